@@ -62,28 +62,28 @@ pub struct Args {
 /// Busy share of time in which a balancer coalesces input.
 const BUSY: BusyThresholds = BusyThresholds { enter: 15, exit: 10, full_delay_percent: 10 };
 
-/// What a balancer is told, checked.
+/// Checked settings of a balancer.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What both servers are told.
+    /// Settings of both servers.
     pub common: Common,
-    /// Where to listen for clients.
+    /// Address for clients.
     pub listen: SocketAddr,
-    /// Whether to serve the demo page.
+    /// `true` if the demo page is served.
     pub demo: bool,
-    /// The control socket that its buttons act through.
+    /// Control socket of `mesh-dev` for its buttons, if any.
     pub demo_control: Option<PathBuf>,
-    /// The balancers behind the same front, and when to leave new clients to them.
+    /// Balancers behind one front proxy, and the thresholds of unreadiness; `None` disables it.
     pub load_readiness: Option<(Source, Settings)>,
-    /// What clients may do.
+    /// Settings of the edge.
     pub edge: EdgeConfig,
 }
 
 impl Config {
-    /// Checks what only `--check` does: the files of the discoveries.
+    /// Checks the files of the discovery sources, for `--check`.
     ///
     /// # Errors
-    /// Names the flag.
+    /// Names the flag whose file is unusable.
     pub fn check_sources(&self) -> Result<(), ConfigError> {
         check_source("--discovery", &self.common.discovery)?;
         let balancers = self.load_readiness.as_ref();
@@ -92,17 +92,17 @@ impl Config {
 }
 
 impl Args {
-    /// Checks what clap could not, and reads the files that flags name.
+    /// Checks the settings that clap cannot check, and reads the files of flags.
     ///
     /// # Errors
-    /// Names the flag that does not serve.
+    /// Names the flag whose value cannot be used.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
         let load_readiness = match (self.load_readiness.settings(), self.balancer_discovery) {
             (None, _) => None,
             (Some(settings), Some(balancers)) => Some((balancers, settings)),
             (Some(_), None) => {
-                let why = "needs --balancer-discovery, which names the balancers to compare with".to_owned();
+                let why = "needs --balancer-discovery with the balancers to compare with".to_owned();
                 return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
             }
         };

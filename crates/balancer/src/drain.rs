@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-use signaling_edge::shell::{Edge, send_away};
+use signaling_edge::shell::{Edge, drain_clients};
 use signaling_server::DrainSwitch;
 use tracing::info;
 
 /// Close reason for clients of a draining balancer.
-pub(crate) const GOING_AWAY: &str = "this balancer is going away";
+pub(crate) const GOING_AWAY: &str = "this balancer is draining";
 
 /// Drains and undrains on operator requests. Never returns.
 pub(crate) async fn obey(switch: &DrainSwitch, edge: &Edge, window: Duration) {
     loop {
         switch.turned(true).await;
-        info!(clients = edge.clients(), "an operator has it drain");
+        info!(clients = edge.clients(), "drain started by operator");
         edge.drain();
         tokio::select! {
             () = switch.turned(false) => {}
-            () = send_away(edge, GOING_AWAY, window) => {
-                info!(clients = edge.clients(), "is out of service");
+            () = drain_clients(edge, GOING_AWAY, window) => {
+                info!(clients = edge.clients(), "drained, out of service");
                 switch.turned(false).await;
             }
         }
         edge.undrain();
-        info!("takes clients again");
+        info!("undrained, accepts clients");
     }
 }

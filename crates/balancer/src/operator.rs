@@ -4,23 +4,19 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
-use axum::response::IntoResponse;
-use http::StatusCode;
-use http::header::CONTENT_TYPE;
+use axum::extract::{Path, State};
 use signaling_admin::clients::Kicked;
 use signaling_admin::explain::{Candidate, Queue, scores};
-use signaling_admin::openapi;
 use signaling_admin::placement::{BalancerExplanation, EdgeSession, PlaceState, SocketState};
 use signaling_admin::preview::Flow;
-use signaling_admin::servers::{Nodes, Server, Totals, ViewName};
+use signaling_admin::servers::{Nodes, Server, Totals};
 use signaling_core::View;
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{Attachment, Session, SessionPhase};
 use signaling_edge::shell::Edge;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
+use signaling_server::admin::handlers::{QueryResult, client, document, query, view_name};
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::LocalCaller;
 use signaling_server::http::Refused;
@@ -85,36 +81,28 @@ pub(crate) fn between_servers() -> Routes<OperatorApi> {
     Routes::new().with(Method::Get, "/server", server)
 }
 
-async fn document() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
+async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused> {
+    Ok(Json(api.floor.ask(Floor::report).await?))
 }
 
-async fn server(State(desk): State<OperatorApi>) -> Result<Json<Server>, Refused> {
-    Ok(Json(desk.floor.ask(Floor::report).await?))
-}
-
-async fn nodes(
-    State(desk): State<OperatorApi>,
-    query: Result<Query<NodesQuery>, QueryRejection>,
-) -> Result<Json<Nodes>, Refused> {
-    let bad = |rejection: QueryRejection| Refused::new(StatusCode::BAD_REQUEST, "bad_request", rejection.body_text());
-    let client = desk.client.at_most(query.map_err(bad)?.timeout()?);
-    let own = desk.floor.ask(Floor::report).await?;
-    let view = desk.views.borrow().clone();
+async fn nodes(State(api): State<OperatorApi>, parsed: QueryResult<NodesQuery>) -> Result<Json<Nodes>, Refused> {
+    let client = api.client.at_most(query(parsed)?.timeout()?);
+    let own = api.floor.ask(Floor::report).await?;
+    let view = api.views.borrow().clone();
     Ok(Json(ask_all(&client, &view, own).await))
 }
 
 async fn explain(
-    State(desk): State<OperatorApi>,
+    State(api): State<OperatorApi>,
     Path(name): Path<String>,
 ) -> Result<Json<BalancerExplanation>, Refused> {
-    let (client, id) = (client(&name)?, desk.id);
+    let (client, id) = (client(&name)?, api.id);
     let explain = move |floor: &Floor| {
         floor.edge.with_core(|core| {
             floor.backend.with(|state| explanation(&state.placement, &id, &client, core.sessions_of(&client)))
         })
     };
-    Ok(Json(desk.floor.ask(explain).await?))
+    Ok(Json(api.floor.ask(explain).await?))
 }
 
 /// Explains which node owns a client, and where its sessions are.
@@ -179,18 +167,10 @@ fn flow((from, to, clients): (&str, &str, u64)) -> Flow {
     Flow { from: from.to_owned(), to: to.to_owned(), clients }
 }
 
-fn view_name(view: &View) -> ViewName {
-    ViewName::new(view.hash(), view.len())
-}
-
-async fn kick(State(desk): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
+async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
     let (client, client_id) = (client(&name)?, name);
-    let was_here = desk.floor.ask(move |floor| floor.edge.put_out(&client)).await?;
+    let was_here = api.floor.ask(move |floor| floor.edge.kick(&client)).await?;
     Ok(Json(Kicked { client_id, was_here, missing: Vec::new() }))
-}
-
-fn client(name: &str) -> Result<ClientId, Refused> {
-    ClientId::new(name).map_err(|error| Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}")))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Discovery, KubernetesError, Settings, Source, Subject, watch, watch_with};
-use signaling_edge::shell::{Edge, MemoryBound, send_away};
+use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
 use signaling_server::ask::questions;
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
@@ -52,7 +52,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         internal = %internal.local_addr(),
         discovery = %config.common.discovery,
         open_files,
-        "starts"
+        "balancer starts"
     );
     config.edge.identity.warn_if_open(public.local_addr());
     MemoryBound::of(&config.edge).announce("clients");
@@ -65,14 +65,14 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let (floor, questions) = questions();
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
-    let desk = OperatorApi {
+    let api = OperatorApi {
         id: config.common.id.clone(),
         floor,
         client: client.context("cannot create the client for requests to other servers")?,
         views: discovery.subscribe(),
     };
-    let between_servers = operator::between_servers().on(desk.clone());
-    let operators = operator::routes().on(desk).and(switch.routes());
+    let between_servers = operator::between_servers().on(api.clone());
+    let operators = operator::routes().on(api).and(switch.routes());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_report.router(secrets.clone()))
@@ -122,10 +122,10 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     }
     health.draining();
     edge.drain();
-    info!(clients = edge.clients(), "drains");
-    send_away(&edge, GOING_AWAY, config.common.drain).await;
+    info!(clients = edge.clients(), "drain started");
+    drain_clients(&edge, GOING_AWAY, config.common.drain).await;
     backend.close_trunks(&edge).await;
-    info!("stops");
+    info!("balancer stops");
     shutdown.stop();
     Ok(())
 }

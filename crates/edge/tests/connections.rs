@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, PaceLimits};
 use signaling_edge::identity::IdentityConfig;
-use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig, LinkEvent};
+use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig, LinkEvent, MemoryBound};
 use signaling_server::Listener;
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, not_found};
@@ -54,28 +54,36 @@ fn config() -> EdgeConfig {
     }
 }
 
-/// Opens so many connections one after the other, each with this request, if any, and its answer.
-/// Returns how many stay open.
-async fn stay_open(config: EdgeConfig, count: usize, request: &str) -> usize {
+/// Serves an edge with this configuration while `test` runs with its address.
+async fn with_edge<T>(config: EdgeConfig, test: impl AsyncFnOnce(SocketAddr) -> T) -> T {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr();
     let edge = Edge::new(&config, Box::new(NoNodes)).unwrap();
     let local = LocalSet::new();
     local.spawn_local(edge.serve(listener, Router::new().fallback(not_found)));
-    local.run_until(open(address, count, request)).await
+    local.run_until(test(address)).await
 }
 
-async fn open(address: SocketAddr, count: usize, request: &str) -> usize {
+/// Opens connections one after the other. Sends the request, if any, and reads the answer's status.
+async fn open(address: SocketAddr, count: usize, request: &str) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for _ in 0..count {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         if !request.is_empty() {
-            let mut line = [0; 12];
-            stream.read_exact(&mut line).await.unwrap();
+            stream.read_exact(&mut [0; 12]).await.unwrap();
         }
         streams.push(stream);
     }
+    streams
+}
+
+/// Returns how many of these connections stay open.
+async fn stay_open(config: EdgeConfig, count: usize, request: &str) -> usize {
+    with_edge(config, async |address| count_open(open(address, count, request).await).await).await
+}
+
+async fn count_open(streams: Vec<TcpStream>) -> usize {
     tokio::time::sleep(MOMENT).await;
     let mut open = 0;
     for mut stream in streams {
@@ -98,32 +106,18 @@ async fn page_closes_or_counts_its_connection() {
 
 #[tokio::test]
 async fn refused_upgrades_count_until_they_are_closed() {
-    // A closed client shows whether the server is still there by its own close, which none of these
-    // sends.
     let few = EdgeConfig { handshakes: 3, ..config() };
-    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = listener.local_addr();
-    let edge = Edge::new(&few, Box::new(NoNodes)).unwrap();
-    let local = LocalSet::new();
-    local.spawn_local(edge.serve(listener, Router::new().fallback(not_found)));
-    let reset = async {
-        let mut streams = Vec::new();
-        for _ in 0..10 {
-            let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(REFUSED.as_bytes()).await.unwrap();
-            stream.read_exact(&mut [0; 12]).await.unwrap();
-            streams.push(stream);
-        }
+    let reset = with_edge(few, async |address| {
         let mut reset = 0;
-        for mut stream in streams {
-            // A socket that is gone answers with a reset, which the second write reports.
+        for mut stream in open(address, 10, REFUSED).await {
+            // A closed socket answers with a reset, which the second write reports.
             let _ = stream.write_all(b"x").await;
             tokio::time::sleep(Duration::from_millis(5)).await;
             reset += usize::from(stream.write_all(b"x").await.is_err());
         }
         reset
-    };
-    assert!(local.run_until(reset).await >= 7);
+    });
+    assert!(reset.await >= 7);
 }
 
 #[tokio::test]
@@ -135,4 +129,13 @@ async fn silent_connections_of_one_address_are_limited() {
 #[tokio::test]
 async fn descriptors_are_reserved_before_the_limit() {
     assert_eq!(stay_open(config().within(40), 50, "").await, 30);
+}
+
+#[test]
+fn memory_bound_counts_the_limits_within_the_descriptors() {
+    let limits = AdmissionLimits { sockets: 1_000_000, ..config().admission };
+    let config = EdgeConfig { admission: limits, handshakes: 1_024, buffer_bytes: 64 << 20, ..config() };
+    let bound = MemoryBound::of(&config.within(20_480));
+    assert_eq!((bound.sockets, bound.for_sockets >> 20, bound.for_handshakes >> 20), (18_240, 71, 28));
+    assert_eq!(bound.total() >> 20, 32 + 71 + 28 + 192);
 }

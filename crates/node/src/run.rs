@@ -62,7 +62,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         public = public.as_ref().map(|public| public.local_addr().to_string()),
         discovery = %config.common.discovery,
         open_files,
-        "starts"
+        "node starts"
     );
     let (with_balancer, with_node) = config.rooms.bounds(config.resume);
     info!(
@@ -78,7 +78,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
-    let (errand, errands) = mpsc::channel(shell::ERRANDS);
+    let (requests, operator_requests) = mpsc::channel(shell::MAX_OPERATOR_REQUESTS);
     let secrets = config.common.mesh_secrets.clone();
     let (asker, questions) = questions();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
@@ -91,7 +91,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let operators = shell::operators(OperatorApi {
         floor: asker,
         peers,
-        errands: errand,
+        requests,
         registry: registry.clone(),
         switch: switch.clone(),
     });
@@ -117,9 +117,9 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let told = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| told.with_core(|core| core.set_ice_servers(ice))));
     for urgency in Urgency::ALL {
-        tasks.spawn_local(shell::carry_tasks(node.clone(), store.clone(), urgency));
+        tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
     }
-    tasks.spawn_local(shell::run_errands(node.clone(), store, errands));
+    tasks.spawn_local(shell::run_operator_requests(node.clone(), store, operator_requests));
     if let Some(registry) = registry {
         let own = config.common.id.clone();
         tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
@@ -158,7 +158,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     }
     health.draining();
     begin_drain(&node, direct.as_ref());
-    info!(sessions = node.with_core(|core| core.sessions()), "drains");
+    info!(sessions = node.with_core(|core| core.sessions()), "drain started");
     let drained = async {
         tokio::join!(sleep(DRAIN_AT_LEAST), send_direct_away(direct.as_ref(), farewell));
         while node.with_core(|core| !core.is_quiet()) {
@@ -166,10 +166,10 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         }
     };
     match timeout(config.common.drain, drained).await {
-        Ok(()) => info!("stops: everything is handed over"),
-        Err(_) => warn!(sessions = node.with_core(|core| core.sessions()), "stops at the end of --drain-ms"),
+        Ok(()) => info!("node stops, all sessions handed off"),
+        Err(_) => warn!(sessions = node.with_core(|core| core.sessions()), "node stops at the end of --drain-ms"),
     }
-    node.hang_up().await;
+    node.close_trunks().await;
     shutdown.stop();
     Ok(())
 }
@@ -188,7 +188,7 @@ async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, fa
     loop {
         switch.turned(true).await;
         begin_drain(node, direct);
-        info!(sessions = node.with_core(|core| core.sessions()), "an operator has it drain");
+        info!(sessions = node.with_core(|core| core.sessions()), "drain started by operator");
         tokio::select! {
             () = switch.turned(false) => {}
             () = send_direct_away(direct, farewell) => switch.turned(false).await,
@@ -197,7 +197,7 @@ async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, fa
         if let Some(direct) = direct {
             direct.undrain();
         }
-        info!("takes clients again");
+        info!("undrained, accepts clients");
     }
 }
 
@@ -212,7 +212,7 @@ fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
 /// Closes direct clients. No balancer can hand them off, so they reconnect to another node.
 async fn send_direct_away(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
-        direct.send_away(window).await;
+        direct.drain_clients(window).await;
     }
 }
 

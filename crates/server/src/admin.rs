@@ -4,6 +4,7 @@
 //! refused (`foreign`).
 
 mod foreign;
+pub mod handlers;
 
 use ::http::StatusCode;
 use axum::Router;

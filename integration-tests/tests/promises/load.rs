@@ -191,7 +191,7 @@ async fn good_clients_lose_nothing_beside_a_harmful_crowd() {
     let (resident, bound) = (edge["resident_bytes"].as_u64().unwrap(), edge["bound_bytes"].as_u64().unwrap());
     assert!(resident > 0 && resident <= bound && bound < 64 << 20, "{edge}");
     let log = mesh.log("balancer-0");
-    assert!(log.contains(&format!("memory for clients is at most {} MiB", bound.div_ceil(1 << 20))), "{log}");
+    assert!(log.contains(&format!("total_mib={}", bound.div_ceil(1 << 20))), "{log}");
 }
 
 #[tokio::test]

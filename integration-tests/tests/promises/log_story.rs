@@ -31,8 +31,8 @@ async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
     tells(balancer, &["handoffs planned", "clients=", "of=60"]);
     tells(balancer, &["handoffs done", "clients=", "ms="]);
     assert_eq!(joined(&up["node-0"]), ["node-3", "node-4"]);
-    tells(&up["node-3"], &["starts", "id=node-3"]);
-    tells(&up["node-3"], &["an edge has connected", "edge=balancer-0"]);
+    tells(&up["node-3"], &["node starts", "id=node-3"]);
+    tells(&up["node-3"], &["trunk of an edge connected", "edge=balancer-0"]);
 
     let down = told_by(&mesh, async || {
         mesh.mesh.scale(3).await.unwrap();
@@ -43,8 +43,8 @@ async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
     tells(balancer, &["node drains, its clients move", "node=node-4"]);
     tells(balancer, &["handoffs done", "clients="]);
     tells(balancer, &["the view has changed", "nodes=3"]);
-    tells(&down["node-4"], &["drains", "sessions="]);
-    tells(&down["node-4"], &["stops: everything is handed over"]);
+    tells(&down["node-4"], &["drain started", "sessions="]);
+    tells(&down["node-4"], &["node stops, all sessions handed off"]);
 
     for (what, story) in [("up", &up), ("down", &down)] {
         for (server, lines) in story {
@@ -82,13 +82,14 @@ async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_
     let kicked = http::operator(node, reqwest::Method::POST, &kick).send().await.unwrap();
     assert_eq!(kicked.status(), 200);
     ada.close().await;
-    let gone = async || all(&mesh).values().flatten().filter(|line| line.contains("closes a client's socket")).count();
+    let gone =
+        async || all(&mesh).values().flatten().filter(|line| line.contains("closing the socket of a client")).count();
     eventually("both to be gone", PATIENCE, || async { (gone().await >= 2).then_some(()) }).await;
     let lines = all(&mesh);
     let named = |line: &&String| line.contains("client=") || ids.iter().any(|id| line.contains(id));
     let about: Vec<_> = lines.values().flatten().filter(named).collect();
     assert!(about.len() >= 4, "{about:?}");
-    assert!(about.iter().any(|line| line.contains("an operator has a client put out")), "{about:?}");
+    assert!(about.iter().any(|line| line.contains("client kicked by operator")), "{about:?}");
     for line in about {
         assert!(line.contains("session="), "{line}");
         assert!(ids.iter().any(|id| line.contains(&format!("client={id}"))), "{line}");

@@ -108,10 +108,10 @@ impl FromStr for ClientAddresses {
             "socket" if text == source => return Ok(Self::default()),
             "x-forwarded-for" => AddressSource::XForwardedFor,
             "proxy-v2" => AddressSource::ProxyV2,
-            _ => return Err("it must be socket, x-forwarded-for:RANGES or proxy-v2:RANGES".into()),
+            _ => return Err("use socket, x-forwarded-for:RANGES or proxy-v2:RANGES".into()),
         };
         let read = |range: &str| {
-            let why = || format!("{range:?} is no network of a trusted proxy, such as 10.0.0.0/8 or fd00::/8");
+            let why = || format!("{range:?} is no network like 10.0.0.0/8 or fd00::/8");
             range.trim().parse::<IpNet>().map_err(|_| why())
         };
         Ok(Self::new(source, ranges.split(',').map(read).collect::<Result<Vec<_>, _>>()?))

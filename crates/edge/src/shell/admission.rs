@@ -10,14 +10,14 @@ use super::metrics::RefusalReason;
 use signaling_core::edge::{Rate, TokenBucket};
 
 /// Maximum addresses with a tracked rate. Further ones are refused until entries are removed.
-const MOST_ADDRESSES: usize = 100_000;
+const MAX_TRACKED_ADDRESSES: usize = 100_000;
 
 /// Interval at which entries of idle addresses are removed.
-const TIDY_EVERY: Duration = Duration::from_secs(1);
+const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Connections that one address may always have besides clients. A browser loads a page over six,
 /// and an address at its client limit still needs an answer.
-const LEAST_OTHERS: usize = 8;
+const MIN_OTHER_CONNECTIONS: usize = 8;
 
 /// Admission limits of an edge.
 #[derive(Debug, Clone, Copy)]
@@ -44,10 +44,10 @@ pub(super) enum TooMany {
 impl TooMany {
     pub(super) fn message(self) -> &'static str {
         match self {
-            Self::Sockets => "this server has as many clients as it may; try again later",
-            Self::OfAddress => "your address has as many clients as it may",
-            Self::Rate => "clients come faster than this server takes them; try again after the given time",
-            Self::RateOfAddress => "your address asks more often than it may; try again after the given time",
+            Self::Sockets => "this server has its maximum of clients; try again later",
+            Self::OfAddress => "your address has its maximum of clients",
+            Self::Rate => "too many new clients; try again after the given time",
+            Self::RateOfAddress => "too many requests from your address; try again after the given time",
         }
     }
 
@@ -102,15 +102,15 @@ impl Admission {
 
     /// Admits a request of this address. It runs before the token check, because a signature costs
     /// more than all other work here.
-    pub(super) fn knock(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
+    pub(super) fn admit_request(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
-        self.has_room(address)?;
+        self.check_room(address)?;
         let Some(rate) = self.limits.rate_per_address else { return Ok(()) };
-        if now >= self.tidied + TIDY_EVERY {
+        if now >= self.tidied + TIDY_INTERVAL {
             self.tidied = now;
             self.arrivals_by_address.retain(|_, bucket| !bucket.is_full(now));
         }
-        if self.arrivals_by_address.len() >= MOST_ADDRESSES && !self.arrivals_by_address.contains_key(&address) {
+        if self.arrivals_by_address.len() >= MAX_TRACKED_ADDRESSES && !self.arrivals_by_address.contains_key(&address) {
             return Err(TooMany::RateOfAddress);
         }
         let bucket = self.arrivals_by_address.entry(address).or_insert(TokenBucket::full(now));
@@ -118,15 +118,15 @@ impl Admission {
     }
 
     /// Returns the maximum connections of this address that are not clients. `None` sets no limit.
-    pub(super) fn others_of(&self, address: IpAddr) -> Option<usize> {
+    pub(super) fn max_other_connections(&self, address: IpAddr) -> Option<usize> {
         let clients = self.sockets_by_address.get(&network(address)).copied().unwrap_or_default();
-        self.limits.per_address.map(|limit| limit.saturating_sub(clients).max(LEAST_OTHERS))
+        self.limits.per_address.map(|limit| limit.saturating_sub(clients).max(MIN_OTHER_CONNECTIONS))
     }
 
     /// Counts a verified client. Each success needs a [leave](Self::leave).
-    fn enter(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
+    fn admit_client(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
-        self.has_room(address)?;
+        self.check_room(address)?;
         if !self.arrivals.take(now, each_second(self.limits.rate), 1) {
             return Err(TooMany::Rate);
         }
@@ -137,7 +137,7 @@ impl Admission {
         Ok(())
     }
 
-    fn has_room(&self, network: IpAddr) -> Result<(), TooMany> {
+    fn check_room(&self, network: IpAddr) -> Result<(), TooMany> {
         if self.sockets >= self.limits.sockets {
             return Err(TooMany::Sockets);
         }
@@ -162,24 +162,20 @@ impl Admission {
 
 /// The admission of one client. It counts until the connection is closed, even if the session ends
 /// earlier.
-pub(super) struct Place {
+pub(super) struct AdmittedClient {
     admission: Rc<RefCell<Admission>>,
     address: IpAddr,
 }
 
-impl Place {
+impl AdmittedClient {
     /// Admits a verified client.
-    pub(super) fn enter(
-        admission: &Rc<RefCell<Admission>>,
-        now: Instant,
-        address: IpAddr,
-    ) -> Result<Rc<Self>, TooMany> {
-        admission.borrow_mut().enter(now, address)?;
+    pub(super) fn new(admission: &Rc<RefCell<Admission>>, now: Instant, address: IpAddr) -> Result<Rc<Self>, TooMany> {
+        admission.borrow_mut().admit_client(now, address)?;
         Ok(Rc::new(Self { admission: Rc::clone(admission), address }))
     }
 }
 
-impl Drop for Place {
+impl Drop for AdmittedClient {
     fn drop(&mut self) {
         self.admission.borrow_mut().leave(self.address);
     }
@@ -204,7 +200,7 @@ mod tests {
         let mut taken = [0, 0];
         for step in 0..30_000_u32 {
             let now = start + Duration::from_micros(u64::from(step) * 100);
-            taken[usize::from(step >= 20_000)] += u32::from(admission.enter(now, A).is_ok());
+            taken[usize::from(step >= 20_000)] += u32::from(admission.admit_client(now, A).is_ok());
             if admission.sockets() > 9_000 {
                 admission.leave(A);
             }
@@ -217,13 +213,13 @@ mod tests {
     fn sockets_and_addresses_have_separate_limits() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { sockets: 3, per_address: Some(2), ..WIDE }, now);
-        assert_eq!(admission.enter(now, A), Ok(()));
-        assert_eq!(admission.enter(now, A), Ok(()));
-        assert_eq!(admission.enter(now, A), Err(TooMany::OfAddress));
-        assert_eq!(admission.enter(now, B), Ok(()));
-        assert_eq!(admission.enter(now, B), Err(TooMany::Sockets));
+        assert_eq!(admission.admit_client(now, A), Ok(()));
+        assert_eq!(admission.admit_client(now, A), Ok(()));
+        assert_eq!(admission.admit_client(now, A), Err(TooMany::OfAddress));
+        assert_eq!(admission.admit_client(now, B), Ok(()));
+        assert_eq!(admission.admit_client(now, B), Err(TooMany::Sockets));
         admission.leave(A);
-        assert_eq!(admission.enter(now, A), Ok(()));
+        assert_eq!(admission.admit_client(now, A), Ok(()));
         (0..2).for_each(|_| admission.leave(A));
         admission.leave(B);
         assert!(admission.sockets_by_address.is_empty());
@@ -234,30 +230,36 @@ mod tests {
     fn admitted_client_counts_until_dropped() {
         let now = Instant::now();
         let admission = Rc::new(RefCell::new(Admission::new(AdmissionLimits { sockets: 1, ..WIDE }, now)));
-        let place = Place::enter(&admission, now, A).unwrap();
+        let place = AdmittedClient::new(&admission, now, A).unwrap();
         let closing = Rc::clone(&place);
         drop(place);
-        assert_eq!(Place::enter(&admission, now, A).err(), Some(TooMany::Sockets));
+        assert_eq!(AdmittedClient::new(&admission, now, A).err(), Some(TooMany::Sockets));
         drop(closing);
-        assert!(Place::enter(&admission, now, A).is_ok());
+        assert!(AdmittedClient::new(&admission, now, A).is_ok());
     }
 
     #[test]
     fn clients_of_an_address_reduce_its_other_connections() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { per_address: Some(10), ..WIDE }, now);
-        assert_eq!((admission.others_of(A), Admission::new(WIDE, now).others_of(A)), (Some(10), None));
-        (0..10).for_each(|_| admission.enter(now, A).unwrap());
-        assert_eq!((admission.others_of(A), admission.others_of(B)), (Some(LEAST_OTHERS), Some(10)));
+        assert_eq!(
+            (admission.max_other_connections(A), Admission::new(WIDE, now).max_other_connections(A)),
+            (Some(10), None)
+        );
+        (0..10).for_each(|_| admission.admit_client(now, A).unwrap());
+        assert_eq!(
+            (admission.max_other_connections(A), admission.max_other_connections(B)),
+            (Some(MIN_OTHER_CONNECTIONS), Some(10))
+        );
     }
 
     #[test]
     fn rate_of_one_per_second_admits_one() {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { rate: 1, ..WIDE }, now);
-        assert_eq!(admission.enter(now, A), Ok(()));
-        assert_eq!(admission.enter(now, A), Err(TooMany::Rate));
-        assert_eq!(admission.enter(now + Duration::from_secs(1), A), Ok(()));
+        assert_eq!(admission.admit_client(now, A), Ok(()));
+        assert_eq!(admission.admit_client(now, A), Err(TooMany::Rate));
+        assert_eq!(admission.admit_client(now + Duration::from_secs(1), A), Ok(()));
     }
 
     #[test]
@@ -267,14 +269,14 @@ mod tests {
         let mut taken = [0, 0];
         for step in 0..2_000_u32 {
             let now = start + Duration::from_millis(u64::from(step));
-            taken[0] += u32::from(admission.knock(now, A).is_ok());
+            taken[0] += u32::from(admission.admit_request(now, A).is_ok());
             if step % 200 == 0 {
-                assert_eq!(admission.knock(now, B), Ok(()), "five a second are few");
+                assert_eq!(admission.admit_request(now, B), Ok(()), "5/s is below the limit");
                 taken[1] += 1;
             }
         }
         assert!((29..=30).contains(&taken[0]), "a burst of one second, then the rate: {taken:?}");
-        assert_eq!(admission.knock(start, A), Err(TooMany::RateOfAddress));
+        assert_eq!(admission.admit_request(start, A), Err(TooMany::RateOfAddress));
     }
 
     #[test]
@@ -284,14 +286,14 @@ mod tests {
         let mut admission = Admission::new(limits, now);
         let [one, another, elsewhere]: [IpAddr; 3] =
             ["2001:db8::1", "2001:db8::ffff:0:1", "2001:db8:0:1::1"].map(|address| address.parse().unwrap());
-        assert_eq!(admission.knock(now, one), Ok(()));
-        assert_eq!(admission.knock(now, another), Err(TooMany::RateOfAddress));
-        assert_eq!(admission.enter(now, one), Ok(()));
-        assert_eq!(admission.enter(now, another), Err(TooMany::OfAddress));
-        assert_eq!(admission.knock(now, another), Err(TooMany::OfAddress), "before anything is looked at");
-        assert_eq!((admission.knock(now, elsewhere), admission.enter(now, elsewhere)), (Ok(()), Ok(())));
+        assert_eq!(admission.admit_request(now, one), Ok(()));
+        assert_eq!(admission.admit_request(now, another), Err(TooMany::RateOfAddress));
+        assert_eq!(admission.admit_client(now, one), Ok(()));
+        assert_eq!(admission.admit_client(now, another), Err(TooMany::OfAddress));
+        assert_eq!(admission.admit_request(now, another), Err(TooMany::OfAddress), "refused before the token check");
+        assert_eq!((admission.admit_request(now, elsewhere), admission.admit_client(now, elsewhere)), (Ok(()), Ok(())));
         admission.leave(another);
-        assert_eq!(admission.enter(now, one), Ok(()));
+        assert_eq!(admission.admit_client(now, one), Ok(()));
     }
 
     #[test]
@@ -299,10 +301,10 @@ mod tests {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { rate_per_address: Some(1), ..WIDE }, now);
         let address = |n: usize| IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
-        assert!((0..MOST_ADDRESSES).all(|n| admission.knock(now, address(n)).is_ok()));
-        assert_eq!(admission.knock(now, address(MOST_ADDRESSES)), Err(TooMany::RateOfAddress));
+        assert!((0..MAX_TRACKED_ADDRESSES).all(|n| admission.admit_request(now, address(n)).is_ok()));
+        assert_eq!(admission.admit_request(now, address(MAX_TRACKED_ADDRESSES)), Err(TooMany::RateOfAddress));
         let later = now + Duration::from_secs(1);
-        assert_eq!(admission.knock(later, address(MOST_ADDRESSES)), Ok(()));
+        assert_eq!(admission.admit_request(later, address(MAX_TRACKED_ADDRESSES)), Ok(()));
         assert_eq!(admission.arrivals_by_address.len(), 1);
     }
 }

@@ -6,40 +6,40 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::wire::TaskSocket;
+use super::client_socket::TaskSocket;
 
 /// Time limit for the last bytes.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum bytes of a client that are discarded. A client that sends more does not react to the
 /// close.
-const MOST_IGNORED: usize = 1024 * 1024;
+const MAX_IGNORED_BYTES: usize = 1024 * 1024;
 /// Time for the client to close its side. Without this wait, late bytes would make the kernel reset
 /// the connection and could destroy the close frame.
-const FAREWELL: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Writes `last_words`, half-closes, reads until the client closes too.
-pub(super) async fn close(mut wire: TaskSocket, last_words: Vec<u8>) {
-    if timeout(LAST_WORDS, write_all(&mut wire, &last_words)).await.is_ok_and(|written| written.is_ok()) {
+/// Writes the last frames, half-closes, reads until the client closes too.
+pub(super) async fn close(mut stream: TaskSocket, last_frames: Vec<u8>) {
+    if timeout(WRITE_TIMEOUT, write_all(&mut stream, &last_frames)).await.is_ok_and(|written| written.is_ok()) {
         // The socket is dropped for any result.
-        let _ = timeout(FAREWELL, read_to_end(wire.stream())).await;
+        let _ = timeout(CLOSE_TIMEOUT, read_to_end(stream.tcp())).await;
     }
 }
 
-async fn write_all(wire: &mut TaskSocket, mut bytes: &[u8]) -> std::io::Result<()> {
+async fn write_all(socket: &mut TaskSocket, mut bytes: &[u8]) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        wire.writable().await?;
-        match wire.try_write(bytes) {
+        socket.writable().await?;
+        match socket.try_write(bytes) {
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }
-    wire.finish().await
+    socket.finish().await
 }
 
 async fn read_to_end(stream: &TcpStream) {
     let (mut buffer, mut ignored) = ([0; 4096], 0);
-    while ignored < MOST_IGNORED && stream.readable().await.is_ok() {
+    while ignored < MAX_IGNORED_BYTES && stream.readable().await.is_ok() {
         match stream.try_read(&mut buffer) {
             Ok(0) => return,
             Ok(count) => ignored += count,

@@ -16,10 +16,10 @@ use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
 use tracing::{debug, info_span};
 
-use super::admission::{Place, TooMany};
+use super::admission::{AdmittedClient, TooMany};
 use super::metrics::{AuthFailure, METRICS};
 use super::query::Query;
-use super::{Edge, Handshake, cors, metrics, wire};
+use super::{Edge, Handshake, client_socket, cors, metrics};
 use crate::handshake::{self, Accept};
 use crate::identity::Origins;
 use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Refusal};
@@ -34,13 +34,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Answers a request to [`PATH`].
 pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
-    let identity = handshake.edge.with_quietly(|state| Rc::clone(&state.identity));
-    let origin = cors::origin_allowed(&identity.origins, &request);
-    let mut response = if cors::is_preflight(&request) {
-        cors::preflight()
-    } else {
-        decide(handshake, &identity.origins, peer, request).await
-    };
+    let origins = &handshake.edge.config.identity.origins;
+    let origin = cors::origin_allowed(origins, &request);
+    let mut response =
+        if cors::is_preflight(&request) { cors::preflight() } else { decide(handshake, origins, peer, request).await };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         cors::allow(&mut response, origin);
     }
@@ -63,16 +60,16 @@ async fn decide(
     };
     if !origins.admit(request.headers()) {
         metrics::auth_failed(AuthFailure::Origin);
-        let message = "pages of this origin may not connect here: the operator lists those that may";
+        let message = "this origin is not among the allowed ones";
         let refused = refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None);
         metrics::refused_status(refused.status);
         return refuse(handshake, request, &accept, &refused);
     }
     let edge = &handshake.edge;
-    let asked = Instant::now();
+    let started = Instant::now();
     match admit(handshake, peer, &request, &accept).await {
         Ok(client) => {
-            METRICS.connect.observe(asked.elapsed());
+            METRICS.connect.observe(started.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(open(edge.clone(), client.into_key(), upgrade));
             accept.for_client()
@@ -118,7 +115,7 @@ async fn admit(
     let edge = &handshake.edge;
     let (client, decided) = edge.with(|state, _| {
         if state.draining {
-            let message = "this server is going away; connect again";
+            let message = "this server is draining; connect again";
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER)));
         }
         let now = Instant::now();
@@ -126,12 +123,12 @@ async fn admit(
             metrics::refused(limit.label());
             refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
         };
-        state.admission.borrow_mut().knock(now, peer.ip()).map_err(too_many)?;
+        state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
-        let proven = state.prove(&newcomer.client_id, token.as_deref());
-        newcomer.request.proven = proven.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
-        let place = Place::enter(&state.admission, now, peer.ip()).map_err(too_many)?;
-        state.handshakes.over(handshake.key);
+        let verified = state.verify_token(&newcomer.client_id, token.as_deref());
+        newcomer.request.proven = verified.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
+        let place = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
+        state.handshakes.end(handshake.key);
         handshake.place.replace(Some(Rc::clone(&place)));
         Ok(state.connect(now, newcomer, peer.ip(), place))
     })?;
@@ -140,11 +137,11 @@ async fn admit(
     match decision {
         Ok(Ok(Ok(()))) => Ok(waiting),
         Ok(Ok(Err(refusal))) => {
-            span.in_scope(|| debug!(status = refusal.status, code = refusal.code, "a node refuses a client"));
+            span.in_scope(|| debug!(status = refusal.status, code = refusal.code, "client refused by its node"));
             Err(refusal)
         }
         Ok(Err(_)) | Err(_) => {
-            let message = "no node has answered in time; try again";
+            let message = "no node answered in time; try again";
             Err(refused(StatusCode::SERVICE_UNAVAILABLE, "no_node", message, Some(RETRY_AFTER)))
         }
     }
@@ -153,7 +150,7 @@ async fn admit(
 fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept: &Accept) -> Result<Newcomer, Refusal> {
     let mut session = [0; 16];
     getrandom::fill(&mut session).map_err(|error| {
-        let message = format!("no random numbers to be had: {error}");
+        let message = format!("no random numbers available: {error}");
         refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER))
     })?;
     let headers = request.headers();
@@ -194,11 +191,11 @@ fn refused(status: StatusCode, code: &str, message: &str, retry_after: Option<Du
 
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
     let waiting = Waiting { edge: edge.clone(), key: client };
-    let failed = |error: &dyn std::error::Error| edge.with_quietly(|state| state.upgrade_failed(client, error));
-    match upgrade.await.map(wire::take_back) {
-        Ok(Ok((wire, early))) => {
+    let failed = |error: &dyn std::error::Error| edge.with_state(|state| state.upgrade_failed(client, error));
+    match upgrade.await.map(client_socket::recover) {
+        Ok(Ok((stream, early))) => {
             if let Some(client) = waiting.into_key() {
-                edge.with(|state, now| state.socket_opened(now, client, wire, &early));
+                edge.with(|state, now| state.socket_opened(now, client, stream, &early));
             }
         }
         Ok(Err(error)) => failed(&error),
@@ -212,14 +209,14 @@ fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept
     let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
     match CloseCode::of_status(refused.status) {
         Some(code) if accept.signaling_v1 => {
-            let mut last_words = Vec::new();
+            let mut frames = Vec::new();
             if code == CloseCode::TRY_AGAIN {
                 let reason = &refused.message;
                 let retry_after_ms = refused.retry_after_ms.map(u64::from);
-                encode::text(&mut last_words, &ServerMessage::Goodbye { reason, retry_after_ms }.to_json());
+                encode::text(&mut frames, &ServerMessage::Goodbye { reason, retry_after_ms }.to_json());
             }
-            encode::close(&mut last_words, code.0, &refused.message);
-            handshake.last_words.replace(Some((hyper::upgrade::on(&mut request), last_words)));
+            encode::close(&mut frames, code.0, &refused.message);
+            handshake.last_frames.replace(Some((hyper::upgrade::on(&mut request), frames)));
             accept.for_client()
         }
         _ => {

@@ -51,7 +51,7 @@ impl Handshakes {
     }
 
     /// Sets the task of the connection.
-    pub(super) fn carried_by(&mut self, key: HandshakeKey, task: AbortHandle) {
+    pub(super) fn set_task(&mut self, key: HandshakeKey, task: AbortHandle) {
         if let Some(connection) = self.connection_by_key.get_mut(&key) {
             connection.task = Some(task);
         }
@@ -59,7 +59,7 @@ impl Handshakes {
 
     /// Assigns the connection to a network with at most `limit`. Returns the task of that network's
     /// oldest one if there are more.
-    pub(super) fn comes_from(&mut self, key: HandshakeKey, network: IpAddr, limit: usize) -> Option<AbortHandle> {
+    pub(super) fn set_network(&mut self, key: HandshakeKey, network: IpAddr, limit: usize) -> Option<AbortHandle> {
         let connection = self.connection_by_key.get_mut(&key)?;
         connection.network = Some(network);
         let keys = self.keys_by_network.entry(network).or_default();
@@ -69,7 +69,7 @@ impl Handshakes {
     }
 
     /// Removes a connection that has become a client or ended.
-    pub(super) fn over(&mut self, key: HandshakeKey) {
+    pub(super) fn end(&mut self, key: HandshakeKey) {
         self.remove(key);
     }
 
@@ -99,7 +99,7 @@ mod tests {
     fn come(handshakes: &mut Handshakes, room: usize) -> (HandshakeKey, Id, Option<Id>) {
         let task = tokio::spawn(std::future::pending::<()>());
         let (key, evicted) = handshakes.begin(room);
-        handshakes.carried_by(key, task.abort_handle());
+        handshakes.set_task(key, task.abort_handle());
         (key, task.id(), evicted.map(|task| task.id()))
     }
 
@@ -109,8 +109,8 @@ mod tests {
         let [first, second, third] = [(); 3].map(|()| come(&mut handshakes, ALL));
         assert_eq!([first.2, second.2, third.2], [None, None, Some(first.1)]);
         assert_eq!(handshakes.len(), 2);
-        handshakes.over(second.0);
-        handshakes.over(first.0);
+        handshakes.end(second.0);
+        handshakes.end(first.0);
         assert_eq!((handshakes.len(), handshakes.begin(ALL).1.is_some()), (1, false));
     }
 
@@ -127,11 +127,11 @@ mod tests {
         let mut handshakes = Handshakes::new(10);
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
         let [other, first, second, third] = [(); 4].map(|()| come(&mut handshakes, ALL));
-        assert!(handshakes.comes_from(other.0, b, 2).is_none());
-        let evicted = [first, second, third].map(|one| handshakes.comes_from(one.0, a, 2).map(|task| task.id()));
+        assert!(handshakes.set_network(other.0, b, 2).is_none());
+        let evicted = [first, second, third].map(|one| handshakes.set_network(one.0, a, 2).map(|task| task.id()));
         assert_eq!(evicted, [None, None, Some(first.1)]);
         assert_eq!(handshakes.len(), 3);
-        [other, second, third].iter().for_each(|one| handshakes.over(one.0));
+        [other, second, third].iter().for_each(|one| handshakes.end(one.0));
         assert!(handshakes.keys_by_network.is_empty());
     }
 }

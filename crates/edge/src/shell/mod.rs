@@ -14,15 +14,14 @@ mod address;
 mod admission;
 mod args;
 mod bound;
+mod client_socket;
 mod closing;
 mod connect;
 mod cors;
-mod descriptors;
-mod farewell;
+mod drain;
 #[doc(hidden)]
 mod handshakes;
 mod identity;
-mod kick;
 mod links;
 pub mod metrics;
 mod query;
@@ -30,7 +29,6 @@ mod reading;
 mod sockets;
 mod state;
 mod tls;
-mod wire;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -54,7 +52,7 @@ use tokio::task::yield_now;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{debug, error};
 
-use self::admission::Place;
+use self::admission::AdmittedClient;
 use self::handshakes::HandshakeKey;
 use self::metrics::RefusalReason;
 use self::sockets::Sockets;
@@ -69,8 +67,7 @@ pub use self::address::{AddressSource, ClientAddresses};
 pub use self::admission::AdmissionLimits;
 pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
-pub use self::descriptors::RESERVED_DESCRIPTORS;
-pub use self::farewell::{say_goodbye, send_away};
+pub use self::drain::{drain_clients, send_goodbye};
 pub use self::links::LinkEvent;
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
@@ -82,6 +79,15 @@ pub trait Backend {
     /// Handles an event of a link.
     fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent);
 }
+
+/// Descriptors that public connections leave free for trunks, lanes, discovery, secrets, the room
+/// store and the internal listener.
+pub const RESERVED_DESCRIPTORS: usize = 1_024;
+/// Divisor of the reserved part where descriptors are few.
+const RESERVED_PART: usize = 4;
+/// Divisor of the part of public connections that clients cannot take, so that new requests are
+/// answered.
+const NEWCOMERS_PART: usize = 16;
 
 /// Interval of keep-alive checks.
 const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -118,6 +124,16 @@ pub struct EdgeConfig {
 }
 
 impl EdgeConfig {
+    /// Lowers the connection limits to the number of files that may be open.
+    #[must_use]
+    pub fn within(mut self, open_files: u64) -> Self {
+        let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
+        let public = open_files - RESERVED_DESCRIPTORS.min(open_files / RESERVED_PART);
+        self.connections = self.connections.min(public);
+        self.admission.sockets = self.admission.sockets.min(public - public / NEWCOMERS_PART);
+        self
+    }
+
     /// Returns the settings of the edge's core.
     #[must_use]
     pub fn settings(&self) -> Settings {
@@ -135,14 +151,7 @@ impl EdgeConfig {
 pub struct Edge {
     state: Rc<RefCell<State>>,
     sockets: Rc<Sockets>,
-    door: Rc<AcceptorSettings>,
-}
-
-/// Settings for connections before they are clients.
-struct AcceptorSettings {
-    http: HttpLimits,
-    addresses: ClientAddresses,
-    tls: Option<Tls>,
+    config: Rc<EdgeConfig>,
 }
 
 impl Edge {
@@ -159,10 +168,10 @@ impl Edge {
     /// # Errors
     /// As for [`Edge::new`].
     pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
-        let door = AcceptorSettings { http: config.http, addresses: config.addresses.clone(), tls: config.tls.clone() };
+        let config = Rc::new(config.clone());
         let sockets = Sockets::new(config.coalescer.clone())?;
-        let state = State::new(core, config, backend, &sockets)?;
-        Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), door: Rc::new(door) })
+        let state = State::new(core, Rc::clone(&config), backend, &sockets)?;
+        Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), config })
     }
 
     /// Calls the core, then carries out its effects.
@@ -191,13 +200,13 @@ impl Edge {
     /// Returns the number of trunks that are not closed.
     #[must_use]
     pub fn trunks(&self) -> usize {
-        self.with_quietly(|state| state.links.trunks())
+        self.with_state(|state| state.links.trunks())
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames.
     #[must_use]
     pub fn is_link_idle(&self, link: LinkKey) -> bool {
-        self.with_quietly(|state| {
+        self.with_state(|state| {
             let core = &state.core;
             core.sessions_on(link) == 0 && core.wants(link) == FlushUrgency::Idle && state.links.is_flushed(link)
         })
@@ -205,29 +214,29 @@ impl Edge {
 
     /// Sets the link to this process's own node. `signal` wakes the task that carries its batches.
     pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
-        self.with_quietly(|state| state.links.set_local(link, signal));
+        self.with_state(|state| state.links.set_local(link, signal));
     }
 
     /// Takes the link's batch. Returns `None` if the link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
-        self.with_quietly(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
+        self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
     /// Refuses new clients from now on.
     pub fn drain(&self) {
-        self.with_quietly(|state| state.draining = true);
+        self.with_state(|state| state.draining = true);
     }
 
     /// Accepts new clients again.
     pub fn undrain(&self) {
-        self.with_quietly(|state| state.draining = false);
+        self.with_state(|state| state.draining = false);
     }
 
     /// Returns the number of clients that have a socket or wait for one.
     #[must_use]
     pub fn clients(&self) -> usize {
-        self.with_quietly(|state| state.clients.len())
+        self.with_state(|state| state.clients.len())
     }
 
     /// Accepts and serves clients, and answers other requests from `pages`. Ends when dropped.
@@ -236,7 +245,7 @@ impl Edge {
     pub async fn serve(self, listener: Listener, pages: Router) {
         tokio::select! {
             served = self.sockets.serve(&self) => if let Err(error) = served {
-                error!(%error, "clients' sockets cannot be watched any more: nobody is let in");
+                error!(%error, "cannot poll client sockets any more, no client is admitted");
             },
             () = self.accept(listener, pages) => {}
         }
@@ -245,7 +254,7 @@ impl Edge {
     async fn accept(&self, mut listener: Listener, pages: Router) {
         loop {
             let (stream, peer) = listener.accept().await;
-            let (key, evicted) = self.with_quietly(State::handshake_begins);
+            let (key, evicted) = self.with_state(State::begin_handshake);
             if let Some(evicted) = evicted {
                 metrics::refused(RefusalReason::Handshakes);
                 evicted.abort();
@@ -253,15 +262,15 @@ impl Edge {
                 yield_now().await;
             }
             let handshake =
-                Handshake { edge: self.clone(), key, place: RefCell::default(), last_words: RefCell::default() };
-            let task = tokio::task::spawn_local(shake_hands(handshake, stream, peer, pages.clone())).abort_handle();
-            self.with_quietly(|state| state.handshakes.carried_by(key, task));
+                Handshake { edge: self.clone(), key, place: RefCell::default(), last_frames: RefCell::default() };
+            let task = tokio::task::spawn_local(serve_handshake(handshake, stream, peer, pages.clone())).abort_handle();
+            self.with_state(|state| state.handshakes.set_task(key, task));
         }
     }
 
     /// Replaces the certificate when its files change. Ends when dropped.
     pub async fn renew_certificate(self) {
-        match &self.door.tls {
+        match &self.config.tls {
             Some(tls) => tls.clone().renew().await,
             None => std::future::pending().await,
         }
@@ -284,7 +293,7 @@ impl Edge {
     fn with<R>(&self, act: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.state.borrow_mut();
         let now = Instant::now();
-        state.look_for_jump(now);
+        state.detect_pause(now);
         let result = act(&mut state, now);
         state.turn(now);
         state.request_writes(now);
@@ -295,13 +304,13 @@ impl Edge {
     fn with_sockets(&self, act: impl FnOnce(&mut State, Instant)) {
         let mut state = self.state.borrow_mut();
         let now = Instant::now();
-        state.look_for_jump(now);
+        state.detect_pause(now);
         act(&mut state, now);
         state.turn(now);
         state.write_links(now);
     }
 
-    fn with_quietly<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+    fn with_state<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         act(&mut self.state.borrow_mut())
     }
 }
@@ -313,15 +322,15 @@ struct Handshake {
     key: HandshakeKey,
     /// The admission of the client. The connection counts until it is closed, even if the client is
     /// removed earlier.
-    place: RefCell<Option<Rc<Place>>>,
+    place: RefCell<Option<Rc<AdmittedClient>>>,
     /// Frames for the socket of an upgrade that closes at once.
-    last_words: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
+    last_frames: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
 }
 
 impl Handshake {
     /// Counts the connection for its client's address.
-    fn comes_from(&self, address: IpAddr) {
-        if let Some(evicted) = self.edge.with_quietly(|state| state.handshake_comes_from(self.key, address)) {
+    fn set_network(&self, address: IpAddr) {
+        if let Some(evicted) = self.edge.with_state(|state| state.set_handshake_address(self.key, address)) {
             metrics::refused(RefusalReason::Address);
             evicted.abort();
         }
@@ -329,39 +338,39 @@ impl Handshake {
 
     /// Writes the close frame of a client that is refused by an upgrade, and closes its socket.
     async fn close(&self) {
-        let Some((upgrade, last_words)) = self.last_words.take() else { return };
-        if let Ok(Ok((wire, _))) = upgrade.await.map(wire::take_back) {
-            closing::close(wire, last_words).await;
+        let Some((upgrade, frames)) = self.last_frames.take() else { return };
+        if let Ok(Ok((stream, _))) = upgrade.await.map(client_socket::recover) {
+            closing::close(stream, frames).await;
         }
     }
 }
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.edge.with_quietly(|state| state.handshakes.over(self.key));
+        self.edge.with_state(|state| state.handshakes.end(self.key));
     }
 }
 
-async fn shake_hands(handshake: Handshake, mut stream: TcpStream, peer: SocketAddr, pages: Router) {
-    let door = Rc::clone(&handshake.edge.door);
-    let peer = match timeout(door.http.head_timeout, door.addresses.of_connection(&mut stream, peer)).await {
+async fn serve_handshake(handshake: Handshake, mut stream: TcpStream, peer: SocketAddr, pages: Router) {
+    let config = Rc::clone(&handshake.edge.config);
+    let peer = match timeout(config.http.head_timeout, config.addresses.of_connection(&mut stream, peer)).await {
         Ok(Ok(peer)) => peer,
         Ok(Err(error)) => {
-            debug!(%peer, %error, "a connection is refused");
+            debug!(%peer, %error, "connection refused");
             return metrics::refused(RefusalReason::ProxyHeader);
         }
         Err(_) => return metrics::refused(RefusalReason::Timeout),
     };
-    if !door.addresses.is_shared(peer.ip()) {
-        handshake.comes_from(peer.ip());
+    if !config.addresses.is_shared(peer.ip()) {
+        handshake.set_network(peer.ip());
     }
     let service = |request| answer(&handshake, peer, pages.clone(), request);
-    let bad = match &door.tls {
-        None => serve_connection(stream, peer, door.http, service).await,
-        Some(tls) => match timeout(door.http.head_timeout, tls.accept(stream)).await {
-            Ok(Ok(stream)) => serve_connection(stream, peer, door.http, service).await,
+    let bad = match &config.tls {
+        None => serve_connection(stream, peer, config.http, service).await,
+        Some(tls) => match timeout(config.http.head_timeout, tls.accept(stream)).await {
+            Ok(Ok(stream)) => serve_connection(stream, peer, config.http, service).await,
             Ok(Err(error)) => {
-                debug!(%peer, %error, "a TLS handshake failed");
+                debug!(%peer, %error, "TLS handshake failed");
                 return metrics::refused(RefusalReason::Tls);
             }
             Err(_) => return metrics::refused(RefusalReason::Timeout),
@@ -379,7 +388,7 @@ async fn answer(
     pages: Router,
     mut request: Request<Incoming>,
 ) -> Response<Body> {
-    let peer = handshake.edge.door.addresses.of_request(peer, request.headers());
+    let peer = handshake.edge.config.addresses.of_request(peer, request.headers());
     if request.uri().path() == connect::PATH {
         connect::answer(handshake, peer, request).await
     } else {

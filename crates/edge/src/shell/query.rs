@@ -19,7 +19,7 @@ pub(super) type BadQuery = (&'static str, String);
 impl Query {
     pub(super) fn parse(query: &str) -> Result<Self, BadQuery> {
         if query.len() > limits::MAX_QUERY_BYTES {
-            return Err(("bad_query", format!("the query may have {} bytes", limits::MAX_QUERY_BYTES)));
+            return Err(("bad_query", format!("the query has more than {} bytes", limits::MAX_QUERY_BYTES)));
         }
         let (mut client_id, mut token, mut resume, mut reliable) = (None, None, None, None);
         let mut rest = Vec::new();
@@ -39,7 +39,7 @@ impl Query {
                 rest.push(pair);
             }
             if field.replace(decode(name, value)?).is_some() {
-                return Err(("bad_query", format!("`{name}` stands twice in the query")));
+                return Err(("bad_query", format!("`{name}` is in the query twice")));
             }
         }
         let client_id = client_id.ok_or_else(|| ("bad_client_id", "the query needs client_id=ID".to_owned()))?;
@@ -47,7 +47,7 @@ impl Query {
         let reliable = match reliable.as_deref() {
             None | Some("0") => false,
             Some("1") => true,
-            Some(_) => return Err(("bad_query", "`reliable` is 0 or 1".to_owned())),
+            Some(_) => return Err(("bad_query", "`reliable` must be 0 or 1".to_owned())),
         };
         Ok(Self { client_id, token, resume, reliable, rest: rest.join("&") })
     }

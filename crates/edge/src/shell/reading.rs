@@ -7,16 +7,16 @@ use mio::event::Event;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::DetachReason;
 
+use super::client_socket::{PolledSocket, ReadResult};
 use super::metrics::{self, EvictionLabel, METRICS};
-use super::sockets::AT_ONCE;
+use super::sockets::MAX_SOCKETS_PER_TURN;
 use super::state::State;
-use super::wire::{PolledSocket, Taken};
 use signaling_core::edge::{ClientKey, Reading};
 use signaling_core::ws::{self, Decoder};
 
 /// A client's open socket.
 pub(super) struct Socket {
-    pub(super) wire: PolledSocket,
+    pub(super) stream: PolledSocket,
     /// `true` if the kernel takes no more.
     pub(super) blocked: bool,
     /// Start of the current partial message.
@@ -29,22 +29,22 @@ pub(super) struct Socket {
     /// `true` if the core does not read the client now.
     paused: bool,
     /// `true` if the client is queued for a read without an event.
-    unread: bool,
+    read_pending: bool,
     /// `true` if the client has ended its write side. The end is still to be read.
     ends: bool,
 }
 
 impl Socket {
-    pub(super) fn new(wire: PolledSocket, early: &[u8]) -> Self {
+    pub(super) fn new(stream: PolledSocket, early: &[u8]) -> Self {
         Self {
-            wire,
+            stream,
             blocked: false,
             unfinished_since: None,
             unfinished_bytes: 0,
             decoder: Decoder::default(),
             early: (!early.is_empty()).then(|| early.into()),
             paused: false,
-            unread: false,
+            read_pending: false,
             ends: false,
         }
     }
@@ -70,24 +70,24 @@ impl State {
 
     /// Reads a group of clients and all links that have input without an event.
     pub(super) fn read_again(&mut self, now: Instant) {
-        for link in std::mem::take(&mut self.unread_links) {
+        for link in std::mem::take(&mut self.read_pending_links) {
             self.link_ready(now, link, false);
         }
-        let some = self.unread.len().min(AT_ONCE);
-        let clients: Vec<_> = self.unread.drain(..some).collect();
+        let some = self.read_pending.len().min(MAX_SOCKETS_PER_TURN);
+        let clients: Vec<_> = self.read_pending.drain(..some).collect();
         for client in clients {
             let Some(socket) = self.socket(client) else { continue };
-            if !std::mem::take(&mut socket.unread) || socket.paused {
+            if !std::mem::take(&mut socket.read_pending) || socket.paused {
                 continue;
             }
             // Bytes that were read earlier come first.
             let early = socket.early.take();
             if early.is_some() || socket.decoder.has_backlog() {
-                self.take_in(now, client, &mut early.unwrap_or_default());
+                self.process(now, client, &mut early.unwrap_or_default());
             }
             self.read(now, client);
         }
-        if !self.unread.is_empty() {
+        if !self.read_pending.is_empty() {
             self.again.notify_one();
         }
     }
@@ -95,8 +95,8 @@ impl State {
     /// Queues the client for a read behind all others.
     pub(super) fn read_later(&mut self, key: ClientKey) {
         let Some(socket) = self.socket(key) else { return };
-        if !std::mem::replace(&mut socket.unread, true) {
-            self.unread.push_back(key);
+        if !std::mem::replace(&mut socket.read_pending, true) {
+            self.read_pending.push_back(key);
             self.again.notify_one();
         }
     }
@@ -113,14 +113,14 @@ impl State {
     fn read(&mut self, now: Instant, key: ClientKey) {
         let mut buffer = std::mem::take(&mut self.scratch);
         if let Some(socket) = self.socket(key).filter(|socket| !socket.paused && socket.early.is_none()) {
-            match socket.wire.try_read(&mut buffer) {
-                Ok(Taken { bytes: 0, more: false }) => self.client_gone(key, DetachReason::Lost),
-                Ok(Taken { bytes, more }) => {
-                    let more = more || socket.ends;
+            match socket.stream.try_read(&mut buffer) {
+                Ok(ReadResult { bytes: 0, read_again: false }) => self.client_gone(key, DetachReason::Lost),
+                Ok(ReadResult { bytes, read_again }) => {
+                    let read_again = read_again || socket.ends;
                     if bytes > 0 {
-                        self.take_in(now, key, buffer.get_mut(..bytes).unwrap_or_default());
+                        self.process(now, key, buffer.get_mut(..bytes).unwrap_or_default());
                     }
-                    if more {
+                    if read_again {
                         self.read_later(key);
                     }
                 }
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// Processes bytes of a client.
-    fn take_in(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
+    fn process(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
         let Some(socket) = self.socket(key) else { return };
         let mut decoder = std::mem::take(&mut socket.decoder);
         self.read_bytes += bytes.len() as u64;
@@ -147,9 +147,9 @@ impl State {
         self.unfinished_bytes = self.unfinished_bytes - socket.unfinished_bytes + held;
         socket.unfinished_bytes = held;
         socket.decoder = decoder;
-        if held > 0 && self.unfinished_bytes > self.max_unfinished_bytes {
+        if held > 0 && self.unfinished_bytes > self.config.buffer_bytes {
             METRICS.evicted.of(EvictionLabel::Unfinished).inc();
-            self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: finish a message once it is begun");
+            self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: send each message without a pause");
         }
     }
 

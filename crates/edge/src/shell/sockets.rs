@@ -24,7 +24,7 @@ use super::state::State;
 use signaling_core::edge::{ClientKey, LinkKey};
 
 /// Maximum sockets per turn, before links and new connections get theirs.
-pub(super) const AT_ONCE: usize = 64;
+pub(super) const MAX_SOCKETS_PER_TURN: usize = 64;
 
 /// Maximum time in which other tasks wait for turns of the event loop.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
@@ -71,10 +71,10 @@ impl Sockets {
 
     /// Runs the event loop. Ends when dropped, or if the system fails.
     pub(super) async fn serve(&self, edge: &Edge) -> io::Result<()> {
-        let mut events = Events::with_capacity(AT_ONCE);
+        let mut events = Events::with_capacity(MAX_SOCKETS_PER_TURN);
         let mut flush = pin!(sleep(Duration::ZERO));
         loop {
-            let is_scheduled = edge.with_quietly(|state| {
+            let is_scheduled = edge.with_state(|state| {
                 if !state.flush_is_scheduled
                     && let Some(at) = state.links.next_flush()
                 {
@@ -112,8 +112,8 @@ impl Sockets {
         loop {
             let are_all = self.turn(edge, events)?;
             // A node with direct clients has other work than sockets.
-            let must_end = |state: &mut State| state.links.trunks() == 0 || state.has_unread();
-            if !are_all || events.is_empty() || edge.with_quietly(must_end) {
+            let must_end = |state: &mut State| state.links.trunks() == 0 || state.has_read_pending();
+            if !are_all || events.is_empty() || edge.with_state(must_end) {
                 return Ok(are_all);
             }
             if began.elapsed() >= MAX_BUSY_POLL {
@@ -132,9 +132,9 @@ impl Sockets {
         if events.is_empty() {
             return Ok(true);
         }
-        let are_all = events.iter().count() < AT_ONCE;
+        let are_all = events.iter().count() < MAX_SOCKETS_PER_TURN;
         edge.with_sockets(|state, now| {
-            state.warm_up(events.iter().filter_map(|event| owner_of(event.token()).client()));
+            state.prefetch(events.iter().filter_map(|event| owner_of(event.token()).client()));
             for event in &*events {
                 match owner_of(event.token()) {
                     Owner::Client(client) => state.socket_ready(now, client, event),

@@ -20,20 +20,19 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tracing::{debug, trace, warn};
 
-use super::admission::{Admission, Place, network};
+use super::admission::{Admission, AdmittedClient, network};
+use super::client_socket::TaskSocket;
 use super::handshakes::{HandshakeKey, Handshakes};
 use super::links::{LinkContext, Links};
 use super::metrics::{self, ShellCounts};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of};
-use super::wire::TaskSocket;
 use super::{Backend, EdgeConfig, closing};
-use crate::identity::IdentityConfig;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
 use signaling_core::ws::Limits;
 
 /// Maximum time from the start of a message to its end.
-const UNFINISHED: Duration = Duration::from_secs(10);
+const MAX_MESSAGE_TIME: Duration = Duration::from_secs(10);
 /// Maximum size of one read. It limits the time that other clients wait for a busy one.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
@@ -46,7 +45,7 @@ pub(super) struct Client {
     session: SessionId,
     decision: Option<Decision>,
     pub(super) socket: Option<Socket>,
-    place: Rc<Place>,
+    place: Rc<AdmittedClient>,
 }
 
 pub(super) struct State {
@@ -57,10 +56,8 @@ pub(super) struct State {
     pub(super) flush_is_scheduled: bool,
     pub(super) admission: Rc<RefCell<Admission>>,
     pub(super) handshakes: Handshakes,
-    /// Maximum public connections.
-    connections: usize,
     pub(super) ws_limits: Limits,
-    pub(super) identity: Rc<IdentityConfig>,
+    pub(super) config: Rc<EdgeConfig>,
     pub(super) draining: bool,
     /// Gets a beat at every event, so at least at every sweep unless the process is paused.
     pauses: PauseDetector,
@@ -68,12 +65,11 @@ pub(super) struct State {
     /// The poll of clients' sockets.
     registry: Registry,
     /// Clients with unread bytes that the edge-triggered poll does not report again.
-    pub(super) unread: VecDeque<ClientKey>,
-    pub(super) unread_links: VecDeque<LinkKey>,
+    pub(super) read_pending: VecDeque<ClientKey>,
+    pub(super) read_pending_links: VecDeque<LinkKey>,
     pub(super) again: Rc<Notify>,
-    /// Bytes of partial messages of all clients, and their limit.
+    /// Bytes of partial messages of all clients.
     pub(super) unfinished_bytes: usize,
-    pub(super) max_unfinished_bytes: usize,
     pub(super) read_bytes: u64,
     written_bytes: u64,
     /// Buffer of all reads.
@@ -83,12 +79,12 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(
         core: EdgeCore,
-        config: &EdgeConfig,
+        config: Rc<EdgeConfig>,
         backend: Box<dyn Backend>,
         sockets: &Sockets,
     ) -> io::Result<Self> {
         let now = Instant::now();
-        metrics::publish_limits(config);
+        metrics::publish_limits(&config);
         Ok(Self {
             core,
             backend,
@@ -96,44 +92,42 @@ impl State {
             flush_is_scheduled: false,
             admission: Rc::new(RefCell::new(Admission::new(config.admission, now))),
             handshakes: Handshakes::new(config.handshakes),
-            connections: config.connections,
             ws_limits: ws_limits(config.max_message_bytes),
-            identity: Rc::new(config.identity.clone()),
             draining: false,
             pauses: PauseDetector::new(since_boot()),
             clients: SecondaryMap::new(),
             registry: sockets.registry()?,
-            unread: VecDeque::new(),
-            unread_links: VecDeque::new(),
+            read_pending: VecDeque::new(),
+            read_pending_links: VecDeque::new(),
             again: sockets.again(),
             unfinished_bytes: 0,
-            max_unfinished_bytes: config.buffer_bytes,
             read_bytes: 0,
             written_bytes: 0,
             scratch: vec![0; SCRATCH_BYTES],
+            config,
         })
     }
 
     /// Registers an accepted connection. Returns the task of the oldest one if there are too many.
-    pub(super) fn handshake_begins(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
+    pub(super) fn begin_handshake(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
         let clients = self.admission.borrow().sockets();
-        self.handshakes.begin(self.connections.saturating_sub(clients))
+        self.handshakes.begin(self.config.connections.saturating_sub(clients))
     }
 
     /// Assigns the connection to an address. Returns the task of the address's oldest one if it has
     /// too many.
-    pub(super) fn handshake_comes_from(&mut self, key: HandshakeKey, address: IpAddr) -> Option<AbortHandle> {
-        let limit = self.admission.borrow().others_of(address)?;
-        self.handshakes.comes_from(key, network(address), limit)
+    pub(super) fn set_handshake_address(&mut self, key: HandshakeKey, address: IpAddr) -> Option<AbortHandle> {
+        let limit = self.admission.borrow().max_other_connections(address)?;
+        self.handshakes.set_network(key, network(address), limit)
     }
 
-    /// Requests a node for a client that was admitted by [`Place::enter`].
+    /// Requests a node for a client that was admitted by [`AdmittedClient::new`].
     pub(super) fn connect(
         &mut self,
         now: Instant,
         newcomer: Newcomer,
         address: IpAddr,
-        place: Rc<Place>,
+        place: Rc<AdmittedClient>,
     ) -> (ClientKey, oneshot::Receiver<Result<(), Refusal>>) {
         let (decision, decided) = oneshot::channel();
         let (id, session) = (newcomer.client_id.clone(), newcomer.session);
@@ -143,17 +137,17 @@ impl State {
     }
 
     /// Starts a client's socket after its upgrade. `early` are bytes that were already read.
-    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, wire: TaskSocket, early: &[u8]) {
+    pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, stream: TaskSocket, early: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let wire = match wire.join(&self.registry, token_of(key)) {
-            Ok(wire) => wire,
+        let stream = match stream.register(&self.registry, token_of(key)) {
+            Ok(stream) => stream,
             Err(error) => {
-                debug!(client = %client.id, session = %client.session, %error, "a client's socket cannot be watched");
+                debug!(client = %client.id, session = %client.session, %error, "cannot poll the socket of a client");
                 return self.client_gone(key, DetachReason::Lost);
             }
         };
-        debug!(client = %client.id, session = %client.session, address = %client.address, "a client is in");
-        client.socket = Some(Socket::new(wire, early));
+        debug!(client = %client.id, session = %client.session, address = %client.address, "client connected");
+        client.socket = Some(Socket::new(stream, early));
         metrics::opened();
         self.core.socket_opened(now, key);
         self.read_later(key);
@@ -164,10 +158,10 @@ impl State {
         self.clients.values().find(|client| client.id == *id).map(|client| client.session)
     }
 
-    /// Removes an admitted client whose upgrade failed.
+    /// Logs the failed upgrade of an admitted client.
     pub(super) fn upgrade_failed(&self, key: Option<ClientKey>, error: &dyn std::error::Error) {
         if let Some(client) = key.and_then(|key| self.clients.get(key)) {
-            debug!(client = %client.id, session = %client.session, %error, "an upgrade failed");
+            debug!(client = %client.id, session = %client.session, %error, "upgrade failed");
         }
     }
 
@@ -179,9 +173,9 @@ impl State {
     }
 
     /// Detects a process pause, and then closes all links.
-    pub(super) fn look_for_jump(&mut self, now: Instant) {
+    pub(super) fn detect_pause(&mut self, now: Instant) {
         if let Some(paused) = self.pauses.beat(since_boot()) {
-            warn!(?paused, "this process was paused");
+            warn!(?paused, "process was paused, all trunks close");
             self.core.on_process_pause(now);
             // Input of the trunks may be as old as the pause.
             self.links(now).close_all();
@@ -192,13 +186,13 @@ impl State {
     pub(super) fn turn(&mut self, now: Instant) {
         loop {
             while let Some(effect) = self.core.next_effect() {
-                self.carry_out(now, effect);
+                self.execute(now, effect);
             }
             let clients = self.core.take_clients_with_output();
             if clients.is_empty() {
                 break;
             }
-            self.warm_up(clients.iter().copied());
+            self.prefetch(clients.iter().copied());
             for client in clients {
                 self.flush(now, client);
             }
@@ -233,28 +227,28 @@ impl State {
     /// Handles an event of a trunk's socket.
     pub(super) fn link_ready(&mut self, now: Instant, link: LinkKey, has_ended: bool) {
         if self.links(now).on_event(link, has_ended) {
-            if !self.unread_links.contains(&link) {
-                self.unread_links.push_back(link);
+            if !self.read_pending_links.contains(&link) {
+                self.read_pending_links.push_back(link);
             }
             self.again.notify_one();
         }
     }
 
     /// Returns `true` if sockets must be read though no event came.
-    pub(super) fn has_unread(&self) -> bool {
-        !self.unread.is_empty() || !self.unread_links.is_empty()
+    pub(super) fn has_read_pending(&self) -> bool {
+        !self.read_pending.is_empty() || !self.read_pending_links.is_empty()
     }
 
     /// Prefetches the state of clients that are about to be read or written, to overlap cache
     /// misses.
-    pub(super) fn warm_up(&self, clients: impl Iterator<Item = ClientKey> + Clone) {
+    pub(super) fn prefetch(&self, clients: impl Iterator<Item = ClientKey> + Clone) {
         for client in clients.clone() {
             black_box(self.clients.get(client).map(|client| (client.socket.is_some(), client.address)));
         }
         self.core.prefetch(clients);
     }
 
-    fn carry_out(&mut self, now: Instant, effect: Effect) {
+    fn execute(&mut self, now: Instant, effect: Effect) {
         match effect {
             Effect::AssignNode(client) => self.backend.assign_node(now, &mut self.core, client),
             Effect::Accept(key) => {
@@ -276,23 +270,23 @@ impl State {
                 if let Some(client) = self.clients.get_mut(key)
                     && let Some(socket) = client.socket.take()
                 {
-                    debug!(client = %client.id, session = %client.session, code = code.0, "closes a client's socket");
+                    debug!(client = %client.id, session = %client.session, code = code.0, "closing the socket of a client");
                     self.unfinished_bytes -= socket.unfinished_bytes;
                     metrics::closed();
                     let place = Rc::clone(&client.place);
-                    match socket.wire.leave(&self.registry) {
-                        Ok(wire) => drop(tokio::task::spawn_local(async move {
-                            closing::close(wire, last_words).await;
+                    match socket.stream.deregister(&self.registry) {
+                        Ok(stream) => drop(tokio::task::spawn_local(async move {
+                            closing::close(stream, last_words).await;
                             drop(place);
                         })),
-                        Err(error) => debug!(client = %client.id, %error, "a client's socket is closed without a word"),
+                        Err(error) => debug!(client = %client.id, %error, "socket closed without a close frame"),
                     }
                 }
                 self.forget(key);
             }
             Effect::Verify(key, token) => self.renew(key, &token),
             Effect::Kick(kick) => {
-                self.put_out(&kick);
+                self.kick(&kick);
             }
             Effect::Read(key) => self.resume(key),
         }
@@ -308,17 +302,17 @@ impl State {
         loop {
             let output = self.core.output(key);
             let whole = output.len();
-            if whole == 0 && !socket.wire.owes() {
+            if whole == 0 && !socket.stream.has_unsent_ciphertext() {
                 return;
             }
-            match socket.wire.try_write(output) {
+            match socket.stream.try_write(output) {
                 Ok(count) => {
                     trace!(client = %client.id, session = %client.session, count, "wrote to a client");
                     self.written_bytes += count as u64;
                     if count > 0 {
                         self.core.wrote(now, key, count);
                     }
-                    if count == whole && !socket.wire.owes() {
+                    if count == whole && !socket.stream.has_unsent_ciphertext() {
                         return;
                     }
                 }
@@ -330,7 +324,7 @@ impl State {
                     return;
                 }
                 Err(error) => {
-                    debug!(client = %client.id, session = %client.session, %error, "a client's socket broke");
+                    debug!(client = %client.id, session = %client.session, %error, "socket of a client failed");
                     return self.client_gone(key, DetachReason::Lost);
                 }
             }
@@ -349,13 +343,13 @@ impl State {
     pub(super) fn sweep(&mut self, now: Instant) {
         let endless = |client: &Client| {
             let since = client.socket.as_ref()?.unfinished_since?;
-            (now.saturating_duration_since(since) >= UNFINISHED).then_some(())
+            (now.saturating_duration_since(since) >= MAX_MESSAGE_TIME).then_some(())
         };
         let endless: Vec<_> =
             self.clients.iter().filter(|(_, client)| endless(client).is_some()).map(|(key, _)| key).collect();
         for client in endless {
             metrics::violation(CloseCode::POLICY.0);
-            self.core.close(client, CloseCode::POLICY, "a message was begun and not finished in time");
+            self.core.close(client, CloseCode::POLICY, "the message was not finished in time");
         }
         // The system reports room only once much of the send buffer is free. A slow connection
         // takes long for that.
@@ -380,7 +374,7 @@ impl State {
         let Some(client) = self.clients.remove(key) else { return false };
         if let Some(socket) = client.socket {
             self.unfinished_bytes -= socket.unfinished_bytes;
-            debug!(client = %client.id, session = %client.session, "a client's socket has ended");
+            debug!(client = %client.id, session = %client.session, "socket of a client ended");
             metrics::closed();
         }
         true

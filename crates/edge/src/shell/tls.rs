@@ -96,11 +96,7 @@ impl Tls {
 
     /// Returns the earliest expiry of the certificate and its intermediates.
     pub(super) fn expires(&self) -> Option<SystemTime> {
-        let expiry = |der: &CertificateDer<'_>| {
-            let certificate = Certificate::from_der(der).ok()?;
-            Some(certificate.tbs_certificate().validity().not_after.to_system_time())
-        };
-        self.shown.get().cert.iter().filter_map(expiry).min()
+        self.shown.get().cert.iter().filter_map(|der| expiry(der)).min()
     }
 
     fn show(&self, key: CertifiedKey) {
@@ -143,6 +139,12 @@ impl fmt::Debug for Tls {
     }
 }
 
+/// Returns the end of a certificate's validity; `None` if the DER is malformed.
+fn expiry(der: &[u8]) -> Option<SystemTime> {
+    let certificate = Certificate::from_der(der).ok()?;
+    Some(certificate.tbs_certificate().validity().not_after.to_system_time())
+}
+
 impl TlsFiles {
     fn read(&self) -> Result<CertifiedKey, TlsError> {
         let unreadable = |path: &PathBuf, error| TlsError::Unreadable { path: path.clone(), error };
@@ -153,5 +155,20 @@ impl TlsFiles {
         }
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unreadable(&self.key, error))?;
         Ok(CertifiedKey::from_der(chain, key, &ring::default_provider())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const CERTIFICATE: &[u8] = include_bytes!("../../../client/tests/data/localhost.cert.der");
+
+    #[test]
+    fn expiry_is_read_from_a_certificate() {
+        assert_eq!(expiry(CERTIFICATE), Some(SystemTime::UNIX_EPOCH + Duration::from_secs(4_948_878_633)));
+        assert_eq!(expiry(&CERTIFICATE[1..]), None);
     }
 }

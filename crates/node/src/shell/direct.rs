@@ -10,7 +10,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, say_goodbye, send_away};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, drain_clients, send_goodbye};
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Listener};
 use tokio::sync::watch;
@@ -22,7 +22,7 @@ use crate::reassign::Reassignments;
 use signaling_core::node::{NodeCore, TrunkKey};
 
 /// Interval of checks for clients to send away.
-const REASSIGN_LOOK: Duration = Duration::from_millis(20);
+const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The node's own edge.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl DirectEdge {
             self.edge.clone().serve(listener, pages),
             self.edge.clone().sweep(),
             self.edge.clone().renew_certificate(),
-            self.carry()
+            self.transfer_batches()
         );
     }
 
@@ -106,8 +106,8 @@ impl DirectEdge {
     }
 
     /// Closes all clients, spread over `window`.
-    pub async fn send_away(&self, window: Duration) {
-        send_away(&self.edge, "this node is going away", window).await;
+    pub async fn drain_clients(&self, window: Duration) {
+        drain_clients(&self.edge, "this node is draining", window).await;
     }
 
     /// Accepts new clients again.
@@ -117,8 +117,8 @@ impl DirectEdge {
 
     /// Closes clients that other nodes own by a new view. Ends when dropped, or when views end.
     pub(crate) async fn reassign(self, mut reassignments: Reassignments, mut views: watch::Receiver<Arc<View>>) {
-        let mut looks = interval(REASSIGN_LOOK);
-        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = interval(REASSIGN_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 changed = views.changed() => {
@@ -131,11 +131,11 @@ impl DirectEdge {
                         reassignments.set_view(Instant::now(), &view, core, share);
                         reassignments.len()
                     });
-                    info!(clients, "direct clients belong to other nodes and will be sent there");
+                    info!(clients, "direct clients of other nodes will be closed");
                 }
-                _ = looks.tick(), if reassignments.len() > 0 => self.edge.with_core(|core| {
+                _ = ticks.tick(), if reassignments.len() > 0 => self.edge.with_core(|core| {
                     for client in reassignments.take_due(Instant::now()) {
-                        say_goodbye(core, client, CloseCode::REASSIGNED, "another node serves you now");
+                        send_goodbye(core, client, CloseCode::REASSIGNED, "another node serves you now");
                     }
                 }),
             }
@@ -143,7 +143,7 @@ impl DirectEdge {
     }
 
     /// Transfers batches between edge and core.
-    async fn carry(&self) {
+    async fn transfer_batches(&self) {
         loop {
             self.signal.wait().await;
             let up = self.edge.take_batch(self.link).unwrap_or_default();
@@ -151,14 +151,14 @@ impl DirectEdge {
             if !up.is_empty()
                 && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
             {
-                error!(%error, "the edge of this process speaks nonsense");
+                error!(%error, "protocol error of the local edge");
             }
             let down = self.node.with_core(|core| core.take_trunk_batch(self.trunk));
             self.signal.again_behind(&down);
             if !down.is_empty()
                 && let Err(error) = self.edge.with_core(|core| core.link_frames(Instant::now(), self.link, &down))
             {
-                error!(%error, "the node of this process speaks nonsense");
+                error!(%error, "protocol error of the local node");
             }
         }
     }

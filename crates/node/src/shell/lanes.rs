@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use reqwest::Url;
 use signaling_core::View;
+use signaling_protocol::Backoff;
 use signaling_server::{FlushSignal, Secrets};
 use signaling_wire::forward;
 use signaling_wire::limits;
@@ -27,8 +28,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum idle connections to one node.
 const MAX_IDLE: usize = 2;
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
 /// Returns the HTTP client for batches.
@@ -51,9 +52,9 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
 pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     loop {
         let view = views.borrow_and_update().clone();
-        debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "routes by a new view");
+        debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "new view");
         node.with_core(|core| core.set_view(Instant::now(), view));
-        renew_carriers(&node, &http, &secrets);
+        update_senders(&node, &http, &secrets);
         if views.changed().await.is_err() {
             return;
         }
@@ -62,13 +63,13 @@ pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receive
 
 /// Stops senders of removed peers, starts senders of new peers, and updates the addresses of the
 /// rest.
-fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
+fn update_senders(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
     let mut state = node.0.borrow_mut();
     let peers: Vec<_> = state.core.peers().map(|(peer, address)| (peer, address.to_owned())).collect();
     state.lanes.retain(|key, lanes| {
         let stays = peers.iter().any(|(peer, _)| *peer == key);
         if !stays {
-            lanes.carriers.iter().for_each(tokio::task::AbortHandle::abort);
+            lanes.senders.iter().for_each(tokio::task::AbortHandle::abort);
         }
         stays
     });
@@ -83,9 +84,9 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
             continue;
         }
         let url = Rc::new(RefCell::new(url));
-        let wakes: Box<[Rc<FlushSignal>]> = (0..state.core.lanes()).map(|_| Rc::default()).collect();
-        let carriers = wakes.iter().enumerate().map(|(lane, wake)| {
-            let carrier = LaneSender {
+        let signals: Box<[Rc<FlushSignal>]> = (0..state.core.lanes()).map(|_| Rc::default()).collect();
+        let senders = signals.iter().enumerate().map(|(lane, wake)| {
+            let sender = LaneSender {
                 node: node.clone(),
                 http: http.clone(),
                 secrets: secrets.clone(),
@@ -94,10 +95,10 @@ fn renew_carriers(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
                 lane,
                 span: info_span!("lane", peer = %address, lane),
             };
-            tokio::task::spawn_local(carrier.carry(Rc::clone(wake))).abort_handle()
+            tokio::task::spawn_local(sender.run(Rc::clone(wake))).abort_handle()
         });
-        let carriers = carriers.collect();
-        state.lanes.insert(peer, Lanes { url, wakes, carriers });
+        let senders = senders.collect();
+        state.lanes.insert(peer, Lanes { url, signals, senders });
     }
     state.wake();
 }
@@ -118,9 +119,9 @@ enum Failure {
     /// The peer accepts no connections.
     Refused(String),
     /// A retry may succeed.
-    Again(String),
+    Retryable(String),
     /// A retry cannot succeed.
-    Never(String),
+    Permanent(String),
 }
 
 impl Failure {
@@ -128,14 +129,14 @@ impl Failure {
         match answered {
             Ok(_) => ForwardResult::Answered,
             Err(Self::Refused(_)) => ForwardResult::Refused,
-            Err(Self::Again(_)) => ForwardResult::Retry,
-            Err(Self::Never(_)) => ForwardResult::Rejected,
+            Err(Self::Retryable(_)) => ForwardResult::Retry,
+            Err(Self::Permanent(_)) => ForwardResult::Rejected,
         }
     }
 }
 
 impl LaneSender {
-    async fn carry(self, wake: Rc<FlushSignal>) {
+    async fn run(self, wake: Rc<FlushSignal>) {
         loop {
             wake.wait().await;
             while let Some(batch) =
@@ -149,43 +150,42 @@ impl LaneSender {
     /// Sends a batch until it is answered; each retry has shorter TTLs. Stops when the peer leaves
     /// the view.
     async fn deliver(&self, mut batch: Vec<u8>) {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         loop {
             let bytes = batch.len();
-            let asked = Instant::now();
+            let started = Instant::now();
             let answered = self.post(batch).await;
-            METRICS.forward.observe(asked.elapsed());
+            METRICS.forward.observe(started.elapsed());
             METRICS.forward_batches.of(Failure::label_of(&answered)).inc();
             match answered {
                 Ok(answer) => {
-                    if pause > FIRST_PAUSE {
-                        debug!(parent: &self.span, "the peer answers again");
+                    if !backoff.is_fresh() {
+                        debug!(parent: &self.span, "peer answers again");
                     }
                     let taken =
                         self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
                     if let Err(error) = taken {
-                        warn!(parent: &self.span, %error, "the peer's answer makes no sense");
+                        warn!(parent: &self.span, %error, "answer of the peer is invalid");
                     }
                     return;
                 }
-                Err(Failure::Never(why)) => {
-                    warn!(parent: &self.span, why, bytes, "the peer refuses a batch; its messages will be sent again");
+                Err(Failure::Permanent(why)) => {
+                    warn!(parent: &self.span, why, bytes, "batch rejected by the peer, its messages will be retransmitted");
                     self.node.with_core(|core| core.lane_lost(self.peer, self.lane));
-                    sleep(LONGEST_PAUSE).await;
+                    sleep(MAX_BACKOFF).await;
                     return;
                 }
-                Err(failure @ (Failure::Refused(_) | Failure::Again(_))) => {
+                Err(failure @ (Failure::Refused(_) | Failure::Retryable(_))) => {
                     if matches!(failure, Failure::Refused(_)) {
                         self.node.with_core(|core| core.refused(Instant::now(), self.peer));
                     }
-                    let (Failure::Refused(why) | Failure::Again(why) | Failure::Never(why)) = failure;
+                    let (Failure::Refused(why) | Failure::Retryable(why) | Failure::Permanent(why)) = failure;
                     // The sweep warns of a suspect peer once, not per lane.
-                    debug!(parent: &self.span, why, "the peer does not answer");
-                    sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    let again = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));
-                    let Some(again) = again else { return };
-                    batch = again;
+                    debug!(parent: &self.span, why, "peer does not answer");
+                    sleep(backoff.next_limit()).await;
+                    let retry = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));
+                    let Some(retry) = retry else { return };
+                    batch = retry;
                 }
             }
         }
@@ -194,7 +194,7 @@ impl LaneSender {
     async fn post(&self, batch: Vec<u8>) -> Result<Bytes, Failure> {
         let again = |error: reqwest::Error| match (error.is_connect(), error.without_url().to_string()) {
             (true, why) => Failure::Refused(why),
-            (false, why) => Failure::Again(why),
+            (false, why) => Failure::Retryable(why),
         };
         let request = self
             .http
@@ -205,11 +205,11 @@ impl LaneSender {
         let response = request.send().await.map_err(again)?;
         match response.status() {
             StatusCode::OK => {}
-            status if status.is_server_error() => return Err(Failure::Again(status.to_string())),
-            status => return Err(Failure::Never(status.to_string())),
+            status if status.is_server_error() => return Err(Failure::Retryable(status.to_string())),
+            status => return Err(Failure::Permanent(status.to_string())),
         }
         if response.content_length().is_none_or(|length| length > limits::MAX_BATCH_BYTES as u64 * 16) {
-            return Err(Failure::Never("its answer has no length, or is too long".to_owned()));
+            return Err(Failure::Permanent("the answer has no length or is too long".to_owned()));
         }
         response.bytes().await.map_err(again)
     }

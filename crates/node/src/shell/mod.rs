@@ -42,22 +42,22 @@ pub use self::lanes::{client, follow};
 pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
-pub use self::rooms::{ERRANDS, carry_tasks, run_errands};
+pub use self::rooms::{MAX_OPERATOR_REQUESTS, run_operator_requests, run_room_tasks};
 
 /// A node. Clones are cheap and share it; it stays on its thread.
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
 /// Maximum time to close trunks.
-const HANG_UP: Duration = Duration::from_millis(200);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval of checks whether trunks are closed.
-const HANG_UP_LOOK: Duration = Duration::from_millis(5);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 /// After a process pause, requests whose heads are read within this time are refused. They may have
 /// arrived before or during the pause.
-const REFUSE_FOR: Duration = Duration::from_millis(200);
+const REFUSE_TIME: Duration = Duration::from_millis(200);
 
 /// Minimum time between two log entries about undelivered senders.
-const BETWEEN_WRITERS: Duration = Duration::from_secs(10);
+const SENDER_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 struct State {
     core: NodeCore,
@@ -81,8 +81,8 @@ struct State {
 struct Lanes {
     /// Current address of the peer's forward endpoint.
     url: Rc<RefCell<Url>>,
-    wakes: Box<[Rc<FlushSignal>]>,
-    carriers: Box<[AbortHandle]>,
+    signals: Box<[Rc<FlushSignal>]>,
+    senders: Box<[AbortHandle]>,
 }
 
 impl Node {
@@ -105,10 +105,10 @@ impl Node {
     }
 
     /// Calls the core, then signals the tasks that write its output.
-    pub fn with_core<R>(&self, tell: impl FnOnce(&mut NodeCore) -> R) -> R {
+    pub fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore) -> R) -> R {
         let mut state = self.0.borrow_mut();
-        state.look_for_jump(Instant::now());
-        let result = tell(&mut state.core);
+        state.detect_pause(Instant::now());
+        let result = call(&mut state.core);
         state.wake();
         result
     }
@@ -121,7 +121,7 @@ impl Node {
     /// Returns `true` if a request whose head was read at `asked` may be as old as a process pause.
     fn refuses(&self, asked: Instant) -> bool {
         let mut state = self.0.borrow_mut();
-        state.look_for_jump(Instant::now());
+        state.detect_pause(Instant::now());
         state.refuse_until.is_some_and(|until| asked < until)
     }
 
@@ -138,8 +138,8 @@ impl Node {
             });
             let mut state = self.0.borrow_mut();
             metrics::publish(&state.core);
-            state.tell_suspects();
-            state.tell_writers_to_nobody(Instant::now());
+            state.log_suspects();
+            state.log_undelivered_sender(Instant::now());
         }
     }
 
@@ -155,16 +155,16 @@ impl Node {
 
     /// Closes all trunks cleanly, so that edges do not count a failure. Returns once all are
     /// closed, or at the time limit.
-    pub async fn hang_up(&self) {
+    pub async fn close_trunks(&self) {
         self.with_core(|core| core.hang_up(Instant::now()));
         self.0.borrow().trunks.values().for_each(|wake| wake.flush_now());
         let all_closed = async {
             while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
-                sleep(HANG_UP_LOOK).await;
+                sleep(CLOSE_CHECK_INTERVAL).await;
             }
         };
         // Remaining edges see the end of the process.
-        let _ = timeout(HANG_UP, all_closed).await;
+        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
     }
 
     /// Adds an edge's trunk. `name` is `None` if the edge sent no name.
@@ -190,37 +190,37 @@ impl Node {
 
 impl State {
     /// Detects a process pause. Unread input is as old as the pause.
-    fn look_for_jump(&mut self, now: Instant) {
+    fn detect_pause(&mut self, now: Instant) {
         let Some(paused) = self.pauses.beat(since_boot()) else { return };
-        warn!(?paused, "this process was paused: its trunks are closed and waiting requests refused");
+        warn!(?paused, "process was paused, trunks close and waiting requests are refused");
         self.core.on_process_pause(now);
-        self.refuse_until = Some(now + REFUSE_FOR);
+        self.refuse_until = Some(now + REFUSE_TIME);
         self.trunks.values().for_each(|wake| wake.flush_now());
     }
 
-    /// Logs at most one undelivered sender per [`BETWEEN_WRITERS`].
-    fn tell_writers_to_nobody(&mut self, now: Instant) {
-        let writers = self.core.take_undelivered_senders();
-        if let Some(UndeliveredSender { client, session, messages }) = writers.into_iter().next()
+    /// Logs at most one undelivered sender per [`SENDER_LOG_INTERVAL`].
+    fn log_undelivered_sender(&mut self, now: Instant) {
+        let senders = self.core.take_undelivered_senders();
+        if let Some(UndeliveredSender { client, session, messages }) = senders.into_iter().next()
             && self.quiet_until.is_none_or(|until| now >= until)
         {
-            info!(%client, %session, messages, "a client writes to peers that are not there");
-            self.quiet_until = Some(now + BETWEEN_WRITERS);
+            info!(%client, %session, messages, "messages of a client cannot be delivered");
+            self.quiet_until = Some(now + SENDER_LOG_INTERVAL);
         }
     }
 
     /// Logs nodes that became suspect, and nodes that no longer are.
-    fn tell_suspects(&mut self) {
+    fn log_suspects(&mut self) {
         let suspects: Vec<_> = self.core.suspects().cloned().collect();
         for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {
             if self.core.is_leaving(node) {
-                debug!(%node, "a node that drains does not answer any more");
+                debug!(%node, "draining node does not answer any more");
             } else {
-                warn!(%node, "a node does not answer: others stand in for it");
+                warn!(%node, "node suspect, others stand in for it");
             }
         }
         for node in self.suspects.iter().filter(|node| !suspects.contains(node)) {
-            info!(%node, "a node that did not answer is relied on again, or gone");
+            info!(%node, "node no longer suspect");
         }
         self.suspects = suspects;
     }
@@ -230,7 +230,7 @@ impl State {
             signal.request(self.core.trunk_wants(trunk));
         }
         for (peer, lanes) in &self.lanes {
-            for (lane, signal) in lanes.wakes.iter().enumerate() {
+            for (lane, signal) in lanes.signals.iter().enumerate() {
                 signal.request(self.core.lane_wants(peer, lane));
             }
         }

@@ -15,13 +15,13 @@ use super::metrics::METRICS;
 use signaling_core::node::NodeCore;
 
 /// Interval of writes.
-const GATHER: Duration = Duration::from_millis(200);
+const WRITE_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum entries of one batch.
-const BATCH: usize = 1_000;
+const MAX_BATCH: usize = 1_000;
 /// Interval of heartbeats, and of checks for dead nodes.
-const BEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Interval at which a node renews all its entries, which expire after 24 hours.
-const RENEW: Duration = Duration::from_secs(6 * 3600);
+const RENEW_INTERVAL: Duration = Duration::from_secs(6 * 3600);
 /// A node outside the view without a heartbeat for this time is dead.
 const SILENT: Duration = Duration::from_secs(12);
 /// The same limit for a node in the view, which may only have lost the registry.
@@ -29,7 +29,7 @@ const SILENT_IN_VIEW: Duration = Duration::from_secs(45);
 
 /// Writes attachments and detachments to the registry. Ends when dropped.
 pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
-    let mut ticks = interval(GATHER);
+    let mut ticks = interval(WRITE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut pause_until = Instant::now();
     loop {
@@ -38,12 +38,12 @@ pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
             continue;
         }
         loop {
-            let batch = node.with_core(|core| core.take_registrations(BATCH));
+            let batch = node.with_core(|core| core.take_registrations(MAX_BATCH));
             if batch.is_empty() {
                 break;
             }
             if let Err(error) = registry.register(&own, &batch).await {
-                debug!(%error, "the registry does not hear of arrivals now");
+                debug!(%error, "registry not written");
                 node.with_core(|core| core.return_registrations(batch));
                 pause_until = Instant::now() + Duration::from_secs(1);
                 break;
@@ -59,9 +59,9 @@ pub async fn watch_over(node: Node, own: NodeId, registry: RedisRegistry) {
 }
 
 async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
-    let mut ticks = interval(BEAT);
+    let mut ticks = interval(HEARTBEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut renewal = Renewal { at: Sweep::default(), next: Instant::now() + RENEW };
+    let mut renewal = Renewal { at: Sweep::default(), next: Instant::now() + RENEW_INTERVAL };
     loop {
         ticks.tick().await;
         let beat = registry.beat(own).await;
@@ -70,12 +70,12 @@ async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
         match beat {
             Ok(true) => renewal.step(own, registry).await,
             Ok(false) => node.with_core(NodeCore::register_all_again),
-            Err(error) => debug!(%error, "the registry does not answer"),
+            Err(error) => debug!(%error, "registry does not answer"),
         }
     }
 }
 
-/// Renews all entries of a node every [`RENEW`], some at each heartbeat.
+/// Renews all entries of a node every [`RENEW_INTERVAL`], some at each heartbeat.
 struct Renewal {
     at: Sweep,
     next: Instant,
@@ -87,17 +87,17 @@ impl Renewal {
             if Instant::now() < self.next {
                 return;
             }
-            self.next = Instant::now() + RENEW;
+            self.next = Instant::now() + RENEW_INTERVAL;
         }
         match registry.renew(own, self.at).await {
             Ok(at) => self.at = at,
-            Err(error) => debug!(%error, "registry entries not renewed, trying again"),
+            Err(error) => debug!(%error, "registry entries not renewed"),
         }
     }
 }
 
 async fn clean(node: &Node, own: &NodeId, registry: &RedisRegistry) {
-    let mut ticks = interval(BEAT);
+    let mut ticks = interval(HEARTBEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -115,10 +115,10 @@ async fn clean_up(registry: &RedisRegistry, dead: &NodeId, silent: Duration) {
     match registry.clean(dead, silent).await {
         Ok(Some(cleaned)) => {
             info!(%dead, removed = cleaned.removed, elsewhere = cleaned.kept, took = ?start.elapsed(),
-                  "the registry is rid of a dead node");
+                  "registry entries of a dead node removed");
         }
         // The node came back, or another node is cleaning up.
         Ok(None) => {}
-        Err(error) => warn!(%dead, %error, "cannot clean up behind a dead node now"),
+        Err(error) => warn!(%dead, %error, "cannot remove registry entries of a dead node"),
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use signaling_admin::servers::{EdgeAt, Server, Totals, ViewName};
-use signaling_core::View;
+use signaling_admin::servers::{EdgeAt, Server, Totals};
 use signaling_protocol::NodeId;
+use signaling_server::admin::handlers::view_name;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER};
 
@@ -50,10 +50,6 @@ impl Floor {
             }
         })
     }
-}
-
-pub(super) fn view_name(view: &View) -> ViewName {
-    ViewName::new(view.hash(), view.len())
 }
 
 /// Name that an edge sent when it opened its trunk.

@@ -11,34 +11,34 @@ use tracing::{info, warn};
 
 use super::Node;
 use super::metrics::METRICS;
-use signaling_core::node::{RoomTask, Urgency};
+use signaling_core::node::{NodeCore, RoomTask, Urgency};
 
 /// A room request of an operator. The answer is sent once the core has applied it.
 pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
 
 /// Maximum queued room requests of operators.
-pub const ERRANDS: usize = 64;
+pub const MAX_OPERATOR_REQUESTS: usize = 64;
 
 /// Executes requests of one urgency. Ends when dropped.
-pub async fn carry_tasks(node: Node, store: Store, urgency: Urgency) {
+pub async fn run_room_tasks(node: Node, store: Store, urgency: Urgency) {
     let wake = node.store_wake(urgency);
-    let mut away = None;
+    let mut down_since = None;
     loop {
         wake.wait().await;
         let tasks = node.with_core(|core| core.take_room_tasks(urgency));
         if tasks.is_empty() {
             continue;
         }
-        let asked = Instant::now();
+        let started = Instant::now();
         let answers = store.apply(tasks.iter().map(|task| task.request().clone()).collect()).await;
-        METRICS.store.observe(asked.elapsed());
+        METRICS.store.observe(started.elapsed());
         METRICS.store_up.set(answers.iter().all(Result::is_ok).into());
-        report(&mut away, &answers);
+        report(&mut down_since, &answers);
         node.with_core(|core| answer(core, tasks, answers));
     }
 }
 
-fn answer(core: &mut signaling_core::node::NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome, StoreError>>) {
+fn answer(core: &mut NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome, StoreError>>) {
     let now = Instant::now();
     for (task, answer) in tasks.into_iter().zip(answers) {
         core.room_answered(now, task, answer);
@@ -46,23 +46,23 @@ fn answer(core: &mut signaling_core::node::NodeCore, tasks: Vec<RoomTask>, answe
 }
 
 /// Logs once when the store becomes unavailable, and once when it is back.
-fn report(away: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
-    match (answers.iter().find_map(|answer| answer.as_ref().err()), &*away) {
+fn report(down_since: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
+    match (answers.iter().find_map(|answer| answer.as_ref().err()), &*down_since) {
         (Some(error), None) => {
-            warn!(%error, "rooms cannot be changed: members stay, signals flow on");
-            *away = Some(Instant::now());
+            warn!(%error, "room store unavailable, members stay and signals flow");
+            *down_since = Some(Instant::now());
         }
         (None, Some(since)) => {
-            info!(after = ?since.elapsed(), "the room store answers again");
-            *away = None;
+            info!(after = ?since.elapsed(), "room store available again");
+            *down_since = None;
         }
         _ => {}
     }
 }
 
 /// Executes room requests of operators. Ends when dropped, or when all senders are dropped.
-pub async fn run_errands(node: Node, store: Store, mut errands: mpsc::Receiver<OperatorRoomRequest>) {
-    while let Some((request, reply)) = errands.recv().await {
+pub async fn run_operator_requests(node: Node, store: Store, mut requests: mpsc::Receiver<OperatorRoomRequest>) {
+    while let Some((request, reply)) = requests.recv().await {
         let mut answers = store.apply(vec![request.clone()]).await;
         let answer = answers.pop().unwrap_or_else(|| Err(StoreError("no answer".into())));
         if let Ok(outcome) = &answer {

@@ -10,19 +10,23 @@ use signaling_admin::page::MOST;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ClientId;
+use signaling_server::admin::handlers::{QueryResult, client, query};
 use signaling_server::http::Refused;
 use signaling_server::unix_time;
 use tokio::time::timeout;
 use tracing::info;
 
-use super::{Asked, Here, OperatorApi, client, explain, page, query};
+use super::{Here, OperatorApi, explain, page};
 
 /// Time limit of the lookup before a kick, so that a hanging node does not delay the kick.
-const LOOK_FIRST: Duration = Duration::from_millis(750);
+const LOOKUP_TIMEOUT: Duration = Duration::from_millis(750);
 
-pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Clients>, Refused> {
-    let (page, is_here_alone) = page(asked, MOST)?;
-    let own = desk.core({
+pub(super) async fn list(
+    State(api): State<OperatorApi>,
+    parsed: QueryResult<PageQuery>,
+) -> Result<Json<Clients>, Refused> {
+    let (page, is_here_alone) = page(parsed, MOST)?;
+    let own = api.core({
         let page = page.clone();
         move |core| here(core, &page)
     });
@@ -30,7 +34,7 @@ pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery
         return Ok(Json(own.await?));
     }
     let path = format!("clients?{}", page.query());
-    let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Clients>(http::Method::GET, &path));
+    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Clients>(http::Method::GET, &path));
     let nodes = others.into_iter().map(|(_, clients)| clients).chain([own?]).collect();
     Ok(Json(Clients::merge(&page, nodes, missing)))
 }
@@ -54,9 +58,9 @@ fn here(core: &NodeCore, page: &Page) -> Clients {
     Clients { clients: ids.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
-pub(super) async fn find(State(desk): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
+pub(super) async fn find(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
     let client = client(&name)?;
-    let mut explanation = explain::everywhere(&desk, &client).await?;
+    let mut explanation = explain::everywhere(&api, &client).await?;
     let (state, at) = match explanation.serving() {
         Some((at, _)) => (ClientState::Connected, at.clone()),
         None => match explanation.nodes.iter().position(|at| at.lingering.is_some()) {
@@ -64,7 +68,7 @@ pub(super) async fn find(State(desk): State<OperatorApi>, Path(name): Path<Strin
             None => return Err(nowhere(&explanation.missing)),
         },
     };
-    let registry = registered(&desk, &client).await;
+    let registry = registered(&api, &client).await;
     let (owner, missing) = (explanation.owner, explanation.missing);
     Ok(Json(Client { client_id: client.as_str().to_owned(), state, owner, at, registry, missing }))
 }
@@ -78,31 +82,31 @@ fn nowhere(missing: &[Missing]) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, "no_such_client", message)
 }
 
-async fn registered(desk: &OperatorApi, client: &ClientId) -> Option<Registered> {
-    let entry = desk.registry.as_ref()?.find(client).await.ok()??;
+async fn registered(api: &OperatorApi, client: &ClientId) -> Option<Registered> {
+    let entry = api.registry.as_ref()?.find(client).await.ok()??;
     let (node, session) = (entry.node.as_str().to_owned(), entry.session.clone());
     Some(Registered { node, session, since_ms: entry.since })
 }
 
 pub(super) async fn kick(
-    State(desk): State<OperatorApi>,
+    State(api): State<OperatorApi>,
     Path(name): Path<String>,
-    asked: Asked<Here>,
+    parsed: QueryResult<Here>,
 ) -> Result<Json<Kicked>, Refused> {
-    let (client, Here { here }) = (client(&name)?, query(asked)?);
+    let (client, Here { here }) = (client(&name)?, query(parsed)?);
     let kicked = client.clone();
-    let own = desk.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, unix_time().as_secs())));
+    let own = api.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, unix_time().as_secs())));
     let client_id = client.as_str().to_owned();
     if here {
         return Ok(Json(Kicked { client_id, was_here: own.await?, missing: Vec::new() }));
     }
     // Look up first: the first node to order the kick ends the session at the other nodes too.
-    let before = timeout(LOOK_FIRST, explain::everywhere(&desk, &client)).await.ok().transpose()?;
+    let before = timeout(LOOKUP_TIMEOUT, explain::everywhere(&api, &client)).await.ok().transpose()?;
     let session = before.as_ref().and_then(|it| Some(it.serving()?.1.session.clone()));
     let known = before.is_some_and(|before| before.is_known());
     let path = format!("clients/{client_id}/kick?here=true");
-    let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Kicked>(http::Method::POST, &path));
+    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Kicked>(http::Method::POST, &path));
     let was_here = known | own? | others.iter().any(|(_, kicked)| kicked.was_here);
-    info!(%client, session, was_here, "an operator has a client put out");
+    info!(%client, session, was_here, "client kicked by operator");
     Ok(Json(Kicked { client_id, was_here, missing }))
 }

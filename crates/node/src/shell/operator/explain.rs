@@ -10,45 +10,45 @@ use signaling_admin::explain::{
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::SeatStatus;
+use signaling_server::admin::handlers::{QueryResult, client, query, view_name};
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 use tokio::time::sleep;
 
-use super::super::report::view_name;
-use super::{Asked, Here, OperatorApi, client, query};
+use super::{Here, OperatorApi};
 
 /// Pause before the second request, longer than a client's handoff between nodes.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 pub(super) async fn explain(
-    State(desk): State<OperatorApi>,
+    State(api): State<OperatorApi>,
     Path(name): Path<String>,
-    asked: Asked<Here>,
+    parsed: QueryResult<Here>,
 ) -> Result<Json<Explanation>, Refused> {
-    let (client, Here { here }) = (client(&name)?, query(asked)?);
-    Ok(Json(if here { here_alone(&desk, client).await? } else { everywhere(&desk, &client).await? }))
+    let (client, Here { here }) = (client(&name)?, query(parsed)?);
+    Ok(Json(if here { here_alone(&api, client).await? } else { everywhere(&api, &client).await? }))
 }
 
-async fn here_alone(desk: &OperatorApi, client: ClientId) -> Result<Explanation, Stopped> {
-    desk.core(move |core| of_core(core, Instant::now(), &client)).await
+async fn here_alone(api: &OperatorApi, client: ClientId) -> Result<Explanation, Stopped> {
+    api.core(move |core| of_core(core, Instant::now(), &client)).await
 }
 
 /// Explains a client by this node's view and the reports of all nodes. Nodes answer at different
 /// times, so a client in a handoff may be missing everywhere. In that case all nodes are asked once
 /// more.
-pub(super) async fn everywhere(desk: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
-    let first = look(desk, client).await?;
+pub(super) async fn everywhere(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
+    let first = look(api, client).await?;
     if !first.is_nowhere() {
         return Ok(first);
     }
-    sleep(LOOK_AGAIN).await;
-    look(desk, client).await
+    sleep(RETRY_DELAY).await;
+    look(api, client).await
 }
 
-async fn look(desk: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
+async fn look(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
     let path = format!("explain/{}?here=true", client.as_str());
     let (own, (others, missing)) =
-        tokio::join!(here_alone(desk, client.clone()), desk.peers.ask::<Explanation>(http::Method::GET, &path));
+        tokio::join!(here_alone(api, client.clone()), api.peers.ask::<Explanation>(http::Method::GET, &path));
     let mut explanation = own?;
     explanation.nodes.extend(others.into_iter().flat_map(|(_, other)| other.nodes));
     explanation.nodes.sort_by(|a, b| a.node.cmp(&b.node));

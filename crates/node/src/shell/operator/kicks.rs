@@ -15,18 +15,18 @@ use super::{OperatorApi, PeerQueries};
 use crate::shell::Node;
 
 /// Maximum attempts; other nodes may be starting too and answer later.
-const TRIES: u32 = 10;
-const BETWEEN: Duration = Duration::from_secs(1);
+const MAX_ATTEMPTS: u32 = 10;
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) async fn list(State(desk): State<OperatorApi>) -> Result<Json<Kicks>, Refused> {
+pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, Refused> {
     let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
-    Ok(Json(desk.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
+    Ok(Json(api.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
 }
 
 /// Asks the other nodes until all have answered, for at most 10 s. Edges report kicks too, but a
 /// node for direct clients alone has no edges.
 pub async fn learn_kicks(node: Node, peers: PeerQueries) {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let (answers, missing) = peers.ask::<Kicks>(Method::GET, "kicks").await;
         let are_all = !answers.is_empty() && missing.is_empty();
         let now = Instant::now();
@@ -40,7 +40,7 @@ pub async fn learn_kicks(node: Node, peers: PeerQueries) {
         if are_all {
             return;
         }
-        sleep(BETWEEN).await;
+        sleep(RETRY_INTERVAL).await;
     }
-    debug!("not all other nodes have said whom operators have put out");
+    debug!("kicks not learned from all nodes");
 }

@@ -9,14 +9,12 @@ mod preview;
 mod rooms;
 mod servers;
 
-use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
-use http::StatusCode;
 use serde::Deserialize;
-use signaling_admin::{Page, PageQuery, openapi};
-use signaling_protocol::{ClientId, NameError, NodeId};
+use signaling_admin::{Page, PageQuery};
+use signaling_protocol::NodeId;
 use signaling_rooms::RedisRegistry;
 use signaling_server::DrainSwitch;
+use signaling_server::admin::handlers::{QueryResult, bad_request, document, query};
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::{LocalCaller, Stopped};
 use signaling_server::http::Refused;
@@ -37,7 +35,7 @@ pub struct OperatorApi {
     /// The peer nodes.
     pub peers: PeerQueries,
     /// Requests to the room store.
-    pub errands: mpsc::Sender<OperatorRoomRequest>,
+    pub requests: mpsc::Sender<OperatorRoomRequest>,
     /// Registry of clients in Redis, if there is one.
     pub registry: Option<RedisRegistry>,
     /// Drains and undrains this node.
@@ -46,9 +44,9 @@ pub struct OperatorApi {
 
 /// Returns all operator routes of a node.
 #[must_use]
-pub fn operators(desk: OperatorApi) -> Routes {
-    let switch = desk.switch.routes();
-    routes().on(desk).and(switch)
+pub fn operators(api: OperatorApi) -> Routes {
+    let switch = api.switch.routes();
+    routes().on(api).and(switch)
 }
 
 fn routes() -> Routes<OperatorApi> {
@@ -96,33 +94,11 @@ struct Here {
     here: bool,
 }
 
-type Asked<T> = Result<Query<T>, QueryRejection>;
-
-async fn document() -> impl axum::response::IntoResponse {
-    ([(http::header::CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
-}
-
-fn query<T>(asked: Asked<T>) -> Result<T, Refused> {
-    asked.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
-}
-
 /// Returns the requested page, and `true` if it is of this node alone.
-fn page(asked: Asked<PageQuery>, most: usize) -> Result<(Page, bool), Refused> {
-    let query = query(asked)?;
+fn page(parsed: QueryResult<PageQuery>, most: usize) -> Result<(Page, bool), Refused> {
+    let query = query(parsed)?;
     let here = query.here;
     Ok((query.check(most).map_err(bad_request)?, here))
-}
-
-fn client(name: &str) -> Result<ClientId, Refused> {
-    ClientId::new(name).map_err(bad_name)
-}
-
-fn bad_name(error: NameError) -> Refused {
-    Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
-}
-
-fn bad_request(message: String) -> Refused {
-    Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use signaling_admin::preview::{Change, NoChange, Preview, Rankings};
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::{ClientId, NodeId};
+use signaling_server::admin::handlers::{QueryResult, bad_name, bad_request, query, view_name};
 use signaling_server::http::Refused;
 
-use super::super::report::view_name;
-use super::{Asked, OperatorApi, bad_name, bad_request, query};
+use super::OperatorApi;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,7 +30,7 @@ impl PreviewQuery {
         let change = match (&self.join, &self.leave) {
             (Some(node), None) => Change::Join(node.clone()),
             (None, Some(node)) => Change::Leave(node.clone()),
-            _ => return Err(bad_request("say join=NODE or leave=NODE".to_owned())),
+            _ => return Err(bad_request("send join=NODE or leave=NODE".to_owned())),
         };
         let (Change::Join(node) | Change::Leave(node)) = &change;
         NodeId::new(node).map_err(bad_name)?;
@@ -39,10 +39,10 @@ impl PreviewQuery {
 }
 
 pub(super) async fn preview(
-    State(desk): State<OperatorApi>,
-    asked: Asked<PreviewQuery>,
+    State(api): State<OperatorApi>,
+    parsed: QueryResult<PreviewQuery>,
 ) -> Result<Json<Preview>, Refused> {
-    let asked = query(asked)?;
+    let asked = query(parsed)?;
     let change = asked.change()?;
     let word = match &change {
         Change::Join(node) => format!("join={node}"),
@@ -51,7 +51,7 @@ pub(super) async fn preview(
     let is_here_alone = asked.here;
     let page = PageQuery { after: asked.after, limit: asked.limit, prefix: None, here: is_here_alone };
     let page = page.check(MOST).map_err(bad_request)?;
-    let own = desk.core({
+    let own = api.core({
         let page = page.clone();
         move |core| here(core, &change, &page)
     });
@@ -60,12 +60,12 @@ pub(super) async fn preview(
         return Ok(Json(whole));
     }
     let path = format!("preview?{word}&{}", page.query());
-    let (others, mut missing) = desk.peers.ask::<Preview>(http::Method::GET, &path).await;
+    let (others, mut missing) = api.peers.ask::<Preview>(http::Method::GET, &path).await;
     for (node, part) in others {
         if part.view == whole.view {
             whole.add(part);
         } else {
-            let why = "it sees another set of nodes at this moment".to_owned();
+            let why = "it has another view at this moment".to_owned();
             missing.push(Missing { node: node.as_str().to_owned(), why });
         }
     }

@@ -12,29 +12,33 @@ use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Op, Outcome, Request, StoreError};
+use signaling_server::admin::handlers::{QueryResult, bad_name, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::{Asked, OperatorApi, bad_name, bad_request, page, query};
+use super::{OperatorApi, page};
 
 /// Retry delay sent to operators while the store is unavailable.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time limit of the store for the counts of one page.
-const STORE_WITHIN: Duration = Duration::from_secs(2);
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OperatorApi {
     async fn ask_store(&self, room: RoomName, op: Op) -> Result<Outcome, StoreError> {
         let stops = || StoreError("this node stops".into());
         let (reply, answer) = oneshot::channel();
-        self.errands.send((Request { room, op }, reply)).await.map_err(|_| stops())?;
+        self.requests.send((Request { room, op }, reply)).await.map_err(|_| stops())?;
         answer.await.map_err(|_| stops())?
     }
 }
 
-pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery>) -> Result<Json<Rooms>, Refused> {
-    let (page, is_here_alone) = page(asked, MOST)?;
-    let own = desk.core({
+pub(super) async fn list(
+    State(api): State<OperatorApi>,
+    parsed: QueryResult<PageQuery>,
+) -> Result<Json<Rooms>, Refused> {
+    let (page, is_here_alone) = page(parsed, MOST)?;
+    let own = api.core({
         let page = page.clone();
         move |core| here(core, &page)
     });
@@ -42,11 +46,11 @@ pub(super) async fn list(State(desk): State<OperatorApi>, asked: Asked<PageQuery
         return Ok(Json(own.await?));
     }
     let path = format!("rooms?{}", page.query());
-    let (own, (others, missing)) = tokio::join!(own, desk.peers.ask::<Rooms>(http::Method::GET, &path));
+    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Rooms>(http::Method::GET, &path));
     let nodes = others.into_iter().map(|(_, rooms)| rooms).chain([own?]).collect();
     let mut rooms = Rooms::merge(&page, nodes, missing);
     // Rooms beyond the time limit stay without a count.
-    let _ = timeout(STORE_WITHIN, count(&desk, &mut rooms.rooms)).await;
+    let _ = timeout(STORE_TIMEOUT, count(&api, &mut rooms.rooms)).await;
     Ok(Json(rooms))
 }
 
@@ -62,11 +66,11 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
 }
 
 /// Fills in the member counts from the store, until the store fails.
-async fn count(desk: &OperatorApi, rooms: &mut [RoomRow]) {
+async fn count(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
         // A refresh without seats only removes expired seats.
-        let Ok(outcome) = desk.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
+        let Ok(outcome) = api.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
         let Outcome { count, waiting, capacity, .. } = outcome;
         (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);
     }
@@ -84,34 +88,34 @@ struct Capacity {
 }
 
 pub(super) async fn show(
-    State(desk): State<OperatorApi>,
+    State(api): State<OperatorApi>,
     Path(room): Path<String>,
-    asked: Asked<MembersQuery>,
+    parsed: QueryResult<MembersQuery>,
 ) -> Result<Json<Room>, Refused> {
-    let after = query(asked)?.after.as_deref().map(ClientId::new).transpose().map_err(bad_name)?;
-    ask(&desk, &room, Op::List { after }).await
+    let after = query(parsed)?.after.as_deref().map(ClientId::new).transpose().map_err(bad_name)?;
+    ask(&api, &room, Op::List { after }).await
 }
 
 pub(super) async fn set_capacity(
-    State(desk): State<OperatorApi>,
+    State(api): State<OperatorApi>,
     Path(room): Path<String>,
     body: Bytes,
 ) -> Result<Json<Room>, Refused> {
     let Capacity { capacity } = serde_json::from_slice(&body)
         .map_err(|error| bad_request(format!("send {{\"capacity\":N}}, 0 for no limit: {error}")))?;
-    ask(&desk, &room, Op::SetCapacity { capacity: Some(capacity) }).await
+    ask(&api, &room, Op::SetCapacity { capacity: Some(capacity) }).await
 }
 
 pub(super) async fn reset_capacity(
-    State(desk): State<OperatorApi>,
+    State(api): State<OperatorApi>,
     Path(room): Path<String>,
 ) -> Result<Json<Room>, Refused> {
-    ask(&desk, &room, Op::SetCapacity { capacity: None }).await
+    ask(&api, &room, Op::SetCapacity { capacity: None }).await
 }
 
-async fn ask(desk: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
+async fn ask(api: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room).map_err(bad_name)?;
-    let outcome = desk.ask_store(room.clone(), op).await.map_err(|error| Refused {
+    let outcome = api.ask_store(room.clone(), op).await.map_err(|error| Refused {
         retry_after: Some(RETRY_AFTER),
         ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_store_unavailable", error.to_string())
     })?;

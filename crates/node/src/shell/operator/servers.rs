@@ -8,45 +8,49 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::{Nodes, Server};
 use signaling_protocol::NodeId;
+use signaling_server::admin::handlers::{QueryResult, bad_name, query};
 use signaling_server::http::Refused;
 use signaling_server::mesh_status::{NodesQuery, ask_all};
 use signaling_server::server_client::Answer;
 
 use super::super::Floor;
-use super::{Asked, OperatorApi, bad_name, query};
+use super::OperatorApi;
 
-pub(super) async fn server(State(desk): State<OperatorApi>) -> Result<Json<Server>, Refused> {
-    Ok(Json(desk.floor.ask(Floor::report).await?))
+pub(super) async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused> {
+    Ok(Json(api.floor.ask(Floor::report).await?))
 }
 
-pub(super) async fn nodes(State(desk): State<OperatorApi>, asked: Asked<NodesQuery>) -> Result<Json<Nodes>, Refused> {
-    let client = desk.peers.client.at_most(query(asked)?.timeout()?);
-    let own = desk.floor.ask(Floor::report).await?;
-    Ok(Json(ask_all(&client, &desk.peers.view(), own).await))
+pub(super) async fn nodes(
+    State(api): State<OperatorApi>,
+    parsed: QueryResult<NodesQuery>,
+) -> Result<Json<Nodes>, Refused> {
+    let client = api.peers.client.at_most(query(parsed)?.timeout()?);
+    let own = api.floor.ask(Floor::report).await?;
+    Ok(Json(ask_all(&client, &api.peers.view(), own).await))
 }
 
-pub(super) async fn drain(State(desk): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
-    turn(&desk, &node, true).await
+pub(super) async fn drain(State(api): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
+    turn(&api, &node, true).await
 }
 
-pub(super) async fn undrain(State(desk): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
-    turn(&desk, &node, false).await
+pub(super) async fn undrain(State(api): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
+    turn(&api, &node, false).await
 }
 
-async fn turn(desk: &OperatorApi, node: &str, on: bool) -> Result<Response, Refused> {
+async fn turn(api: &OperatorApi, node: &str, on: bool) -> Result<Response, Refused> {
     let node = NodeId::new(node).map_err(bad_name)?;
-    if node == *desk.own() {
-        return Ok(desk.switch.turn(on));
+    if node == *api.own() {
+        return Ok(api.switch.turn(on));
     }
-    let view = desk.peers.view();
+    let view = api.peers.view();
     let Some(member) = view.get(node.as_str()) else {
-        let message = format!("there is no node {node} in the view of {}", desk.own());
+        let message = format!("there is no node {node} in the view of {}", api.own());
         return Err(Refused::new(StatusCode::NOT_FOUND, "no_such_node", message));
     };
     let what = if on { "drain" } else { "undrain" };
-    let answer = desk.peers.ask_one(member, http::Method::POST, what).await;
+    let answer = api.peers.ask_one(member, http::Method::POST, what).await;
     let Answer { status, body } = answer.map_err(|why| {
-        Refused::new(StatusCode::BAD_GATEWAY, "node_unreachable", format!("{node} was not told: {why}"))
+        Refused::new(StatusCode::BAD_GATEWAY, "node_unreachable", format!("{node} did not answer: {why}"))
     })?;
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;

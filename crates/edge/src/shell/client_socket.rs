@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
-use mio::net::TcpStream as Among;
+use mio::net::TcpStream as MioStream;
 use mio::{Interest, Registry, Token};
 use rustls::ServerConnection;
 use signaling_server::http::{UpgradeError, upgraded_from};
@@ -22,7 +22,7 @@ const CIPHERTEXT_BYTES: usize = 16 * 1024;
 const RECORD_BYTES: usize = 16 * 1024;
 
 /// A socket that is registered with the [`mio::Poll`] of all clients.
-pub(super) struct PolledSocket(Socket<Among>);
+pub(super) struct PolledSocket(Socket<MioStream>);
 
 /// A socket that one task waits for, before it joins the poll or after it leaves.
 pub(super) struct TaskSocket(Socket<TcpStream>);
@@ -33,15 +33,15 @@ struct Socket<S> {
 }
 
 /// The result of one read.
-pub(super) struct Taken {
+pub(super) struct ReadResult {
     pub(super) bytes: usize,
     /// `true` if there may be more input that causes no further event.
     /// Zero bytes and `false` mean the end.
-    pub(super) more: bool,
+    pub(super) read_again: bool,
 }
 
 /// Recovers the socket after an upgrade, with the bytes that followed the request head.
-pub(super) fn take_back(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
+pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
         Ok((tcp, early)) => Ok((TaskSocket(Socket { tcp, tls: None }), early)),
         Err(upgraded) => {
@@ -54,8 +54,8 @@ pub(super) fn take_back(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), Upgra
 
 impl TaskSocket {
     /// Registers the socket with the poll.
-    pub(super) fn join(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
-        let mut tcp = Among::from_std(self.0.tcp.into_std()?);
+    pub(super) fn register(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
+        let mut tcp = MioStream::from_std(self.0.tcp.into_std()?);
         registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(PolledSocket(Socket { tcp, tls: self.0.tls }))
     }
@@ -84,14 +84,14 @@ impl TaskSocket {
         SockRef::from(&self.0.tcp).shutdown(std::net::Shutdown::Write)
     }
 
-    pub(super) fn stream(&self) -> &TcpStream {
+    pub(super) fn tcp(&self) -> &TcpStream {
         &self.0.tcp
     }
 }
 
 impl PolledSocket {
     /// Deregisters the socket from the poll.
-    pub(super) fn leave(self, registry: &Registry) -> io::Result<TaskSocket> {
+    pub(super) fn deregister(self, registry: &Registry) -> io::Result<TaskSocket> {
         let Socket { mut tcp, tls } = self.0;
         registry.deregister(&mut tcp)?;
         Ok(TaskSocket(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
@@ -101,17 +101,17 @@ impl PolledSocket {
     ///
     /// # Errors
     /// Returns `WouldBlock` if there is no input. Any other error ends the connection.
-    pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Taken> {
+    pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let Socket { tcp, tls } = &mut self.0;
         match tls {
             // The kernel returns all its input if the buffer is larger; later input causes an
             // event.
-            None => tcp.read(buffer).map(|bytes| Taken { bytes, more: bytes == buffer.len() }),
+            None => tcp.read(buffer).map(|bytes| ReadResult { bytes, read_again: bytes == buffer.len() }),
             Some(tls) => read_tls(tls, tcp, buffer),
         }
     }
 
-    /// Writes without waiting. Under TLS, accepted bytes may remain here: see [`Self::owes`].
+    /// Writes without waiting. Under TLS, accepted bytes may remain here: see [`Self::has_unsent_ciphertext`].
     ///
     /// # Errors
     /// Returns `WouldBlock` if nothing was accepted. Any other error ends the connection.
@@ -122,12 +122,12 @@ impl PolledSocket {
     /// Returns `true` if accepted bytes are not in the socket yet.
     ///
     /// The caller then writes again when the socket takes more, even if it has no new bytes.
-    pub(super) fn owes(&self) -> bool {
+    pub(super) fn has_unsent_ciphertext(&self) -> bool {
         self.0.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 }
 
-impl<S: Unwaiting> Socket<S> {
+impl<S: TryWrite> Socket<S> {
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.tcp.try_write(bytes) };
         flush(tls, &self.tcp)?;
@@ -140,12 +140,14 @@ impl<S: Unwaiting> Socket<S> {
 }
 
 /// Returns buffered plaintext, or the plaintext of one read of ciphertext, which may be empty.
-fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> io::Result<Taken> {
+fn read_tls(tls: &mut ServerConnection, tcp: &mut MioStream, buffer: &mut [u8]) -> io::Result<ReadResult> {
     match tls.reader().read(buffer) {
-        Ok(bytes) => return Ok(Taken { bytes, more: bytes > 0 }),
+        Ok(bytes) => return Ok(ReadResult { bytes, read_again: bytes > 0 }),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
         // The connection ended without `close_notify`. Browsers do so when a page is left.
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Taken { bytes: 0, more: false }),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(ReadResult { bytes: 0, read_again: false });
+        }
         Err(error) => return Err(error),
     }
     let mut ciphertext = [0; CIPHERTEXT_BYTES];
@@ -156,24 +158,24 @@ fn read_tls(tls: &mut ServerConnection, tcp: &mut Among, buffer: &mut [u8]) -> i
         // An empty read informs the session of the end.
         if tls.read_tls(&mut arrived)? == 0 && count > 0 {
             // The session ignores bytes after `close_notify`.
-            return Ok(Taken { bytes, more: bytes > 0 });
+            return Ok(ReadResult { bytes, read_again: bytes > 0 });
         }
         let state = tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         bytes += match tls.reader().read(buffer.get_mut(bytes..).unwrap_or_default()) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            Err(_) => return Ok(Taken { bytes, more: bytes > 0 }),
+            Err(_) => return Ok(ReadResult { bytes, read_again: bytes > 0 }),
         };
         if arrived.is_empty() {
             // The next read reports the end alone.
             let ends = count == 0 || state.peer_has_closed();
-            let more = if ends { bytes > 0 } else { bytes == 0 || count == CIPHERTEXT_BYTES };
-            return Ok(Taken { bytes, more });
+            let read_again = if ends { bytes > 0 } else { bytes == 0 || count == CIPHERTEXT_BYTES };
+            return Ok(ReadResult { bytes, read_again });
         }
     }
 }
 
-fn flush(tls: &mut ServerConnection, tcp: &impl Unwaiting) -> io::Result<()> {
+fn flush(tls: &mut ServerConnection, tcp: &impl TryWrite) -> io::Result<()> {
     while tls.wants_write() {
         tls.write_tls(&mut Writer(tcp))?;
     }
@@ -181,17 +183,17 @@ fn flush(tls: &mut ServerConnection, tcp: &impl Unwaiting) -> io::Result<()> {
 }
 
 /// Writes without waiting.
-trait Unwaiting {
+trait TryWrite {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
-impl Unwaiting for TcpStream {
+impl TryWrite for TcpStream {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Self::try_write(self, bytes)
     }
 }
 
-impl Unwaiting for Among {
+impl TryWrite for MioStream {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut socket = self;
         socket.write(bytes)
@@ -200,7 +202,7 @@ impl Unwaiting for Among {
 
 struct Writer<'a, S>(&'a S);
 
-impl<S: Unwaiting> io::Write for Writer<'_, S> {
+impl<S: TryWrite> io::Write for Writer<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.try_write(bytes)
     }

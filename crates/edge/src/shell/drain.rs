@@ -10,26 +10,26 @@ use super::Edge;
 use signaling_core::edge::{ClientKey, EdgeCore};
 
 /// Time for close frames and outcomes after the last `goodbye`.
-const AFTERMATH: Duration = Duration::from_secs(1);
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends a `goodbye` to every client, spread evenly over `window`. Returns 1 s after the last one.
-pub async fn send_away(edge: &Edge, reason: &str, window: Duration) {
+pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration) {
     let clients = edge.with_core(|core| core.clients());
     let Ok(count @ 1..) = u32::try_from(clients.len()) else { return };
-    let window = window.saturating_sub(AFTERMATH);
+    let window = window.saturating_sub(OUTCOME_TIMEOUT);
     let mut ahead = Duration::ZERO;
     for client in clients {
-        edge.with_core(|core| say_goodbye(core, client, CloseCode::GOING_AWAY, reason));
+        edge.with_core(|core| send_goodbye(core, client, CloseCode::GOING_AWAY, reason));
         ahead += window / count;
         if ahead >= Duration::from_millis(5) {
             sleep(std::mem::take(&mut ahead)).await;
         }
     }
-    sleep(AFTERMATH).await;
+    sleep(OUTCOME_TIMEOUT).await;
 }
 
 /// Sends a `goodbye` to one client, with a random delay for its reconnect.
-pub fn say_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
+pub fn send_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
     let wait = rand::rng().random_range(Duration::ZERO..=limits::COME_BACK_WITHIN);
     core.send_away(client, code, reason, wait.as_millis() as u64);
 }

@@ -1,0 +1,55 @@
+//! Parts of the operators' handlers that both servers share.
+
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use axum::response::IntoResponse;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use signaling_admin::openapi;
+use signaling_admin::servers::ViewName;
+use signaling_core::View;
+use signaling_protocol::{ClientId, NameError};
+
+use crate::http::Refused;
+
+/// A parsed query, or the reason why it is invalid.
+pub type QueryResult<T> = Result<Query<T>, QueryRejection>;
+
+/// Answers with the description of all routes.
+pub async fn document() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
+}
+
+/// Returns the query.
+///
+/// # Errors
+/// 400 if the query is invalid.
+pub fn query<T>(parsed: QueryResult<T>) -> Result<T, Refused> {
+    parsed.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
+}
+
+/// Returns the client id of a path.
+///
+/// # Errors
+/// 400 if it is no valid client id.
+pub fn client(name: &str) -> Result<ClientId, Refused> {
+    ClientId::new(name).map_err(bad_name)
+}
+
+/// Returns the refusal of an invalid name.
+#[must_use]
+pub fn bad_name(error: NameError) -> Refused {
+    Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
+}
+
+/// Returns the refusal of an invalid request.
+#[must_use]
+pub fn bad_request(message: String) -> Refused {
+    Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)
+}
+
+/// Returns the hash and the size of a view, which operators compare.
+#[must_use]
+pub fn view_name(view: &View) -> ViewName {
+    ViewName::new(view.hash(), view.len())
+}
