@@ -40,17 +40,16 @@ metrics! {
         drops: Counter = "signaling_forward_drops_total",
             "Items dropped between nodes: queue full, node unknown or name invalid; the sender's node retransmits messages";
         seats: By<SeatLabel, Gauge> = "signaling_room_seats",
-            "Seats in rooms of this node's clients, and their places in waiting lines";
-        room_commands: Counter = "signaling_room_commands_total", "Room requests carried out";
+            "Seats of this node's clients in rooms, as members or in waiting queues";
+        room_commands: Counter = "signaling_room_commands_total", "Room requests executed";
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
-            "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting line (line)";
+            "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting queue (line)";
         broadcasts: Counter = "signaling_broadcasts_total", "Messages to all members of a room";
         store_up: Gauge = "signaling_room_store_up",
-            "1 if the room store carried out its last operation or has not had one, else 0; the node checks it every few \
-             seconds";
+            "1 if the last operation of the room store succeeded or there was none, else 0; checked every few seconds";
         store: HistogramBuckets = "signaling_room_store_seconds",
             "Time until the room store answers a batch, or the attempt fails";
-        store_failures: Counter = "signaling_room_store_failures_total", "Operations that the room store did not carry out";
+        store_failures: Counter = "signaling_room_store_failures_total", "Operations of the room store that failed";
         store_connections_lost: Counter = "signaling_room_store_connections_lost_total",
             "Room store connections given up: broken, silent, or to a server that cannot serve (replica, loading, repeated \
              errors)";
