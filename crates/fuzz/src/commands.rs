@@ -72,13 +72,14 @@ struct Stage {
 impl Stage {
     fn new() -> Option<Self> {
         let (id, now) = (NodeId::new("node-0").ok()?, Instant::now());
-        let reach = Some(Rate { per_second: 2, burst: 3 });
-        let rooms = RoomSettings { per_client: PER_CLIENT, line: Some(1), reach, ..RoomSettings::default() };
+        let broadcast_rate = Some(Rate { per_second: 2, burst: 3 });
+        let (per_client, max_waiting) = (PER_CLIENT, Some(1));
+        let rooms = RoomSettings { per_client, max_waiting, broadcast_rate, ..RoomSettings::default() };
         let mut node = NodeCore::new(settings(id.clone(), now, rooms));
         let member = Member { id, address: "127.0.0.1:1".parse().ok()?, draining: false };
         node.set_view(now, Arc::new(View::new([member]).ok()?));
         let trunk = node.trunk_up();
-        let store = Rooms::new(Rules { capacity: Some(CAPACITY), line: Some(1), ..Rules::default() });
+        let store = Rooms::new(Rules { capacity: Some(CAPACITY), max_waiting, ..Rules::default() });
         let (seqs, unfated) = ([0; CLIENTS.len()], BTreeMap::new());
         let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, unfated };
         for (slot, client_id) in (0..).zip(CLIENTS) {
@@ -142,9 +143,9 @@ impl Stage {
         let tasks: Vec<_> = Urgency::ALL.into_iter().flat_map(|urgency| self.node.take_room_tasks(urgency)).collect();
         let is_anything = !tasks.is_empty();
         for task in tasks {
-            let outcome = self.store.apply(self.store_time(), task.request());
+            let result = self.store.apply(self.store_time(), task.request());
             self.rooms.insert(task.request().room.clone());
-            self.node.room_answered(self.now, task, Ok(outcome));
+            self.node.room_answered(self.now, task, Ok(result));
         }
         for room in &self.rooms {
             let list = signaling_rooms::Request { room: room.clone(), op: Op::List { after: None } };

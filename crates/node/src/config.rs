@@ -200,7 +200,7 @@ impl Args {
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
                 grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
                 presence: Duration::from_millis(self.presence_refresh_ms),
-                reach: (self.broadcast_rate > 0).then(|| Rate {
+                broadcast_rate: (self.broadcast_rate > 0).then(|| Rate {
                     per_second: self.broadcast_rate,
                     burst: self.broadcast_rate.saturating_mul(BROADCAST_BURST_S),
                 }),

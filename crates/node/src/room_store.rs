@@ -31,7 +31,7 @@ pub struct RoomConfig {
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
     /// Maximum rate of members that one client's broadcasts reach; `None`: no limit.
-    pub reach: Option<Rate>,
+    pub broadcast_rate: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost without a goodbye. At least the
     /// resume time.
     pub grace: Duration,
@@ -61,7 +61,7 @@ impl RoomConfig {
     #[must_use]
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence);
-        Rules { capacity: self.capacity, line: Some(MAX_WAITING), stale, ..Rules::default() }
+        Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING), stale, ..Rules::default() }
     }
 
     /// Returns two bounds on the time until other members see that a client is gone: after the
@@ -267,7 +267,7 @@ mod tests {
             store: RoomStoreAt::Memory,
             prefix: KeyPrefix::default(),
             capacity: None,
-            reach: None,
+            broadcast_rate: None,
             grace: Duration::from_secs(30),
             presence: Duration::from_secs(20),
         };

@@ -233,8 +233,8 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             shared: config.rooms.store != RoomStoreAt::Memory,
             presence: config.rooms.presence,
             grace: config.rooms.grace,
-            line: Some(MAX_WAITING),
-            reach: config.rooms.reach,
+            max_waiting: Some(MAX_WAITING),
+            broadcast_rate: config.rooms.broadcast_rate,
             registered: config.rooms.store != RoomStoreAt::Memory,
             ..RoomSettings::default()
         },

@@ -9,15 +9,15 @@ use signaling_protocol::ClientId;
 use crate::{Change, Stamp};
 
 /// Minimum interval between announcements. After a longer pause a change is announced at once.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
 /// Time that a missing version may be late from the node that made it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const GAP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum runs of changes that are held for an earlier one.
 const MAX_EARLY: usize = 64;
 
 /// Changes to announce.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
+pub struct Announcement {
     /// The room's version after these changes.
     pub version: u64,
     /// The last change of each client, in order, each with the version that it made.
@@ -38,9 +38,9 @@ pub struct ChangeSequencer {
     /// Another incarnation that was reported, or the own one if its version fell.
     other: Option<u64>,
     /// Values of `other` and of the followed version when the last resync was requested.
-    asked: (Option<u64>, u64),
+    at_request: (Option<u64>, u64),
     gap_since: Option<Instant>,
-    told: Option<Instant>,
+    announced_at: Option<Instant>,
 }
 
 impl ChangeSequencer {
@@ -53,9 +53,9 @@ impl ChangeSequencer {
             early: BTreeMap::new(),
             newest: at.version,
             other: None,
-            asked: (None, 0),
+            at_request: (None, 0),
             gap_since: None,
-            told: None,
+            announced_at: None,
         }
     }
 
@@ -73,7 +73,7 @@ impl ChangeSequencer {
 
     /// Adds changes, the last of which led to the state `at`.
     pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
-        if self.hears_of(now, at.incarnation) {
+        if self.is_followed(now, at.incarnation) {
             self.take_in(now, at.version, changes);
         }
     }
@@ -95,28 +95,28 @@ impl ChangeSequencer {
                 self.at.version = end;
             }
         }
-        self.look_for_gap(now, version);
+        self.check_gap(now, version);
         if self.early.len() > MAX_EARLY {
-            self.gap_since = now.checked_sub(PATIENCE).or(self.gap_since);
+            self.gap_since = now.checked_sub(GAP_TIMEOUT).or(self.gap_since);
         }
     }
 
     /// Records that the room has reached this state.
     pub fn exists(&mut self, now: Instant, at: Stamp) {
-        if self.hears_of(now, at.incarnation) {
-            self.look_for_gap(now, at.version);
+        if self.is_followed(now, at.incarnation) {
+            self.check_gap(now, at.version);
         }
     }
 
     /// Records that the store's version has fallen, so the store has lost changes.
-    pub fn fell(&mut self, now: Instant) {
+    pub fn version_fell(&mut self, now: Instant) {
         self.other = Some(self.at.incarnation);
         self.gap_since.get_or_insert(now);
     }
 
     /// Returns `true` if this is the followed incarnation. Any other one means that the store may
     /// have lost changes.
-    fn hears_of(&mut self, now: Instant, incarnation: u64) -> bool {
+    fn is_followed(&mut self, now: Instant, incarnation: u64) -> bool {
         if self.at.incarnation == 0 {
             self.at.incarnation = incarnation;
         }
@@ -128,7 +128,7 @@ impl ChangeSequencer {
         is_followed
     }
 
-    fn look_for_gap(&mut self, now: Instant, version: u64) {
+    fn check_gap(&mut self, now: Instant, version: u64) {
         self.newest = self.newest.max(version);
         let is_whole = self.newest <= self.at.version && self.other.is_none();
         self.gap_since = if is_whole { None } else { self.gap_since.or(Some(now)) };
@@ -141,23 +141,23 @@ impl ChangeSequencer {
     }
 
     /// Returns `true` if the local clients need a resync, because a version was lost or is missing
-    /// for too long. The caller reports the request to [`ChangeSequencer::asked`] and the received
-    /// state to [`ChangeSequencer::healed`].
+    /// for too long. The caller reports the request to [`ChangeSequencer::state_requested`] and the
+    /// received state to [`ChangeSequencer::resynced`].
     #[must_use]
-    pub fn must_heal(&self, now: Instant) -> bool {
-        let patience = if self.may_be_lost() { Duration::ZERO } else { PATIENCE };
-        self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= patience)
+    pub fn needs_resync(&self, now: Instant) -> bool {
+        let timeout = if self.may_be_lost() { Duration::ZERO } else { GAP_TIMEOUT };
+        self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= timeout)
     }
 
     /// Records that the whole state was requested from the store.
-    pub fn asked(&mut self) {
-        self.asked = (self.other, self.at.version);
+    pub fn state_requested(&mut self) {
+        self.at_request = (self.other, self.at.version);
     }
 
     /// Returns `true` if a loss was suspected when the resync was requested.
     #[must_use]
-    pub fn asked_as_lost(&self) -> bool {
-        self.asked.0.is_some()
+    pub fn requested_as_lost(&self) -> bool {
+        self.at_request.0.is_some()
     }
 
     /// Returns `true` if this is another incarnation than the followed one.
@@ -170,7 +170,7 @@ impl ChangeSequencer {
     /// so it has lost changes.
     #[must_use]
     pub fn fell_to(&self, at: Stamp) -> bool {
-        at.incarnation == self.at.incarnation && at.version < self.asked.1 && !self.asked_as_lost()
+        at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
     }
 
     /// Returns `true` if the local clients have a later state than this one, and it is still valid.
@@ -185,7 +185,7 @@ impl ChangeSequencer {
 
     /// Records that the local clients received this state, which the store had when it was
     /// [asked](ChangeSequencer::asked).
-    pub fn healed(&mut self, now: Instant, at: Stamp) {
+    pub fn resynced(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
         if is_lost {
             self.early.clear();
@@ -194,10 +194,10 @@ impl ChangeSequencer {
         if is_lost || at.version >= self.at.version {
             self.at = at;
             self.pending.clear();
-            self.told = Some(now);
+            self.announced_at = Some(now);
         }
         // An incarnation reported after the request may be a later one.
-        if self.other == self.asked.0 || self.other == Some(at.incarnation) {
+        if self.other == self.at_request.0 || self.other == Some(at.incarnation) {
             self.other = None;
         }
         self.early.retain(|_, (end, _)| *end > at.version);
@@ -217,29 +217,30 @@ impl ChangeSequencer {
     }
 
     /// Takes the changes that are due for announcement.
-    pub fn take_due(&mut self, now: Instant) -> Option<News> {
-        if self.pending.is_empty() || self.told.is_some_and(|told| now.saturating_duration_since(told) < TELL_EVERY) {
+    pub fn take_due(&mut self, now: Instant) -> Option<Announcement> {
+        let is_early = |last: Instant| now.saturating_duration_since(last) < ANNOUNCE_INTERVAL;
+        if self.pending.is_empty() || self.announced_at.is_some_and(is_early) {
             return None;
         }
-        self.told = Some(now);
+        self.announced_at = Some(now);
         let mut seen = BTreeSet::new();
         let mut changes = std::mem::take(&mut self.pending);
         changes.reverse();
-        changes.retain(|(_, change)| seen.insert(who(change).clone()));
+        changes.retain(|(_, change)| seen.insert(client_of(change).clone()));
         changes.reverse();
-        Some(News { version: self.at.version, changes })
+        Some(Announcement { version: self.at.version, changes })
     }
 
     /// Returns the time of the next check if no change arrives before.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        let tell = self.told.filter(|_| !self.pending.is_empty()).map(|told| told + TELL_EVERY);
-        let heal = self.gap_since.map(|since| since + PATIENCE);
-        tell.into_iter().chain(heal).min()
+        let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);
+        let resync = self.gap_since.map(|since| since + GAP_TIMEOUT);
+        announce.into_iter().chain(resync).min()
     }
 }
 
-fn who(change: &Change) -> &ClientId {
+fn client_of(change: &Change) -> &ClientId {
     match change {
         Change::Joined(member) => &member.client,
         Change::Left { client, .. } => client,
@@ -267,92 +268,93 @@ mod tests {
     }
 
     #[test]
-    fn the_first_change_is_told_at_once_and_the_next_are_gathered() {
+    fn first_change_is_due_at_once_and_the_next_are_batched() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.changed(now, at(8), vec![joined("a")]);
-        assert_eq!(room.take_due(now), Some(News { version: 8, changes: vec![(8, joined("a"))] }));
+        assert_eq!(room.take_due(now), Some(Announcement { version: 8, changes: vec![(8, joined("a"))] }));
         room.changed(now, at(9), vec![joined("b")]);
         room.changed(now, at(10), vec![left("b")]);
         room.changed(now, at(11), vec![joined("c")]);
         assert_eq!(room.take_due(now), None);
-        assert_eq!(room.deadline(), Some(now + TELL_EVERY));
-        let news = News { version: 11, changes: vec![(10, left("b")), (11, joined("c"))] };
-        assert_eq!(room.take_due(now + TELL_EVERY), Some(news));
+        assert_eq!(room.deadline(), Some(now + ANNOUNCE_INTERVAL));
+        let announcement = Announcement { version: 11, changes: vec![(10, left("b")), (11, joined("c"))] };
+        assert_eq!(room.take_due(now + ANNOUNCE_INTERVAL), Some(announcement));
         assert_eq!(room.deadline(), None);
     }
 
     #[test]
-    fn a_change_that_never_comes_is_missed_after_a_while_and_the_whole_state_heals_it() {
+    fn missing_change_needs_a_resync_after_the_timeout() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.changed(now, at(9), vec![joined("b")]);
-        assert_eq!((room.take_due(now), room.must_heal(now)), (None, false));
-        assert!(room.must_heal(now + PATIENCE));
-        room.healed(now + PATIENCE, at(8));
-        assert_eq!((room.must_heal(now + PATIENCE * 2), room.version()), (false, 9));
-        assert_eq!(room.take_due(now + PATIENCE * 2), Some(News { version: 9, changes: vec![(9, joined("b"))] }));
+        assert_eq!((room.take_due(now), room.needs_resync(now)), (None, false));
+        assert!(room.needs_resync(now + GAP_TIMEOUT));
+        room.resynced(now + GAP_TIMEOUT, at(8));
+        assert_eq!((room.needs_resync(now + GAP_TIMEOUT * 2), room.version()), (false, 9));
+        let announced = Announcement { version: 9, changes: vec![(9, joined("b"))] };
+        assert_eq!(room.take_due(now + GAP_TIMEOUT * 2), Some(announced));
     }
 
     #[test]
-    fn a_version_that_only_the_store_knows_is_a_gap_too() {
+    fn version_without_its_change_is_a_gap() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.exists(now, at(7));
         assert_eq!(room.deadline(), None);
         room.exists(now, at(8));
-        assert!(room.must_heal(now + PATIENCE));
-        room.changed(now + PATIENCE, at(8), vec![left("a")]);
-        assert!(!room.must_heal(now + PATIENCE), "it came after all");
+        assert!(room.needs_resync(now + GAP_TIMEOUT));
+        room.changed(now + GAP_TIMEOUT, at(8), vec![left("a")]);
+        assert!(!room.needs_resync(now + GAP_TIMEOUT), "the change arrived late");
     }
 
     #[test]
-    fn a_lost_store_is_resynchronised_exactly_once() {
+    fn lost_store_needs_exactly_one_resync() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.changed(now, at(9), vec![joined("early")]);
         let new = |version| Stamp { incarnation: 2, version };
         room.changed(now, new(6), vec![joined("b")]);
-        assert!(room.must_heal(now) && room.may_be_lost());
-        assert_eq!(room.take_due(now), None, "what another incarnation has is no change of this one");
-        room.asked();
+        assert!(room.needs_resync(now) && room.may_be_lost());
+        assert_eq!(room.take_due(now), None, "changes of another incarnation are not announced");
+        room.state_requested();
         room.exists(now, new(6));
-        room.healed(now, new(6));
-        assert_eq!((room.at(), room.must_heal(now + PATIENCE), room.deadline()), (new(6), false, None));
+        room.resynced(now, new(6));
+        assert_eq!((room.at(), room.needs_resync(now + GAP_TIMEOUT), room.deadline()), (new(6), false, None));
         room.changed(now, new(7), vec![joined("c")]);
-        let told = room.take_due(now + TELL_EVERY);
-        assert_eq!(told, Some(News { version: 7, changes: vec![(7, joined("c"))] }));
+        let announced = room.take_due(now + ANNOUNCE_INTERVAL);
+        assert_eq!(announced, Some(Announcement { version: 7, changes: vec![(7, joined("c"))] }));
     }
 
     #[test]
-    fn word_of_a_former_incarnation_costs_one_question() {
+    fn former_incarnation_costs_one_resync() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
         room.exists(now, Stamp { incarnation: 5, version: 3 });
-        room.asked();
-        room.healed(now, at(7));
-        assert!(!room.may_be_lost() && !room.must_heal(now + PATIENCE));
+        room.state_requested();
+        room.resynced(now, at(7));
+        assert!(!room.may_be_lost() && !room.needs_resync(now + GAP_TIMEOUT));
     }
 
     #[test]
-    fn a_loss_heard_of_behind_the_question_is_asked_about() {
+    fn loss_reported_after_the_request_needs_a_resync() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
-        room.asked();
+        room.state_requested();
         room.exists(now, Stamp { incarnation: 2, version: 3 });
-        room.healed(now, at(8));
-        assert!(room.may_be_lost() && room.must_heal(now + PATIENCE));
+        room.resynced(now, at(8));
+        assert!(room.may_be_lost() && room.needs_resync(now + GAP_TIMEOUT));
     }
 
     #[test]
-    fn a_version_that_falls_is_a_loss() {
+    fn lower_version_of_the_store_is_a_loss() {
         let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
-        room.asked();
+        room.state_requested();
         assert!(room.fell_to(at(6)) && !room.fell_to(at(7)));
-        room.fell(now);
-        assert!(room.must_heal(now));
-        room.asked();
-        room.healed(now, at(6));
-        assert_eq!((room.at(), room.must_heal(now + PATIENCE)), (at(6), false));
+        room.version_fell(now);
+        assert!(room.needs_resync(now));
+        room.state_requested();
+        room.resynced(now, at(6));
+        assert_eq!((room.at(), room.needs_resync(now + GAP_TIMEOUT)), (at(6), false));
     }
 
     proptest! {
         #[test]
-        fn however_changes_come_each_is_told_once_and_in_order(
+        fn changes_are_announced_once_in_order_however_they_arrive(
             sizes in prop::collection::vec(1..4_usize, 1..30),
             order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
         ) {
@@ -364,17 +366,18 @@ mod tests {
                 version += size;
                 runs.push((version as u64, changes));
             }
-            let mut told = Vec::new();
+            let mut announced = Vec::new();
             let shuffled: Vec<_> = order.iter().map(|at| at.get(&runs).clone()).collect();
             // Adds each run once more, so that none is missing, and then again as duplicates.
             for (version, changes) in shuffled.into_iter().chain(runs.clone()).chain(runs.clone()) {
                 room.changed(now, at(version), changes);
-                now += TELL_EVERY;
-                told.extend(room.take_due(now).into_iter().flat_map(|news| news.changes).map(|(_, change)| change));
+                now += ANNOUNCE_INTERVAL;
+                let due = room.take_due(now).into_iter().flat_map(|due| due.changes);
+                announced.extend(due.map(|(_, change)| change));
             }
             let all: Vec<_> = runs.into_iter().flat_map(|(_, changes)| changes).collect();
-            prop_assert_eq!(told, all);
-            prop_assert!(!room.must_heal(now + PATIENCE));
+            prop_assert_eq!(announced, all);
+            prop_assert!(!room.needs_resync(now + GAP_TIMEOUT));
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Rooms with an exact capacity, a waiting queue, and a registry of the node that serves each
 //! client.
 //!
-//! A node sends each [`Op`] to a [`RoomStore`] and announces the changes in its [`Outcome`] to the
+//! A node sends each [`Op`] to a [`RoomStore`] and announces the changes in its [`OpResult`] to the
 //! members. This crate has no clients, sockets or wire events.
 //!
 //! | content | item |
 //! |---|---|
-//! | operations on a room and their results | [`Op`], [`Outcome`] |
+//! | operations on a room and their results | [`Op`], [`OpResult`] |
 //! | the rules, without I/O or clock | [`Rooms`] |
 //! | the store of one process: the rules and a clock | [`MemoryStore`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
@@ -23,18 +23,20 @@
 //!
 //! ```
 //! use signaling_protocol::{ClientId, NodeId, RoomName};
-//! use signaling_rooms::{Op, Request, Rooms, Rules, SeatStatus, Who};
+//! use signaling_rooms::{Op, Request, Requester, Rooms, Rules, SeatStatus};
 //! use signaling_wire::SessionId;
 //!
 //! let mut rooms = Rooms::new(Rules { capacity: Some(1), ..Rules::default() });
 //! let room = RoomName::new("standup").unwrap();
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
-//!     let who = Who { client, session: SessionId([session; 16]), accepted_at_us: 1, number: 1, node };
-//!     rooms.apply(1_700_000_000_000, &Request { room: room.clone(), op: Op::Join { who, data: None } })
+//!     let session = SessionId([session; 16]);
+//!     let requester = Requester { client, session, accepted_at_us: 1, number: 1, node };
+//!     let op = Op::Join { requester, data: None };
+//!     rooms.apply(1_700_000_000_000, &Request { room: room.clone(), op })
 //! };
-//! assert!(matches!(join("alice", 1).standings[..], [SeatStatus::Member { .. }]));
-//! assert!(matches!(join("bob", 2).standings[..], [SeatStatus::Waiting { ahead: 0, .. }]));
+//! assert!(matches!(join("alice", 1).statuses[..], [SeatStatus::Member { .. }]));
+//! assert!(matches!(join("bob", 2).statuses[..], [SeatStatus::Waiting { ahead: 0, .. }]));
 //! ```
 
 mod change_sequencer;
@@ -49,11 +51,11 @@ mod registry;
 mod rules;
 mod store;
 
-pub use self::change_sequencer::{ChangeSequencer, News};
+pub use self::change_sequencer::{Announcement, ChangeSequencer};
 pub use self::clock::Clock;
 pub use self::core::Rooms;
 pub use self::memory::MemoryStore;
-pub use self::op::{Change, Member, Op, Outcome, Reason, Request, Seat, SeatStatus, Stamp, Who};
+pub use self::op::{Change, Member, Op, OpResult, Reason, Request, Requester, Seat, SeatStatus, Stamp};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 #[cfg(feature = "redis")]
 pub use self::redis::{RedisRegistry, RedisStore};

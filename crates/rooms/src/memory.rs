@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Clock, Outcome, Request, RoomStore, Rooms, Rules, StoreError};
+use crate::{Clock, OpResult, Request, RoomStore, Rooms, Rules, StoreError};
 
 /// Rooms in memory, lost with the process. Clones share them.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl MemoryStore {
 }
 
 impl RoomStore for MemoryStore {
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
+    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         let now = self.clock.of_process();
         let mut rooms = self.lock();
         requests.iter().map(|request| Ok(rooms.apply(now, request))).collect()

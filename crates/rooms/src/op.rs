@@ -7,7 +7,7 @@ use signaling_wire::SessionId;
 
 /// Requester of an operation: a client's session at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
+pub struct Requester {
     /// The client.
     pub client: ClientId,
     /// Its session. The later of two sessions of one client counts: by `accepted_at_us`, then by
@@ -22,15 +22,25 @@ pub struct Who {
     pub node: NodeId,
 }
 
-/// A seat of one of a node's own sessions, as the node knows it.
+/// A client's seat in a room. The store keeps it, the node of the client keeps a copy, and
+/// [`Op::Refresh`] and [`Op::Restore`] compare the two. Between nodes it travels as
+/// [`SeatState`](signaling_wire::seats::SeatState).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seat {
-    /// The session that has the seat.
-    pub who: Who,
+    /// The session that has the seat, with the number of its last command about the room.
+    pub requester: Requester,
     /// Member or waiting.
-    pub standing: SeatStatus,
+    pub status: SeatStatus,
     /// JSON that the other members see.
     pub data: Option<Box<str>>,
+}
+
+impl Seat {
+    /// Returns `true` if it is the seat of a member.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.status.is_member()
+    }
 }
 
 /// Status of a client in a room.
@@ -45,7 +55,7 @@ pub enum SeatStatus {
     Waiting {
         /// Rises with the time of joining the queue; survives a loss of the store.
         place: u64,
-        /// Number of waiting clients ahead of it.
+        /// Number of waiting clients ahead of it in the last result of the store; 0 before.
         ahead: u64,
     },
     /// The client left or expired, or another session of it has the seat.
@@ -54,26 +64,40 @@ pub enum SeatStatus {
     Unknown,
 }
 
+impl SeatStatus {
+    /// Returns `true` for a member.
+    #[must_use]
+    pub fn is_member(self) -> bool {
+        matches!(self, Self::Member { .. })
+    }
+
+    /// Returns `true` if the client is in the waiting queue.
+    #[must_use]
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::Waiting { .. })
+    }
+}
+
 /// An operation on one room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     /// Admits a client to the room or the waiting queue, or reports its status.
     Join {
         /// The requester.
-        who: Who,
+        requester: Requester,
         /// JSON that the other members see; `None` keeps the previous value.
         data: Option<Box<str>>,
     },
     /// Removes a client.
     Leave {
         /// The requester.
-        who: Who,
+        requester: Requester,
     },
     /// A session has ended at its node. Keeps the seat for a while, unless another node has the
     /// session.
     Drop {
         /// The session that has ended.
-        who: Who,
+        requester: Requester,
         /// Time that the seat is kept.
         keep: Duration,
     },
@@ -155,15 +179,15 @@ pub struct Member {
 /// A state of a room. Versions of different incarnations cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
-    /// See [`Outcome::incarnation`]. 0: none.
+    /// See [`OpResult::incarnation`]. 0: none.
     pub incarnation: u64,
-    /// See [`Outcome::version`].
+    /// See [`OpResult::version`].
     pub version: u64,
 }
 
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
+pub struct OpResult {
     /// Changes when the store may have lost writes of this room: the room was made anew, or another
     /// server process serves it. 0: the store does not know the room.
     pub incarnation: u64,
@@ -178,11 +202,11 @@ pub struct Outcome {
     /// Changes to announce to the members; the last one made `version`.
     pub changes: Vec<Change>,
     /// `true` if waiting clients have moved up.
-    pub line_moved: bool,
+    pub queue_moved: bool,
     /// Nodes that serve members or waiting clients, by name. Empty if there is nothing to announce.
     pub nodes: Vec<NodeId>,
     /// Status of each client that the operation names, in its order.
-    pub standings: Vec<SeatStatus>,
+    pub statuses: Vec<SeatStatus>,
     /// Members, oldest first. Filled for `List` and for a `Join` by a member.
     pub members: Vec<Member>,
     /// `true` if further members follow.
@@ -192,7 +216,7 @@ pub struct Outcome {
     pub settling: bool,
 }
 
-impl Outcome {
+impl OpResult {
     /// Returns the state of the room after the operation.
     #[must_use]
     pub fn stamp(&self) -> Stamp {

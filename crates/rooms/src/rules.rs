@@ -11,7 +11,7 @@ pub struct Rules {
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
     /// Maximum waiting clients of a room; `None`: no limit. A later client stays out.
-    pub line: Option<u32>,
+    pub max_waiting: Option<u32>,
     /// Time without a refresh after which a member or waiting client expires.
     pub stale: Duration,
     /// Time that a departed client is remembered. Its repeated commands are recognized, and it is
@@ -33,7 +33,7 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             capacity: None,
-            line: None,
+            max_waiting: None,
             stale: Rules::stale_after(Duration::from_secs(20)),
             remembered: Duration::from_secs(5 * 60),
             idle: Duration::from_secs(15 * 60),

@@ -4,7 +4,7 @@ use std::future::Future;
 
 #[cfg(feature = "redis")]
 use crate::RedisStore;
-use crate::{MemoryStore, Outcome, Request};
+use crate::{MemoryStore, OpResult, Request};
 
 /// The store cannot be reached. The operation may have been applied; a repetition is not applied
 /// twice.
@@ -23,7 +23,7 @@ impl StoreError {
 pub trait RoomStore {
     /// Applies operations and returns their results in order. Operations on one room are applied in
     /// order. A batch costs little more than one operation.
-    fn apply(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Result<Outcome, StoreError>>>;
+    fn apply(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Result<OpResult, StoreError>>>;
 }
 
 /// One of the available stores.
@@ -37,7 +37,7 @@ pub enum Store {
 }
 
 impl RoomStore for Store {
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
+    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         match self {
             Self::Memory(store) => store.apply(requests).await,
             #[cfg(feature = "redis")]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use signaling_core::edge::ClientKey;
 use signaling_core::node::{PeerKey, Urgency};
 use signaling_protocol::CloseCode;
-use signaling_rooms::{Outcome, Request, StoreError};
+use signaling_rooms::{OpResult, Request, StoreError};
 
 use crate::agenda::Micros;
 use crate::ledger::Place;
@@ -75,7 +75,7 @@ pub(crate) enum Input {
     Retry(PeerKey, usize),
 
     /// The room store's answer to a batch.
-    Stored(Urgency, Vec<Result<Outcome, StoreError>>),
+    Stored(Urgency, Vec<Result<OpResult, StoreError>>),
 
     /// A client requests an upgrade.
     Newcomer(SocketId),

@@ -6,7 +6,7 @@
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
-use crate::seats::{RoomChange, Seat};
+use crate::seats::{RoomChange, SeatState};
 use crate::{Incarnation, Origin, RemainingTtl, SessionId};
 
 /// Path of the endpoint on a node's internal listener.
@@ -152,7 +152,7 @@ pub enum Item<'a> {
         /// When its last socket was accepted.
         accepted_at_us: u64,
         /// The seats.
-        seats: Vec<Seat<'a>>,
+        seats: Vec<SeatState<'a>>,
     },
     /// Changes of a room with members at the receiver of this batch.
     RoomChanged {
@@ -165,7 +165,7 @@ pub enum Item<'a> {
         /// The changes, in order.
         changes: Vec<RoomChange<'a>>,
         /// Whether the waiting queue has moved.
-        line_moved: bool,
+        queue_moved: bool,
     },
     /// One message for several recipients at the receiver of this batch.
     Copies {

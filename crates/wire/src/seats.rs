@@ -11,9 +11,11 @@ const ADMITTED: &[u8] = b"admitted";
 /// State of a resumed session.
 const RESUMED: &[u8] = b"resumed";
 
-/// A client's seat in a room.
+/// A client's seat in a room, and what the client knows of the room: the one form in which a seat
+/// travels between nodes, with its session or behind a lingering session. In the core it is a
+/// `signaling_rooms::Seat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
-pub struct Seat<'a> {
+pub struct SeatState<'a> {
     /// The room.
     pub room: &'a str,
     /// Whether the client is a member; otherwise it waits.
@@ -38,7 +40,7 @@ pub struct SessionState<'a> {
     /// Whether it continues an older socket's session.
     pub resumed: bool,
     /// Its seats.
-    pub seats: Vec<Seat<'a>>,
+    pub seats: Vec<SeatState<'a>>,
 }
 
 impl<'a> SessionState<'a> {
@@ -69,19 +71,19 @@ impl<'a> SessionState<'a> {
 pub enum RoomChange<'a> {
     /// A new member, or new data of a member.
     Joined {
-        /// Who.
+        /// The client.
         client_id: &'a str,
-        /// JSON that the others are shown.
+        /// JSON that the other members see.
         data: Option<&'a str>,
     },
     /// A member left.
     Left {
-        /// Who.
+        /// The client.
         client_id: &'a str,
     },
     /// A member's presence expired.
     Expired {
-        /// Who.
+        /// The client.
         client_id: &'a str,
     },
 }
@@ -92,10 +94,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_without_seats_is_a_word_and_one_with_seats_comes_back_as_it_was() {
+    fn session_state_is_read_as_it_was_written() {
         let bare = SessionState { resumed: true, seats: Vec::new() };
         assert_eq!(bare.to_bytes(), b"resumed");
-        let seat = Seat {
+        let seat = SeatState {
             room: "r",
             member: true,
             place: 1,
@@ -107,7 +109,7 @@ mod tests {
         };
         let state = SessionState {
             resumed: false,
-            seats: vec![seat, Seat { data: None, member: false, ahead: Some(4), ..seat }],
+            seats: vec![seat, SeatState { data: None, member: false, ahead: Some(4), ..seat }],
         };
         for state in [bare, state] {
             assert_eq!(SessionState::read(&state.to_bytes()).unwrap(), state);

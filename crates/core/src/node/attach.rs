@@ -138,7 +138,7 @@ impl NodeCore {
         let session = self.directory.add(Session::new(trunk, arrival));
         self.trunks.bind((trunk, arrival.slot), session);
         if gone != Some(DetachReason::Left) {
-            self.guest_arrives(now, arrival);
+            self.attach_seats(now, arrival);
         }
         self.say_attached(session, false, &[]);
         if gone != Some(DetachReason::Left) {
@@ -164,8 +164,8 @@ impl NodeCore {
         session.waits_for = former;
         let key = self.directory.attach(session);
         self.trunks.bind((trunk, arrival.slot), key);
-        self.guest_arrives(now, arrival);
-        self.has_come(&arrival.client_id, arrival.session);
+        self.attach_seats(now, arrival);
+        self.register(&arrival.client_id, arrival.session);
         self.custody.routes_changed();
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
@@ -177,7 +177,7 @@ impl NodeCore {
     }
 
     fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
-        let state = self.state_of(session, false);
+        let state = self.session_state(session, false);
         let Some(session) = self.directory.get(session) else { return };
         let hold = RemainingTtl::from_duration(self.settings.hold);
         let (slot, id, seq) = (session.slot, session.id, session.seq);
@@ -226,7 +226,7 @@ impl NodeCore {
     /// Ends a session whose socket is closed. It lingers unless its client said goodbye.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: DetachReason) {
         if gone == DetachReason::Left {
-            self.guest_leaves(key);
+            self.queue_farewell(key);
         } else {
             self.linger(now, key);
         }
@@ -246,7 +246,7 @@ impl NodeCore {
         }
         let contender = session.contender.take();
         if self.directory.detach(key) {
-            self.has_gone(&client_id, id);
+            self.unregister(&client_id, id);
             self.custody.routes_changed();
         }
         for message in owed {
@@ -278,7 +278,7 @@ impl NodeCore {
             }
             return;
         };
-        let state = self.state_of(key, true);
+        let state = self.session_state(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
         let queues = session.recipients.take();
@@ -295,7 +295,7 @@ impl NodeCore {
         // Without a socket the seats stay with the lingering session, or with the socket that
         // resumed it.
         if was_here {
-            self.guest_goes((id, key));
+            self.release_seats((id, key));
         }
         self.directory.remove(key);
     }

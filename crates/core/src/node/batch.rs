@@ -12,7 +12,7 @@ use signaling_wire::{DecodeError, Incarnation};
 use super::deadline::Deadline;
 use super::hold::{InboundMessage, ReturnPath};
 use super::outbound::Destination;
-use super::rooms::change;
+use super::rooms::change_from_wire;
 use super::{NodeCore, PeerKey};
 
 impl NodeCore {
@@ -65,14 +65,14 @@ impl NodeCore {
             }
             Item::Seats { client_id, session, accepted_at_us, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.lingering_seats_come(now, &client, (*session, *accepted_at_us), seats);
+                    self.merge_seats(now, &client, (*session, *accepted_at_us), seats);
                 }
             }
-            Item::RoomChanged { room, incarnation, version, changes, line_moved } => {
+            Item::RoomChanged { room, incarnation, version, changes, queue_moved } => {
                 if let Ok(room) = RoomName::new(room) {
                     let at = Stamp { incarnation: *incarnation, version: *version };
-                    match changes.iter().map(change).collect() {
-                        Some(changes) => self.room_changed(now, &room, at, changes, *line_moved),
+                    match changes.iter().map(change_from_wire).collect() {
+                        Some(changes) => self.room_changed(now, &room, at, changes, *queue_moved),
                         None => self.counts.dropped += 1,
                     }
                 }

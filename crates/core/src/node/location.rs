@@ -91,7 +91,7 @@ impl NodeCore {
         if self.directory.lingering(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
             self.directory.take_lingering(&client);
         }
-        self.send_seats_along(peer, &client, (session, accepted_at_us));
+        self.forward_seats(peer, &client, (session, accepted_at_us));
         if self.directory.locate(client.clone(), known).is_none_or(|before| before.peer != peer) {
             self.custody.routes_changed();
             self.replace_held(now, &client);

@@ -124,7 +124,7 @@ impl NodeCore {
             queue.to.clone()
         };
         if sent.to_many {
-            self.one_of_many_ended(session, sent.number, written);
+            self.count_broadcast_outcome(session, sent.number, written);
         } else if !written {
             self.unavailable(session, sent.seq, sent.id, to.as_str());
         } else {

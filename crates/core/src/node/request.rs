@@ -14,7 +14,7 @@ use signaling_wire::{Origin, RemainingTtl};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue, Retransmission};
-use super::rooms::{Ask, Command};
+use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
 /// An error for a request.
@@ -54,21 +54,24 @@ impl NodeCore {
             }
             Ok(ClientMessage::Join { room, data, id }) => {
                 let data = data.map(|data| Box::from(data.get()));
-                self.ask(key, (seq, number, id), &room, Ask::Join { data });
+                self.room_command(key, (seq, number, id), &room, CommandKind::Join { data });
             }
-            Ok(ClientMessage::Leave { room, id }) => self.ask(key, (seq, number, id), &room, Ask::Leave),
+            Ok(ClientMessage::Leave { room, id }) => {
+                self.room_command(key, (seq, number, id), &room, CommandKind::Leave);
+            }
             Ok(ClientMessage::Members { room, after }) => {
                 let after = after.and_then(|after| ClientId::new(&after).ok());
-                self.ask(key, (seq, number, None), &room, Ask::Members { after });
+                self.room_command(key, (seq, number, None), &room, CommandKind::Members { after });
             }
             Ok(ClientMessage::Broadcast { room, data, id }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
                 let deadline = Deadline::new(now, left, self.settings.hold, None);
-                match self.may_broadcast(now, key, number, repeated) {
-                    Ok(again) => {
-                        let broadcast = Ask::Broadcast { payload: Rc::from(payload), deadline, fresh, again };
-                        self.ask(key, (seq, number, id), &room, broadcast);
+                match self.check_broadcast_wait(now, key, number, repeated) {
+                    Ok(may_be_accepted) => {
+                        let payload = Rc::from(payload);
+                        let broadcast = CommandKind::Broadcast { payload, deadline, fresh, may_be_accepted };
+                        self.room_command(key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => self.refuse_in_room(key, (seq, id), &room, &refusal),
                 }
@@ -90,10 +93,16 @@ impl NodeCore {
         }
     }
 
-    fn ask(&mut self, at: SessionKey, (seq, number, id): (u64, u64, Option<u64>), room: &str, ask: Ask) {
+    fn room_command(
+        &mut self,
+        key: SessionKey,
+        (seq, number, id): (u64, u64, Option<u64>),
+        room: &str,
+        kind: CommandKind,
+    ) {
         // The parser has checked the name.
         if let Ok(room) = RoomName::new(room) {
-            self.command(at, Command { at, seq, number, id, room: Some(room), ask });
+            self.command(Command { key, seq, number, id, room: Some(room), kind });
         }
     }
 

@@ -116,7 +116,7 @@ pub(super) struct Session {
     pub(super) commands: usize,
     /// Broadcasts without all outcomes, by number.
     pub(super) broadcasts: BTreeMap<u64, Tally>,
-    pub(super) reach: BroadcastBudget,
+    pub(super) broadcast_budget: BroadcastBudget,
     pub(super) outcomes: Option<OutcomeRun>,
     pub(super) contender: Option<Box<Contender>>,
     /// Its undelivered messages at this node.
@@ -150,7 +150,7 @@ impl Session {
             recipients: OutboundQueues::default(),
             commands: 0,
             broadcasts: BTreeMap::new(),
-            reach: BroadcastBudget::default(),
+            broadcast_budget: BroadcastBudget::default(),
             outcomes: None,
             contender: None,
             undelivered: 0,

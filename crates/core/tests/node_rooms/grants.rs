@@ -32,151 +32,147 @@ fn refused(to: &str, id: u32) -> String {
 fn stage() -> Stage {
     let mut stage = Stage::new(&["n0", "n1"], 0);
     stage.grants.insert("a", confined());
-    for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
-        stage.comes_and_hears(name, node);
-    }
+    stage.attach_all(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
     stage
 }
 
 fn finds(stage: &Stage) -> usize {
-    stage.operations.iter().filter(|op| matches!(op, Op::Find { .. })).count()
+    stage.count(|op| matches!(op, Op::Find { .. }))
 }
 
 #[test]
-fn a_room_that_the_token_does_not_name_is_not_joined() {
+fn join_is_refused_when_the_token_does_not_name_the_room() {
     let mut stage = Stage::new(&["n0", "n1"], 0);
     stage.grants.insert("a", rooms(&[("team-*", None)]));
-    stage.comes("a", "n0");
+    stage.attach("a", "n0");
     let message = "your token does not let you into this room";
     let refused = format!(r#"{{"type":"error","code":"forbidden","message":"{message}","id":7,"room":"hall"}}"#);
-    assert_eq!(stage.joins("a", "hall"), std::slice::from_ref(&refused));
-    assert!(stage.joins("a", "team-1").iter().any(|told| told.contains("\"joined\"")));
+    assert_eq!(stage.join("a", "hall"), std::slice::from_ref(&refused));
+    assert!(stage.join("a", "team-1").iter().any(|text| text.contains("\"joined\"")));
     // The next node receives the same grant.
-    stage.moves("a", "n1");
-    stage.heard("a");
-    assert_eq!(stage.joins("a", "hall"), [refused]);
+    stage.hand_off("a", "n1");
+    stage.received("a");
+    assert_eq!(stage.join("a", "hall"), [refused]);
     assert_eq!(stage.members("hall"), [""; 0]);
 
-    stage.shows("a", rooms(&[("hall", None)]));
-    assert!(stage.joins("a", "hall").iter().any(|told| told.contains("\"joined\"")), "a new token says otherwise");
+    stage.renew_grant("a", rooms(&[("hall", None)]));
+    assert!(stage.join("a", "hall").iter().any(|text| text.contains("\"joined\"")), "a new token says otherwise");
 }
 
 #[test]
-fn a_room_gets_the_capacity_that_the_token_of_its_guest_says() {
+fn join_sets_the_capacity_of_its_token() {
     let mut stage = Stage::new(&["n0", "n1"], 0);
     for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
         stage.grants.insert(name, rooms(&[("pair-*", Some(2))]));
-        stage.comes(name, node);
-        stage.joins(name, "pair-1");
+        stage.attach(name, node);
+        stage.join(name, "pair-1");
     }
     assert_eq!(stage.members("pair-1"), ["a", "b"]);
-    let capacities = |stage: &Stage| stage.operations.iter().filter(|op| matches!(op, Op::SetCapacity { .. })).count();
+    let capacities = |stage: &Stage| stage.count(|op| matches!(op, Op::SetCapacity { .. }));
     let before = capacities(&stage);
-    stage.joins("a", "pair-1");
+    stage.join("a", "pair-1");
     assert_eq!(capacities(&stage), before, "who is in already changes nothing");
 }
 
 #[test]
-fn strangers_cannot_signal_each_other_and_members_of_a_room_can() {
+fn confined_client_signals_only_members_of_its_rooms() {
     let mut stage = stage();
-    stage.says("a", &signal("b", 1));
-    stage.says("a", &signal("nobody-of-that-name", 2));
+    stage.send("a", &signal("b", 1));
+    stage.send("a", &signal("nobody-of-that-name", 2));
     stage.settle();
-    assert_eq!(stage.heard("a"), [refused("b", 1), refused("nobody-of-that-name", 2)], "the same for both");
-    assert_eq!(stage.heard("b"), [""; 0]);
+    assert_eq!(stage.received("a"), [refused("b", 1), refused("nobody-of-that-name", 2)], "the same for both");
+    assert_eq!(stage.received("b"), [""; 0]);
 
-    stage.joins("b", "r");
+    stage.join("b", "r");
     // The signal waits for the join, even without an answer to it.
-    stage.says("a", r#"{"type":"join","room":"r","id":7}"#);
+    stage.send("a", r#"{"type":"join","room":"r","id":7}"#);
     for id in 3..6 {
-        stage.says("a", &signal("b", id));
+        stage.send("a", &signal("b", id));
     }
-    stage.says("a", &signal("c", 6));
+    stage.send("a", &signal("c", 6));
     stage.settle();
-    let of_b: Vec<_> = stage.heard("b").into_iter().filter(|told| told.contains("\"signal\"")).collect();
+    let of_b: Vec<_> = stage.received("b").into_iter().filter(|text| text.contains("\"signal\"")).collect();
     assert_eq!(of_b, [got(3), got(4), got(5)]);
     assert_eq!(finds(&stage), 2, "the store is asked once about each");
-    let of_a = stage.heard("a");
+    let of_a = stage.received("a");
     assert!(
         (3..6).all(|id| of_a.contains(&format!(r#"{{"type":"ack","id":{id}}}"#))) && of_a.contains(&refused("c", 6)),
         "{of_a:?}"
     );
-    assert_eq!(stage.heard("c"), [""; 0]);
+    assert_eq!(stage.received("c"), [""; 0]);
 }
 
 #[test]
-fn one_may_signal_oneself_and_who_has_left_no_more() {
+fn confined_client_signals_itself_but_no_former_member() {
     let mut stage = stage();
-    stage.says("a", &signal("a", 1));
+    stage.send("a", &signal("a", 1));
     stage.settle();
-    assert!(stage.heard("a").contains(&got(1)));
-    stage.joins("b", "r");
-    stage.joins("a", "r");
-    stage.says("a", &signal("b", 2));
+    assert!(stage.received("a").contains(&got(1)));
+    stage.join("b", "r");
+    stage.join("a", "r");
+    stage.send("a", &signal("b", 2));
     stage.settle();
-    assert!(stage.heard("b").contains(&got(2)));
-    stage.leaves("b", "r");
-    stage.passes(SECOND);
-    stage.heard("a");
-    stage.says("a", &signal("b", 3));
+    assert!(stage.received("b").contains(&got(2)));
+    stage.leave("b", "r");
+    stage.advance(SECOND);
+    stage.received("a");
+    stage.send("a", &signal("b", 3));
     stage.settle();
-    assert_eq!(stage.heard("a"), [refused("b", 3)]);
-    stage.joins("b", "r");
-    stage.leaves("a", "r");
-    stage.says("a", &signal("b", 4));
+    assert_eq!(stage.received("a"), [refused("b", 3)]);
+    stage.join("b", "r");
+    stage.leave("a", "r");
+    stage.send("a", &signal("b", 4));
     stage.settle();
-    assert!(stage.heard("a").contains(&refused("b", 4)), "nor does it help to have been there");
+    assert!(stage.received("a").contains(&refused("b", 4)), "nor does it help to have been there");
 }
 
 #[test]
-fn while_the_store_is_away_signals_flow_between_those_who_were_in_a_room_together() {
+fn confined_signals_flow_to_known_members_in_an_outage() {
     let mut stage = stage();
     for name in ["a", "b", "c"] {
-        stage.joins(name, "r");
+        stage.join(name, "r");
     }
-    stage.says("a", &signal("b", 1));
+    stage.send("a", &signal("b", 1));
     stage.settle();
-    stage.heard("a");
-    stage.store_is_away = true;
-    stage.passes(60 * SECOND);
-    stage.says("a", &signal("b", 2));
-    stage.says("a", &signal("c", 3));
+    stage.received("a");
+    stage.store_is_down = true;
+    stage.advance(60 * SECOND);
+    stage.send("a", &signal("b", 2));
+    stage.send("a", &signal("c", 3));
     stage.settle();
-    assert!(stage.heard("b").contains(&got(2)));
-    let of_a = stage.heard("a");
+    assert!(stage.received("b").contains(&got(2)));
+    let of_a = stage.received("a");
     assert!(
-        of_a.iter().any(|told| told.contains("room_store_unavailable") && told.contains("\"id\":3,\"to\":\"c\"")),
+        of_a.iter().any(|text| text.contains("room_store_unavailable") && text.contains("\"id\":3,\"to\":\"c\"")),
         "{of_a:?}"
     );
 }
 
 #[test]
-fn the_scope_of_all_is_that_of_whose_token_does_not_say() {
+fn default_signal_scope_applies_without_one_in_the_token() {
     let mut stage = Stage::new(&["n0"], 0);
-    stage.confines_all();
+    stage.confine_all();
     stage.grants.insert("free", Grant { rooms: None, signal: Some(SignalScope::Any) });
     stage.grants.insert("a", Grant::default());
-    for name in ["free", "a", "anon", "b"] {
-        stage.comes_and_hears(name, "n0");
-    }
+    stage.attach_all(&[("free", "n0"), ("a", "n0"), ("anon", "n0"), ("b", "n0")]);
     for name in ["free", "a", "anon"] {
-        stage.says(name, &signal("b", 1));
+        stage.send(name, &signal("b", 1));
     }
     stage.settle();
-    assert_eq!(stage.heard("b"), [got(1).replace("\"a\"", "\"free\"")]);
-    assert_eq!((stage.heard("a"), stage.heard("anon")), (vec![refused("b", 1)], vec![refused("b", 1)]));
+    assert_eq!(stage.received("b"), [got(1).replace("\"a\"", "\"free\"")]);
+    assert_eq!((stage.received("a"), stage.received("anon")), (vec![refused("b", 1)], vec![refused("b", 1)]));
 }
 
 #[test]
-fn a_client_that_moves_while_the_store_is_asked_sends_its_signal_from_the_next_node() {
+fn confined_signal_is_sent_once_when_its_client_moves() {
     let mut stage = stage();
-    stage.joins("b", "r");
-    stage.joins("a", "r");
-    stage.heard("b");
-    stage.says("a", &signal("b", 1));
-    stage.moves("a", "n1");
-    stage.repeats("a", &signal("b", 1));
+    stage.join("b", "r");
+    stage.join("a", "r");
+    stage.received("b");
+    stage.send("a", &signal("b", 1));
+    stage.hand_off("a", "n1");
+    stage.retransmit("a", &signal("b", 1));
     stage.settle();
-    let of_b: Vec<_> = stage.heard("b").into_iter().filter(|told| told.contains("\"signal\"")).collect();
+    let of_b: Vec<_> = stage.received("b").into_iter().filter(|text| text.contains("\"signal\"")).collect();
     assert_eq!(of_b, [got(1)]);
 }

@@ -5,7 +5,7 @@
 mod broadcasts;
 mod commands;
 mod grants;
-mod line;
-mod moves;
+mod handoff;
 mod outages;
 mod stage;
+mod waiting;

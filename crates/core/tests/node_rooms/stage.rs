@@ -9,7 +9,7 @@ use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKe
 use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_rooms::{Op, Outcome, Rooms, Rules, StoreError, Who};
+use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
 use signaling_wire::grant::{Grant, SignalScope};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
 use signaling_wire::{Incarnation, RemainingTtl, SessionId};
@@ -31,21 +31,21 @@ struct Client {
     session: SessionId,
     seq: u64,
     state: Vec<u8>,
-    heard: Vec<String>,
+    received: Vec<String>,
 }
 
 pub(crate) struct Stage {
     nodes: Vec<Node>,
     clients: BTreeMap<&'static str, Client>,
     store: Rooms,
-    pub(crate) store_is_away: bool,
+    pub(crate) store_is_down: bool,
     /// `true` while batches between nodes are lost.
-    pub(crate) is_cut: bool,
+    pub(crate) loses_batches: bool,
     /// `true` if clients that attach from now on are reliable.
     pub(crate) reliable: bool,
     pub(crate) now: Instant,
     /// Time between two sweeps.
-    pub(crate) step: Duration,
+    pub(crate) sweep_interval: Duration,
     start: Instant,
     slots: Slot,
     /// Grants from tokens, by client.
@@ -64,7 +64,7 @@ impl Stage {
         let now = Instant::now();
         let rules = Rules {
             capacity: Some(capacity),
-            line: rooms.line,
+            max_waiting: rooms.max_waiting,
             stale: Rules::stale_after(PRESENCE),
             ..Rules::default()
         };
@@ -92,11 +92,11 @@ impl Stage {
             nodes: (1..).zip(ids).map(node).collect(),
             clients: BTreeMap::new(),
             store: Rooms::new(rules),
-            store_is_away: false,
-            is_cut: false,
+            store_is_down: false,
+            loses_batches: false,
             reliable: false,
             now,
-            step: Duration::from_millis(50),
+            sweep_interval: Duration::from_millis(50),
             start: now,
             slots: 0,
             grants: BTreeMap::new(),
@@ -117,14 +117,14 @@ impl Stage {
         self.nodes.iter().position(|node| node.id == id).unwrap()
     }
 
-    fn tell(&mut self, node: usize, frame: &ToNode<'_>) {
+    fn send_frame(&mut self, node: usize, frame: &ToNode<'_>) {
         let mut bytes = Vec::new();
         frame.append(&mut bytes);
         let (now, Node { core, trunk, .. }) = (self.now, &mut self.nodes[node]);
         core.trunk_frames(now, *trunk, &bytes).unwrap();
     }
 
-    fn attach(&mut self, name: &'static str, resume: Option<&str>, gone: Option<DetachReason>) {
+    fn send_attach(&mut self, name: &'static str, resume: Option<&str>) {
         self.slots += 1;
         let client = self.clients.get_mut(name).unwrap();
         client.slot = self.slots;
@@ -143,111 +143,128 @@ impl Stage {
             request,
             grant: grant.as_deref(),
             state: state.as_deref(),
-            gone,
+            gone: None,
         };
-        self.tell(node, &ToNode::Attach(attach));
+        self.send_frame(node, &ToNode::Attach(attach));
     }
 
     /// Confines all clients whose tokens name no signal scope to their rooms.
-    pub(crate) fn confines_all(&mut self) {
+    pub(crate) fn confine_all(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.core.set_signal_scope(SignalScope::Room));
     }
 
     /// Reports a client's new token to its node.
-    pub(crate) fn shows(&mut self, name: &'static str, grant: Grant) {
+    pub(crate) fn renew_grant(&mut self, name: &'static str, grant: Grant) {
         let Client { node, slot, .. } = self.clients[name];
-        self.tell(node, &ToNode::Grant { slot, grant: &grant.to_bytes() });
+        self.send_frame(node, &ToNode::Grant { slot, grant: &grant.to_bytes() });
         self.grants.insert(name, grant);
     }
 
-    /// Attaches a new client to a node.
-    pub(crate) fn comes(&mut self, name: &'static str, node: &str) {
-        self.comes_and_hears(name, node);
-    }
-
     /// Attaches a new client to a node, and returns the messages to it.
-    pub(crate) fn comes_and_hears(&mut self, name: &'static str, node: &str) -> Vec<String> {
+    pub(crate) fn attach(&mut self, name: &'static str, node: &str) -> Vec<String> {
         let node = self.node(node);
         let mut session = [0; 16];
         session[..name.len()].copy_from_slice(name.as_bytes());
         session[15] = u8::try_from(self.slots).unwrap();
         let session = SessionId(session);
-        let client = Client { node, slot: 0, session, seq: 0, state: Vec::new(), heard: Vec::new() };
+        let client = Client { node, slot: 0, session, seq: 0, state: Vec::new(), received: Vec::new() };
         self.clients.insert(name, client);
-        self.attach(name, None, None);
+        self.send_attach(name, None);
         self.settle();
-        self.heard(name)
+        self.received(name)
+    }
+
+    /// Attaches new clients, each to its node.
+    pub(crate) fn attach_all(&mut self, clients: &[(&'static str, &str)]) {
+        clients.iter().for_each(|(name, node)| drop(self.attach(name, node)));
+    }
+
+    /// Attaches clients that join the room `r` in this order, and discards what they receive.
+    pub(crate) fn with_members(mut self, clients: &[(&'static str, &str)]) -> Self {
+        self.attach_all(clients);
+        clients.iter().for_each(|(name, _)| drop(self.join(name, "r")));
+        self.advance(2 * SECOND);
+        clients.iter().for_each(|(name, _)| drop(self.received(name)));
+        self.operations.clear();
+        self
     }
 
     /// Sends a client's message, without further processing.
-    pub(crate) fn says(&mut self, name: &'static str, text: &str) {
+    pub(crate) fn send(&mut self, name: &'static str, text: &str) {
         let client = self.clients.get_mut(name).unwrap();
         client.seq += 1;
         let (node, slot, seq) = (client.node, client.slot, client.seq);
-        self.tell(node, &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
+        self.send_frame(
+            node,
+            &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
     }
 
     /// Retransmits the last message of a client, like an edge without its outcome.
-    pub(crate) fn repeats(&mut self, name: &'static str, text: &str) {
-        self.repeats_all(name, &[text]);
+    pub(crate) fn retransmit(&mut self, name: &'static str, text: &str) {
+        self.retransmit_all(name, &[text]);
     }
 
     /// Retransmits the last few messages of a client.
-    pub(crate) fn repeats_all(&mut self, name: &'static str, texts: &[&str]) {
+    pub(crate) fn retransmit_all(&mut self, name: &'static str, texts: &[&str]) {
         self.clients.get_mut(name).unwrap().seq -= texts.len() as u64;
-        texts.iter().for_each(|text| self.says(name, text));
+        texts.iter().for_each(|text| self.send(name, text));
     }
 
-    pub(crate) fn joins(&mut self, name: &'static str, room: &str) -> Vec<String> {
-        self.says(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#));
+    pub(crate) fn join(&mut self, name: &'static str, room: &str) -> Vec<String> {
+        self.send(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#));
         self.settle();
-        self.heard(name)
+        self.received(name)
     }
 
-    pub(crate) fn leaves(&mut self, name: &'static str, room: &str) -> Vec<String> {
-        self.says(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#));
+    pub(crate) fn join_all(&mut self, names: &[&'static str], room: &str) {
+        names.iter().for_each(|name| drop(self.join(name, room)));
+    }
+
+    pub(crate) fn leave(&mut self, name: &'static str, room: &str) -> Vec<String> {
+        self.send(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#));
         self.settle();
-        self.heard(name)
+        self.received(name)
     }
 
     /// Closes the client's socket.
-    pub(crate) fn goes(&mut self, name: &'static str, gone: DetachReason) {
+    pub(crate) fn detach(&mut self, name: &'static str, gone: DetachReason) {
         let Client { node, slot, .. } = self.clients[name];
-        self.tell(node, &ToNode::Detach { slot, gone });
+        self.send_frame(node, &ToNode::Detach { slot, gone });
         self.settle();
     }
 
     /// Hands a client off to another node.
-    pub(crate) fn moves(&mut self, name: &'static str, to: &str) {
+    pub(crate) fn hand_off(&mut self, name: &'static str, to: &str) {
         let Client { node, slot, .. } = self.clients[name];
-        self.tell(node, &ToNode::Release { slot, to });
+        self.send_frame(node, &ToNode::Release { slot, to });
         self.settle();
-        self.appears(name, to);
+        self.attach_at(name, to);
     }
 
     /// Attaches a client to another node with its edge's state, as after a failure of its former
     /// node.
-    pub(crate) fn appears(&mut self, name: &'static str, at: &str) {
+    pub(crate) fn attach_at(&mut self, name: &'static str, at: &str) {
         self.clients.get_mut(name).unwrap().node = self.node(at);
-        self.attach(name, None, None);
+        self.send_attach(name, None);
         self.settle();
     }
 
     /// Resumes a client on a new socket at its former node, by its token.
-    pub(crate) fn resumes(&mut self, name: &'static str, token: &str) {
+    pub(crate) fn resume(&mut self, name: &'static str, token: &str) {
         self.clients.get_mut(name).unwrap().state.clear();
-        self.attach(name, Some(token), None);
+        self.send_attach(name, Some(token));
         self.settle();
     }
 
     /// Resumes a client on a new socket at another node, by its token.
-    pub(crate) fn resumes_at(&mut self, node: &str, name: &'static str, token: &str) {
+    pub(crate) fn resume_at(&mut self, node: &str, name: &'static str, token: &str) {
         self.clients.get_mut(name).unwrap().node = self.node(node);
-        self.resumes(name, token);
+        self.resume(name, token);
     }
 
     /// Drains a node, in all views. The data of absent clients moves to the other nodes.
-    pub(crate) fn drains(&mut self, id: &str) {
+    pub(crate) fn drain(&mut self, id: &str) {
         let (now, node) = (self.now, self.node(id));
         self.nodes[node].core.drain(now);
         let view = view(self.nodes.iter().map(|node| (node.id, node.id == id)));
@@ -256,7 +273,7 @@ impl Stage {
     }
 
     /// Removes a node and all its data.
-    pub(crate) fn dies(&mut self, id: &str) {
+    pub(crate) fn crash(&mut self, id: &str) {
         let node = self.node(id);
         self.nodes.remove(node);
         for client in self.clients.values_mut() {
@@ -265,7 +282,7 @@ impl Stage {
     }
 
     /// Empties the store.
-    pub(crate) fn store_is_emptied(&mut self) {
+    pub(crate) fn empty_store(&mut self) {
         self.store.replaced(self.store_time());
     }
 
@@ -275,57 +292,67 @@ impl Stage {
     }
 
     /// Replaces the store by a replica.
-    pub(crate) fn store_fails_over_to(&mut self, mut replica: Rooms) {
+    pub(crate) fn fail_over_store(&mut self, mut replica: Rooms) {
         replica.restarted(self.store_time());
         self.store = replica;
     }
 
     /// Sets a room's capacity through a node, like an operator.
-    pub(crate) fn sets_capacity(&mut self, room: &str, capacity: u32) {
-        let outcome = self.store_does(room, Op::SetCapacity { capacity: Some(capacity) });
+    pub(crate) fn set_capacity(&mut self, room: &str, capacity: u32) {
+        let result = self.apply_in_store(room, Op::SetCapacity { capacity: Some(capacity) });
         let (now, room) = (self.now, RoomName::new(room).unwrap());
-        self.nodes[0].core.room_was_changed(now, &room, outcome);
+        self.nodes[0].core.room_was_changed(now, &room, result);
         self.settle();
     }
 
-    pub(crate) fn store_does(&mut self, room: &str, op: Op) -> Outcome {
+    pub(crate) fn apply_in_store(&mut self, room: &str, op: Op) -> OpResult {
         let request = signaling_rooms::Request { room: RoomName::new(room).unwrap(), op };
         self.store.apply(self.store_time(), &request)
     }
 
     /// Expires a client's seat in the store.
-    pub(crate) fn is_given_up(&mut self, name: &str, room: &str) {
-        let who = self.who(name, u64::MAX >> 12);
-        let outcome = self.store_does(room, Op::Leave { who });
-        assert!(!outcome.changes.is_empty());
+    pub(crate) fn expire_seat(&mut self, name: &str, room: &str) {
+        let requester = self.requester(name, u64::MAX >> 12);
+        let result = self.apply_in_store(room, Op::Leave { requester });
+        assert!(!result.changes.is_empty());
     }
 
     /// Carries out a client's join in the store, and loses the answer.
-    pub(crate) fn joins_unheard(&mut self, name: &str, room: &str) {
-        let who = self.who(name, u64::MAX >> 11);
-        self.store_does(room, Op::Join { who, data: None });
+    pub(crate) fn join_without_answer(&mut self, name: &str, room: &str) {
+        let requester = self.requester(name, u64::MAX >> 11);
+        self.apply_in_store(room, Op::Join { requester, data: None });
     }
 
-    fn who(&self, name: &str, number: u64) -> Who {
+    fn requester(&self, name: &str, number: u64) -> Requester {
         let Client { session, slot, node, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Who { client, session, accepted_at_us: u64::from(slot), number, node }
+        Requester { client, session, accepted_at_us: u64::from(slot), number, node }
     }
 
     /// Returns the members of a room in the store.
     pub(crate) fn members(&mut self, room: &str) -> Vec<String> {
-        let outcome = self.store_does(room, Op::List { after: None });
-        outcome.members.into_iter().map(|member| member.client.to_string()).collect()
+        let result = self.apply_in_store(room, Op::List { after: None });
+        result.members.into_iter().map(|member| member.client.to_string()).collect()
     }
 
     fn store_time(&self) -> u64 {
         1_700_000_000_000 + u64::try_from((self.now - self.start).as_millis()).unwrap()
     }
 
+    /// Counts the operations that the store has carried out.
+    pub(crate) fn count(&self, is_counted: impl Fn(&Op) -> bool) -> usize {
+        self.operations.iter().filter(|op| is_counted(op)).count()
+    }
+
+    /// Counts the member pages requested from the store.
+    pub(crate) fn lists(&self) -> usize {
+        self.count(|op| matches!(op, Op::List { .. }))
+    }
+
     /// Takes the messages and answers that a client received since the last call, without varying
     /// parts.
-    pub(crate) fn heard(&mut self, name: &'static str) -> Vec<String> {
-        std::mem::take(&mut self.clients.get_mut(name).unwrap().heard)
+    pub(crate) fn received(&mut self, name: &'static str) -> Vec<String> {
+        std::mem::take(&mut self.clients.get_mut(name).unwrap().received)
     }
 
     /// Returns the state that its edge would send the next node.
@@ -335,24 +362,24 @@ impl Stage {
 
     /// Processes everything that needs no time.
     pub(crate) fn settle(&mut self) {
-        (0..20).for_each(|_| self.goes_on());
+        (0..20).for_each(|_| self.step());
     }
 
     /// Lets the store answer the present questions, and nothing else.
-    pub(crate) fn goes_on(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.ask_store();
-        self.carry();
-        self.listen();
+        self.exchange_batches();
+        self.read_trunks();
     }
 
     /// Advances the time.
-    pub(crate) fn passes(&mut self, time: Duration) {
+    pub(crate) fn advance(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
-            self.now += self.step;
+            self.now += self.sweep_interval;
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.core.sweep(now));
-            (0..3).for_each(|_| self.goes_on());
+            (0..3).for_each(|_| self.step());
         }
     }
 
@@ -361,7 +388,7 @@ impl Stage {
         for node in &mut self.nodes {
             for urgency in Urgency::ALL {
                 for task in node.core.take_room_tasks(urgency) {
-                    let answer = if self.store_is_away {
+                    let answer = if self.store_is_down {
                         Err(StoreError("away".into()))
                     } else {
                         self.operations.push(task.request().op.clone());
@@ -373,7 +400,7 @@ impl Stage {
         }
     }
 
-    fn carry(&mut self) {
+    fn exchange_batches(&mut self) {
         let now = self.now;
         for from in 0..self.nodes.len() {
             let peers: Vec<_> = self.nodes[from].core.peers().map(|(key, _)| key).collect();
@@ -382,7 +409,7 @@ impl Stage {
             for (peer, to) in peers.into_iter().zip(others) {
                 for lane in 0..self.nodes[from].core.lanes() {
                     let Some(batch) = self.nodes[from].core.take_lane_batch(now, peer, lane) else { continue };
-                    if self.is_cut {
+                    if self.loses_batches {
                         self.nodes[from].core.lane_lost(peer, lane);
                         continue;
                     }
@@ -393,7 +420,7 @@ impl Stage {
         }
     }
 
-    fn listen(&mut self) {
+    fn read_trunks(&mut self) {
         for node in 0..self.nodes.len() {
             let trunk = self.nodes[node].trunk;
             let batch = self.nodes[node].core.take_trunk_batch(trunk);
@@ -407,7 +434,7 @@ impl Stage {
                         if let Some(client) = clients.find(of(slot)) {
                             client.seq = client.seq.max(seq);
                             (client.session, client.state) = (session, state.to_vec());
-                            client.heard.extend(told(greeting));
+                            client.received.extend(without_version(greeting));
                         }
                     }
                     ToEdge::SessionState { slot, state } | ToEdge::Released { slot, state } => {
@@ -418,20 +445,20 @@ impl Stage {
                     ToEdge::Down { slot, down_seq: d, payload, .. } => {
                         confirms.push((slot, d));
                         if let Some(client) = clients.find(of(slot)) {
-                            client.heard.extend(told(payload));
+                            client.received.extend(without_version(payload));
                         }
                     }
                     ToEdge::Fates { slot, reply, fate, .. } => {
                         if let Some(client) = clients.find(of(slot)) {
                             assert!(fate != DeliveryOutcome::Unavailable || !reply.is_empty());
-                            client.heard.extend(told(reply));
+                            client.received.extend(without_version(reply));
                         }
                     }
                     _ => {}
                 }
             }
             for (slot, up_to) in confirms {
-                self.tell(node, &ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
+                self.send_frame(node, &ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
             }
         }
     }
@@ -447,7 +474,7 @@ fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
 }
 
 /// Returns a message without its version, which depends on the clock.
-fn told(text: &[u8]) -> Option<String> {
+fn without_version(text: &[u8]) -> Option<String> {
     if text.is_empty() {
         return None;
     }

@@ -115,6 +115,6 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.room_commands.publish(counts.commands);
     metrics.broadcasts.publish(counts.broadcasts);
     metrics.joins_refused.of(JoinLimit::Rooms).publish(counts.too_many_rooms);
-    metrics.joins_refused.of(JoinLimit::Line).publish(counts.full_lines);
+    metrics.joins_refused.of(JoinLimit::Line).publish(counts.full_queues);
     metrics.store_failures.publish(counts.failures);
 }

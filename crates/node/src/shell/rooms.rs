@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_rooms::{Outcome, Request, RoomStore as _, Store, StoreError};
+use signaling_rooms::{OpResult, Request, RoomStore as _, Store, StoreError};
 use signaling_server::FlushSignal;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
@@ -14,7 +14,7 @@ use super::metrics::METRICS;
 use signaling_core::node::{NodeCore, RoomTask, Urgency};
 
 /// A room request of an operator. The answer is sent once the core has applied it.
-pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<Outcome, StoreError>>);
+pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<OpResult, StoreError>>);
 
 /// Maximum queued room requests of operators.
 pub const MAX_OPERATOR_REQUESTS: usize = 64;
@@ -38,7 +38,7 @@ pub async fn run_room_tasks(node: Node, store: Store, urgency: Urgency) {
     }
 }
 
-fn answer(core: &mut NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome, StoreError>>) {
+fn answer(core: &mut NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<OpResult, StoreError>>) {
     let now = Instant::now();
     for (task, answer) in tasks.into_iter().zip(answers) {
         core.room_answered(now, task, answer);
@@ -46,7 +46,7 @@ fn answer(core: &mut NodeCore, tasks: Vec<RoomTask>, answers: Vec<Result<Outcome
 }
 
 /// Logs once when the store becomes unavailable, and once when it is back.
-fn report(down_since: &mut Option<Instant>, answers: &[Result<Outcome, StoreError>]) {
+fn report(down_since: &mut Option<Instant>, answers: &[Result<OpResult, StoreError>]) {
     match (answers.iter().find_map(|answer| answer.as_ref().err()), &*down_since) {
         (Some(error), None) => {
             warn!(%error, "room store unavailable, members stay and signals flow");
@@ -65,8 +65,8 @@ pub async fn run_operator_requests(node: Node, store: Store, mut requests: mpsc:
     while let Some((request, reply)) = requests.recv().await {
         let mut answers = store.apply(vec![request.clone()]).await;
         let answer = answers.pop().unwrap_or_else(|| Err(StoreError("no answer".into())));
-        if let Ok(outcome) = &answer {
-            node.with_core(|core| core.room_was_changed(Instant::now(), &request.room, outcome.clone()));
+        if let Ok(result) = &answer {
+            node.with_core(|core| core.room_was_changed(Instant::now(), &request.room, result.clone()));
         }
         let _ = reply.send(answer);
     }

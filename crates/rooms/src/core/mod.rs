@@ -10,7 +10,7 @@ use signaling_protocol::RoomName;
 
 use self::room::Room;
 use crate::rules::SETTLE_AT_LEAST;
-use crate::{Outcome, Request, Rules};
+use crate::{OpResult, Request, Rules};
 
 /// Rooms of one process.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ impl Rooms {
     }
 
     /// Applies one operation at the time `now`, in milliseconds since 1970.
-    pub fn apply(&mut self, now: u64, request: &Request) -> Outcome {
+    pub fn apply(&mut self, now: u64, request: &Request) -> OpResult {
         let now = signed(now);
         self.forget_idle(now);
         let room = self.room_by_name.entry(request.room.clone()).or_default();
@@ -54,11 +54,11 @@ impl Rooms {
         if let Some(settled_at) = settled_at.filter(|settled_at| now < *settled_at) {
             room.may_be_lost(settled_at);
         }
-        let outcome = room.apply(&self.rules, self.run, now, &request.op);
+        let result = room.apply(&self.rules, self.run, now, &request.op);
         if room.is_blank() {
             self.room_by_name.remove(&request.room);
         }
-        outcome
+        result
     }
 
     /// Returns the number of known rooms, including recently emptied ones.

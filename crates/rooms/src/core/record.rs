@@ -3,54 +3,62 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_wire::SessionId;
 
-use crate::{Seat, SeatStatus, Who};
+use crate::{Requester, Seat, SeatStatus};
 
-/// State of a client in a room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Member,
-    Waiting,
-    Gone,
-}
-
+/// A client's latest seat in a room.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    pub(super) session: SessionId,
-    pub(super) accepted_at_us: u64,
-    pub(super) number: u64,
-    pub(super) node: NodeId,
-    /// Time of reaching the present place. Members are listed and waiting clients admitted in this
-    /// order.
-    pub(super) since: i64,
-    pub(super) data: Option<Box<str>>,
-    pub(super) place: Place,
+    pub(super) seat: Seat,
+    /// `true` if the client has left or expired. The seat is then its last one.
+    pub(super) is_gone: bool,
     /// Time of the last refresh, in milliseconds since 1970. Shifted if less or more lifetime is
     /// left than after a refresh.
-    pub(super) sign: i64,
+    pub(super) refreshed_at: i64,
 }
 
 impl Record {
-    /// Returns `true` if this record is of a later session of the client than `who`.
-    pub(super) fn outdates(&self, who: &Who) -> bool {
-        self.session != who.session && (self.accepted_at_us, self.session) > (who.accepted_at_us, who.session)
+    pub(super) fn is_member(&self) -> bool {
+        !self.is_gone && self.seat.is_member()
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.is_gone && !self.seat.is_member()
+    }
+
+    /// Returns `true` if this record is of a later session of the client.
+    pub(super) fn outdates(&self, requester: &Requester) -> bool {
+        let known = &self.seat.requester;
+        known.session != requester.session
+            && (known.accepted_at_us, known.session) > (requester.accepted_at_us, requester.session)
     }
 
     /// Returns `true` if the command was applied before.
-    pub(super) fn has_done(&self, who: &Who) -> bool {
-        self.session == who.session && who.number <= self.number
+    pub(super) fn has_done(&self, requester: &Requester) -> bool {
+        self.seat.requester.session == requester.session && requester.number <= self.seat.requester.number
+    }
+
+    /// Returns `true` if the record is of a later command of the seat's session.
+    pub(super) fn is_ahead_of(&self, seat: &Seat) -> bool {
+        self.seat.requester.session == seat.requester.session && self.seat.requester.number > seat.requester.number
     }
 
     /// Returns `true` if a seat that a node knows is later than this record. Then the store has
     /// lost the command that made the seat, or the admission. A settling room gives no seat away,
     /// so a waiting client that repeated its join after the loss is still a member.
     pub(super) fn is_behind(&self, seat: &Seat, is_settling: bool) -> bool {
-        let Seat { ref who, standing, .. } = *seat;
-        let is_later = is_settling && self.number > who.number;
-        let is_same = self.session == who.session && (self.number == who.number || is_later);
-        let was_let_in = is_same && self.place == Place::Waiting && matches!(standing, SeatStatus::Member { .. });
-        !self.outdates(who) && (was_let_in || !self.has_done(who))
+        let known = &self.seat.requester;
+        let is_same = known.session == seat.requester.session
+            && (known.number == seat.requester.number || (is_settling && self.is_ahead_of(seat)));
+        let was_admitted = is_same && self.is_waiting() && seat.is_member();
+        !self.outdates(&seat.requester) && (was_admitted || !self.has_done(&seat.requester))
+    }
+
+    fn place(&self) -> u64 {
+        match self.seat.status {
+            SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } => place,
+            SeatStatus::Out | SeatStatus::Unknown => 0,
+        }
     }
 }
 
@@ -58,10 +66,10 @@ impl Record {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Records {
     by_client: BTreeMap<ClientId, Record>,
-    members_by_sign: BTreeSet<(i64, ClientId)>,
-    others_by_sign: BTreeSet<(i64, ClientId)>,
-    members_by_time: BTreeSet<(i64, ClientId)>,
-    line: BTreeSet<(i64, ClientId)>,
+    members_by_refresh: BTreeSet<(i64, ClientId)>,
+    others_by_refresh: BTreeSet<(i64, ClientId)>,
+    members_by_place: BTreeSet<(u64, ClientId)>,
+    waiting_by_place: BTreeSet<(u64, ClientId)>,
 }
 
 impl Records {
@@ -70,87 +78,84 @@ impl Records {
     }
 
     /// Inserts a record, replacing the client's earlier one.
-    pub(super) fn put(&mut self, client: &ClientId, record: Record) {
-        self.remove(client);
-        let (by_sign, since) = ((record.sign, client.clone()), (record.since, client.clone()));
-        match record.place {
-            Place::Member => {
-                self.members_by_sign.insert(by_sign);
-                self.members_by_time.insert(since);
-            }
-            Place::Waiting => {
-                self.others_by_sign.insert(by_sign);
-                self.line.insert(since);
-            }
-            Place::Gone => {
-                self.others_by_sign.insert(by_sign);
+    pub(super) fn put(&mut self, record: Record) {
+        let client = record.seat.requester.client.clone();
+        self.remove(&client);
+        let (by_refresh, by_place) = ((record.refreshed_at, client.clone()), (record.place(), client.clone()));
+        if record.is_member() {
+            self.members_by_refresh.insert(by_refresh);
+            self.members_by_place.insert(by_place);
+        } else {
+            self.others_by_refresh.insert(by_refresh);
+            if record.is_waiting() {
+                self.waiting_by_place.insert(by_place);
             }
         }
-        self.by_client.insert(client.clone(), record);
+        self.by_client.insert(client, record);
     }
 
     pub(super) fn remove(&mut self, client: &ClientId) -> Option<Record> {
         let record = self.by_client.remove(client)?;
-        let (by_sign, since) = ((record.sign, client.clone()), (record.since, client.clone()));
-        self.members_by_sign.remove(&by_sign);
-        self.others_by_sign.remove(&by_sign);
-        self.members_by_time.remove(&since);
-        self.line.remove(&since);
+        let (by_refresh, by_place) = ((record.refreshed_at, client.clone()), (record.place(), client.clone()));
+        self.members_by_refresh.remove(&by_refresh);
+        self.others_by_refresh.remove(&by_refresh);
+        self.members_by_place.remove(&by_place);
+        self.waiting_by_place.remove(&by_place);
         Some(record)
     }
 
     /// Returns members with a last refresh at `until` or before, oldest refresh first.
-    pub(super) fn silent_members(&self, until: i64, most: usize) -> Vec<ClientId> {
-        silent(&self.members_by_sign, until, most)
+    pub(super) fn silent_members(&self, until: i64, most: usize) -> Vec<Record> {
+        self.silent(&self.members_by_refresh, until, most)
     }
 
     /// Returns waiting and gone clients with a last refresh at `until` or before, oldest first.
-    pub(super) fn silent_others(&self, until: i64, most: usize) -> Vec<ClientId> {
-        silent(&self.others_by_sign, until, most)
+    pub(super) fn silent_others(&self, until: i64, most: usize) -> Vec<Record> {
+        self.silent(&self.others_by_refresh, until, most)
+    }
+
+    fn silent(&self, by_refresh: &BTreeSet<(i64, ClientId)>, until: i64, most: usize) -> Vec<Record> {
+        let silent = by_refresh.iter().take_while(|(at, _)| *at <= until).take(most);
+        silent.filter_map(|(_, client)| self.get(client).cloned()).collect()
     }
 
     pub(super) fn members(&self) -> usize {
-        self.members_by_time.len()
+        self.members_by_place.len()
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.line.len()
+        self.waiting_by_place.len()
     }
 
-    pub(super) fn first_in_line(&self) -> Option<ClientId> {
-        self.line.first().map(|(_, client)| client.clone())
+    pub(super) fn first_waiting(&self) -> Option<Record> {
+        self.waiting_by_place.first().and_then(|(_, client)| self.get(client)).cloned()
     }
 
-    /// Returns the number of clients ahead in the waiting queue.
-    pub(super) fn ahead(&self, client: &ClientId, since: i64) -> usize {
-        self.line.range(..(since, client.clone())).count()
+    /// Returns the number of clients ahead of a place in the waiting queue.
+    pub(super) fn ahead(&self, client: &ClientId, place: u64) -> u64 {
+        self.waiting_by_place.range(..(place, client.clone())).count() as u64
     }
 
-    /// Returns the members behind `after`, oldest first.
-    pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = (&ClientId, &Record)> {
-        let after = after.and_then(|after| Some((self.by_client.get(after)?, after)));
-        let known = after.map(|(record, after)| (record.since, record.place == Place::Member, after.clone()));
-        let behind = move |(since, client): &&(i64, ClientId)| match &known {
+    /// Returns the members behind `after`, oldest first. A client that has left still marks a
+    /// place.
+    pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = &Record> {
+        let after = after.and_then(|after| self.get(after));
+        let behind = move |(place, client): &&(u64, ClientId)| match after {
             None => true,
-            Some((from, true, after)) => (since, client) > (from, after),
-            Some((from, false, _)) => since > from,
+            Some(after) if after.is_member() => (*place, client) > (after.place(), &after.seat.requester.client),
+            Some(after) => *place > after.place(),
         };
-        let found = self.members_by_time.iter().filter(behind);
-        found.filter_map(|(_, client)| Some((client, self.by_client.get(client)?)))
+        self.members_by_place.iter().filter(behind).filter_map(|(_, client)| self.get(client))
     }
 
     /// Returns the nodes that serve members and waiting clients.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
-        let here = self.by_client.values().filter(|record| record.place != Place::Gone);
-        let nodes: BTreeSet<_> = here.map(|record| record.node.clone()).collect();
+        let present = self.by_client.values().filter(|record| !record.is_gone);
+        let nodes: BTreeSet<_> = present.map(|record| record.seat.requester.node.clone()).collect();
         nodes.into_iter().collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.by_client.is_empty()
     }
-}
-
-fn silent(by_sign: &BTreeSet<(i64, ClientId)>, until: i64, most: usize) -> Vec<ClientId> {
-    by_sign.iter().take_while(|(sign, _)| *sign <= until).take(most).map(|(_, client)| client.clone()).collect()
 }

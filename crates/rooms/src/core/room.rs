@@ -3,9 +3,9 @@
 use signaling_protocol::ClientId;
 use signaling_wire::SessionId;
 
-use super::record::{Place, Record, Records};
+use super::record::{Record, Records};
 use crate::rules::millis;
-use crate::{Change, Member, Op, Outcome, Reason, Rules, Seat, SeatStatus, Who};
+use crate::{Change, Member, Op, OpResult, Reason, Requester, Rules, Seat, SeatStatus};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
@@ -17,7 +17,7 @@ pub(super) struct Room {
     run: u64,
     capacity: Option<u32>,
     /// The latest time given out as a place, so that no two places are equal.
-    last_place: i64,
+    last_place: u64,
     /// End of the time in which lost seats are restored. Until then no other client gets a seat and
     /// no seat expires.
     settled_at: i64,
@@ -30,11 +30,11 @@ struct Step<'a> {
     rules: &'a Rules,
     now: i64,
     changes: Vec<Change>,
-    line_moved: bool,
+    queue_moved: bool,
 }
 
 impl Room {
-    pub(super) fn apply(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> Outcome {
+    pub(super) fn apply(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> OpResult {
         if now - self.touched > rules.stale_ms() && self.records.members() > 0 {
             // The store was unreachable, so present clients get time to refresh their seats.
             self.settled_at = now + rules.settle_ms();
@@ -46,11 +46,11 @@ impl Room {
         }
         self.run = run;
         self.touched = now;
-        let mut step = Step { room: self, rules, now, changes: Vec::new(), line_moved: false };
+        let mut step = Step { room: self, rules, now, changes: Vec::new(), queue_moved: false };
         step.carry_out(op);
         step.expire();
         step.admit();
-        step.outcome(op)
+        step.result(op)
     }
 
     /// Delays admission until `settled_at` if the room has no record, since it may be lost rather
@@ -84,15 +84,15 @@ impl Room {
 impl Step<'_> {
     fn carry_out(&mut self, op: &Op) {
         match op {
-            Op::Join { who, data } => {
+            Op::Join { requester, data } => {
                 // An expired client has no seat to return to.
                 self.expire();
                 self.admit();
-                self.join(who, data.as_deref());
+                self.join(requester, data.as_deref());
             }
-            Op::Leave { who } => self.leave(who),
-            Op::Drop { who, keep } => self.lose(who, millis(*keep)),
-            Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.who)),
+            Op::Leave { requester } => self.leave(requester),
+            Op::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
+            Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.requester)),
             Op::Restore { seats, version } => {
                 let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat));
@@ -105,110 +105,131 @@ impl Step<'_> {
         }
     }
 
-    fn next_place(&mut self) -> i64 {
-        self.room.last_place = self.now.max(self.room.last_place + 1);
+    fn next_place(&mut self) -> u64 {
+        self.room.last_place = unsigned(self.now).max(self.room.last_place.saturating_add(1));
         self.room.last_place
     }
 
-    fn join(&mut self, who: &Who, data: Option<&str>) {
-        let known = self.room.records.get(&who.client).cloned();
+    fn join(&mut self, requester: &Requester, data: Option<&str>) {
+        let known = self.room.records.get(&requester.client).cloned();
         match known {
-            Some(known) if known.outdates(who) => {}
-            Some(known) if known.has_done(who) => self.refresh(who),
-            Some(known) if known.place != Place::Gone => {
-                let changed = data.filter(|data| known.data.as_deref() != Some(data)).map(Box::from);
-                let shown = changed.is_some() && known.place == Place::Member;
-                let data = changed.or(known.data);
-                if shown {
-                    self.changes.push(Change::Joined(Member { client: who.client.clone(), data: data.clone() }));
+            Some(known) if known.outdates(requester) => {}
+            Some(known) if known.has_done(requester) => self.refresh(requester),
+            Some(known) if !known.is_gone => {
+                let status = known.seat.status;
+                let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
+                let is_news = changed.is_some() && status.is_member();
+                let seat = Seat { requester: requester.clone(), status, data: changed.or(known.seat.data) };
+                if is_news {
+                    self.joined(&seat);
                 }
-                self.put(who, known.since, data, known.place);
+                self.put(seat);
             }
             _ => {
-                let is_in = self.room.has_room(self.rules, self.now);
-                if !is_in && self.rules.line.is_some_and(|line| self.room.records.waiting() >= line as usize) {
+                let is_admitted = self.room.has_room(self.rules, self.now);
+                let is_full = |max: u32| self.room.records.waiting() >= max as usize;
+                if !is_admitted && self.rules.max_waiting.is_some_and(is_full) {
                     return;
                 }
-                let (since, data) = (self.next_place(), data.map(Box::from));
-                if is_in {
-                    self.changes.push(Change::Joined(Member { client: who.client.clone(), data: data.clone() }));
+                let place = self.next_place();
+                let status = match is_admitted {
+                    true => SeatStatus::Member { place },
+                    false => SeatStatus::Waiting { place, ahead: 0 },
+                };
+                let seat = Seat { requester: requester.clone(), status, data: data.map(Box::from) };
+                if is_admitted {
+                    self.joined(&seat);
                 }
-                self.put(who, since, data, if is_in { Place::Member } else { Place::Waiting });
+                self.put(seat);
             }
         }
     }
 
-    fn put(&mut self, who: &Who, since: i64, data: Option<Box<str>>, place: Place) {
-        let Who { ref client, session, accepted_at_us, number, ref node } = *who;
-        let record = Record { session, accepted_at_us, number, node: node.clone(), since, data, place, sign: self.now };
-        self.room.records.put(client, record);
+    fn joined(&mut self, seat: &Seat) {
+        let member = Member { client: seat.requester.client.clone(), data: seat.data.clone() };
+        self.changes.push(Change::Joined(member));
     }
 
-    fn leave(&mut self, who: &Who) {
-        let Some(known) = self.room.records.get(&who.client).cloned() else { return };
-        if known.outdates(who) || known.has_done(who) {
+    /// Stores a seat as refreshed now.
+    fn put(&mut self, seat: Seat) {
+        self.room.records.put(Record { seat, is_gone: false, refreshed_at: self.now });
+    }
+
+    fn leave(&mut self, requester: &Requester) {
+        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        if known.outdates(requester) || known.has_done(requester) {
             return;
         }
-        if known.place == Place::Gone {
-            let Who { session, accepted_at_us, number, .. } = *who;
-            return self.room.records.put(&who.client, Record { session, accepted_at_us, number, ..known });
-        }
-        let Who { session, accepted_at_us, number, .. } = *who;
-        self.gone(&who.client, Record { session, accepted_at_us, number, ..known }, Reason::Left);
-    }
-
-    /// Marks a client as gone and keeps its record.
-    fn gone(&mut self, client: &ClientId, known: Record, reason: Reason) {
-        match known.place {
-            Place::Member => self.changes.push(Change::Left { client: client.clone(), reason }),
-            Place::Waiting => self.line_moved = true,
-            Place::Gone => {}
-        }
-        let sign = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
-        self.room.records.put(client, Record { place: Place::Gone, sign, data: None, ..known });
-    }
-
-    fn lose(&mut self, who: &Who, keep: i64) {
-        let Some(known) = self.room.records.get(&who.client).cloned() else { return };
-        if known.session == who.session && known.node == who.node && known.place != Place::Gone {
-            let sign = self.now - self.rules.stale_ms() + keep;
-            self.room.records.put(&who.client, Record { sign, ..known });
+        known.seat.requester = requester.clone();
+        match known.is_gone {
+            true => self.room.records.put(known),
+            false => self.gone(known, Reason::Left),
         }
     }
 
-    fn refresh(&mut self, who: &Who) {
-        let Some(known) = self.room.records.get(&who.client).cloned() else { return };
-        if !known.outdates(who) && known.place != Place::Gone {
-            let number = if known.session == who.session { known.number.max(who.number) } else { who.number };
-            self.put(&Who { number, ..who.clone() }, known.since, known.data, known.place);
+    /// Marks a present client as gone and keeps its record.
+    fn gone(&mut self, mut known: Record, reason: Reason) {
+        if known.is_member() {
+            self.changes.push(Change::Left { client: known.seat.requester.client.clone(), reason });
+        } else {
+            self.queue_moved = true;
         }
+        (known.is_gone, known.seat.data) = (true, None);
+        known.refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+        self.room.records.put(known);
+    }
+
+    fn end_session(&mut self, requester: &Requester, keep: i64) {
+        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        let Requester { session, node, .. } = &known.seat.requester;
+        if (session, node) == (&requester.session, &requester.node) && !known.is_gone {
+            known.refreshed_at = self.now - self.rules.stale_ms() + keep;
+            self.room.records.put(known);
+        }
+    }
+
+    fn refresh(&mut self, requester: &Requester) {
+        let Some(Record { mut seat, .. }) = self
+            .room
+            .records
+            .get(&requester.client)
+            .filter(|known| !known.is_gone && !known.outdates(requester))
+            .cloned()
+        else {
+            return;
+        };
+        let is_same = seat.requester.session == requester.session;
+        let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
+        seat.requester = Requester { number, ..requester.clone() };
+        self.put(seat);
     }
 
     /// Returns `true` if the list of members changes, so that states sent meanwhile are outdated.
     fn restore(&mut self, seat: &Seat) -> bool {
         let is_settling = self.now < self.room.settled_at;
-        let known = self.room.records.get(&seat.who.client);
+        let known = self.room.records.get(&seat.requester.client);
         let is_lost = known.is_none_or(|known| known.is_behind(seat, is_settling));
-        let was = known.map(|known| known.place);
-        // The record of a later command of the session keeps its number and data.
-        let later = known.filter(|known| known.session == seat.who.session && known.number > seat.who.number);
-        let number = later.map_or(seat.who.number, |known| known.number);
-        let data = later.map_or_else(|| seat.data.clone(), |known| known.data.clone());
-        let (place, since) = match seat.standing {
-            SeatStatus::Member { place } if is_lost => (Place::Member, place),
-            SeatStatus::Waiting { place, .. } if is_lost => (Place::Waiting, place),
-            _ => {
-                self.refresh(&seat.who);
-                return false;
-            }
+        let (SeatStatus::Member { place } | SeatStatus::Waiting { place, .. }) = seat.status else {
+            self.refresh(&seat.requester);
+            return false;
         };
-        self.line_moved |= was == Some(Place::Waiting);
-        let since = i64::try_from(since).unwrap_or(self.now);
-        self.room.last_place = self.room.last_place.max(since);
+        if !is_lost {
+            self.refresh(&seat.requester);
+            return false;
+        }
+        let mut seat = seat.clone();
+        if let Some(later) = known.filter(|known| known.is_ahead_of(&seat)) {
+            // The record of a later command of the session keeps its number and data.
+            seat.requester.number = later.seat.requester.number;
+            seat.data.clone_from(&later.seat.data);
+        }
+        let is_news = seat.is_member() || known.is_some_and(Record::is_member);
+        self.queue_moved |= known.is_some_and(Record::is_waiting);
+        self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.
         self.room.settled_at = self.now + self.rules.settle_ms();
-        self.put(&Who { number, ..seat.who.clone() }, since, data, place);
-        place == Place::Member || was == Some(Place::Member)
+        self.put(seat);
+        is_news
     }
 
     fn expire(&mut self) {
@@ -216,60 +237,57 @@ impl Step<'_> {
             return;
         }
         let (until, most) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
-        for client in self.room.records.silent_members(until, most) {
-            if let Some(known) = self.room.records.get(&client).cloned() {
-                self.gone(&client, known, Reason::Expired);
-            }
+        for known in self.room.records.silent_members(until, most) {
+            self.gone(known, Reason::Expired);
         }
-        for client in self.room.records.silent_others(until, most) {
-            if let Some(known) = self.room.records.remove(&client) {
-                self.line_moved |= known.place == Place::Waiting;
-            }
+        for known in self.room.records.silent_others(until, most) {
+            self.queue_moved |= known.is_waiting();
+            self.room.records.remove(&known.seat.requester.client);
         }
     }
 
     /// Admits waiting clients to free seats, first come first served.
     fn admit(&mut self) {
         while self.room.has_room(self.rules, self.now)
-            && let Some(client) = self.room.records.first_in_line()
-            && let Some(known) = self.room.records.get(&client).cloned()
+            && let Some(mut known) = self.room.records.first_waiting()
         {
-            let since = self.next_place();
-            self.changes.push(Change::Joined(Member { client: client.clone(), data: known.data.clone() }));
-            self.room.records.put(&client, Record { since, place: Place::Member, ..known });
-            self.line_moved = true;
+            known.seat.status = SeatStatus::Member { place: self.next_place() };
+            self.joined(&known.seat);
+            self.room.records.put(known);
+            self.queue_moved = true;
         }
     }
 
     /// Returns the status of one session, or of the client's current session if `session` is
     /// `None`.
-    fn standing(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
-        let records = &self.room.records;
-        let Some(known) = records.get(client) else { return SeatStatus::Unknown };
-        let place = u64::try_from(known.since).unwrap_or_default();
-        match known.place {
-            _ if session.is_some_and(|session| session != known.session) => SeatStatus::Out,
-            Place::Member => SeatStatus::Member { place },
-            Place::Waiting => SeatStatus::Waiting { place, ahead: records.ahead(client, known.since) as u64 },
-            Place::Gone => SeatStatus::Out,
+    fn status(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
+        let Some(known) = self.room.records.get(client) else { return SeatStatus::Unknown };
+        match known.seat.status {
+            _ if known.is_gone || session.is_some_and(|session| session != known.seat.requester.session) => {
+                SeatStatus::Out
+            }
+            SeatStatus::Waiting { place, .. } => {
+                SeatStatus::Waiting { place, ahead: self.room.records.ahead(client, place) }
+            }
+            status => status,
         }
     }
 
-    fn outcome(self, op: &Op) -> Outcome {
-        let of = |who: &Who| self.standing(&who.client, Some(who.session));
-        let standings: Vec<_> = match op {
-            Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![of(who)],
-            Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| of(&seat.who)).collect(),
-            Op::Find { client } => vec![self.standing(client, None)],
+    fn result(self, op: &Op) -> OpResult {
+        let of = |requester: &Requester| self.status(&requester.client, Some(requester.session));
+        let statuses: Vec<_> = match op {
+            Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![of(requester)],
+            Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| of(&seat.requester)).collect(),
+            Op::Find { client } => vec![self.status(client, None)],
             Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
         };
         let listed = match op {
             Op::List { after } => Some(after.as_ref()),
-            Op::Join { .. } if matches!(standings[..], [SeatStatus::Member { .. }]) => Some(None),
+            Op::Join { .. } if matches!(statuses[..], [SeatStatus::Member { .. }]) => Some(None),
             _ => None,
         };
         let (members, more) = listed.map(|after| self.page(after)).unwrap_or_default();
-        let Self { room, rules, now, changes, line_moved } = self;
+        let Self { room, rules, now, changes, queue_moved } = self;
         let version = room.version.unwrap_or(unsigned(now)) + changes.len() as u64;
         if !changes.is_empty() {
             room.version = Some(version);
@@ -277,17 +295,17 @@ impl Step<'_> {
         if room.version.is_some() && room.incarnation == 0 {
             room.incarnation = unsigned(now);
         }
-        let tells = line_moved || !changes.is_empty();
-        Outcome {
+        let tells = queue_moved || !changes.is_empty();
+        OpResult {
             incarnation: room.incarnation,
             version,
             capacity: room.capacity(rules),
             count: room.records.members() as u64,
             waiting: room.records.waiting() as u64,
             changes,
-            line_moved,
+            queue_moved,
             nodes: if tells { room.records.nodes() } else { Vec::new() },
-            standings,
+            statuses,
             members,
             more,
             settling: now < room.settled_at,
@@ -296,12 +314,12 @@ impl Step<'_> {
 
     fn page(&self, after: Option<&ClientId>) -> (Vec<Member>, bool) {
         let (mut members, mut bytes) = (Vec::new(), 0);
-        for (client, record) in self.room.records.members_after(after) {
+        for Record { seat: Seat { requester, data, .. }, .. } in self.room.records.members_after(after) {
             if members.len() >= self.rules.page || bytes >= self.rules.page_bytes {
                 return (members, true);
             }
-            bytes += client.as_str().len() + record.data.as_deref().map_or(0, str::len);
-            members.push(Member { client: client.clone(), data: record.data.clone() });
+            bytes += requester.client.as_str().len() + data.as_deref().map_or(0, str::len);
+            members.push(Member { client: requester.client.clone(), data: data.clone() });
         }
         (members, false)
     }

@@ -3,7 +3,7 @@
 use redis::{FromRedisValue, Value};
 use signaling_protocol::{ClientId, NodeId};
 
-use crate::{Change, Member, Outcome, Reason, SeatStatus, StoreError};
+use crate::{Change, Member, OpResult, Reason, SeatStatus, StoreError};
 
 type Fields = (
     u64,
@@ -21,16 +21,16 @@ type Fields = (
 );
 
 /// Parses the answer of `end.lua`.
-pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
+pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
     let (
         version,
         capacity,
         count,
         waiting,
-        line_moved,
+        queue_moved,
         more,
-        standings,
+        statuses,
         changes,
         members,
         nodes,
@@ -40,23 +40,23 @@ pub(super) fn outcome(answer: Value) -> Result<Outcome, StoreError> {
     let mut nodes: Vec<_> =
         nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
     nodes.sort_unstable();
-    Ok(Outcome {
+    Ok(OpResult {
         incarnation,
         version,
         capacity: Some(capacity).filter(|&capacity| capacity > 0),
         count,
         waiting,
         changes: changes.into_iter().map(change).collect::<Result<_, _>>()?,
-        line_moved,
+        queue_moved,
         nodes,
-        standings: standings.into_iter().map(standing).collect(),
+        statuses: statuses.into_iter().map(status).collect(),
         members: members.into_iter().map(|(client, data)| member(&client, data)).collect::<Result<_, _>>()?,
         more,
         settling,
     })
 }
 
-fn standing((kind, place, ahead): (u8, u64, u64)) -> SeatStatus {
+fn status((kind, place, ahead): (u8, u64, u64)) -> SeatStatus {
     match kind {
         0 => SeatStatus::Member { place },
         1 => SeatStatus::Waiting { place, ahead },

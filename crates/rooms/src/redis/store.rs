@@ -5,10 +5,10 @@ use signaling_protocol::RoomName;
 
 use super::connection::Connection;
 use super::registry::RedisRegistry;
-use super::reply::outcome;
+use super::reply::result;
 use super::scripts::{self, Script, by_hash};
 use crate::rules::millis;
-use crate::{Clock, KeyPrefix, Op, Outcome, Request, RoomStore, Rules, Seat, SeatStatus, StoreError, Who};
+use crate::{Clock, KeyPrefix, Op, OpResult, Request, Requester, RoomStore, Rules, Seat, SeatStatus, StoreError};
 
 /// Rooms in Redis or Valkey. Clones share the connection.
 #[derive(Clone)]
@@ -78,26 +78,26 @@ impl RedisStore {
     fn command(&self, request: &Request, replaced_ago: Option<u64>) -> Cmd {
         let call = |script| self.call(script, &request.room, replaced_ago);
         match &request.op {
-            Op::Join { who, data } => {
+            Op::Join { requester, data } => {
                 let mut call = call(&scripts::JOIN);
-                add_who(&mut call, who);
-                call.arg(data.as_deref().unwrap_or_default()).arg(self.rules.line.unwrap_or(0));
+                add_who(&mut call, requester);
+                call.arg(data.as_deref().unwrap_or_default()).arg(self.rules.max_waiting.unwrap_or(0));
                 call
             }
-            Op::Leave { who } => {
+            Op::Leave { requester } => {
                 let mut call = call(&scripts::LEAVE);
-                add_who(&mut call, who);
+                add_who(&mut call, requester);
                 call
             }
-            Op::Drop { who, keep } => {
+            Op::Drop { requester, keep } => {
                 let mut call = call(&scripts::DROP);
-                add_who(&mut call, who);
+                add_who(&mut call, requester);
                 call.arg(millis(*keep));
                 call
             }
             Op::Refresh { seats } => {
                 let mut call = call(&scripts::REFRESH);
-                seats.iter().for_each(|seat| add_who(&mut call, &seat.who));
+                seats.iter().for_each(|seat| add_who(&mut call, &seat.requester));
                 call
             }
             Op::Restore { seats, version } => {
@@ -125,25 +125,25 @@ impl RedisStore {
     }
 }
 
-fn add_who(call: &mut Cmd, who: &Who) {
-    let Who { client, session, accepted_at_us, number, node } = who;
+fn add_who(call: &mut Cmd, requester: &Requester) {
+    let Requester { client, session, accepted_at_us, number, node } = requester;
     call.arg(client.as_str()).arg(session.to_string()).arg(*accepted_at_us).arg(*number).arg(node.as_str());
 }
 
 fn add_seat(call: &mut Cmd, seat: &Seat) {
-    let (kind, place) = match seat.standing {
+    let (kind, place) = match seat.status {
         SeatStatus::Member { place } => ("m", place),
         SeatStatus::Waiting { place, .. } => ("w", place),
         SeatStatus::Out | SeatStatus::Unknown => ("o", 0),
     };
-    add_who(call, &seat.who);
+    add_who(call, &seat.requester);
     call.arg(kind).arg(place).arg(seat.data.as_deref().unwrap_or_default());
 }
 
 impl RoomStore for RedisStore {
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<Outcome, StoreError>> {
+    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
         let answers = self.connection.send(commands).await;
-        answers.into_iter().map(|answer| outcome(answer?)).collect()
+        answers.into_iter().map(|answer| result(answer?)).collect()
     }
 }

@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, Outcome, RedisStore, Request, RoomStore as _, StoreError, Who};
+use signaling_rooms::{Clock, Op, OpResult, RedisStore, Request, Requester, RoomStore as _, StoreError};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::people::{eventually, rules, who};
 use crate::sentinel::Sentinel;
 use crate::server::{Server, free_port};
+use crate::test_room::{eventually, requester, rules};
 
 /// Time limit for a connected store after a new master accepts writes.
 const WITHIN: Duration = Duration::from_secs(2);
 
 fn join_of(name: &str) -> Op {
-    Op::Join { who: Who { number: 1, ..who(name) }, data: None }
+    Op::Join { requester: Requester { number: 1, ..requester(name) }, data: None }
 }
 
-async fn join(store: &RedisStore, name: &str) -> Result<Outcome, StoreError> {
+async fn join(store: &RedisStore, name: &str) -> Result<OpResult, StoreError> {
     let request = Request { room: RoomName::new("lobby").unwrap(), op: join_of(name) };
     store.apply(vec![request]).await.pop().unwrap()
 }
@@ -97,7 +97,7 @@ async fn idle_store_reconnects_before_its_next_command() {
     join(&store, "alice").await.unwrap();
     server.restart_empty();
     tokio::time::sleep(WITHIN).await;
-    assert_eq!(join(&store, "alice").await.map(|outcome| outcome.count), Ok(1));
+    assert_eq!(join(&store, "alice").await.map(|result| result.count), Ok(1));
 }
 
 #[tokio::test]

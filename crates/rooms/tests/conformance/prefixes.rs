@@ -6,8 +6,8 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Clock, Op, RedisStore, Registration, Request, RoomStore as _};
 use signaling_wire::SessionId;
 
-use crate::people::{rules, who};
 use crate::server::Server;
+use crate::test_room::{requester, rules};
 
 #[tokio::test]
 async fn meshes_with_different_prefixes_share_no_room() {
@@ -17,13 +17,13 @@ async fn meshes_with_different_prefixes_share_no_room() {
         store.with_prefix(prefix.parse().unwrap())
     };
     let (blue, green) = (mesh("blue"), mesh("green"));
-    let ask = async |store: &RedisStore, op| {
+    let apply = async |store: &RedisStore, op| {
         let request = Request { room: RoomName::new("lobby").unwrap(), op };
         store.apply(vec![request]).await.pop().unwrap().unwrap()
     };
-    ask(&blue, Op::Join { who: who("alice"), data: None }).await;
-    assert_eq!(ask(&green, Op::List { after: None }).await.count, 0);
-    assert_eq!(ask(&blue, Op::List { after: None }).await.count, 1);
+    apply(&blue, Op::Join { requester: requester("alice"), data: None }).await;
+    assert_eq!(apply(&green, Op::List { after: None }).await.count, 0);
+    assert_eq!(apply(&blue, Op::List { after: None }).await.count, 1);
 
     let (node, client) = (NodeId::new("node-0").unwrap(), ClientId::new("alice").unwrap());
     let session = SessionId([1; 16]);

@@ -40,13 +40,13 @@ impl Mesh {
         found.map(|entry| entry.node.to_string())
     }
 
-    fn pass(&self, time: Duration) {
+    fn advance(&self, time: Duration) {
         self.clock.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 }
 
 #[tokio::test]
-async fn a_client_is_found_where_it_is_and_its_former_node_cannot_take_that_back() {
+async fn client_is_found_at_its_latest_node() {
     let mesh = mesh();
     mesh.registry.register(&node("a"), &[registration(1, 1, true)]).await.unwrap();
     assert_eq!(mesh.at(1).await.as_deref(), Some("a"));
@@ -60,7 +60,7 @@ async fn a_client_is_found_where_it_is_and_its_former_node_cannot_take_that_back
 }
 
 #[tokio::test]
-async fn a_registry_that_has_lost_everything_says_so_at_the_next_heartbeat() {
+async fn heartbeat_reports_that_the_registry_was_emptied() {
     let mesh = mesh();
     assert!(!mesh.registry.beat(&node("a")).await.unwrap());
     assert!(mesh.registry.beat(&node("a")).await.unwrap());
@@ -69,13 +69,13 @@ async fn a_registry_that_has_lost_everything_says_so_at_the_next_heartbeat() {
 }
 
 #[tokio::test]
-async fn the_cleaner_removes_what_the_dead_left_and_leaves_alone_what_is_elsewhere_by_now() {
+async fn cleaner_removes_entries_of_a_dead_node_only() {
     let mesh = mesh();
     let many: Vec<_> = (0..20_000).map(|client| registration(client, 1, true)).collect();
     mesh.registry.register(&node("dead"), &many).await.unwrap();
     mesh.registry.beat(&node("dead")).await.unwrap();
     mesh.registry.beat(&node("alive")).await.unwrap();
-    mesh.pass(SILENT);
+    mesh.advance(SILENT);
     mesh.registry.beat(&node("alive")).await.unwrap();
     assert_eq!(mesh.registry.silent_nodes(SILENT).await.unwrap(), [node("dead")]);
     let moved: Vec<_> = (0..100).map(|client| registration(client * 7, 1, true)).collect();
@@ -93,12 +93,12 @@ async fn the_cleaner_removes_what_the_dead_left_and_leaves_alone_what_is_elsewhe
 }
 
 #[tokio::test]
-async fn a_cleaner_that_dies_half_way_is_followed_by_another_once_its_claim_has_run_out() {
+async fn cleaner_takes_over_when_the_claim_of_another_ran_out() {
     let mesh = mesh();
     let many: Vec<_> = (0..5_000).map(|client| registration(client, 1, true)).collect();
     mesh.registry.register(&node("dead"), &many).await.unwrap();
     mesh.registry.beat(&node("dead")).await.unwrap();
-    mesh.pass(SILENT);
+    mesh.advance(SILENT);
     let left = || mesh.server.cli(&["scard", "sig:node:dead:clients"]).parse::<usize>().unwrap();
     let dead = node("dead");
     {
@@ -110,18 +110,18 @@ async fn a_cleaner_that_dies_half_way_is_followed_by_another_once_its_claim_has_
     }
     assert!(left() > 0);
     assert_eq!(mesh.registry.clean(&dead, SILENT).await.unwrap(), None, "its claim still holds");
-    mesh.pass(Duration::from_secs(11));
+    mesh.advance(Duration::from_secs(11));
     let rest = mesh.registry.clean(&dead, SILENT).await.unwrap().unwrap();
     assert!(rest.removed > 0 && rest.removed < 5_000);
     assert_eq!(mesh.server.cli(&["dbsize"]), "0");
 }
 
 #[tokio::test]
-async fn a_node_that_comes_back_while_it_is_cleaned_keeps_what_it_registers() {
+async fn returned_node_keeps_its_entries() {
     let mesh = mesh();
     mesh.registry.register(&node("back"), &[registration(1, 1, true)]).await.unwrap();
     mesh.registry.beat(&node("back")).await.unwrap();
-    mesh.pass(SILENT);
+    mesh.advance(SILENT);
     mesh.registry.beat(&node("back")).await.unwrap();
     mesh.registry.register(&node("back"), &[registration(1, 2, true)]).await.unwrap();
     assert_eq!(mesh.registry.clean(&node("back"), SILENT).await.unwrap(), None);

@@ -72,7 +72,7 @@ impl Server {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGSTOP).unwrap();
     }
 
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume(&self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGCONT).unwrap();
     }
 

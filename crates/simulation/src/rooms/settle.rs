@@ -43,13 +43,13 @@ impl World {
 
     fn list(&mut self, room: usize) -> Option<(Picture, u64)> {
         let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
-        let outcome = self.store_applies(&request);
+        let result = self.store_applies(&request);
         let shown = |data: &str| -> Shown { data.parse().ok() };
         let member = |member: &signaling_rooms::Member| {
             Some((number(member.client.as_str())?, member.data.as_deref().and_then(shown)))
         };
-        let members: BTreeMap<_, _> = outcome.members.iter().filter_map(member).collect();
-        Some((Picture { version: outcome.version, members }, outcome.waiting))
+        let members: BTreeMap<_, _> = result.members.iter().filter_map(member).collect();
+        Some((Picture { version: result.version, members }, result.waiting))
     }
 
     /// Checks after a quiet time that clients and store agree, and that seats of ended sessions

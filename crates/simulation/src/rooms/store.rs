@@ -2,7 +2,7 @@
 
 use signaling_core::node::Urgency;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, Op, Outcome, Reason, Request, StoreError};
+use signaling_rooms::{Change, Op, OpResult, Reason, Request, StoreError};
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -41,7 +41,7 @@ impl World {
         if !away || self.rooms.rng.percent(30) {
             answers = requests.iter().map(|request| self.answer_of(request)).collect();
             if self.mutant == Some(Mutant::RoomIncarnations) {
-                answers.iter_mut().flatten().for_each(|outcome| outcome.incarnation = 1);
+                answers.iter_mut().flatten().for_each(|result| result.incarnation = 1);
             }
         }
         if away {
@@ -52,7 +52,7 @@ impl World {
         self.agenda.after(delay, Event::At(Host::Node(node), generation, answer));
     }
 
-    fn answer_of(&mut self, request: &Request) -> Result<Outcome, StoreError> {
+    fn answer_of(&mut self, request: &Request) -> Result<OpResult, StoreError> {
         match (self.mutant, &request.op) {
             (Some(Mutant::Refresh), Op::Refresh { .. }) | (Some(Mutant::Restore), Op::Restore { .. }) => {
                 Err(StoreError("it was never asked".into()))
@@ -61,7 +61,7 @@ impl World {
         }
     }
 
-    pub(crate) fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<Outcome, StoreError>>) {
+    pub(crate) fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<OpResult, StoreError>>) {
         let instant = self.agenda.instant();
         let Some(node) = self.nodes.get_mut(index) else { return };
         let Some(tasks) = node.asked[urgency as usize].take() else { return };
@@ -70,22 +70,22 @@ impl World {
         }
     }
 
-    pub(super) fn store_applies(&mut self, request: &Request) -> Outcome {
+    pub(super) fn store_applies(&mut self, request: &Request) -> OpResult {
         let now = self.agenda.now();
         let rooms = &mut self.rooms;
-        let outcome = rooms.store.apply(EPOCH_MS + now / MS, request);
-        let seen = rooms.watch.saw(now, request, &outcome);
-        rooms.changes += outcome.changes.len() as u64;
+        let result = rooms.store.apply(EPOCH_MS + now / MS, request);
+        let seen = rooms.watch.saw(now, request, &result);
+        rooms.changes += result.changes.len() as u64;
         self.counters.add("rooms: let in from the line", seen.admitted);
         self.counters.add("rooms: seats moved to another node", seen.moved);
         if self.trace.is_wanted() {
             let said = format!("store {}: {:?}", request.room, request.op);
-            self.trace.line(now, || format!("{said} -> {}", describe(&outcome)));
+            self.trace.line(now, || format!("{said} -> {}", describe(&result)));
         }
         for what in seen.wrong {
             self.ledger.broken(now, "room admission", what);
         }
-        for change in &outcome.changes {
+        for change in &result.changes {
             if let Change::Left { client, reason: Reason::Expired } = change {
                 self.counters.add("rooms: members expired", 1);
                 let (client, room) = (number(client.as_str()), number(request.room.as_str()));
@@ -94,7 +94,7 @@ impl World {
                 }
             }
         }
-        outcome
+        result
     }
 
     pub(crate) fn store_is_emptied(&mut self) {
@@ -129,9 +129,9 @@ impl World {
     }
 }
 
-fn describe(outcome: &Outcome) -> String {
-    let Outcome { incarnation, version, capacity, count, waiting, changes, line_moved, standings, .. } = outcome;
+fn describe(result: &OpResult) -> String {
+    let OpResult { incarnation, version, capacity, count, waiting, changes, queue_moved, statuses, .. } = result;
     format!(
-        "version {incarnation}/{version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {line_moved}, {standings:?}"
+        "version {incarnation}/{version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {queue_moved}, {statuses:?}"
     )
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Change, Op, Outcome, Request, Rules, SeatStatus, Who};
+use signaling_rooms::{Change, Op, OpResult, Request, Requester, Rules, SeatStatus};
 use signaling_wire::SessionId;
 
 use crate::agenda::{MS, Micros};
@@ -84,30 +84,32 @@ impl Watch {
     }
 
     /// Records an operation of the store.
-    pub(super) fn saw(&mut self, now: Micros, request: &Request, outcome: &Outcome) -> Seen {
+    pub(super) fn saw(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
         let stale = Micros::try_from(self.rules.stale.as_micros()).unwrap_or(Micros::MAX / 2);
         let ever_emptied = self.ever_emptied;
         let room = self.rooms.entry(request.room.clone()).or_default();
         let mut seen = Seen::default();
-        let news = room.note(now, outcome);
-        let over = outcome.capacity.is_some_and(|capacity| outcome.count > u64::from(capacity));
+        let news = room.note(now, result);
+        let over = result.capacity.is_some_and(|capacity| result.count > u64::from(capacity));
         let may_be_over =
-            ever_emptied && (!news.iter().any(|client| room.is_new(client)) || outcome.count <= room.count);
+            ever_emptied && (!news.iter().any(|client| room.is_new(client)) || result.count <= room.count);
         let lowered = matches!(request.op, Op::SetCapacity { .. });
         if over && !may_be_over && !lowered {
-            let (count, capacity) = (outcome.count, outcome.capacity);
+            let (count, capacity) = (result.count, result.capacity);
             seen.wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
         }
-        room.count = outcome.count;
+        room.count = result.count;
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
-            Op::Leave { who } if matches!(outcome.standings[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
-                room.leaves(who);
+            Op::Leave { requester } if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
+                room.leaves(requester);
             }
-            Op::Drop { who, keep } => room.dropped(now, who, Micros::try_from(keep.as_micros()).unwrap_or(stale)),
+            Op::Drop { requester, keep } => {
+                room.dropped(now, requester, Micros::try_from(keep.as_micros()).unwrap_or(stale));
+            }
             _ => {}
         }
-        for change in &outcome.changes {
+        for change in &result.changes {
             let Change::Joined(member) = change else { continue };
             let from_line = match room.seats.get_mut(&member.client) {
                 Some(seat) if seat.waits.is_none() => continue,
@@ -120,8 +122,8 @@ impl Watch {
                 seen.wrong.push(format!("{} passes {passed} in the line for {}", member.client, request.room));
             }
         }
-        for (who, standing) in asked_of(&request.op).into_iter().zip(&outcome.standings) {
-            seen.moved += u64::from(room.stands(who, *standing, now + stale, &request.op));
+        for (requester, status) in asked_of(&request.op).into_iter().zip(&result.statuses) {
+            seen.moved += u64::from(room.stands(requester, *status, now + stale, &request.op));
         }
         seen
     }
@@ -129,10 +131,10 @@ impl Watch {
 
 impl Room {
     /// Records the changes. Returns the clients that joined or changed their data.
-    fn note(&mut self, now: Micros, outcome: &Outcome) -> Vec<ClientId> {
+    fn note(&mut self, now: Micros, result: &OpResult) -> Vec<ClientId> {
         let mut news = Vec::new();
-        let start = outcome.version - outcome.changes.len() as u64;
-        for (version, change) in (start + 1..).zip(&outcome.changes) {
+        let start = result.version - result.changes.len() as u64;
+        for (version, change) in (start + 1..).zip(&result.changes) {
             self.changes.insert(version, change.clone());
             self.newest = self.newest.max(version);
             self.changed_at = now;
@@ -157,45 +159,49 @@ impl Room {
         self.seats.get(client).is_none_or(|seat| seat.waits.is_some())
     }
 
-    fn leaves(&mut self, who: &Who) {
-        if self.seats.get(&who.client).is_some_and(|seat| seat.session <= (who.accepted_at_us, who.session)) {
-            self.seats.remove(&who.client);
+    fn leaves(&mut self, requester: &Requester) {
+        if self
+            .seats
+            .get(&requester.client)
+            .is_some_and(|seat| seat.session <= (requester.accepted_at_us, requester.session))
+        {
+            self.seats.remove(&requester.client);
         }
     }
 
-    fn dropped(&mut self, now: Micros, who: &Who, keep: Micros) {
-        if let Some(seat) = self.seats.get_mut(&who.client)
-            && seat.session.1 == who.session
-            && seat.node == who.node
+    fn dropped(&mut self, now: Micros, requester: &Requester, keep: Micros) {
+        if let Some(seat) = self.seats.get_mut(&requester.client)
+            && seat.session.1 == requester.session
+            && seat.node == requester.node
         {
             seat.until = seat.until.min(now + keep);
         }
     }
 
     /// Updates a seat. Returns `true` if it has moved to another node.
-    fn stands(&mut self, who: &Who, standing: SeatStatus, until: Micros, op: &Op) -> bool {
-        let session = (who.accepted_at_us, who.session);
-        let waits = match standing {
+    fn stands(&mut self, requester: &Requester, status: SeatStatus, until: Micros, op: &Op) -> bool {
+        let session = (requester.accepted_at_us, requester.session);
+        let waits = match status {
             SeatStatus::Member { .. } => None,
             SeatStatus::Waiting { place, .. } => Some(place),
             SeatStatus::Out | SeatStatus::Unknown => {
-                self.seats.retain(|client, seat| *client != who.client || seat.session != session);
+                self.seats.retain(|client, seat| *client != requester.client || seat.session != session);
                 return false;
             }
         };
         if matches!(op, Op::Drop { .. } | Op::Leave { .. }) {
             return false;
         }
-        let seat = Seat { session, node: who.node.clone(), waits, until };
-        let former = self.seats.insert(who.client.clone(), seat);
-        former.is_some_and(|former| former.node != who.node && former.session.1 == who.session)
+        let seat = Seat { session, node: requester.node.clone(), waits, until };
+        let former = self.seats.insert(requester.client.clone(), seat);
+        former.is_some_and(|former| former.node != requester.node && former.session.1 == requester.session)
     }
 }
 
-fn asked_of(op: &Op) -> Vec<&Who> {
+fn asked_of(op: &Op) -> Vec<&Requester> {
     match op {
-        Op::Join { who, .. } | Op::Leave { who } | Op::Drop { who, .. } => vec![who],
-        Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| &seat.who).collect(),
+        Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![requester],
+        Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| &seat.requester).collect(),
         Op::List { .. } | Op::Find { .. } | Op::SetCapacity { .. } => Vec::new(),
     }
 }

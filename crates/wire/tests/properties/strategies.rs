@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use signaling_wire::forward::{Envelope, EnvelopeOutcome, Header, Item, QueueId, Recipient};
-use signaling_wire::seats::{RoomChange, Seat};
+use signaling_wire::seats::{RoomChange, SeatState};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Origin, Request, ToEdge, ToNode, Unwritten};
 use signaling_wire::{Incarnation, RemainingTtl, SessionId};
 
@@ -148,9 +148,9 @@ fn envelope() -> impl Strategy<Value = Envelope<'static>> {
     )
 }
 
-fn seat() -> impl Strategy<Value = Seat<'static>> {
+fn seat() -> impl Strategy<Value = SeatState<'static>> {
     (text(), any::<bool>(), any::<[u64; 4]>(), option::of(any::<u64>()), option::of(text())).prop_map(
-        |(room, member, [place, number, incarnation, version], ahead, data)| Seat {
+        |(room, member, [place, number, incarnation, version], ahead, data)| SeatState {
             room,
             member,
             place,
@@ -206,12 +206,12 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
             Item::Seats { client_id, session, accepted_at_us, seats }
         }),
         (text(), any::<[u64; 2]>(), vec(room_change(), 0..4), any::<bool>()).prop_map(
-            |(room, [incarnation, version], changes, line_moved)| Item::RoomChanged {
+            |(room, [incarnation, version], changes, queue_moved)| Item::RoomChanged {
                 room,
                 incarnation,
                 version,
                 changes,
-                line_moved
+                queue_moved
             }
         ),
         (envelope(), vec((text(), any::<u64>(), queue_id()), 0..4)).prop_map(|(envelope, others)| {

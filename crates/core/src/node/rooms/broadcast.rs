@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use crate::edge::whole_ms;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName};
-use signaling_rooms::{Op, Outcome};
+use signaling_rooms::{Op, OpResult};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DeliveryOutcome;
 
 use super::super::outbound::OutboundMessage;
+use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::command::Refusal;
-use super::local_room::LocalRoom;
-use super::room_session::{Ask, Command};
+use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
 /// A broadcast with members whose outcomes are not known yet.
@@ -31,37 +31,36 @@ impl NodeCore {
     /// Checks a broadcast before the question to the store. Returns `true` if it may have been
     /// accepted before, so it must not be refused now. A client that ignores its wait is refused
     /// here, at no cost to the store.
-    pub(in crate::node) fn may_broadcast(
+    pub(in crate::node) fn check_broadcast_wait(
         &mut self,
         now: Instant,
-        at: SessionKey,
+        key: SessionKey,
         number: u64,
-        again: bool,
+        is_repeated: bool,
     ) -> Result<bool, Refusal> {
-        if again || self.was_let_through(at, number) {
+        if is_repeated || self.was_accepted(key, number) {
             return Ok(true);
         }
-        let wait = self.directory.get(at).and_then(|session| session.reach.told_to_wait(now));
-        wait.map_or(Ok(false), |wait| Err(too_far(wait)))
+        let wait = self.directory.get(key).and_then(|session| session.broadcast_budget.remaining_wait(now));
+        wait.map_or(Ok(false), |wait| Err(over_budget(wait)))
     }
 
     /// Returns `true` if a resumed session retransmits a broadcast that was accepted before.
-    fn was_let_through(&mut self, at: SessionKey, number: u64) -> bool {
-        let Some(session) = self.directory.get(at) else { return false };
+    fn was_accepted(&mut self, key: SessionKey, number: u64) -> bool {
         // A plain client cannot retransmit.
-        let guest = self.rooms.guests.get_mut(&session.id).filter(|_| session.resumed && session.known_id.is_some());
-        guest.is_some_and(|guest| guest.let_through.again(number, session.accepted_at_us))
+        let can_retransmit = |session: &&Session| session.resumed && session.known_id.is_some();
+        let Some(session) = self.directory.get(key).filter(can_retransmit) else { return false };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session.id) else { return false };
+        room_session.accepted_broadcasts.is_retransmission(number, session.accepted_at_us)
     }
 
     /// Checks the sender's budget for a broadcast to `members`.
-    fn weigh(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
-        let Ask::Broadcast { again: false, .. } = command.ask else { return Ok(()) };
-        let Some(rate) = self.rooms.settings.reach else { return Ok(()) };
-        let session = self.directory.get_mut(command.at);
-        match session.and_then(|session| session.reach.wait(now, rate, members)) {
-            None => Ok(()),
-            Some(wait) => Err(too_far(wait)),
-        }
+    fn check_budget(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
+        let CommandKind::Broadcast { may_be_accepted: false, .. } = command.kind else { return Ok(()) };
+        let Some(rate) = self.rooms.settings.broadcast_rate else { return Ok(()) };
+        let session = self.directory.get_mut(command.key);
+        let wait = session.and_then(|session| session.broadcast_budget.wait(now, rate, members));
+        wait.map_or(Ok(()), |wait| Err(over_budget(wait)))
     }
 
     /// Takes in a page of members from the store, and sends the broadcast after the last page.
@@ -71,81 +70,80 @@ impl NodeCore {
         session: SessionId,
         room: &RoomName,
         command: &Command,
-        outcome: Outcome,
+        result: &OpResult,
     ) {
-        let is_first_page = self.rooms.guests.get(&session).is_some_and(|guest| guest.found.is_empty());
-        let is_other = |here: &LocalRoom| here.follower.is_other(outcome.incarnation);
+        let is_first_page = self.rooms.sessions.get(&session).is_some_and(|room_session| room_session.found.is_empty());
+        let is_other = self.rooms.is_other_incarnation(room, result.incarnation);
         let may_miss = match is_first_page {
-            true => self.may_miss_members(room, &outcome) || self.is_incomplete_elsewhere(room, &outcome),
-            false => self.rooms.here.get(room).is_some_and(is_other),
+            true => self.may_miss_members(room, result) || (is_other && self.misses_listed(room, result)),
+            false => is_other,
         };
-        let at = outcome.stamp();
-        let Outcome { changes, line_moved, members, more, count, .. } = outcome;
         if may_miss {
-            self.hold_command(now, session, (command.at, command.seq));
-        } else if is_first_page && let Err(refusal) = self.weigh(now, command, count.saturating_sub(1)) {
+            self.hold_command(now, session, (command.key, command.seq));
+        } else if is_first_page && let Err(refusal) = self.check_budget(now, command, result.count.saturating_sub(1)) {
             self.finish(session, &[], Some(&refusal));
-        } else if let Some(guest) = self.rooms.guests.get_mut(&session) {
-            guest.found.extend(members.into_iter().map(|member| member.client));
-            if more && let Some(last) = guest.found.last() {
+        } else if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
+            room_session.found.extend(result.members.iter().map(|member| member.client.clone()));
+            if result.more
+                && let Some(last) = room_session.found.last()
+            {
                 let op = Op::List { after: Some(last.clone()) };
-                self.rooms.ask(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
+                self.rooms.enqueue(Urgency::Urgent, RoomTask::new(command.purpose(session), room.clone(), op));
             } else {
                 self.fan_out(now, session);
-                self.command_done(command.at);
+                self.command_done(command.key);
                 self.next_command(session);
             }
         }
-        self.room_changed(now, room, at, changes, line_moved);
     }
 
     /// Sends the broadcast, which is the session's first command, to all members but its sender.
     fn fan_out(&mut self, now: Instant, session: SessionId) {
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        let mut members = std::mem::take(&mut guest.found);
-        let Some(Command { at, seq, number, id, ask, .. }) = guest.commands.pop_front() else { return };
-        let Ask::Broadcast { payload, deadline, fresh, .. } = ask else { return };
-        let Some(session) = self.directory.get_mut(at) else { return };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let mut members = std::mem::take(&mut room_session.found);
+        let Some(Command { key, seq, number, id, kind, .. }) = room_session.commands.pop_front() else { return };
+        let CommandKind::Broadcast { payload, deadline, fresh, .. } = kind else { return };
+        let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {
-            guest.let_through.note(number, session.accepted_at_us);
+            room_session.accepted_broadcasts.note(number, session.accepted_at_us);
         }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
             // The client retransmits the broadcast. Its outcome answers the latest frame.
             let earlier = std::mem::replace(&mut under_way.seq, seq);
-            return self.reply(at, earlier, DeliveryOutcome::Done, &[]);
+            return self.reply(key, earlier, DeliveryOutcome::Done, &[]);
         }
         // A member that left and joined again between two pages is on both.
         members.sort_unstable();
         members.dedup();
         members.retain(|member| *member != session.client_id);
-        if let Some(rate) = self.rooms.settings.reach {
-            session.reach.pay(now, rate, members.len() as u64);
+        if let Some(rate) = self.rooms.settings.broadcast_rate {
+            session.broadcast_budget.pay(now, rate, members.len() as u64);
         }
         self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         for member in members {
             let sent = OutboundMessage::copy(number, seq, deadline, Rc::clone(&payload), fresh);
-            if !self.take_custody(now, at, member.as_str(), sent, fresh) {
-                self.one_of_many_ended(at, number, false);
+            if !self.take_custody(now, key, member.as_str(), sent, fresh) {
+                self.count_broadcast_outcome(key, number, false);
             }
         }
         // The extra count for the sender ends here, so the answer follows after all messages are
         // sent.
-        self.tally(at, number);
+        self.tally(key, number);
     }
 
     /// Counts one member's outcome.
-    pub(in crate::node) fn one_of_many_ended(&mut self, at: SessionKey, number: u64, written: bool) {
+    pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: u64, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
-        if let Some(tally) = self.directory.get_mut(at).and_then(|session| session.broadcasts.get_mut(&number)) {
+        if let Some(tally) = self.directory.get_mut(key).and_then(|session| session.broadcasts.get_mut(&number)) {
             tally.delivered += u64::from(written);
         }
-        self.tally(at, number);
+        self.tally(key, number);
     }
 
-    fn tally(&mut self, at: SessionKey, number: u64) {
-        let Some(session) = self.directory.get_mut(at) else { return };
+    fn tally(&mut self, key: SessionKey, number: u64) {
+        let Some(session) = self.directory.get_mut(key) else { return };
         let Some(tally) = session.broadcasts.get_mut(&number) else { return };
         tally.left = tally.left.saturating_sub(1);
         if tally.left > 0 {
@@ -155,11 +153,11 @@ impl NodeCore {
         session.broadcasts.remove(&number);
         let delivered = Some(delivered);
         let ack = id.map(|id| ServerMessage::Ack { id, delivered }.to_json()).unwrap_or_default();
-        self.reply(at, seq, DeliveryOutcome::Done, &ack);
+        self.reply(key, seq, DeliveryOutcome::Done, &ack);
     }
 }
 
-fn too_far(wait: Duration) -> Refusal {
+fn over_budget(wait: Duration) -> Refusal {
     const MESSAGE: &str = "your broadcasts reach more members of rooms than they may: wait";
     Refusal { code: ErrorCode::RateLimited, message: MESSAGE, retry_after_ms: Some(whole_ms(wait)) }
 }

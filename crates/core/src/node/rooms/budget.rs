@@ -16,7 +16,7 @@ pub(in crate::node) struct BroadcastBudget {
 
 impl BroadcastBudget {
     /// Returns the remaining wait that the client was given.
-    pub(super) fn told_to_wait(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn remaining_wait(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         Some(left).filter(|left| !left.is_zero())
     }
@@ -36,7 +36,7 @@ impl BroadcastBudget {
 
 /// Maximum open broadcasts of a reliable client. SDKs keep at most this many, and others need
 /// fewer.
-const MOST_OPEN: usize = 128;
+const MAX_OPEN: usize = 128;
 
 /// Accepted broadcasts of a reliable client. A resumed client retransmits the unanswered ones. They
 /// may be under way, so each is accepted once more per socket.
@@ -50,14 +50,14 @@ pub(super) struct AcceptedBroadcasts {
 
 impl AcceptedBroadcasts {
     /// Creates the record of a session from another node.
-    pub(super) fn elsewhere() -> Self {
-        Self { known: VecDeque::new(), unknown: MOST_OPEN }
+    pub(super) fn from_other_node() -> Self {
+        Self { known: VecDeque::new(), unknown: MAX_OPEN }
     }
 
     /// Returns `true` if an earlier socket may have sent the broadcast.
-    pub(super) fn again(&mut self, number: u64, accepted_at_us: u64) -> bool {
-        if let Some((_, said)) = self.known.iter_mut().find(|(known, _)| *known == number) {
-            return std::mem::replace(said, accepted_at_us) < accepted_at_us;
+    pub(super) fn is_retransmission(&mut self, number: u64, accepted_at_us: u64) -> bool {
+        if let Some((_, last)) = self.known.iter_mut().find(|(known, _)| *known == number) {
+            return std::mem::replace(last, accepted_at_us) < accepted_at_us;
         }
         let is_unknown = self.unknown > 0;
         self.unknown -= usize::from(is_unknown);
@@ -67,7 +67,7 @@ impl AcceptedBroadcasts {
     /// Stores an accepted broadcast.
     pub(super) fn note(&mut self, number: u64, accepted_at_us: u64) {
         self.known.retain(|&(known, _)| known != number);
-        if self.known.len() >= MOST_OPEN {
+        if self.known.len() >= MAX_OPEN {
             self.known.pop_front();
         }
         self.known.push_back((number, accepted_at_us));
@@ -83,27 +83,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_let_through_is_so_once_more_on_each_later_socket() {
-        let mut let_through = AcceptedBroadcasts::default();
-        let_through.note(5, 1);
-        assert!(!let_through.again(5, 1), "on the same socket it is no repeat of a resumed session");
-        assert!(let_through.again(5, 2));
-        assert!(!let_through.again(5, 2));
-        assert!(let_through.again(5, 3));
-        assert!(!let_through.again(4, 3), "a lower number is not an earlier one");
+    fn broadcast_is_accepted_once_more_on_each_later_socket() {
+        let mut accepted = AcceptedBroadcasts::default();
+        accepted.note(5, 1);
+        assert!(!accepted.is_retransmission(5, 1), "the same socket does not retransmit");
+        assert!(accepted.is_retransmission(5, 2));
+        assert!(!accepted.is_retransmission(5, 2));
+        assert!(accepted.is_retransmission(5, 3));
+        assert!(!accepted.is_retransmission(4, 3), "a lower number is not an earlier one");
     }
 
     #[test]
-    fn of_a_session_from_elsewhere_as_many_are_believed_as_it_may_have_open() {
-        let mut let_through = AcceptedBroadcasts::elsewhere();
-        assert_eq!((0..1_000).filter(|&number| let_through.again(number, 2)).count(), MOST_OPEN);
+    fn session_from_other_node_may_have_its_maximum_open() {
+        let mut accepted = AcceptedBroadcasts::from_other_node();
+        assert_eq!((0..1_000).filter(|&number| accepted.is_retransmission(number, 2)).count(), MAX_OPEN);
     }
 
     #[test]
-    fn only_the_last_are_known() {
-        let mut let_through = AcceptedBroadcasts::default();
-        (0..1_000).for_each(|number| let_through.note(number, 1));
-        assert_eq!((0..1_000).filter(|&number| let_through.again(number, 2)).count(), MOST_OPEN);
-        assert!(let_through.again(999, 3));
+    fn oldest_broadcasts_are_forgotten_at_the_limit() {
+        let mut accepted = AcceptedBroadcasts::default();
+        (0..1_000).for_each(|number| accepted.note(number, 1));
+        assert_eq!((0..1_000).filter(|&number| accepted.is_retransmission(number, 2)).count(), MAX_OPEN);
+        assert!(accepted.is_retransmission(999, 3));
     }
 }

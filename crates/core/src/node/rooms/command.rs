@@ -5,34 +5,33 @@ use std::time::{Duration, Instant};
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
-use signaling_rooms::{Op, Outcome, SeatStatus, StoreError};
+use signaling_rooms::{Op, OpResult, Seat, SeatStatus};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DeliveryOutcome;
 
 use super::super::{NodeCore, SessionKey};
-use super::local_room::LocalRoom;
-use super::room_session::{Ask, Command, LocalSeat, RoomSession};
+use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
 use super::task::{Purpose, RoomTask, Urgency};
-use super::{MAX_SHOWN, words};
+use super::{MAX_DATA_BYTES, messages};
 
 /// Retry delay for a client when the store does not answer, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Retry delay when the waiting queue is full, in milliseconds. A full queue moves slowly.
-const LINE_RETRY_AFTER_MS: u64 = 10_000;
+const QUEUE_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Maximum time for which an answer is held while it may lack members.
-const HOLD_FOR: Duration = Duration::from_secs(2);
+const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of questions to the store meanwhile.
-const HOLD_AGAIN: Duration = Duration::from_millis(200);
+const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
-const LONGEST_CALL: Duration = Duration::from_secs(10);
+const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
 /// A session's first command, whose answer is held back.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(super) struct HeldCommand {
     command: (SessionKey, u64),
     until: Instant,
-    again: Instant,
+    retry_at: Instant,
 }
 
 /// Why a command is not carried out.
@@ -47,7 +46,7 @@ const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }
 
-pub(super) const STORE_AWAY: Refusal = Refusal {
+pub(super) const STORE_UNAVAILABLE: Refusal = Refusal {
     code: ErrorCode::RoomStoreUnavailable,
     message: "rooms cannot be read or changed now",
     retry_after_ms: Some(RETRY_AFTER_MS),
@@ -58,24 +57,26 @@ const NOT_SHARED: Refusal = refusal(
 );
 const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
-const TOO_MANY: Refusal = refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
-const LINE_FULL: Refusal = Refusal {
+const TOO_MANY_ROOMS: Refusal =
+    refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
+const QUEUE_FULL: Refusal = Refusal {
     code: ErrorCode::Overloaded,
-    message: "the room is full, and so is the line in front of it",
-    retry_after_ms: Some(LINE_RETRY_AFTER_MS),
+    message: "the room and its waiting queue are full",
+    retry_after_ms: Some(QUEUE_RETRY_AFTER_MS),
 };
-const TOO_MUCH: Refusal =
+const TOO_MUCH_DATA: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
 
 impl NodeCore {
     /// Queues a client's command for a room.
-    pub(in crate::node) fn command(&mut self, key: SessionKey, command: Command) {
-        let Some(session) = self.directory.get_mut(key) else { return };
+    pub(in crate::node) fn command(&mut self, command: Command) {
+        let Some(session) = self.directory.get_mut(command.key) else { return };
         session.commands += 1;
         let (id, client, accepted_at_us) = (session.id, session.client_id.clone(), session.accepted_at_us);
-        let guest = self.rooms.guests.entry(id).or_insert_with(|| RoomSession::new(client, accepted_at_us));
-        guest.commands.push_back(command);
-        if guest.commands.len() == 1 {
+        let new = || RoomSession::new(client, accepted_at_us);
+        let room_session = self.rooms.sessions.entry(id).or_insert_with(new);
+        room_session.commands.push_back(command);
+        if room_session.commands.len() == 1 {
             self.next_command(id);
         }
     }
@@ -83,146 +84,139 @@ impl NodeCore {
     /// Asks the store about the first command of the queue. Commands that need no store are carried
     /// out at once.
     pub(super) fn next_command(&mut self, session: SessionId) {
-        while let Some(guest) = self.rooms.guests.get_mut(&session)
-            && let Some(command) = guest.commands.front()
+        while let Some(room_session) = self.rooms.sessions.get_mut(&session)
+            && let Some(command) = room_session.commands.front()
         {
-            guest.found.clear();
-            let Some(room) = command.room.clone().filter(|_| !matches!(command.ask, Ask::Signal { .. })) else {
-                if self.roomless_command(session) {
-                    return;
+            room_session.found.clear();
+            let refused = match (&command.kind, command.room.clone()) {
+                (CommandKind::Signal { .. }, _) => self.ask_for_recipient(session),
+                (_, Some(room)) => self.ask_for_command(session, room),
+                (_, None) => {
+                    self.leave_all(session);
+                    self.answer_first(session, &[], None);
+                    continue;
                 }
-                continue;
             };
-            let who = guest.who(session, command.number, &self.settings.id);
-            let place = guest.places.get(&room);
-            let is_member = place.is_some_and(LocalSeat::is_member);
-            let mut capacity = None;
-            let op = match &command.ask {
-                Ask::Join { data } => {
-                    let shown = data.as_deref().map_or(0, str::len) + guest.shown_elsewhere(&room);
-                    let grant = self.directory.get(command.at).and_then(|session| session.grant.as_ref());
-                    let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
-                    capacity = admitted.flatten().filter(|_| place.is_none());
-                    if admitted.is_none() {
-                        Err(NOT_ADMITTED)
-                    } else if !self.rooms.settings.shared && self.peers.view().len() > 1 {
-                        Err(NOT_SHARED)
-                    } else if place.is_none() && guest.places.len() >= self.rooms.settings.per_client {
-                        self.rooms.counts.too_many_rooms += 1;
-                        Err(TOO_MANY)
-                    } else if shown > MAX_SHOWN {
-                        Err(TOO_MUCH)
-                    } else {
-                        Ok(Op::Join { who, data: data.clone() })
-                    }
-                }
-                Ask::Leave => Ok(Op::Leave { who }),
-                Ask::Members { after } if is_member => Ok(Op::List { after: after.clone() }),
-                Ask::Broadcast { .. } if is_member => Ok(Op::List { after: None }),
-                _ => Err(NOT_IN_ROOM),
-            };
-            match op {
-                Ok(op) => {
-                    let task = RoomTask::new(command.purpose(session), room.clone(), op);
-                    if let Some(capacity) = capacity {
-                        let op = Op::SetCapacity { capacity: Some(capacity) };
-                        self.rooms.ask(Urgency::Urgent, RoomTask::new(Purpose::Capacity, room, op));
-                    }
-                    self.rooms.ask(Urgency::Urgent, task);
-                    return;
-                }
+            match refused {
+                Ok(()) => return,
                 Err(refusal) => self.answer_first(session, &[], Some(&refusal)),
             }
         }
-        self.forget_idle_guest(session);
+        self.remove_if_idle(session);
     }
 
-    /// Starts the first command of the queue if it names no room. Returns `true` if it waits for
-    /// the store.
-    fn roomless_command(&mut self, session: SessionId) -> bool {
-        let guest = self.rooms.guests.get(&session);
-        let is_signal =
-            guest.and_then(|guest| guest.commands.front()).is_some_and(|first| matches!(first.ask, Ask::Signal { .. }));
-        let refused = if is_signal {
-            match self.ask_for_recipient(session) {
-                Ok(()) => return true,
-                Err(refusal) => Some(refusal),
+    /// Asks the store about the first command of a session, which is about this room.
+    fn ask_for_command(&mut self, session: SessionId, room: RoomName) -> Result<(), Refusal> {
+        let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
+        let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
+        let requester = room_session.requester(session, command.number, &self.settings.id);
+        let seat = room_session.seats.get(&room);
+        let is_member = seat.is_some_and(LocalSeat::is_member);
+        let mut capacity = None;
+        let op = match &command.kind {
+            CommandKind::Join { data } => {
+                let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(&room);
+                let grant = self.directory.get(command.key).and_then(|session| session.grant.as_ref());
+                let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
+                capacity = admitted.ok_or(NOT_ADMITTED)?.filter(|_| seat.is_none());
+                if !self.rooms.settings.shared && self.peers.view().len() > 1 {
+                    return Err(NOT_SHARED);
+                }
+                if seat.is_none() && room_session.seats.len() >= self.rooms.settings.per_client {
+                    self.rooms.counts.too_many_rooms += 1;
+                    return Err(TOO_MANY_ROOMS);
+                }
+                if data_bytes > MAX_DATA_BYTES {
+                    return Err(TOO_MUCH_DATA);
+                }
+                Op::Join { requester, data: data.clone() }
             }
-        } else {
-            self.leave_all(session);
-            None
+            CommandKind::Leave => Op::Leave { requester },
+            CommandKind::Members { after } if is_member => Op::List { after: after.clone() },
+            CommandKind::Broadcast { .. } if is_member => Op::List { after: None },
+            _ => return Err(NOT_IN_ROOM),
         };
-        self.answer_first(session, &[], refused.as_ref());
-        false
+        let task = RoomTask::new(command.purpose(session), room.clone(), op);
+        if capacity.is_some() {
+            let task = RoomTask::new(Purpose::Capacity, room, Op::SetCapacity { capacity });
+            self.rooms.enqueue(Urgency::Urgent, task);
+        }
+        self.rooms.enqueue(Urgency::Urgent, task);
+        Ok(())
     }
 
     /// Gives up all seats of a client that said goodbye.
     fn leave_all(&mut self, session: SessionId) {
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the store with later command numbers than this node.
-        let who = guest.who(session, limits::MAX_REQUEST_ID, &self.settings.id);
-        for room in std::mem::take(&mut guest.places).into_keys() {
+        let requester = room_session.requester(session, limits::MAX_REQUEST_ID, &self.settings.id);
+        for room in std::mem::take(&mut room_session.seats).into_keys() {
             self.rooms.remove_seat(&room, session);
-            let task = RoomTask::new(Purpose::Farewell, room, Op::Leave { who: who.clone() });
-            self.rooms.ask(Urgency::Urgent, task);
+            let task = RoomTask::new(Purpose::Upkeep, room, Op::Leave { requester: requester.clone() });
+            self.rooms.enqueue(Urgency::Urgent, task);
         }
     }
 
-    /// Takes in the store's answer to the first command of a session.
+    /// Returns the first command of a session if it is the one of this frame. `None`: the session
+    /// moved and repeats its command at the next node.
+    fn first_command(&self, (session, key, seq): (SessionId, SessionKey, u64)) -> Option<Command> {
+        let first = self.rooms.sessions.get(&session)?.commands.front()?;
+        ((first.key, first.seq) == (key, seq)).then(|| first.clone())
+    }
+
+    /// Answers the first command of a session after the store failed.
+    pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SessionKey, u64)) {
+        match self.first_command(at).map(|command| command.kind) {
+            Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
+            Some(_) => self.finish(at.0, &[], Some(&STORE_UNAVAILABLE)),
+            None => {}
+        }
+    }
+
+    /// Takes in the store's result for the first command of a session. The caller takes in the
+    /// changes.
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
-        (session, at, seq): (SessionId, SessionKey, u64),
+        at: (SessionId, SessionKey, u64),
         room: &RoomName,
-        answer: Result<Outcome, StoreError>,
+        result: &OpResult,
     ) {
-        let guest = self.rooms.guests.get(&session);
-        let first = guest.and_then(|guest| guest.commands.front());
-        let Some(command) = first.filter(|first| (first.at, first.seq) == (at, seq)).cloned() else {
-            // The session moved and repeats its command at the next node. The changes count here
-            // too.
-            if let Ok(outcome) = answer {
-                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+        let Some(command) = self.first_command(at) else { return };
+        let (session, key, seq) = at;
+        match &command.kind {
+            CommandKind::Signal { to, .. } => self.recipient_answered(now, session, room, to, result),
+            CommandKind::Join { data } if self.has_lost_seat(session, room, result) => {
+                self.hold_lost_seat(now, session, room, &command, data.clone(), result);
             }
-            return;
-        };
-        match (command.ask.clone(), answer) {
-            (Ask::Signal { to, .. }, answer) => self.recipient_answered(now, session, room, &to, answer),
-            (_, Err(_)) => self.finish(session, &[], Some(&STORE_AWAY)),
-            (Ask::Join { data }, Ok(outcome)) if self.store_has_lost_seat(session, room, &outcome) => {
-                self.hold_lost_seat(now, session, room, &command, data, outcome);
-            }
-            (Ask::Join { data }, Ok(outcome)) => self.joined(now, session, room, &command, data, outcome),
-            (Ask::Leave | Ask::Farewell, Ok(outcome)) => {
-                if let Some(guest) = self.rooms.guests.get_mut(&session) {
-                    guest.places.remove(room);
+            CommandKind::Join { data } => self.joined(now, session, room, &command, data.clone(), result),
+            CommandKind::Leave | CommandKind::Farewell => {
+                if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
+                    room_session.seats.remove(room);
                 }
                 self.rooms.remove_seat(room, session);
                 self.finish(session, &[left(room)], None);
-                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
             }
-            (Ask::Members { after: None }, Ok(outcome)) if self.may_miss_members(room, &outcome) => {
-                self.hold_command(now, session, (at, seq));
-                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            CommandKind::Members { after: None } if self.may_miss_members(room, result) => {
+                self.hold_command(now, session, (key, seq));
             }
-            (Ask::Members { after }, Ok(outcome)) => {
-                if after.is_none() && !outcome.more && self.attached_key(session) == Some(command.at) {
-                    self.rooms.knows(room, session, outcome.stamp());
+            CommandKind::Members { after } => {
+                if after.is_none() && !result.more && self.attached_key(session) == Some(key) {
+                    self.rooms.record_sent(room, session, result.stamp());
                 }
-                self.finish(session, &[words::joined(room, &outcome)], None);
-                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+                self.finish(session, &[messages::joined(room, result)], None);
             }
-            (Ask::Broadcast { .. }, Ok(outcome)) => self.members_found(now, session, room, &command, outcome),
+            CommandKind::Broadcast { .. } => self.members_found(now, session, room, &command, result),
         }
     }
 
     /// Returns `true` if a member joined again after the store lost its seat. The store answers
     /// such a join like a new one.
-    fn store_has_lost_seat(&self, session: SessionId, room: &RoomName, outcome: &Outcome) -> bool {
-        let place = self.rooms.guests.get(&session).and_then(|guest| guest.places.get(room));
-        let (Some(place), Some(here)) = (place, self.rooms.here.get(room)) else { return false };
-        let waits = matches!(outcome.standings.first(), Some(SeatStatus::Waiting { .. }));
-        place.is_member() && waits && (outcome.settling || here.follower.is_other(outcome.incarnation))
+    fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
+        let seat = self.rooms.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
+        seat.is_some_and(LocalSeat::is_member)
+            && result.statuses.first().is_some_and(|status| status.is_waiting())
+            && (result.settling || self.rooms.is_other_incarnation(room, result.incarnation))
     }
 
     /// Restores the lost seat and answers the command from the restored seat.
@@ -233,18 +227,17 @@ impl NodeCore {
         room: &RoomName,
         command: &Command,
         data: Option<Box<str>>,
-        outcome: Outcome,
+        result: &OpResult,
     ) {
-        if let Some(place) = self.rooms.guests.get_mut(&session).and_then(|guest| guest.places.get_mut(room)) {
-            place.number = command.number;
-            place.data = data.or(place.data.take());
+        if let Some(LocalSeat { seat, .. }) = self.rooms.seat_mut(session, room) {
+            seat.requester.number = command.number;
+            seat.data = data.or(seat.data.take());
         }
-        if self.rooms.here.get(room).is_some_and(|here| here.follower.is_other(outcome.incarnation)) {
-            self.store_has_lost(now, room, outcome.incarnation);
+        if self.rooms.is_other_incarnation(room, result.incarnation) {
+            self.handle_loss(now, room, result.incarnation);
         }
-        self.restore_seat(room, session);
-        self.hold_command(now, session, (command.at, command.seq));
-        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+        self.rooms.restore(room, &[session]);
+        self.hold_command(now, session, (command.key, command.seq));
     }
 
     fn joined(
@@ -254,72 +247,65 @@ impl NodeCore {
         room: &RoomName,
         command: &Command,
         data: Option<Box<str>>,
-        outcome: Outcome,
+        result: &OpResult,
     ) {
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        let standing = outcome.standings.first().copied().unwrap_or(SeatStatus::Unknown);
-        let told_line = match standing {
-            SeatStatus::Waiting { ahead, .. } => Some((ahead, now)),
-            _ => None,
-        };
-        let reply = match standing {
-            SeatStatus::Member { .. } => words::joined(room, &outcome),
-            SeatStatus::Waiting { ahead, .. } => words::waiting(room, ahead, outcome.waiting),
-            // The client left since, or another session of it has the seat.
-            SeatStatus::Out | SeatStatus::Unknown => left(room),
-        };
-        let is_out = matches!(standing, SeatStatus::Out | SeatStatus::Unknown);
-        let line_is_full = self.rooms.settings.line.is_some_and(|line| outcome.waiting >= u64::from(line));
-        let refusal = (is_out && line_is_full).then_some(LINE_FULL);
-        self.rooms.counts.full_lines += u64::from(refusal.is_some());
-        if is_out {
-            guest.places.remove(room);
-            self.rooms.remove_seat(room, session);
-        } else {
-            let data = data.or_else(|| guest.places.remove(room).and_then(|place| place.data));
-            let at = outcome.stamp();
-            let place = LocalSeat { standing, data, number: command.number, told: at, told_line };
-            guest.places.insert(room.clone(), place);
-            self.rooms.add_seat(room, session, standing, at);
-            let is_first = |here: &&mut LocalRoom| here.follower.at() == at && !outcome.settling;
-            if !outcome.members.is_empty()
-                && let Some(here) = self.rooms.here.get_mut(room).filter(is_first)
-            {
-                here.lists(&outcome.members, outcome.more);
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
+        let (reply, sent_ahead) = match status {
+            SeatStatus::Member { .. } => (messages::joined(room, result), None),
+            SeatStatus::Waiting { ahead, .. } => (messages::waiting(room, ahead, result.waiting), Some((ahead, now))),
+            // The client left since, another session of it has the seat, or the queue is full.
+            SeatStatus::Out | SeatStatus::Unknown => {
+                room_session.seats.remove(room);
+                self.rooms.remove_seat(room, session);
+                let is_full = self.rooms.settings.max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
+                self.rooms.counts.full_queues += u64::from(is_full);
+                return match is_full {
+                    true => self.finish(session, &[], Some(&QUEUE_FULL)),
+                    false => self.finish(session, &[left(room)], None),
+                };
             }
-            self.rooms.knows(room, session, at);
+        };
+        let data = data.or_else(|| room_session.seats.remove(room).and_then(|local| local.seat.data));
+        let requester = room_session.requester(session, command.number, &self.settings.id);
+        let at = result.stamp();
+        let seat = LocalSeat { seat: Seat { requester, status, data }, sent: at, sent_ahead };
+        room_session.seats.insert(room.clone(), seat);
+        self.rooms.add_seat(room, session, status, at);
+        if !result.members.is_empty()
+            && !result.settling
+            && let Some(local) = self.rooms.local.get_mut(room).filter(|local| local.sequencer.at() == at)
+        {
+            local.set_listed(&result.members, result.more);
         }
-        match refusal {
-            Some(refusal) => self.finish(session, &[], Some(&refusal)),
-            None => self.finish(session, &[reply], None),
-        }
-        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+        self.rooms.record_sent(room, session, at);
+        self.finish(session, &[reply], None);
     }
 
     /// Holds an answer that may lack members. The store is asked again until all members are back,
-    /// or until `HOLD_FOR` has passed.
+    /// or until `HOLD_TIMEOUT` has passed.
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, u64)) {
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
-        let held = held.unwrap_or(Held { command, until: now + HOLD_FOR, again: now });
+        let held = held.unwrap_or(HeldCommand { command, until: now + HOLD_TIMEOUT, retry_at: now });
         if now >= held.until {
-            return self.finish(session, &[], Some(&STORE_AWAY));
+            return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
         }
-        self.rooms.held.insert(session, Held { again: now + HOLD_AGAIN, ..held });
+        self.rooms.held.insert(session, HeldCommand { retry_at: now + HOLD_INTERVAL, ..held });
     }
 
     /// Repeats the due questions for held answers.
-    pub(super) fn ask_for_held(&mut self, now: Instant) {
-        let due = |(session, held): (&SessionId, &Held)| (now >= held.again).then_some((*session, held.command));
+    pub(super) fn retry_held(&mut self, now: Instant) {
+        let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
         let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
-        for (session, command) in due {
-            let guest = self.rooms.guests.get(&session);
-            let first = guest.and_then(|guest| guest.commands.front()).map(|first| (first.at, first.seq));
-            if first != Some(command) {
-                self.rooms.held.remove(&session);
-            } else if let Some(held) = self.rooms.held.get_mut(&session) {
-                // Allows no further question before this one is answered.
-                held.again = held.until + LONGEST_CALL;
-                self.next_command(session);
+        for session in due {
+            let first = self.rooms.sessions.get(&session).and_then(RoomSession::first_command);
+            match self.rooms.held.get_mut(&session).filter(|held| first == Some(held.command)) {
+                Some(held) => {
+                    // Allows no further question before this one is answered.
+                    held.retry_at = held.until + MAX_CALL_TIME;
+                    self.next_command(session);
+                }
+                None => drop(self.rooms.held.remove(&session)),
             }
         }
     }
@@ -333,43 +319,44 @@ impl NodeCore {
     /// Answers the first command of a session. Session state, messages and outcome leave in this
     /// order.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return };
-        let Some(Command { at, seq, id, room, ask, .. }) = guest.commands.pop_front() else { return };
-        if matches!(ask, Ask::Join { .. } | Ask::Leave) && refused.is_none() {
-            self.say_state(session);
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(Command { key, seq, id, room, kind, .. }) = room_session.commands.pop_front() else { return };
+        if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
+            self.send_state(session);
             // The session's present socket may differ from the socket of the command. Both receive
             // the result.
-            let present = self.attached_key(session).filter(|key| *key != at);
-            present.iter().for_each(|key| messages.iter().for_each(|message| self.tell(*key, message)));
+            if let Some(present) = self.attached_key(session).filter(|present| *present != key) {
+                messages.iter().for_each(|message| self.notify(present, message));
+            }
         }
-        messages.iter().for_each(|message| self.tell(at, message));
+        messages.iter().for_each(|message| self.notify(key, message));
         match refused {
-            _ if matches!(ask, Ask::Farewell) => {}
+            _ if matches!(kind, CommandKind::Farewell) => {}
             None => {
                 self.rooms.counts.commands += 1;
                 let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();
-                self.reply_in_order(at, seq, DeliveryOutcome::Done, &ack);
+                self.reply_in_order(key, seq, DeliveryOutcome::Done, &ack);
             }
             Some(refusal) => {
-                let to = if let Ask::Signal { to, .. } = &ask { Some(to.as_str()) } else { None };
+                let to = if let CommandKind::Signal { to, .. } = &kind { Some(to.as_str()) } else { None };
                 let room = room.as_ref().map(RoomName::as_str).filter(|_| to.is_none());
                 let error = self.error(refusal, id, to, room);
-                self.reply_in_order(at, seq, DeliveryOutcome::Refused, &error);
+                self.reply_in_order(key, seq, DeliveryOutcome::Refused, &error);
             }
         }
-        self.command_done(at);
+        self.command_done(key);
     }
 
     /// Refuses a command that did not enter the queue.
     pub(in crate::node) fn refuse_in_room(
         &mut self,
-        at: SessionKey,
+        key: SessionKey,
         (seq, id): (u64, Option<u64>),
         room: &str,
         refusal: &Refusal,
     ) {
         let error = self.error(refusal, id, None, Some(room));
-        self.reply(at, seq, DeliveryOutcome::Refused, &error);
+        self.reply(key, seq, DeliveryOutcome::Refused, &error);
     }
 
     fn error(&mut self, refusal: &Refusal, id: Option<u64>, to: Option<&str>, room: Option<&str>) -> Vec<u8> {
@@ -378,11 +365,11 @@ impl NodeCore {
         ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
     }
 
-    pub(super) fn command_done(&mut self, at: SessionKey) {
-        if let Some(session) = self.directory.get_mut(at) {
+    pub(super) fn command_done(&mut self, key: SessionKey) {
+        if let Some(session) = self.directory.get_mut(key) {
             session.commands = session.commands.saturating_sub(1);
         }
-        self.remove_if_done(at);
+        self.remove_if_done(key);
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) struct KnownMembers {
 
 impl KnownMembers {
     /// Takes in the store's answer about a client.
-    pub(super) fn knows(&mut self, now: Instant, client: &ClientId, is_in: bool) {
+    pub(super) fn record(&mut self, now: Instant, client: &ClientId, is_in: bool) {
         if !is_in {
             self.seen.remove(client);
             return;
@@ -28,7 +28,7 @@ impl KnownMembers {
     }
 
     /// Forgets a client that has left.
-    pub(super) fn lose(&mut self, client: &ClientId) {
+    pub(super) fn forget(&mut self, client: &ClientId) {
         self.seen.remove(client);
     }
 
@@ -49,12 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_are_asked_about_few_are_remembered() {
-        let (mut others, now) = (KnownMembers::default(), Instant::now());
+    fn members_are_forgotten_at_their_limit() {
+        let (mut known_members, now) = (KnownMembers::default(), Instant::now());
         let id = |n: usize| ClientId::new(&format!("c{n}")).unwrap();
-        (0..=MAX_MEMBERS).for_each(|n| others.knows(now, &id(n), true));
-        assert_eq!((others.seen.len(), others.seen(&id(MAX_MEMBERS))), (1, Some(now)));
-        others.knows(now, &id(MAX_MEMBERS), false);
-        assert_eq!(others.seen(&id(MAX_MEMBERS)), None);
+        (0..=MAX_MEMBERS).for_each(|n| known_members.record(now, &id(n), true));
+        assert_eq!((known_members.seen.len(), known_members.seen(&id(MAX_MEMBERS))), (1, Some(now)));
+        known_members.record(now, &id(MAX_MEMBERS), false);
+        assert_eq!(known_members.seen(&id(MAX_MEMBERS)), None);
     }
 }

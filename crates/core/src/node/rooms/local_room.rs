@@ -9,174 +9,196 @@ use signaling_wire::SessionId;
 
 use super::Rooms;
 use super::known_members::KnownMembers;
-use super::room_session::{LocalSeat, UNTOLD, is_behind};
+use super::room_session::{LocalSeat, NO_STATE, is_behind};
 
 /// Maximum members of a room whose names are kept.
-const MOST_LISTED: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 
 /// A room with a seat at this node.
 #[derive(Debug)]
 pub(super) struct LocalRoom {
-    pub(super) follower: ChangeSequencer,
-    /// Sessions with a seat.
-    pub(super) sessions: BTreeSet<SessionId>,
+    pub(super) sequencer: ChangeSequencer,
+    /// Sessions of members.
+    pub(super) members: BTreeSet<SessionId>,
+    /// Sessions in the waiting queue.
     pub(super) waiting: BTreeSet<SessionId>,
     /// Members that need the whole state.
-    pub(super) uninformed: BTreeSet<SessionId>,
+    pub(super) lacking_state: BTreeSet<SessionId>,
     /// Changes were missing, so all members need the whole state.
-    pub(super) heals: bool,
-    pub(super) state_asked: bool,
-    pub(super) ask_after: Option<Instant>,
+    pub(super) resyncing: bool,
+    pub(super) state_requested: bool,
+    /// Earliest time of the next request for the state. `None`: now.
+    pub(super) next_request_at: Option<Instant>,
     /// Seats to refresh soon: they came from another node or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
     /// Members by answers of the store about single clients.
-    pub(super) others: KnownMembers,
+    pub(super) known_members: KnownMembers,
     /// All members as sent to clients here. `None`: unknown, or more than one page.
     listed: Option<BTreeSet<ClientId>>,
-    pub(super) line_moved: bool,
-    pub(super) line_told: Option<Instant>,
+    pub(super) queue_moved: bool,
+    /// Time of the last request for queue positions.
+    pub(super) positions_at: Option<Instant>,
 }
 
 impl LocalRoom {
     fn new(at: Stamp) -> Self {
         Self {
-            follower: ChangeSequencer::new(at),
-            sessions: BTreeSet::new(),
+            sequencer: ChangeSequencer::new(at),
+            members: BTreeSet::new(),
             waiting: BTreeSet::new(),
-            uninformed: BTreeSet::new(),
-            heals: false,
-            state_asked: false,
-            ask_after: None,
+            lacking_state: BTreeSet::new(),
+            resyncing: false,
+            state_requested: false,
+            next_request_at: None,
             unconfirmed: BTreeSet::new(),
-            others: KnownMembers::default(),
+            known_members: KnownMembers::default(),
             listed: None,
-            line_moved: false,
-            line_told: None,
+            queue_moved: false,
+            positions_at: None,
         }
+    }
+
+    /// Returns all sessions with a seat, in order.
+    pub(super) fn sessions(&self) -> BTreeSet<SessionId> {
+        &self.members | &self.waiting
     }
 
     /// Returns `true` if no work is pending.
     pub(super) fn is_idle(&self) -> bool {
-        self.follower.deadline().is_none()
-            && self.uninformed.is_empty()
+        self.sequencer.deadline().is_none()
+            && self.lacking_state.is_empty()
             && self.unconfirmed.is_empty()
-            && !self.line_moved
+            && !self.queue_moved
     }
 
     /// Stores all members. With `more`, `members` is only the first page.
-    pub(super) fn lists(&mut self, members: &[Member], more: bool) {
+    pub(super) fn set_listed(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
-        self.listed = (!more && members.len() <= MOST_LISTED).then(all);
+        self.listed = (!more && members.len() <= MAX_LISTED).then(all);
     }
 
     /// Takes in a change that clients here receive.
-    pub(super) fn lists_change(&mut self, change: &Change) {
+    pub(super) fn apply_to_listed(&mut self, change: &Change) {
         let Some(listed) = &mut self.listed else { return };
-        match change {
-            Change::Joined(member) if listed.len() >= MOST_LISTED && !listed.contains(&member.client) => {
-                self.listed = None;
-            }
-            Change::Joined(member) => {
-                listed.insert(member.client.clone());
-            }
-            Change::Left { client, .. } => {
-                listed.remove(client);
-            }
+        apply(listed, change);
+        if listed.len() > MAX_LISTED {
+            self.listed = None;
         }
     }
 
     /// Returns `true` if `members` contains every member in this node's list. Returns `false` if
     /// the list is incomplete: there are too many members, or changes are missing.
-    pub(super) fn knows_none_but(&self, members: &[Member]) -> bool {
-        let Some(mut known) = self.listed.clone().filter(|_| !self.follower.misses_changes()) else { return false };
-        for change in self.follower.pending() {
-            match change {
-                Change::Joined(member) => known.insert(member.client.clone()),
-                Change::Left { client, .. } => known.remove(client),
-            };
-        }
+    pub(super) fn is_covered_by(&self, members: &[Member]) -> bool {
+        let Some(mut known) = self.listed.clone().filter(|_| !self.sequencer.misses_changes()) else { return false };
+        self.sequencer.pending().for_each(|change| apply(&mut known, change));
         let members: BTreeSet<_> = members.iter().map(|member| &member.client).collect();
         known.iter().all(|client| members.contains(client))
     }
 }
 
+fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
+    match change {
+        Change::Joined(member) => listed.insert(member.client.clone()),
+        Change::Left { client, .. } => listed.remove(client),
+    };
+}
+
 impl Rooms {
     /// Adds a session's seat. Its client has the state `at` of the room.
-    pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, standing: SeatStatus, at: Stamp) {
-        let here = self.here.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
-        if here.follower.version() == UNTOLD.version {
+    pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
+        let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
+        if local.sequencer.version() == NO_STATE.version {
             // No client here has received any version.
-            here.follower = ChangeSequencer::new(at);
+            local.sequencer = ChangeSequencer::new(at);
         }
-        here.sessions.insert(session);
-        if matches!(standing, SeatStatus::Waiting { .. }) {
-            here.waiting.insert(session);
-        } else {
-            here.waiting.remove(&session);
-        }
+        let LocalRoom { members, waiting, .. } = local;
+        let (to, from) = if status.is_waiting() { (waiting, members) } else { (members, waiting) };
+        from.remove(&session);
+        to.insert(session);
     }
 
     /// Removes a session's seat.
     pub(super) fn remove_seat(&mut self, room: &RoomName, session: SessionId) {
-        let Some(here) = self.here.get_mut(room) else { return };
-        here.sessions.remove(&session);
-        here.waiting.remove(&session);
-        here.uninformed.remove(&session);
-        here.unconfirmed.remove(&session);
-        if here.sessions.is_empty() {
-            self.here.remove(room);
+        let Some(local) = self.local.get_mut(room) else { return };
+        let LocalRoom { members, waiting, lacking_state, unconfirmed, .. } = local;
+        for sessions in [members, waiting, lacking_state, unconfirmed] {
+            sessions.remove(&session);
+        }
+        if local.members.is_empty() && local.waiting.is_empty() {
+            self.local.remove(room);
             self.active.remove(room);
         }
     }
 
     /// Returns a session's seat in a room.
-    pub(super) fn place(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
-        self.guests.get_mut(&session)?.places.get_mut(room)
+    pub(super) fn seat_mut(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
+        self.sessions.get_mut(&session)?.seats.get_mut(room)
+    }
+
+    /// Returns `true` if this is another incarnation of a room than the one followed here.
+    pub(super) fn is_other_incarnation(&self, room: &RoomName, incarnation: u64) -> bool {
+        self.local.get(room).is_some_and(|local| local.sequencer.is_other(incarnation))
+    }
+
+    /// Returns the state of a room that is followed here.
+    pub(super) fn followed_state(&self, room: &RoomName) -> Stamp {
+        self.local.get(room).map_or(NO_STATE, |local| local.sequencer.at())
+    }
+
+    /// Returns a room and marks it as one with pending work.
+    fn activate(&mut self, room: &RoomName) -> Option<&mut LocalRoom> {
+        let local = self.local.get_mut(room)?;
+        self.active.insert(room.clone());
+        Some(local)
+    }
+
+    /// Schedules the next request for a room's state, after an answer that was of no use.
+    pub(super) fn retry_state(&mut self, room: &RoomName, at: Instant) {
+        if let Some(local) = self.activate(room) {
+            local.state_requested = false;
+            local.next_request_at = Some(at);
+        }
     }
 
     /// Schedules new positions for the waiting clients here.
-    pub(super) fn line_has_moved(&mut self, room: &RoomName) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.line_moved = true;
-            self.active.insert(room.clone());
+    pub(super) fn schedule_positions(&mut self, room: &RoomName) {
+        if let Some(local) = self.activate(room) {
+            local.queue_moved = true;
         }
     }
 
     /// Records that a client receives the state `at` of a room. If other clients here have later
     /// changes, it also needs the whole state, since changes are sent once.
-    pub(super) fn knows(&mut self, room: &RoomName, session: SessionId, at: Stamp) {
-        if let Some(place) = self.place(session, room) {
-            place.told = at;
+    pub(super) fn record_sent(&mut self, room: &RoomName, session: SessionId, at: Stamp) {
+        if let Some(seat) = self.seat_mut(session, room) {
+            seat.sent = at;
         }
-        if self.here.get(room).is_some_and(|here| is_behind(at, here.follower.at())) {
-            self.is_uninformed(room, session);
+        if self.local.get(room).is_some_and(|local| is_behind(at, local.sequencer.at())) {
+            self.schedule_state(room, session);
         }
     }
 
     /// Schedules the whole state of a room for a client.
-    pub(super) fn is_uninformed(&mut self, room: &RoomName, session: SessionId) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.uninformed.insert(session);
-            self.active.insert(room.clone());
+    pub(super) fn schedule_state(&mut self, room: &RoomName, session: SessionId) {
+        if let Some(local) = self.activate(room) {
+            local.lacking_state.insert(session);
         }
-        if let Some(place) = self.place(session, room) {
-            place.told = UNTOLD;
+        if let Some(seat) = self.seat_mut(session, room) {
+            seat.sent = NO_STATE;
         }
     }
 
     /// Schedules a refresh of all seats here.
-    pub(super) fn all_unconfirmed(&mut self, room: &RoomName) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.unconfirmed.clone_from(&here.sessions);
-            self.active.insert(room.clone());
+    pub(super) fn schedule_refresh_of_all(&mut self, room: &RoomName) {
+        if let Some(local) = self.activate(room) {
+            local.unconfirmed = local.sessions();
         }
     }
 
     /// Schedules a refresh of one seat.
-    pub(super) fn is_unconfirmed(&mut self, room: &RoomName, session: SessionId) {
-        if let Some(here) = self.here.get_mut(room) {
-            here.unconfirmed.insert(session);
-            self.active.insert(room.clone());
+    pub(super) fn schedule_refresh(&mut self, room: &RoomName, session: SessionId) {
+        if let Some(local) = self.activate(room) {
+            local.unconfirmed.insert(session);
         }
     }
 }
@@ -186,13 +208,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_not_whole_while_changes_are_missing() {
+    fn room_is_not_covered_while_changes_are_missing() {
         let member = |name: &str| Member { client: ClientId::new(name).unwrap(), data: None };
         let at = |version| Stamp { incarnation: 1, version };
-        let mut here = LocalRoom::new(at(1));
-        here.lists(&[member("a")], false);
-        assert!(here.knows_none_but(&[member("a")]));
-        here.follower.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);
-        assert!(!here.knows_none_but(&[member("a")]), "c is known, and a change before it is not");
+        let mut local = LocalRoom::new(at(1));
+        local.set_listed(&[member("a")], false);
+        assert!(local.is_covered_by(&[member("a")]));
+        local.sequencer.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);
+        assert!(!local.is_covered_by(&[member("a")]), "the change before that of c is missing");
     }
 }

@@ -10,28 +10,28 @@
 //! | broadcasts and their budget | `broadcast`, `budget` |
 //! | signals of clients that are confined to their rooms | `scope`, `known_members` |
 //! | rooms with a seat at this node | `local_room` |
-//! | changes sent to clients here and to other nodes | `tell` |
-//! | texts of these messages | `words` |
+//! | changes and states sent to clients here and to other nodes | `changes` |
+//! | texts of these messages | `messages` |
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
-//! | seats that move between nodes | `moving` |
+//! | seats that move between nodes | `handoff` |
 //! | operations of the store | `task` |
 //! | clients for the operators' registry | `registry` |
 //! | answers for operators | `report` |
 
 mod broadcast;
 mod budget;
+mod changes;
 mod command;
+mod handoff;
 mod known_members;
 mod local_room;
-mod moving;
+mod messages;
 mod presence;
 mod registry;
 mod report;
 mod room_session;
 mod scope;
 mod task;
-mod tell;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -40,16 +40,16 @@ use crate::edge::Rate;
 use signaling_protocol::RoomName;
 use signaling_wire::SessionId;
 
-use self::command::Held;
+use self::command::HeldCommand;
 use self::local_room::LocalRoom;
-use self::registry::Arrivals;
+use self::registry::RegistryChanges;
 use self::room_session::RoomSession;
 
 pub(super) use self::broadcast::Tally;
 pub(super) use self::budget::BroadcastBudget;
-pub(super) use self::room_session::{Ask, Command};
+pub(super) use self::messages::change_from_wire;
+pub(super) use self::room_session::{Command, CommandKind};
 pub use self::task::{RoomTask, Urgency};
-pub(super) use self::words::change;
 
 /// Settings of rooms.
 #[derive(Debug, Clone, Copy)]
@@ -65,41 +65,50 @@ pub struct RoomSettings {
     /// Maximum seats of a client.
     pub per_client: usize,
     /// Maximum length of a waiting queue, as the store has it. `None`: no limit.
-    pub line: Option<u32>,
+    pub max_waiting: Option<u32>,
     /// Rate of members that one client's broadcasts may reach. `None`: no limit.
-    pub reach: Option<Rate>,
+    pub broadcast_rate: Option<Rate>,
 }
 
 impl Default for RoomSettings {
     /// Rooms of this node alone, with the default times.
     fn default() -> Self {
         let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
-        Self { shared: false, presence, grace, registered: false, per_client: 256, line: None, reach: None }
+        Self {
+            shared: false,
+            presence,
+            grace,
+            registered: false,
+            per_client: 256,
+            max_waiting: None,
+            broadcast_rate: None,
+        }
     }
 }
 
-/// Maximum bytes of `data` of one client in all its rooms. The data moves with it between nodes.
-const MAX_SHOWN: usize = 64 * 1024;
+/// Maximum bytes of `data` of one client in all its rooms. The data moves with the client between
+/// nodes.
+const MAX_DATA_BYTES: usize = 64 * 1024;
 
 /// All rooms and seats of this node's clients.
 pub(super) struct Rooms {
     settings: RoomSettings,
-    guests: BTreeMap<SessionId, RoomSession>,
-    here: BTreeMap<RoomName, LocalRoom>,
+    sessions: BTreeMap<SessionId, RoomSession>,
+    local: BTreeMap<RoomName, LocalRoom>,
     /// Rooms with pending changes or questions to the store.
     active: BTreeSet<RoomName>,
     urgent: VecDeque<RoomTask>,
     background: VecDeque<RoomTask>,
     refresh_at: Instant,
     refill_after: Instant,
-    store_is_away: bool,
+    store_is_down: bool,
     probe_at: Instant,
     /// The room that was probed last.
     probed: Option<RoomName>,
     /// Sessions whose first command waits until members are restored.
-    held: BTreeMap<SessionId, Held>,
-    look_for_ended_at: Instant,
-    arrivals: Arrivals,
+    held: BTreeMap<SessionId, HeldCommand>,
+    next_ended_check: Instant,
+    registry_changes: RegistryChanges,
     counts: RoomCounts,
 }
 
@@ -119,7 +128,7 @@ pub struct RoomCounts {
     /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,
     /// Joins refused because the waiting queue was full.
-    pub full_lines: u64,
+    pub full_queues: u64,
 }
 
 /// Present rooms and seats, for metrics.
@@ -137,25 +146,25 @@ impl Rooms {
     pub(super) fn new(start: Instant, settings: RoomSettings) -> Self {
         Self {
             settings,
-            guests: BTreeMap::new(),
-            here: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            local: BTreeMap::new(),
             active: BTreeSet::new(),
             urgent: VecDeque::new(),
             background: VecDeque::new(),
             refresh_at: start + settings.presence,
             refill_after: start,
-            store_is_away: false,
+            store_is_down: false,
             probe_at: start,
             probed: None,
             held: BTreeMap::new(),
-            look_for_ended_at: start,
-            arrivals: Arrivals::new(settings.registered),
+            next_ended_check: start,
+            registry_changes: RegistryChanges::new(settings.registered),
             counts: RoomCounts::default(),
         }
     }
 
     /// Returns `true` if no command is pending.
     pub(super) fn is_quiet(&self) -> bool {
-        self.guests.values().all(|guest| !guest.is_busy())
+        self.sessions.values().all(|room_session| !room_session.is_busy())
     }
 }

@@ -11,57 +11,57 @@ use super::super::NodeCore;
 use super::{RoomCounts, RoomFigures};
 
 /// Maximum pending clients. Beyond it, all attached clients are registered again.
-const MAX_WAITING: usize = 200_000;
+const MAX_PENDING: usize = 200_000;
 
-/// Changes that the registry has not received.
+/// Changes that the registry has not received, with the latest one of each client.
 #[derive(Debug)]
-pub(super) struct Arrivals {
-    wanted: bool,
-    last_word: BTreeMap<ClientId, (SessionId, bool)>,
+pub(super) struct RegistryChanges {
+    is_enabled: bool,
+    pending: BTreeMap<ClientId, (SessionId, bool)>,
     /// Some changes were dropped.
     overflowed: bool,
 }
 
-impl Arrivals {
-    pub(super) fn new(wanted: bool) -> Self {
-        Self { wanted, last_word: BTreeMap::new(), overflowed: false }
+impl RegistryChanges {
+    pub(super) fn new(is_enabled: bool) -> Self {
+        Self { is_enabled, pending: BTreeMap::new(), overflowed: false }
     }
 
     fn note(&mut self, client: &ClientId, session: SessionId, here: bool) {
-        if !self.wanted {
+        if !self.is_enabled {
             return;
         }
         let newer_is_here = |&(known, is_here): &(SessionId, bool)| is_here && known != session;
-        if !here && self.last_word.get(client).is_some_and(newer_is_here) {
+        if !here && self.pending.get(client).is_some_and(newer_is_here) {
             return;
         }
-        if self.last_word.len() >= MAX_WAITING && !self.last_word.contains_key(client) {
+        if self.pending.len() >= MAX_PENDING && !self.pending.contains_key(client) {
             self.overflowed = true;
             return;
         }
-        self.last_word.insert(client.clone(), (session, here));
+        self.pending.insert(client.clone(), (session, here));
     }
 }
 
 impl NodeCore {
-    pub(in crate::node) fn has_come(&mut self, client: &ClientId, session: SessionId) {
-        self.rooms.arrivals.note(client, session, true);
+    pub(in crate::node) fn register(&mut self, client: &ClientId, session: SessionId) {
+        self.rooms.registry_changes.note(client, session, true);
     }
 
-    pub(in crate::node) fn has_gone(&mut self, client: &ClientId, session: SessionId) {
-        self.rooms.arrivals.note(client, session, false);
+    pub(in crate::node) fn unregister(&mut self, client: &ClientId, session: SessionId) {
+        self.rooms.registry_changes.note(client, session, false);
     }
 
     /// Takes at most `most` pending changes for the registry.
     pub fn take_registrations(&mut self, most: usize) -> Vec<Registration> {
-        let arrivals = &mut self.rooms.arrivals;
-        if std::mem::take(&mut arrivals.overflowed) {
+        let registry_changes = &mut self.rooms.registry_changes;
+        if std::mem::take(&mut registry_changes.overflowed) {
             self.register_all_again();
         }
-        let arrivals = &mut self.rooms.arrivals;
+        let registry_changes = &mut self.rooms.registry_changes;
         let mut taken = Vec::new();
         while taken.len() < most
-            && let Some((client, (session, here))) = arrivals.last_word.pop_first()
+            && let Some((client, (session, here))) = registry_changes.pending.pop_first()
         {
             taken.push(Registration { client, session, here });
         }
@@ -71,7 +71,7 @@ impl NodeCore {
     /// Returns changes that the registry has not received. Newer changes have precedence.
     pub fn return_registrations(&mut self, registrations: Vec<Registration>) {
         for Registration { client, session, here } in registrations {
-            self.rooms.arrivals.last_word.entry(client).or_insert((session, here));
+            self.rooms.registry_changes.pending.entry(client).or_insert((session, here));
         }
     }
 
@@ -81,7 +81,7 @@ impl NodeCore {
         self.rooms.refresh_at = self.settings.epoch.0;
         for client in self.directory.attached_clients() {
             if let Some((_, session)) = self.directory.holder(client.as_str()) {
-                self.rooms.arrivals.last_word.insert(client.clone(), (session.id, true));
+                self.rooms.registry_changes.pending.insert(client.clone(), (session.id, true));
             }
         }
     }
@@ -95,10 +95,10 @@ impl NodeCore {
     /// Returns the present numbers of rooms and seats.
     #[must_use]
     pub fn room_figures(&self) -> RoomFigures {
-        let here = self.rooms.here.values();
-        let (all, waiting) =
-            here.fold((0, 0), |(all, waiting), here| (all + here.sessions.len(), waiting + here.waiting.len()));
-        RoomFigures { rooms: self.rooms.here.len(), members: all - waiting, waiting }
+        let local = self.rooms.local.values();
+        let members = local.clone().map(|local| local.members.len()).sum();
+        let waiting = local.map(|local| local.waiting.len()).sum();
+        RoomFigures { rooms: self.rooms.local.len(), members, waiting }
     }
 
     /// Returns the counts of room events since the start.

@@ -12,19 +12,18 @@ impl NodeCore {
     /// Returns the rooms with seats of this node's clients, sorted, starting after `after`.
     pub fn rooms_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.rooms.here.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
+        self.rooms.local.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
     }
 
     /// Returns the numbers of members and waiting clients of a room among this node's clients.
     pub fn room(&self, room: &str) -> Option<(u64, u64)> {
-        let here = self.rooms.here.get(room)?;
-        let (all, waiting) = (here.sessions.len() as u64, here.waiting.len() as u64);
-        Some((all.saturating_sub(waiting), waiting))
+        let local = self.rooms.local.get(room)?;
+        Some((local.members.len() as u64, local.waiting.len() as u64))
     }
 
     /// Returns the seats of a session.
     pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
-        let guest = self.rooms.guests.get(&session).into_iter();
-        guest.flat_map(|guest| &guest.places).map(|(room, place)| (room, &place.standing))
+        let room_session = self.rooms.sessions.get(&session).into_iter();
+        room_session.flat_map(|room_session| &room_session.seats).map(|(room, local)| (room, &local.seat.status))
     }
 }

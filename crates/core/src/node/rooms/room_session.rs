@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Seat, SeatStatus, Stamp, Who};
+use signaling_rooms::{Requester, Seat, SeatStatus, Stamp};
 use signaling_wire::SessionId;
-use signaling_wire::seats::Seat as SeatState;
+use signaling_wire::seats::SeatState;
 
 use super::super::SessionKey;
 use super::super::deadline::Deadline;
@@ -15,35 +15,59 @@ use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
 /// Version of a client that needs the whole state of a room.
-pub(super) const UNTOLD: Stamp = Stamp { incarnation: 0, version: 0 };
+pub(super) const NO_STATE: Stamp = Stamp { incarnation: 0, version: 0 };
 
-/// Returns `true` if a client that received `told` does not have all of `known`.
-pub(super) fn is_behind(told: Stamp, known: Stamp) -> bool {
-    told.incarnation != known.incarnation || told.version < known.version
+/// Returns `true` if a client that received `sent` does not have all of `known`.
+pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
+    sent.incarnation != known.incarnation || sent.version < known.version
 }
 
-/// A session's seat in a room, as stored at this node.
+/// A session's seat in a room, and what its client received of the room.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSeat {
-    pub(super) standing: SeatStatus,
-    pub(super) data: Option<Box<str>>,
-    /// Number of the last command for this seat.
-    pub(super) number: u64,
-    /// The room's state that the client has, or [`UNTOLD`]. It moves with the seat.
-    pub(super) told: Stamp,
+    pub(super) seat: Seat,
+    /// The room's state that the client has, or [`NO_STATE`]. It moves with the seat.
+    pub(super) sent: Stamp,
     /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
-    pub(super) told_line: Option<(u64, Instant)>,
+    pub(super) sent_ahead: Option<(u64, Instant)>,
 }
 
 impl LocalSeat {
     pub(super) fn is_member(&self) -> bool {
-        matches!(self.standing, SeatStatus::Member { .. })
+        self.seat.is_member()
+    }
+
+    /// Returns the number of the last command about the seat.
+    pub(super) fn number(&self) -> u64 {
+        self.seat.requester.number
+    }
+
+    /// Reads a seat from another node, which the store may not have confirmed. `requester` has the
+    /// session that it belongs to.
+    pub(super) fn read(now: Instant, state: &SeatState<'_>, requester: Requester) -> Option<(RoomName, Self)> {
+        let SeatState { room, member, place, number, incarnation, version, ahead, data } = *state;
+        let status = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
+        let seat = Seat { requester: Requester { number, ..requester }, status, data: data.map(Box::from) };
+        let sent = Stamp { incarnation, version };
+        Some((RoomName::new(room).ok()?, Self { seat, sent, sent_ahead: ahead.map(|ahead| (ahead, now)) }))
+    }
+
+    /// Returns the seat for another node. `None`: the client has no seat.
+    fn state<'a>(&'a self, room: &'a RoomName) -> Option<SeatState<'a>> {
+        let (member, place) = match self.seat.status {
+            SeatStatus::Member { place } => (true, place),
+            SeatStatus::Waiting { place, .. } => (false, place),
+            SeatStatus::Out | SeatStatus::Unknown => return None,
+        };
+        let Stamp { incarnation, version } = self.sent;
+        let (ahead, data) = (self.sent_ahead.map(|(ahead, _)| ahead), self.seat.data.as_deref());
+        Some(SeatState { room: room.as_str(), member, place, number: self.number(), incarnation, version, ahead, data })
     }
 }
 
-/// A client's command for a room.
+/// Kind of a client's command, with its content.
 #[derive(Debug, Clone)]
-pub(in crate::node) enum Ask {
+pub(in crate::node) enum CommandKind {
     Join {
         data: Option<Box<str>>,
     },
@@ -56,7 +80,7 @@ pub(in crate::node) enum Ask {
         deadline: Deadline,
         fresh: bool,
         /// A node may have accepted it before. Then it may be under way and is not refused.
-        again: bool,
+        may_be_accepted: bool,
     },
     /// A signal, sent if its recipient shares a room with the sender.
     Signal {
@@ -73,19 +97,23 @@ pub(in crate::node) enum Ask {
 #[derive(Debug, Clone)]
 pub(in crate::node) struct Command {
     /// The session key of its socket.
-    pub(in crate::node) at: SessionKey,
+    pub(in crate::node) key: SessionKey,
     pub(in crate::node) seq: u64,
     pub(in crate::node) number: u64,
     pub(in crate::node) id: Option<u64>,
     /// Its room. For a signal, the room of the current question to the store.
     pub(in crate::node) room: Option<RoomName>,
-    pub(in crate::node) ask: Ask,
+    pub(in crate::node) kind: CommandKind,
 }
 
 impl Command {
     /// Returns the purpose of its question to the store.
     pub(super) fn purpose(&self, session: SessionId) -> Purpose {
-        Purpose::Command { session, at: self.at, seq: self.seq }
+        Purpose::Command { session, key: self.key, seq: self.seq }
+    }
+
+    pub(super) fn is_signal(&self) -> bool {
+        matches!(self.kind, CommandKind::Signal { .. })
     }
 }
 
@@ -94,70 +122,61 @@ impl Command {
 pub(super) struct RoomSession {
     pub(super) client: ClientId,
     pub(super) accepted_at_us: u64,
-    pub(super) places: BTreeMap<RoomName, LocalSeat>,
+    pub(super) seats: BTreeMap<RoomName, LocalSeat>,
     /// Queue of commands. The store works on the first one.
     pub(super) commands: VecDeque<Command>,
     /// Members found for the first command so far.
     pub(super) found: Vec<ClientId>,
-    pub(super) let_through: AcceptedBroadcasts,
+    pub(super) accepted_broadcasts: AcceptedBroadcasts,
     /// Time at which its socket was lost. `None`: the socket is here.
-    pub(super) lost: Option<Instant>,
+    pub(super) socket_lost_at: Option<Instant>,
 }
 
 impl RoomSession {
     pub(super) fn new(client: ClientId, accepted_at_us: u64) -> Self {
-        let (places, commands) = (BTreeMap::new(), VecDeque::new());
         Self {
             client,
             accepted_at_us,
-            places,
-            commands,
+            seats: BTreeMap::new(),
+            commands: VecDeque::new(),
             found: Vec::new(),
-            let_through: AcceptedBroadcasts::default(),
-            lost: None,
+            accepted_broadcasts: AcceptedBroadcasts::default(),
+            socket_lost_at: None,
         }
     }
 
     /// Creates the record of a session from another node.
-    pub(super) fn from_elsewhere(client: ClientId, accepted_at_us: u64) -> Self {
-        Self { let_through: AcceptedBroadcasts::elsewhere(), ..Self::new(client, accepted_at_us) }
+    pub(super) fn from_other_node(client: ClientId, accepted_at_us: u64) -> Self {
+        Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, accepted_at_us) }
     }
 
     pub(super) fn is_busy(&self) -> bool {
         !self.commands.is_empty()
     }
 
+    /// Returns `true` if it has neither seats nor pending commands.
+    pub(super) fn is_idle(&self) -> bool {
+        self.seats.is_empty() && self.commands.is_empty()
+    }
+
+    /// Returns the socket and frame of the first command.
+    pub(super) fn first_command(&self) -> Option<(SessionKey, u64)> {
+        self.commands.front().map(|command| (command.key, command.seq))
+    }
+
     /// Returns the bytes of its `data` in all other rooms.
-    pub(super) fn shown_elsewhere(&self, room: &RoomName) -> usize {
-        let others = self.places.iter().filter(|(name, _)| *name != room);
-        others.map(|(_, place)| place.data.as_deref().map_or(0, str::len)).sum()
+    pub(super) fn data_bytes_elsewhere(&self, room: &RoomName) -> usize {
+        let others = self.seats.iter().filter(|(name, _)| *name != room);
+        others.map(|(_, local)| local.seat.data.as_deref().map_or(0, str::len)).sum()
     }
 
-    pub(super) fn who(&self, session: SessionId, number: u64, node: &NodeId) -> Who {
-        Who { client: self.client.clone(), session, accepted_at_us: self.accepted_at_us, number, node: node.clone() }
-    }
-
-    /// Returns its seat for the store.
-    pub(super) fn seat(&self, session: SessionId, room: &RoomName, node: &NodeId) -> Option<Seat> {
-        let place = self.places.get(room)?;
-        let who = self.who(session, place.number, node);
-        Some(Seat { who, standing: place.standing, data: place.data.clone() })
+    pub(super) fn requester(&self, session: SessionId, number: u64, node: &NodeId) -> Requester {
+        let Self { client, accepted_at_us, .. } = self;
+        Requester { client: client.clone(), session, accepted_at_us: *accepted_at_us, number, node: node.clone() }
     }
 
     /// Returns its seats for the next node.
     pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
-        let mut seats = Vec::with_capacity(self.places.len());
-        for (room, LocalSeat { standing, data, number, told, told_line }) in &self.places {
-            let (member, place) = match *standing {
-                SeatStatus::Member { place } => (true, place),
-                SeatStatus::Waiting { place, .. } => (false, place),
-                SeatStatus::Out | SeatStatus::Unknown => continue,
-            };
-            let Stamp { incarnation, version } = *told;
-            let (room, number, ahead, data) =
-                (room.as_str(), *number, told_line.map(|(ahead, _)| ahead), data.as_deref());
-            seats.push(SeatState { room, member, place, number, incarnation, version, ahead, data });
-        }
-        seats
+        self.seats.iter().filter_map(|(room, local)| local.state(room)).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! Signals of confined clients, which may signal only members of their rooms.
 //!
 //! The store is asked about the recipient, one room of the sender after the other. Its answer is
-//! valid for `KNOWN_FOR`, unless a change reports that the recipient left. Until the answer
+//! valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until the answer
 //! arrives, later signals to unknown recipients wait in the command queue. This keeps their order,
 //! also behind a `join`.
 
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
-use signaling_rooms::{Op, Outcome, SeatStatus, StoreError};
+use signaling_rooms::{Op, OpResult};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
@@ -16,16 +16,15 @@ use super::super::outbound::OutboundMessage;
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
-use super::command::{Refusal, STORE_AWAY};
-use super::local_room::LocalRoom;
-use super::room_session::{Ask, Command, LocalSeat, RoomSession};
+use super::command::{Refusal, STORE_UNAVAILABLE};
+use super::room_session::{Command, CommandKind, RoomSession};
 use super::task::{RoomTask, Urgency};
 
 /// Validity of the store's answer. During an outage of the store an answer stays valid.
-const KNOWN_FOR: Duration = Duration::from_secs(30);
+const ANSWER_VALIDITY: Duration = Duration::from_secs(30);
 
 /// The text is the same if no such client exists.
-const STRANGER: Refusal = Refusal {
+const NO_SHARED_ROOM: Refusal = Refusal {
     code: ErrorCode::Forbidden,
     message: "you may signal only those who are in a room with you",
     retry_after_ms: None,
@@ -51,34 +50,30 @@ impl NodeCore {
         let Some(session) = self.directory.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
-        let waits = self.rooms.guests.get(&id).is_some_and(RoomSession::has_signals);
+        let waits = self.rooms.sessions.get(&id).is_some_and(RoomSession::has_signals);
         let is_own = session.client_id == recipient;
-        let is_recent = |at| now.saturating_duration_since(at) < KNOWN_FOR;
+        let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
             return self.signal(now, key, to, sent, fresh);
         }
         let OutboundMessage { seq, number, id, deadline, payload, .. } = sent;
-        let ask = Ask::Signal { to: recipient, payload, deadline, fresh };
-        self.command(key, Command { at: key, seq, number, id, room: None, ask });
+        let kind = CommandKind::Signal { to: recipient, payload, deadline, fresh };
+        self.command(Command { key, seq, number, id, room: None, kind });
     }
 
     /// Asks the store about the recipient of the first command in the sender's next room. Fails if
     /// no room is left.
     pub(super) fn ask_for_recipient(&mut self, session: SessionId) -> Result<(), Refusal> {
-        let Some(guest) = self.rooms.guests.get_mut(&session) else { return Err(STRANGER) };
-        let Some(Command { room, ask: Ask::Signal { to, .. }, .. }) = guest.commands.front_mut() else {
-            return Err(STRANGER);
-        };
-        let asked = room.take();
-        let is_next = |&(name, place): &(&RoomName, &LocalSeat)| {
-            place.is_member() && asked.as_ref().is_none_or(|asked| name > asked)
-        };
-        let (next, _) = guest.places.iter().find(is_next).ok_or(STRANGER)?;
-        *room = Some(next.clone());
-        let (op, next) = (Op::Find { client: to.clone() }, next.clone());
-        let Some(command) = guest.commands.front() else { return Err(STRANGER) };
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return Err(NO_SHARED_ROOM) };
+        let Some(command) = room_session.commands.front_mut() else { return Err(NO_SHARED_ROOM) };
+        let CommandKind::Signal { to, .. } = &command.kind else { return Err(NO_SHARED_ROOM) };
+        let op = Op::Find { client: to.clone() };
+        let last = command.room.take();
+        let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
+        let next = rooms.find(|room| last.as_ref().is_none_or(|last| *room > last)).ok_or(NO_SHARED_ROOM)?.clone();
+        command.room = Some(next.clone());
         let task = RoomTask::new(command.purpose(session), next, op);
-        self.rooms.ask(Urgency::Urgent, task);
+        self.rooms.enqueue(Urgency::Urgent, task);
         Ok(())
     }
 
@@ -89,51 +84,47 @@ impl NodeCore {
         session: SessionId,
         room: &RoomName,
         to: &ClientId,
-        answer: Result<Outcome, StoreError>,
+        result: &OpResult,
     ) {
-        let may_be_lost = |outcome: &Outcome| {
-            let is_other = |here: &LocalRoom| here.follower.is_other(outcome.incarnation);
-            let is_in = matches!(outcome.standings[..], [SeatStatus::Member { .. }]);
-            !is_in && (outcome.settling || self.rooms.here.get(room).is_some_and(is_other))
-        };
-        let is_known = match answer {
-            Ok(outcome) if may_be_lost(&outcome) => {
-                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
-                if !self.rooms.share_a_room(session, to, |_| true) {
-                    return self.finish(session, &[], Some(&STORE_AWAY));
-                }
-                true
-            }
-            Ok(outcome) => {
-                let is_in = matches!(outcome.standings[..], [SeatStatus::Member { .. }]);
-                if let Some(here) = self.rooms.here.get_mut(room) {
-                    here.others.knows(now, to, is_in);
-                }
-                self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
-                is_in
-            }
-            Err(_) if self.rooms.share_a_room(session, to, |_| true) => true,
-            Err(_) => return self.finish(session, &[], Some(&STORE_AWAY)),
-        };
-        if is_known {
+        let is_member = result.statuses.first().is_some_and(|status| status.is_member());
+        let may_be_lost = result.settling || self.rooms.is_other_incarnation(room, result.incarnation);
+        if !is_member && may_be_lost {
+            return self.recipient_unconfirmed(now, session, to);
+        }
+        if let Some(local) = self.rooms.local.get_mut(room) {
+            local.known_members.record(now, to, is_member);
+        }
+        if is_member {
             self.send_known(now, session);
         }
+        self.next_command(session);
+    }
+
+    /// Decides about the recipient of the session's first command by earlier answers, since the
+    /// store cannot answer.
+    pub(super) fn recipient_unconfirmed(&mut self, now: Instant, session: SessionId, to: &ClientId) {
+        if !self.rooms.share_a_room(session, to, |_| true) {
+            return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
+        }
+        self.send_known(now, session);
         self.next_command(session);
     }
 
     /// Sends the first signals of the queue whose recipients are known to share a room with the
     /// sender.
     fn send_known(&mut self, now: Instant, session: SessionId) {
-        while let Some(guest) = self.rooms.guests.get_mut(&session)
-            && let Some(Command { ask: Ask::Signal { to, .. }, .. }) = guest.commands.front()
+        while let Some(room_session) = self.rooms.sessions.get_mut(&session)
+            && let Some(Command { kind: CommandKind::Signal { to, .. }, .. }) = room_session.commands.front()
             && let to = to.clone()
             && self.rooms.share_a_room(session, &to, |_| true)
-            && let Some(guest) = self.rooms.guests.get_mut(&session)
-            && let Some(command) = guest.commands.pop_front()
-            && let Command { at, seq, number, id, ask: Ask::Signal { payload, deadline, fresh, .. }, .. } = command
+            && let Some(room_session) = self.rooms.sessions.get_mut(&session)
+            && let Some(command) = room_session.commands.pop_front()
+            && let Command { key, seq, number, id, kind: CommandKind::Signal { payload, deadline, fresh, .. }, .. } =
+                command
         {
-            self.signal(now, at, to.as_str(), OutboundMessage::new(number, seq, id, deadline, payload, fresh), fresh);
-            self.command_done(at);
+            let message = OutboundMessage::new(number, seq, id, deadline, payload, fresh);
+            self.signal(now, key, to.as_str(), message, fresh);
+            self.command_done(key);
         }
     }
 }
@@ -141,14 +132,14 @@ impl NodeCore {
 impl Rooms {
     /// Returns `true` if both share a room by an answer of the store that is recent enough.
     fn share_a_room(&self, session: SessionId, to: &ClientId, is_recent: impl Fn(Instant) -> bool) -> bool {
-        let Some(guest) = self.guests.get(&session) else { return false };
-        let mut rooms = guest.places.iter().filter(|(_, place)| place.is_member()).map(|(room, _)| room);
-        rooms.any(|room| self.here.get(room).is_some_and(|here| here.others.seen(to).is_some_and(&is_recent)))
+        let Some(room_session) = self.sessions.get(&session) else { return false };
+        let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
+        rooms.any(|room| self.local.get(room).is_some_and(|local| local.known_members.seen(to).is_some_and(&is_recent)))
     }
 }
 
 impl RoomSession {
     fn has_signals(&self) -> bool {
-        self.commands.iter().any(|command| matches!(command.ask, Ask::Signal { .. }))
+        self.commands.iter().any(Command::is_signal)
     }
 }

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, Outcome, Request, Stamp, StoreError};
+use signaling_rooms::{Op, OpResult, Request, Stamp, StoreError};
 use signaling_wire::SessionId;
 
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
+use super::changes::STATE_RETRY;
 
 /// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
@@ -40,18 +41,15 @@ pub struct RoomTask {
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The first command in the queue of a session.
-    Command { session: SessionId, at: SessionKey, seq: u64 },
-    /// Seats are refreshed or restored. `seats` has the sessions with the number of the last
-    /// command for each seat. `known` is the room's state at this node.
-    Seats { seats: Vec<(SessionId, u64)>, known: Stamp },
-    /// Checks that the store has not lost the room.
-    Probe,
+    Command { session: SessionId, key: SessionKey, seq: u64 },
+    /// Seats are refreshed or restored. `known` is the room's state at this node.
+    Seats { known: Stamp },
     /// Clients here need the whole state.
     State,
-    /// A seat is dropped.
-    Farewell,
     /// The token of a joining client sets the capacity of the room.
     Capacity,
+    /// A seat is dropped, or a probe checks that the store has not lost the room.
+    Upkeep,
 }
 
 impl RoomTask {
@@ -69,14 +67,12 @@ impl RoomTask {
 impl Rooms {
     /// Queues an operation for the store. A full queue skips background work: dropped seats expire
     /// in time, and the next refresh includes all seats.
-    pub(super) fn ask(&mut self, urgency: Urgency, task: RoomTask) {
+    pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.urgent,
             Urgency::Background => &mut self.background,
         };
-        if tasks.len() >= MAX_WAITING
-            && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Farewell | Purpose::Probe)
-        {
+        if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
             self.counts.failures += 1;
         } else {
             tasks.push_back(task);
@@ -105,43 +101,54 @@ impl NodeCore {
     }
 
     /// Takes in the store's answer to a task.
-    pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<Outcome, StoreError>) {
+    pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
         self.rooms.store_answered(now, answer.is_ok());
-        let mut is_lost = false;
-        if let Ok(outcome) = &answer {
-            self.tell_nodes(&room, outcome);
-            is_lost = !matches!(purpose, Purpose::State) && self.look_for_loss(now, &room, &purpose, outcome.stamp());
-        }
-        match (purpose, answer) {
-            (Purpose::Command { session, at, seq }, answer) => {
-                self.command_answered(now, (session, at, seq), &room, answer);
-            }
-            (Purpose::Seats { seats, .. }, Ok(outcome)) => {
+        let Ok(result) = answer else { return self.store_failed(now, &room, &purpose) };
+        self.notify_peers(&room, &result);
+        let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
+        let is_valid = match (&purpose, &op) {
+            (Purpose::Seats { .. }, Op::Refresh { seats }) => {
                 // If the whole room may be lost, all seats of this node are restored.
-                let may_restore = matches!(op, Op::Refresh { .. }) && !is_lost;
-                let all_known = self.seats_answered(now, &room, &seats, &outcome, may_restore);
-                if all_known || !outcome.changes.is_empty() {
-                    self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
-                }
-                // A member that was just let in from the queue needs the state.
-                self.ask_state(now, &room);
+                self.seats_answered(now, &room, seats, &result, !is_lost)
             }
-            (Purpose::State, Ok(outcome)) => self.state_answered(now, &room, outcome),
-            (Purpose::Farewell | Purpose::Capacity | Purpose::Probe, Ok(outcome)) => {
-                self.room_changed(now, &room, outcome.stamp(), outcome.changes, outcome.line_moved);
+            (Purpose::Seats { .. }, Op::Restore { seats, .. }) => {
+                self.seats_answered(now, &room, seats, &result, false)
             }
-            (Purpose::State, Err(_)) => self.state_unknown(now, &room),
-            // The next refresh repeats this, dropped seats expire, and the joining client receives
-            // the error.
-            (Purpose::Seats { .. } | Purpose::Farewell | Purpose::Capacity | Purpose::Probe, Err(_)) => {}
+            (Purpose::State, _) => self.state_answered(now, &room, &result),
+            (&Purpose::Command { session, key, seq }, _) => {
+                self.command_answered(now, (session, key, seq), &room, &result);
+                true
+            }
+            _ => true,
+        };
+        if is_valid || !result.changes.is_empty() {
+            self.take_changes(now, &room, result);
+        }
+        if matches!(purpose, Purpose::Seats { .. }) {
+            // A member that was just admitted from the queue needs the state.
+            self.request_state(now, &room);
         }
     }
 
-    /// Takes in a room change that another part of this process made.
-    pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, outcome: Outcome) {
-        self.tell_nodes(room, &outcome);
-        self.room_changed(now, room, outcome.stamp(), outcome.changes, outcome.line_moved);
+    /// Handles a failure of the store. The next refresh repeats the refresh of a seat, dropped
+    /// seats expire, and a joining client receives the error.
+    fn store_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose) {
+        match *purpose {
+            Purpose::Command { session, key, seq } => self.command_failed(now, (session, key, seq)),
+            Purpose::State => self.rooms.retry_state(room, now + STATE_RETRY),
+            Purpose::Seats { .. } | Purpose::Capacity | Purpose::Upkeep => {}
+        }
+    }
+
+    fn take_changes(&mut self, now: Instant, room: &RoomName, result: OpResult) {
+        self.room_changed(now, room, result.stamp(), result.changes, result.queue_moved);
+    }
+
+    /// Takes in the result of an operation that an operator requested.
+    pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, result: OpResult) {
+        self.notify_peers(room, &result);
+        self.take_changes(now, room, result);
     }
 }

@@ -11,7 +11,7 @@ use signaling_admin::rooms::{MOST, Member, Room, RoomAt, RoomRow, Rooms};
 use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Op, Outcome, Request, StoreError};
+use signaling_rooms::{Op, OpResult, Request, StoreError};
 use signaling_server::admin::handlers::{QueryResult, bad_name, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
@@ -25,7 +25,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl OperatorApi {
-    async fn ask_store(&self, room: RoomName, op: Op) -> Result<Outcome, StoreError> {
+    async fn ask_store(&self, room: RoomName, op: Op) -> Result<OpResult, StoreError> {
         let stops = || StoreError("this node stops".into());
         let (reply, answer) = oneshot::channel();
         self.requests.send((Request { room, op }, reply)).await.map_err(|_| stops())?;
@@ -70,8 +70,8 @@ async fn count(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
         // A refresh without seats only removes expired seats.
-        let Ok(outcome) = api.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
-        let Outcome { count, waiting, capacity, .. } = outcome;
+        let Ok(result) = api.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
+        let OpResult { count, waiting, capacity, .. } = result;
         (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);
     }
 }
@@ -115,11 +115,11 @@ pub(super) async fn reset_capacity(
 
 async fn ask(api: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
     let room = RoomName::new(room).map_err(bad_name)?;
-    let outcome = api.ask_store(room.clone(), op).await.map_err(|error| Refused {
+    let result = api.ask_store(room.clone(), op).await.map_err(|error| Refused {
         retry_after: Some(RETRY_AFTER),
         ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_store_unavailable", error.to_string())
     })?;
-    let Outcome { version, capacity, count, waiting, more, members, .. } = outcome;
+    let OpResult { version, capacity, count, waiting, more, members, .. } = result;
     let member = |member: signaling_rooms::Member| Member {
         client_id: member.client.as_str().to_owned(),
         data: member.data.and_then(|data| serde_json::from_str(&data).ok()).unwrap_or_default(),

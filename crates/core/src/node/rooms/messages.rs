@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Change, News, Outcome, Reason};
+use signaling_rooms::{Announcement, Change, OpResult, Reason};
 use signaling_wire::seats::RoomChange;
 
 /// Maximum bytes of one part of a room's changes. By default a client accepts messages of at most
@@ -24,7 +24,7 @@ pub(super) fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
     changes.take_while(fits).count()
 }
 
-pub(super) fn on_the_wire(change: &Change) -> RoomChange<'_> {
+pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
     match change {
         Change::Joined(member) => {
             RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
@@ -35,7 +35,7 @@ pub(super) fn on_the_wire(change: &Change) -> RoomChange<'_> {
 }
 
 /// Reads a change from another node. `None`: its client id is invalid.
-pub(in crate::node) fn change(change: &RoomChange<'_>) -> Option<Change> {
+pub(in crate::node) fn change_from_wire(change: &RoomChange<'_>) -> Option<Change> {
     let client = |name: &str| ClientId::new(name).ok();
     Some(match *change {
         RoomChange::Joined { client_id, data } => {
@@ -53,9 +53,9 @@ fn member(member: &signaling_rooms::Member) -> Member<'_> {
 }
 
 /// Returns the state of a room for a member.
-pub(super) fn joined(room: &RoomName, outcome: &Outcome) -> Vec<u8> {
-    let members: Vec<_> = outcome.members.iter().map(member).collect();
-    let Outcome { version, capacity, count, more, .. } = *outcome;
+pub(super) fn joined(room: &RoomName, result: &OpResult) -> Vec<u8> {
+    let members: Vec<_> = result.members.iter().map(member).collect();
+    let OpResult { version, capacity, count, more, .. } = *result;
     RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more }.to_json()
 }
 
@@ -64,31 +64,30 @@ pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8>
     RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
-/// Returns the changes that a client with version `told` misses.
-pub(super) fn members_changed(room: &RoomName, news: &News, told: u64) -> Vec<Vec<u8>> {
-    let mut rest = &news.changes[news.changes.partition_point(|(version, _)| *version <= told)..];
+/// Returns the changes that a client with version `sent` misses.
+pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64) -> Vec<Vec<u8>> {
+    let mut rest = &due.changes[due.changes.partition_point(|(version, _)| *version <= sent)..];
     let mut messages = Vec::new();
     while !rest.is_empty() {
         let (part, behind) = rest.split_at(part(rest.iter().map(|(_, change)| change)));
         let version = match part.last() {
             Some((version, _)) if !behind.is_empty() => *version,
-            _ => news.version,
+            _ => due.version,
         };
         let (mut joined, mut left) = (Vec::new(), Vec::new());
         for (_, change) in part {
             match change {
-                Change::Joined(who) => joined.push(member(who)),
-                Change::Left { client, reason } => {
-                    let reason = match reason {
-                        Reason::Left => LeftReason::Left,
-                        Reason::Expired => LeftReason::Expired,
-                    };
-                    left.push(Former { client_id: client.as_str(), reason });
+                Change::Joined(new) => joined.push(member(new)),
+                Change::Left { client, reason: Reason::Left } => {
+                    left.push(Former { client_id: client.as_str(), reason: LeftReason::Left });
+                }
+                Change::Left { client, reason: Reason::Expired } => {
+                    left.push(Former { client_id: client.as_str(), reason: LeftReason::Expired });
                 }
             }
         }
-        messages
-            .push(RoomMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left }.to_json());
+        let changed = RoomMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left };
+        messages.push(changed.to_json());
         rest = behind;
     }
     messages

@@ -7,14 +7,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Request, RoomStore as _, Rooms, Rules, Seat, SeatStatus, Who};
+use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, RoomStore as _, Rooms, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
-use crate::people::STALE;
 use crate::server::Server;
+use crate::test_room::STALE;
 
-fn someone() -> impl Strategy<Value = Who> {
-    (0..6_u8, 0..2_u8, 0..12_u64, 0..2_u8).prop_map(|(client, session, number, node)| Who {
+fn someone() -> impl Strategy<Value = Requester> {
+    (0..6_u8, 0..2_u8, 0..12_u64, 0..2_u8).prop_map(|(client, session, number, node)| Requester {
         client: ClientId::new(&format!("c{client}")).unwrap(),
         session: SessionId([session + 1; 16]),
         accepted_at_us: 7 + u64::from(session / 2),
@@ -28,37 +28,37 @@ fn data() -> impl Strategy<Value = Option<Box<str>>> {
 }
 
 fn seats() -> impl Strategy<Value = Vec<Seat>> {
-    let standing = prop_oneof![
+    let status = prop_oneof![
         (5..30_u64).prop_map(|place| SeatStatus::Member { place }),
         (5..30_u64).prop_map(|place| SeatStatus::Waiting { place, ahead: 0 }),
         prop_oneof![Just(SeatStatus::Out), Just(SeatStatus::Unknown)],
     ];
-    let seat = (someone(), standing, data()).prop_map(|(who, standing, data)| Seat { who, standing, data });
+    let seat = (someone(), status, data()).prop_map(|(requester, status, data)| Seat { requester, status, data });
     prop::collection::vec(seat, 1..4)
 }
 
 /// An operation, the seconds before it, and `true` if another server process continues then.
 fn step() -> impl Strategy<Value = (u64, bool, Op)> {
     let op = prop_oneof![
-        6 => (someone(), data()).prop_map(|(who, data)| Op::Join { who, data }),
-        3 => someone().prop_map(|who| Op::Leave { who }),
-        2 => (someone(), 0..30_u64).prop_map(|(who, keep)| Op::Drop { who, keep: Duration::from_secs(keep) }),
+        6 => (someone(), data()).prop_map(|(requester, data)| Op::Join { requester, data }),
+        3 => someone().prop_map(|requester| Op::Leave { requester }),
+        2 => (someone(), 0..30_u64).prop_map(|(requester, keep)| Op::Drop { requester, keep: Duration::from_secs(keep) }),
         3 => seats().prop_map(|seats| Op::Refresh { seats }),
         1 => (seats(), 0..4_000_000_000_000_u64).prop_map(|(seats, version)| Op::Restore { seats, version }),
-        2 => prop::option::of(someone()).prop_map(|who| Op::List { after: who.map(|who| who.client) }),
-        2 => someone().prop_map(|who| Op::Find { client: who.client }),
+        2 => prop::option::of(someone()).prop_map(|requester| Op::List { after: requester.map(|requester| requester.client) }),
+        2 => someone().prop_map(|requester| Op::Find { client: requester.client }),
         1 => prop::option::of(0..4_u32).prop_map(|capacity| Op::SetCapacity { capacity }),
     ];
     (prop_oneof![3 => Just(0_u64), 2 => 0..20_u64, 1 => 30..400_u64], prop::bool::weighted(0.03), op)
 }
 
 #[test]
-fn redis_answers_every_operation_as_memory_does() {
+fn redis_result_equals_memory_result_for_every_operation() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rules = Rules {
         capacity: Some(2),
-        line: Some(2),
+        max_waiting: Some(2),
         stale: STALE,
         page: 3,
         page_bytes: 20,

@@ -1,0 +1,262 @@
+//! Room changes for clients and peer nodes, and the whole state for clients that miss changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use signaling_protocol::RoomName;
+use signaling_rendezvous::KeyHash;
+use signaling_rooms::{Change, Op, OpResult, Stamp};
+use signaling_wire::forward::Item;
+use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
+use signaling_wire::{RemainingTtl, SessionId};
+
+use super::super::{NodeCore, SessionKey};
+use super::messages::{joined, members_changed, part, to_wire};
+use super::room_session::{LocalSeat, NO_STATE, is_behind};
+use super::task::{Purpose, RoomTask, Urgency};
+
+/// Minimum time between two position updates for the waiting queue of a room.
+const POSITION_INTERVAL: Duration = Duration::from_secs(1);
+/// Delay before the next question after a failure, or while a lost room fills again.
+pub(super) const STATE_RETRY: Duration = Duration::from_secs(2);
+/// Delay before the next question after an outdated answer.
+const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
+
+impl NodeCore {
+    /// Sends a room's changes to the peer nodes with seats in it.
+    pub(super) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
+        let OpResult { incarnation, version, changes, queue_moved, nodes, .. } = result;
+        let hash = KeyHash::of(room.as_str()).get();
+        let start = version.saturating_sub(changes.len() as u64);
+        for node in nodes.iter().filter(|node| **node != self.settings.id) {
+            let peer = self.peers.key(node.as_str());
+            let (mut version, mut rest) = (start, &changes[..]);
+            loop {
+                let (part, behind) = rest.split_at(part(rest.iter()));
+                version += part.len() as u64;
+                let changes = part.iter().map(to_wire).collect();
+                let queue_moved = *queue_moved && behind.is_empty();
+                let incarnation = *incarnation;
+                let note = Item::RoomChanged { room: room.as_str(), incarnation, version, changes, queue_moved };
+                self.peers.note(peer, hash, &note);
+                rest = behind;
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Takes in changes of a room and sends them to its clients here. Soon after other changes they
+    /// are delayed and sent together.
+    pub(in crate::node) fn room_changed(
+        &mut self,
+        now: Instant,
+        room: &RoomName,
+        at: Stamp,
+        changes: Vec<Change>,
+        queue_moved: bool,
+    ) {
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let mut has_admissions = false;
+        for change in &changes {
+            if local.sequencer.is_other(at.incarnation) {
+                // Clients here do not receive it. A joined member still has to return before the
+                // room is complete; a member that left does not.
+                local.apply_to_listed(change);
+            }
+            match change {
+                Change::Left { client, .. } => local.known_members.forget(client),
+                Change::Joined(member) => {
+                    let session = self.directory.session_id(&member.client);
+                    if let Some(session) = session.filter(|session| local.waiting.contains(session)) {
+                        // The store's answer shows whether this session has the seat.
+                        local.unconfirmed.insert(session);
+                        has_admissions = true;
+                    }
+                }
+            }
+        }
+        if has_admissions {
+            self.refresh_unconfirmed(room);
+        }
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        local.queue_moved |= queue_moved && !local.waiting.is_empty();
+        if changes.is_empty() {
+            local.sequencer.exists(now, at);
+        } else {
+            local.sequencer.changed(now, at, changes);
+        }
+        let may_be_lost = local.sequencer.may_be_lost();
+        self.rooms.active.insert(room.clone());
+        self.announce_changes(now, room);
+        if may_be_lost {
+            self.request_state(now, room);
+        }
+    }
+
+    fn announce_changes(&mut self, now: Instant, room: &RoomName) {
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let Some(due) = local.sequencer.take_due(now) else { return };
+        due.changes.iter().for_each(|(_, change)| local.apply_to_listed(change));
+        let incarnation = local.sequencer.at().incarnation;
+        let mut messages_by_version = BTreeMap::new();
+        for session in &local.members - &local.lacking_state {
+            let Some(key) = self.attached_key(session) else { continue };
+            let follows =
+                |LocalSeat { sent, .. }: &&mut LocalSeat| sent.incarnation == incarnation && sent.version < due.version;
+            let Some(seat) = self.rooms.seat_mut(session, room).filter(follows) else { continue };
+            let sent = std::mem::replace(&mut seat.sent.version, due.version);
+            let messages = messages_by_version.entry(sent).or_insert_with(|| members_changed(room, &due, sent));
+            messages.iter().for_each(|message| self.notify(key, message));
+        }
+    }
+
+    /// Does the pending work of all rooms that are not idle.
+    pub(super) fn process_active_rooms(&mut self, now: Instant) {
+        for room in std::mem::take(&mut self.rooms.active) {
+            self.announce_changes(now, &room);
+            self.request_state(now, &room);
+            self.request_positions(now, &room);
+            self.refresh_unconfirmed(&room);
+            if self.rooms.local.get(&room).is_some_and(|local| !local.is_idle()) {
+                self.rooms.active.insert(room);
+            }
+        }
+    }
+
+    /// Requests the whole state of a room if a client here needs it.
+    pub(super) fn request_state(&mut self, now: Instant, room: &RoomName) {
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        if local.state_requested || local.next_request_at.is_some_and(|after| now < after) {
+            return;
+        }
+        if local.sequencer.needs_resync(now) {
+            self.rooms.counts.resyncs += u64::from(!local.resyncing);
+            local.resyncing = true;
+            local.known_members.clear();
+            local.lacking_state.clone_from(&local.members);
+        }
+        if !local.resyncing && local.lacking_state.is_empty() {
+            return;
+        }
+        local.state_requested = true;
+        local.sequencer.state_requested();
+        let mut urgency = Urgency::Urgent;
+        if local.sequencer.may_be_lost() {
+            // Restores the seats of this node first.
+            urgency = Urgency::Background;
+            local.unconfirmed = local.sessions();
+            self.refresh_unconfirmed(room);
+        }
+        self.rooms.enqueue(urgency, RoomTask::new(Purpose::State, room.clone(), Op::List { after: None }));
+    }
+
+    fn request_positions(&mut self, now: Instant, room: &RoomName) {
+        let Some(local) = self.rooms.local.get_mut(room) else { return };
+        let is_time = local.positions_at.is_none_or(|at| now.saturating_duration_since(at) >= POSITION_INTERVAL);
+        if local.queue_moved && is_time {
+            local.queue_moved = false;
+            local.positions_at = Some(now);
+            local.unconfirmed.extend(local.waiting.iter().copied());
+        }
+    }
+
+    /// Sends the whole state of a room, as the store reports it, to the clients that need it.
+    /// Returns `false` if the state may be incomplete.
+    pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, result: &OpResult) -> bool {
+        let at = result.stamp();
+        let may_miss = self.may_miss_members(room, result) || self.misses_members(room, result);
+        let Some(local) = self.rooms.local.get_mut(room) else { return false };
+        local.state_requested = false;
+        local.next_request_at = None;
+        let is_new_loss = local.sequencer.is_other(at.incarnation) && !local.sequencer.requested_as_lost();
+        if is_new_loss || local.sequencer.fell_to(at) {
+            // The seats of this node are not restored yet.
+            self.handle_loss(now, room, at.incarnation);
+            return true;
+        }
+        if may_miss {
+            if !local.sequencer.may_be_lost() {
+                self.rooms.schedule_refresh_of_all(room);
+            }
+            self.rooms.retry_state(room, now + STATE_RETRY);
+            return false;
+        }
+        if local.sequencer.is_past(at) {
+            // Later changes arrived from a peer node before this answer.
+            self.rooms.retry_state(room, now + STATE_RETRY_SOON);
+            return true;
+        }
+        if std::mem::take(&mut local.resyncing) || local.sequencer.version() == NO_STATE.version {
+            local.sequencer.resynced(now, at);
+            // Sessions may have joined since the question.
+            local.lacking_state.extend(&local.members);
+        }
+        if local.sequencer.at() == at {
+            local.set_listed(&result.members, result.more);
+        }
+        let message = joined(room, result);
+        for session in std::mem::take(&mut local.lacking_state) {
+            let is_behind = |seat: &&mut LocalSeat| seat.is_member() && is_behind(seat.sent, at);
+            let Some(seat) = self.rooms.seat_mut(session, room).filter(is_behind) else { continue };
+            seat.sent = at;
+            if let Some(key) = self.attached_key(session) {
+                self.notify(key, &message);
+            }
+        }
+        true
+    }
+
+    /// Returns `true` if the first page of a room may lack members that the store has lost. They
+    /// were members before, or have their seats at this node.
+    pub(super) fn may_miss_members(&self, room: &RoomName, result: &OpResult) -> bool {
+        let Some(local) = self.rooms.local.get(room) else { return result.settling };
+        let is_whole = !result.more && local.is_covered_by(&result.members);
+        let is_other = local.sequencer.is_other(result.incarnation);
+        (result.settling && !is_whole) || (is_other && self.misses_members(room, result))
+    }
+
+    /// Returns `true` if the store lacks members in this node's list, or the list is incomplete.
+    pub(super) fn misses_listed(&self, room: &RoomName, result: &OpResult) -> bool {
+        self.rooms.local.get(room).is_some_and(|local| !local.is_covered_by(&result.members))
+    }
+
+    /// Returns `true` if the store lacks members with seats at this node: it lost or dropped them.
+    fn misses_members(&self, room: &RoomName, result: &OpResult) -> bool {
+        let Some(local) = self.rooms.local.get(room).filter(|_| !result.more) else { return false };
+        let listed: BTreeSet<_> = result.members.iter().map(|member| &member.client).collect();
+        let mut members = local.members.iter().filter_map(|session| self.rooms.sessions.get(session));
+        members.any(|room_session| !listed.contains(&room_session.client))
+    }
+
+    /// Returns the key of a session's socket. `None`: its socket is not at this node.
+    pub(super) fn attached_key(&self, session: SessionId) -> Option<SessionKey> {
+        let client = &self.rooms.sessions.get(&session)?.client;
+        let (key, holder) = self.directory.holder(client.as_str())?;
+        (holder.id == session).then_some(key)
+    }
+
+    /// Sends a client a message of the server.
+    pub(super) fn notify(&mut self, key: SessionKey, payload: &[u8]) {
+        let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return };
+        let (slot, down_seq) = (session.slot, session.next_down_seq());
+        let down = ToEdge::Down { slot, down_seq, origin: None, prev_pending: 0, left: RemainingTtl::NONE, payload };
+        self.trunks.send(session.trunk, &down);
+    }
+
+    /// Sends a session's edge the state that the next node needs.
+    pub(super) fn send_state(&mut self, session: SessionId) {
+        let Some(key) = self.attached_key(session) else { return };
+        let state = self.session_state(key, false);
+        let Some(session) = self.directory.get(key) else { return };
+        self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
+    }
+
+    /// Sends the outcome of a command after the messages that its client received before.
+    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
+        let Some(session) = self.directory.get(key) else { return };
+        let fates = ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate: outcome, reply };
+        self.trunks.send(session.trunk, &fates);
+    }
+}

@@ -1,0 +1,183 @@
+//! Sessions with seats that move between nodes, lose their sockets and resume.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use signaling_protocol::ClientId;
+use signaling_rendezvous::KeyHash;
+use signaling_wire::SessionId;
+use signaling_wire::forward::Item;
+use signaling_wire::seats::{SeatState, SessionState};
+
+use super::super::session::AttachInfo;
+use super::super::{NodeCore, PeerKey, SessionKey};
+use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind};
+
+impl NodeCore {
+    /// Returns the state of a session for its next node. Without `is_final` the next node may
+    /// receive it after a loss of this node. The client may have missed later messages then, so the
+    /// room versions are left out.
+    pub(in crate::node) fn session_state(&self, key: SessionKey, is_final: bool) -> Vec<u8> {
+        let Some(session) = self.directory.get(key) else { return Vec::new() };
+        let room_session = self.rooms.sessions.get(&session.id);
+        let mut seats = room_session.map(RoomSession::seat_states).unwrap_or_default();
+        if !is_final {
+            seats.iter_mut().for_each(|seat| (seat.incarnation, seat.version) = (0, 0));
+        }
+        SessionState { resumed: session.resumed, seats }.to_bytes()
+    }
+
+    /// Takes in the seats of a session that attaches. The edge's state is newer than this node's
+    /// memory. A resumed session receives the whole state of its rooms.
+    pub(in crate::node) fn attach_seats(&mut self, now: Instant, arrival: &AttachInfo) {
+        let AttachInfo { session, accepted_at_us, newcomer, .. } = *arrival;
+        if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
+            // The edge attaches a closed socket for its last frames, with outdated state.
+            return;
+        }
+        if !newcomer {
+            let state = SessionState::read(&arrival.state).unwrap_or_default();
+            self.replace_seats(now, &arrival.client_id, (session, accepted_at_us), &state.seats);
+        }
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        (room_session.accepted_at_us, room_session.socket_lost_at) = (accepted_at_us, None);
+        let mut missed = Vec::new();
+        for (room, local) in &mut room_session.seats {
+            local.seat.requester.accepted_at_us = accepted_at_us;
+            if newcomer {
+                local.sent_ahead = None;
+            }
+            let followed = self.rooms.local.get(room).map_or(NO_STATE, |local| local.sequencer.at());
+            let missed_some = newcomer || local.sent == NO_STATE || is_behind(local.sent, followed);
+            missed.push((room.clone(), local.is_member() && missed_some));
+        }
+        for (room, missed) in missed {
+            self.rooms.schedule_refresh(&room, session);
+            if missed {
+                self.rooms.schedule_state(&room, session);
+            }
+        }
+    }
+
+    /// Replaces the seats of a session by the seats from its former node.
+    fn replace_seats(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        (session, accepted_at_us): (SessionId, u64),
+        states: &[SeatState<'_>],
+    ) {
+        if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
+            return;
+        }
+        let (id, rooms) = (&self.settings.id, &mut self.rooms);
+        let new = || RoomSession::from_other_node(client.clone(), accepted_at_us);
+        let room_session = rooms.sessions.entry(session).or_insert_with(new);
+        let requester = room_session.requester(session, 0, id);
+        let read = |state| LocalSeat::read(now, state, requester.clone());
+        let seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
+        for room in std::mem::replace(&mut room_session.seats, seats.clone()).into_keys() {
+            rooms.remove_seat(&room, session);
+        }
+        for (room, local) in seats {
+            rooms.add_seat(&room, session, local.seat.status, local.sent);
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Removes a session's seats and its socket's commands, since another node has the session now.
+    /// Commands of earlier sockets are still answered here.
+    pub(in crate::node) fn release_seats(&mut self, (session, key): (SessionId, SessionKey)) {
+        let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let first = room_session.first_command();
+        room_session.commands.retain(|command| command.key != key);
+        let has_next = room_session.first_command() != first;
+        for room in std::mem::take(&mut room_session.seats).into_keys() {
+            self.rooms.remove_seat(&room, session);
+        }
+        if has_next {
+            self.next_command(session);
+        }
+        self.remove_if_idle(session);
+    }
+
+    /// Queues the goodbye of a client, which gives up all its seats.
+    pub(in crate::node) fn queue_farewell(&mut self, key: SessionKey) {
+        let Some(session) = self.directory.get(key) else { return };
+        let Some(room_session) = self.rooms.sessions.get(&session.id) else { return };
+        let is_superseded = room_session.accepted_at_us > session.accepted_at_us;
+        if !is_superseded && !room_session.is_idle() {
+            self.command(Command { key, seq: 0, number: 0, id: None, room: None, kind: CommandKind::Farewell });
+        }
+    }
+
+    /// Returns the seats of a lingering session, for the owner of its client.
+    pub(in crate::node) fn lingering_seats<'a>(
+        &'a self,
+        client: &'a ClientId,
+        session: SessionId,
+        accepted_at_us: u64,
+    ) -> Option<Item<'a>> {
+        let room_session = self.rooms.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
+        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: room_session.seat_states() })
+    }
+
+    /// Sends a former session's seats to the peer node that serves it now. The session may have
+    /// resumed there from an older state with fewer seats.
+    pub(in crate::node) fn forward_seats(
+        &mut self,
+        peer: PeerKey,
+        client: &ClientId,
+        (session, accepted_at_us): (SessionId, u64),
+    ) {
+        let is_older = |known: &&RoomSession| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
+        let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
+        let RoomSession { accepted_at_us, .. } = *former;
+        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: former.seat_states() };
+        self.peers.note(Some(peer), KeyHash::of(client.as_str()).get(), &item);
+    }
+
+    /// Takes in seats that arrive after their lingering session. It may have been resumed
+    /// meanwhile, and this node may have an older state. The later command decides each seat, and
+    /// the store reports which seats are over.
+    pub(in crate::node) fn merge_seats(
+        &mut self,
+        now: Instant,
+        client: &ClientId,
+        (session, accepted_at_us): (SessionId, u64),
+        states: &[SeatState<'_>],
+    ) {
+        let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
+        let resumed = holder.map(|(_, holder)| holder.accepted_at_us);
+        let lingers = self.directory.lingering(client).is_some_and(|lingering| lingering.session == session);
+        if resumed.is_none() && !lingers {
+            return;
+        }
+        let new = || RoomSession::from_other_node(client.clone(), resumed.unwrap_or(accepted_at_us));
+        let room_session = self.rooms.sessions.entry(session).or_insert_with(new);
+        let requester = room_session.requester(session, 0, &self.settings.id);
+        let mut news = Vec::new();
+        for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {
+            if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {
+                continue;
+            }
+            if resumed.is_some() {
+                // The new socket has not received a position.
+                local.sent_ahead = None;
+            }
+            news.push((room.clone(), local.seat.status, local.sent));
+            room_session.seats.insert(room, local);
+        }
+        for (room, status, sent) in &news {
+            self.rooms.add_seat(room, session, *status, *sent);
+            self.rooms.schedule_refresh(room, session);
+            if resumed.is_some() && status.is_member() {
+                self.rooms.schedule_state(room, session);
+            }
+        }
+        self.remove_if_idle(session);
+        if resumed.is_some() && !news.is_empty() {
+            self.send_state(session);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Members that move or resume, and members whose node fails.
+
+use signaling_rooms::Op;
+use signaling_wire::trunk::DetachReason;
+
+use crate::stage::{PRESENCE, SECOND, Stage, token};
+
+fn room_of_two() -> Stage {
+    Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("b", "n0")])
+}
+
+#[test]
+fn handoff_of_a_member_is_no_change_to_others() {
+    let mut stage = room_of_two();
+    stage.hand_off("b", "n1");
+    stage.advance(3 * PRESENCE);
+    assert_eq!((stage.received("a"), stage.received("b")), (Vec::new(), Vec::new()));
+    stage.attach("c", "n0");
+    stage.join("c", "r");
+    stage.advance(SECOND);
+    let news = r#"{"type":"members_changed","room":"r","joined":[{"client_id":"c"}],"left":[]}"#;
+    assert_eq!((stage.received("a"), stage.received("b")), (vec![news.to_owned()], vec![news.to_owned()]));
+}
+
+#[test]
+fn crash_keeps_member_and_retransmitted_join_is_no_change() {
+    let mut stage = room_of_two();
+    stage.hand_off("b", "n1");
+    stage.send("b", r#"{"type":"join","room":"r","data":1,"id":9}"#);
+    stage.settle();
+    stage.advance(SECOND);
+    assert_eq!(stage.received("a").len(), 1);
+    stage.received("b");
+    stage.crash("n1");
+    stage.attach_at("b", "n0");
+    stage.retransmit("b", r#"{"type":"join","room":"r","data":1,"id":9}"#);
+    stage.settle();
+    let received = stage.received("b");
+    assert!(received.contains(&r#"{"type":"ack","id":9}"#.to_owned()), "{received:?}");
+    stage.advance(3 * PRESENCE);
+    assert_eq!(stage.received("a"), [""; 0]);
+    assert_eq!(stage.members("r"), ["a", "b"]);
+}
+
+#[test]
+fn resumed_member_keeps_its_seat_and_receives_the_state() {
+    let mut stage = Stage::new(&["n0"], 0).with_members(&[("b", "n0")]);
+    let token = token(&stage.attach("c", "n0")[0]);
+    stage.join("c", "r");
+    stage.advance(SECOND);
+    stage.received("b");
+    stage.detach("c", DetachReason::Lost);
+    stage.advance(10 * SECOND);
+    stage.attach("d", "n0");
+    stage.join("d", "r");
+    stage.resume("c", &token);
+    stage.advance(SECOND);
+    let members = r#""members":[{"client_id":"b"},{"client_id":"c"},{"client_id":"d"}]"#;
+    let received = stage.received("c");
+    assert!(received.iter().any(|text| text.contains(r#""type":"joined""#) && text.contains(members)), "{received:?}");
+    let news = r#"{"type":"members_changed","room":"r","joined":[{"client_id":"d"}],"left":[]}"#;
+    assert_eq!(stage.received("b"), [news]);
+}
+
+#[test]
+fn seat_without_a_socket_is_dropped_after_the_resume_time() {
+    let mut stage = room_of_two();
+    stage.detach("b", DetachReason::Lost);
+    stage.advance(31 * SECOND);
+    let gone = r#"{"type":"members_changed","room":"r","joined":[],"left":[{"client_id":"b","reason":"expired"}]}"#;
+    assert_eq!(stage.received("a"), [gone]);
+    let drops = stage.count(|op| matches!(op, Op::Drop { .. }));
+    assert!(drops >= 1, "{drops}");
+}
+
+#[test]
+fn lost_changes_are_replaced_by_a_resync() {
+    let mut stage = room_of_two();
+    stage.hand_off("b", "n1");
+    stage.advance(SECOND);
+    stage.loses_batches = true;
+    stage.attach("c", "n0");
+    stage.join("c", "r");
+    stage.advance(SECOND);
+    stage.loses_batches = false;
+    assert_eq!(stage.received("b"), [""; 0]);
+    stage.advance(PRESENCE + 3 * SECOND);
+    let received = stage.received("b");
+    let [joined] = &received[..] else { panic!("{received:?}") };
+    assert!(joined.contains(r#""count":3"#), "{joined}");
+    assert_eq!(stage.received("a").len(), 1);
+}
+
+#[test]
+fn resumed_client_learns_that_its_seat_expired() {
+    let mut stage = room_of_two();
+    let token = token(&stage.attach("c", "n0")[0]);
+    stage.join("c", "r");
+    stage.detach("c", DetachReason::Lost);
+    stage.expire_seat("c", "r");
+    stage.advance(PRESENCE + SECOND);
+    stage.received("c");
+    stage.resume("c", &token);
+    stage.advance(SECOND);
+    let left = r#"{"type":"left","room":"r","reason":"expired"}"#;
+    assert_eq!(stage.received("c").last().unwrap(), left);
+    assert_eq!(stage.state("c"), b"resumed");
+}
+
+#[test]
+fn present_socket_receives_answer_to_former_sockets_leave() {
+    let mut stage = room_of_two();
+    let token = token(&stage.attach("c", "n0")[0]);
+    stage.join("c", "r");
+    stage.send("c", r#"{"type":"leave","room":"r","id":9}"#);
+    stage.resume("c", &token);
+    stage.advance(SECOND);
+    let left = r#"{"type":"left","room":"r","reason":"left"}"#;
+    assert_eq!(stage.received("c").last().unwrap(), left);
+    assert_eq!(stage.members("r"), ["a", "b"]);
+}
+
+#[test]
+fn resume_at_node_with_older_state_keeps_later_seats() {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    for name in ["a", "b", "c", "d"] {
+        let token = token(&stage.attach(name, "n0")[0]);
+        stage.join(name, "old");
+        stage.detach(name, DetachReason::Lost);
+        stage.resume_at("n1", name, &token);
+        stage.join(name, "new");
+        stage.detach(name, DetachReason::Lost);
+        stage.resume_at("n0", name, &token);
+        stage.advance(SECOND);
+        let received = stage.received(name);
+        assert!(received.iter().any(|text| text.starts_with(r#"{"type":"joined","room":"new""#)), "{received:?}");
+        stage.advance(3 * PRESENCE);
+        assert_eq!((stage.received(name), stage.members("new")), (Vec::new(), vec![name.to_owned()]));
+        stage.leave(name, "new");
+    }
+}
