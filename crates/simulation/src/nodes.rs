@@ -61,8 +61,8 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     let counts = core.room_counts();
     counters.add("rooms: commands", counts.commands);
     counters.add("rooms: operations that the store did not answer", counts.failures);
-    counters.add("rooms: healed", counts.resyncs);
-    counters.add("rooms: seats given back", counts.restored);
+    counters.add("rooms: resyncs", counts.resyncs);
+    counters.add("rooms: seats restored", counts.restored);
     counters.add("rooms: broadcasts", counts.broadcasts);
 }
 

@@ -52,7 +52,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
         Mutant::RoomIncarnations => (rooms(), Promise(44)),
-        Mutant::RoomChanges => (rooms(), More("rooms: healed", 200)),
+        Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::Prev | Mutant::Written | Mutant::Again | Mutant::Eviction | Mutant::ReceivedTracker => {
             (all(), Promise(11))
         }

@@ -58,7 +58,7 @@ impl World {
                 client.resume = message.get("resume").and_then(Value::as_str).map(|token| (token.to_owned(), id));
                 let resumed = message.get("resumed").and_then(Value::as_bool).unwrap_or_default();
                 self.check_resumed(id, resumed);
-                self.goer_is_welcomed(index, resumed);
+                self.room_client_is_welcomed(index, resumed);
                 self.reliable_is_welcomed(index, id, resumed);
             }
             ("signal", _) => {
@@ -87,7 +87,7 @@ impl World {
             }
             ("joined" | "waiting" | "members_changed" | "left", _) => {
                 if here {
-                    self.goer_gets(id, kind, &message);
+                    self.room_client_receives(id, kind, &message);
                 }
             }
             ("ack", _) => self.told(id, number("id"), Answer::Ack),

@@ -134,7 +134,7 @@ impl World {
         self.counters.add("clients: sockets closed without a goodbye", u64::from(exit.keeps_session_by_frame()));
         self.client_lost_socket(index, id, None);
         if exit == Exit::GOODBYE {
-            self.goer_leaves(index);
+            self.end_room_session(index);
         }
         let Some(socket) = self.sockets.get_mut(id) else { return };
         socket.lost = Some((now, exit == Exit::GOODBYE));

@@ -6,13 +6,13 @@
 //! | planned requests and store faults | `plan` |
 //! | the store and its network | `store` |
 //! | admission order of the store, and the changes of each room | `watch` |
-//! | one client's view of one room | `picture` |
-//! | requests, answers and events of clients | `goer` |
+//! | one client's view of one room | `room_view` |
+//! | requests, answers and events of clients | `room_client` |
 //! | checks after a quiet time | `settle` |
 
-mod goer;
-mod picture;
 mod plan;
+mod room_client;
+mod room_view;
 mod settle;
 mod store;
 mod watch;
@@ -20,8 +20,8 @@ mod watch;
 use signaling_core::node::RoomSettings;
 use signaling_rooms::{Rooms, Rules};
 
-use self::goer::{Ask, RoomClient};
 use self::plan::Away;
+use self::room_client::{RoomClient, RoomRequest};
 use self::watch::{Seats, Watch};
 use crate::agenda::{Micros, SECOND};
 use crate::counters::Counters;
@@ -30,8 +30,8 @@ use crate::rng::Rng;
 use crate::spans::Spans;
 use crate::world::World;
 
-pub(crate) use self::goer::Refused;
 pub(crate) use self::plan::RoomPlan;
+pub(crate) use self::room_client::Refused;
 
 /// All state of rooms outside the nodes.
 pub(crate) struct RoomWorld {
@@ -51,15 +51,15 @@ pub(crate) struct RoomWorld {
     changes: u64,
     /// Capacity of each room, by index. `None` means the default of all rooms.
     capacities: Vec<Option<u32>>,
-    asks: Vec<Ask>,
+    requests: Vec<RoomRequest>,
     /// Number of requests that clients sent.
     said: u64,
-    goers: Vec<RoomClient>,
+    clients: Vec<RoomClient>,
 }
 
 impl RoomWorld {
     pub(crate) fn new(seed: u64, plan: RoomPlan, clients: usize) -> Self {
-        let RoomPlan { settings, capacity, capacities, asks, away, emptied, set_back } = plan;
+        let RoomPlan { settings, capacity, capacities, requests, away, emptied, set_back } = plan;
         let presence = settings.map_or(Rules::default().stale, |settings| settings.presence);
         let rules = Rules { capacity, stale: Rules::stale_after(presence), ..Rules::default() };
         let mut unavailable = Spans::default();
@@ -77,9 +77,9 @@ impl RoomWorld {
             copy: None,
             changes: 0,
             capacities,
-            asks,
+            requests,
             said: 0,
-            goers: (0..clients).map(|_| RoomClient::default()).collect(),
+            clients: (0..clients).map(|_| RoomClient::default()).collect(),
         }
     }
 
@@ -109,27 +109,27 @@ impl RoomWorld {
 
     /// Returns the JSON of a request and records its send. Returns `None` for an unknown request.
     pub(crate) fn says(&mut self, now: Micros, ask: AskId, socket: SocketId, id: u64) -> Option<String> {
-        let asked = self.asks.get_mut(ask)?;
+        let request = self.requests.get_mut(ask)?;
         // A socket that is read later may carry an earlier request.
-        if asked.said.is_none_or(|(before, _)| before <= socket) {
-            asked.said = Some((socket, now));
+        if request.said.is_none_or(|(before, _)| before <= socket) {
+            request.said = Some((socket, now));
             self.said += 1;
-            asked.turn = self.said;
+            request.turn = self.said;
         }
         // A request without an `id` gets no answer by `id`.
-        asked.answered |= !asked.takes_id();
-        Some(asked.to_json(ask, id))
+        request.answered |= !request.takes_id();
+        Some(request.to_json(ask, id))
     }
 
     pub(crate) fn takes_id(&self, ask: AskId) -> bool {
-        self.asks.get(ask).is_some_and(Ask::takes_id)
+        self.requests.get(ask).is_some_and(RoomRequest::takes_id)
     }
 
     /// Registers the same request as a new one.
     pub(crate) fn anew(&mut self, ask: AskId) -> Option<AskId> {
-        let Ask { from, room, what, .. } = *self.asks.get(ask)?;
-        self.asks.push(Ask::new(from, room, what));
-        Some(self.asks.len() - 1)
+        let RoomRequest { from, room, what, .. } = *self.requests.get(ask)?;
+        self.requests.push(RoomRequest::new(from, room, what));
+        Some(self.requests.len() - 1)
     }
 
     pub(crate) fn count(&self, counters: &mut Counters) {
@@ -145,8 +145,8 @@ impl RoomWorld {
 impl World {
     /// Schedules the planned room requests and store faults.
     pub(crate) fn plan_rooms(&mut self) {
-        for (ask, asked) in self.rooms.asks.iter().enumerate() {
-            self.agenda.schedule(asked.at, Event::Act(Act::Wish(asked.from, Wish::Ask(ask))));
+        for (ask, request) in self.rooms.requests.iter().enumerate() {
+            self.agenda.schedule(request.at, Event::Act(Act::Wish(request.from, Wish::Ask(ask))));
         }
         for at in &self.rooms.emptied {
             self.agenda.schedule(*at, Event::Act(Act::StoreEmptied));

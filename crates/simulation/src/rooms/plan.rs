@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use signaling_core::node::RoomSettings;
 
-use super::goer::{Ask, What};
+use super::room_client::{RequestKind, RoomRequest};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
 use crate::plan::Size;
@@ -24,7 +24,7 @@ pub(crate) struct RoomPlan {
     /// Default capacity of rooms.
     pub(super) capacity: Option<u32>,
     pub(super) capacities: Vec<Option<u32>>,
-    pub(super) asks: Vec<Ask>,
+    pub(super) requests: Vec<RoomRequest>,
     pub(super) away: Vec<Away>,
     pub(super) emptied: Vec<Micros>,
     /// Time of each loss of the last writes, and how long before it the kept state ends.
@@ -34,7 +34,7 @@ pub(crate) struct RoomPlan {
 const FIRST: Micros = SECOND;
 const LAST: Micros = 30 * SECOND;
 const ROOMS: usize = 4;
-const GOERS_PERCENT: u64 = 60;
+const CLIENTS_PERCENT: u64 = 60;
 
 impl RoomPlan {
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
@@ -42,7 +42,7 @@ impl RoomPlan {
             settings: None,
             capacity: None,
             capacities: Vec::new(),
-            asks: Vec::new(),
+            requests: Vec::new(),
             away: Vec::new(),
             emptied: Vec::new(),
             set_back: Vec::new(),
@@ -56,21 +56,21 @@ impl RoomPlan {
         plan.capacity = rng.pick(&[None, Some(3), Some(6)]).unwrap_or_default();
         let of_its_own = |_| rng.pick(&[None, None, Some(2), Some(3), Some(4), Some(0)]).unwrap_or_default();
         plan.capacities = (0..ROOMS).map(of_its_own).collect();
-        (0..size.clients).for_each(|client| plan.goer(rng, client));
-        plan.asks.sort_by_key(|ask| ask.at);
+        (0..size.clients).for_each(|client| plan.room_client(rng, client));
+        plan.requests.sort_by_key(|ask| ask.at);
         plan.store(rng, size);
         plan.losses(rng, size);
         plan
     }
 
-    fn goer(&mut self, rng: &mut Rng, client: ClientIx) {
-        if !rng.percent(GOERS_PERCENT) {
+    fn room_client(&mut self, rng: &mut Rng, client: ClientIx) {
+        if !rng.percent(CLIENTS_PERCENT) {
             return;
         }
         for _ in 0..rng.within(1, 4) {
             let room = rng.index(ROOMS);
             let mut at = rng.within(FIRST, 10 * SECOND);
-            self.ask(at, client, room, What::Join { shows: true });
+            self.ask(at, client, room, RequestKind::Join { shows: true });
             for _ in 0..rng.within(0, 7) {
                 at += match rng.within(0, 3) {
                     0 => rng.within(0, 50 * MS),
@@ -78,23 +78,23 @@ impl RoomPlan {
                     _ => rng.within(SECOND, 8 * SECOND),
                 };
                 let what = match rng.within(0, 10) {
-                    0..=1 => What::Leave,
-                    2..=3 => What::Join { shows: true },
-                    4 => What::Join { shows: false },
-                    5..=6 => What::Members,
-                    _ => What::Broadcast,
+                    0..=1 => RequestKind::Leave,
+                    2..=3 => RequestKind::Join { shows: true },
+                    4 => RequestKind::Join { shows: false },
+                    5..=6 => RequestKind::Members,
+                    _ => RequestKind::Broadcast,
                 };
                 self.ask(at, client, room, what);
-                if what == What::Leave && rng.percent(70) {
+                if what == RequestKind::Leave && rng.percent(70) {
                     at += rng.delay();
-                    self.ask(at, client, room, What::Join { shows: true });
+                    self.ask(at, client, room, RequestKind::Join { shows: true });
                 }
             }
         }
     }
 
-    fn ask(&mut self, at: Micros, client: ClientIx, room: usize, what: What) {
-        self.asks.push(Ask { at: at.min(LAST), ..Ask::new(client, room, what) });
+    fn ask(&mut self, at: Micros, client: ClientIx, room: usize, what: RequestKind) {
+        self.requests.push(RoomRequest { at: at.min(LAST), ..RoomRequest::new(client, room, what) });
     }
 
     fn store(&mut self, rng: &mut Rng, size: &Size) {
@@ -132,9 +132,9 @@ impl RoomPlan {
         let losses: Vec<_> = self.emptied.iter().copied().chain(self.set_back.iter().map(|(at, _)| *at)).collect();
         for at in losses {
             for _ in 0..rng.within(0, 4) {
-                let goers: Vec<_> = self.asks.iter().map(|ask| (ask.from, ask.room)).collect();
-                let Some((client, room)) = rng.pick(&goers) else { return };
-                self.ask(at + rng.within(0, 4 * SECOND), client, room, What::Broadcast);
+                let clients: Vec<_> = self.requests.iter().map(|ask| (ask.from, ask.room)).collect();
+                let Some((client, room)) = rng.pick(&clients) else { return };
+                self.ask(at + rng.within(0, 4 * SECOND), client, room, RequestKind::Broadcast);
             }
         }
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use signaling_protocol::RoomName;
 use signaling_rooms::{Op, Request};
 
-use super::goer::{Belief, Place, What};
 use super::number;
-use super::picture::{Picture, Shown};
+use super::room_client::{ClientSeat, RequestKind, SeatView};
+use super::room_view::{RoomView, Shown};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
 use crate::world::World;
@@ -24,8 +24,10 @@ impl World {
     /// servers from refreshing its seat.
     pub(super) fn check_expired(&mut self, client: ClientIx, room: usize) {
         let now = self.agenda.now();
-        let Some(place) = self.rooms.goers.get(client).and_then(|goer| goer.places.get(&room)) else { return };
-        if matches!(place.belief, Belief::Out) || self.attentive_socket(client).is_none() {
+        let Some(seat) = self.rooms.clients.get(client).and_then(|room_client| room_client.seats.get(&room)) else {
+            return;
+        };
+        if matches!(seat.view, SeatView::Out) || self.attentive_socket(client).is_none() {
             return;
         }
         let from = now.saturating_sub(self.rooms.stale());
@@ -41,7 +43,7 @@ impl World {
         }
     }
 
-    fn list(&mut self, room: usize) -> Option<(Picture, u64)> {
+    fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
         let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
         let result = self.store_applies(&request);
         let shown = |data: &str| -> Shown { data.parse().ok() };
@@ -49,7 +51,7 @@ impl World {
             Some((number(member.client.as_str())?, member.data.as_deref().and_then(shown)))
         };
         let members: BTreeMap<_, _> = result.members.iter().filter_map(member).collect();
-        Some((Picture { version: result.version, members }, result.waiting))
+        Some((RoomView { version: result.version, members }, result.waiting))
     }
 
     /// Checks after a quiet time that clients and store agree, and that seats of ended sessions
@@ -65,52 +67,53 @@ impl World {
             self.counters.add("rooms: compared when all was quiet", 1);
             let mut seen = 0;
             for client in 0..self.clients.len() {
-                seen += u64::from(self.settle_place(room, client, &store));
+                seen += u64::from(self.settle_seat(room, client, &store));
             }
             if seen > waiting {
                 self.ledger.broken(now, "room belief", format!("{seen} wait for r{room}, the store knows {waiting}"));
             }
         }
-        self.settle_asks();
+        self.settle_requests();
     }
 
     /// Checks one client's view of a room. Returns `true` if it believes that it waits.
-    fn settle_place(&mut self, room: usize, client: ClientIx, store: &Picture) -> bool {
+    fn settle_seat(&mut self, room: usize, client: ClientIx, store: &RoomView) -> bool {
         let now = self.agenda.now();
         let socket = self.attentive_socket(client);
-        let place = self.rooms.goers.get(client).and_then(|goer| goer.places.get(&room));
-        let nowhere = Place::default();
-        let Place { belief, socket: told_on, since, ended, .. } = place.unwrap_or(&nowhere);
+        let seat = self.rooms.clients.get(client).and_then(|room_client| room_client.seats.get(&room));
+        let nowhere = ClientSeat::default();
+        let ClientSeat { view, socket: told_on, since, ended, .. } = seat.unwrap_or(&nowhere);
         let away = self.clients.get(client).map(|client| &client.away);
         let settled = away.is_some_and(|away| away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now));
         let is_member = store.members.contains_key(&client);
         // A client that lost its socket before the answer to its leave gets no more events of the
         // room.
-        let asked = self.rooms.asks.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
-        let may_be_out = asked.clone().any(|ask| ask.what == What::Leave && !ask.answered);
+        let request =
+            self.rooms.requests.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
+        let may_be_out = request.clone().any(|ask| ask.what == RequestKind::Leave && !ask.answered);
         let settled = settled && !may_be_out;
         // A detached session may be lost with its node. Another node's older copy lacks the seat.
         let may_be_lost = !self.trouble.lossy.covers_nothing(*since, now);
-        let wrong = match (belief, socket) {
+        let wrong = match (view, socket) {
             (_, Some(socket)) if *told_on != socket && may_be_lost => None,
-            (Belief::In(picture), Some(socket)) if settled => {
+            (SeatView::Member(room_view), Some(socket)) if settled => {
                 if *told_on != socket {
                     Some("it has resumed, and was not told how things stand".to_owned())
-                } else if *picture != *store {
-                    Some(format!("it believes {picture:?}, and the store knows {store:?}"))
+                } else if *room_view != *store {
+                    Some(format!("it believes {room_view:?}, and the store knows {store:?}"))
                 } else {
                     None
                 }
             }
-            (Belief::Waiting, Some(socket)) if settled => {
+            (SeatView::Waiting, Some(socket)) if settled => {
                 if is_member {
                     Some("it believes that it waits, and is in".to_owned())
                 } else {
                     (*told_on != socket).then(|| "it has resumed, and was not told that it waits".to_owned())
                 }
             }
-            (Belief::Out, _) if is_member => {
-                let open = asked.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
+            (SeatView::Out, _) if is_member => {
+                let open = request.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
                 let over = ended.unwrap_or(0).max(open.unwrap_or(0)).max(*since);
                 let is_over = ended.is_none() && open.is_none();
                 let bound = if is_over { TOLD_WITHIN } else { ENDED_WITHIN + self.rooms.presence() };
@@ -118,7 +121,7 @@ impl World {
             }
             _ => None,
         };
-        let waits = settled && socket == Some(*told_on) && matches!(belief, Belief::Waiting);
+        let waits = settled && socket == Some(*told_on) && matches!(view, SeatView::Waiting);
         if let Some(wrong) = wrong {
             self.ledger.broken(now, "room belief", format!("c{client} in r{room}: {wrong}"));
         }
@@ -126,10 +129,10 @@ impl World {
     }
 
     /// Checks that clients with an uninterrupted socket got all their answers.
-    fn settle_asks(&mut self) {
+    fn settle_requests(&mut self) {
         let now = self.agenda.now();
         let mut unanswered = Vec::new();
-        for ask in self.rooms.asks.iter().filter(|ask| !ask.answered) {
+        for ask in self.rooms.requests.iter().filter(|ask| !ask.answered) {
             if let Some((socket, said)) = ask.said
                 && now - said > ENDED_WITHIN
                 && self.attentive_socket(ask.from) == Some(socket)

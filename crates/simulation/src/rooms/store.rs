@@ -74,9 +74,9 @@ impl World {
         let now = self.agenda.now();
         let rooms = &mut self.rooms;
         let result = rooms.store.apply(EPOCH_MS + now / MS, request);
-        let seen = rooms.watch.saw(now, request, &result);
+        let seen = rooms.watch.observe(now, request, &result);
         rooms.changes += result.changes.len() as u64;
-        self.counters.add("rooms: let in from the line", seen.admitted);
+        self.counters.add("rooms: admitted from the queue", seen.admitted);
         self.counters.add("rooms: seats moved to another node", seen.moved);
         if self.trace.is_wanted() {
             let said = format!("store {}: {:?}", request.room, request.op);
@@ -101,7 +101,7 @@ impl World {
         let now = self.agenda.now();
         self.trace.line(now, || "FAULT the room store loses everything".to_owned());
         self.rooms.store.replaced(EPOCH_MS + now / MS);
-        self.rooms.watch.forgets(now);
+        self.rooms.watch.clear(now);
     }
 
     pub(crate) fn store_is_copied(&mut self) {

@@ -62,7 +62,7 @@ impl Watch {
         self.rooms.get(room)
     }
 
-    pub(super) fn forgets(&mut self, now: Micros) {
+    pub(super) fn clear(&mut self, now: Micros) {
         self.ever_emptied = true;
         for room in self.rooms.values_mut() {
             room.seats.clear();
@@ -77,22 +77,22 @@ impl Watch {
 
     /// Records that the store lost its writes since `seats` were copied.
     pub(super) fn is_set_back(&mut self, now: Micros, mut seats: Seats) {
-        self.forgets(now);
+        self.clear(now);
         for (name, room) in &mut self.rooms {
             (room.seats, room.count) = seats.0.remove(name).unwrap_or_default();
         }
     }
 
     /// Records an operation of the store.
-    pub(super) fn saw(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
+    pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
         let stale = Micros::try_from(self.rules.stale.as_micros()).unwrap_or(Micros::MAX / 2);
         let ever_emptied = self.ever_emptied;
         let room = self.rooms.entry(request.room.clone()).or_default();
         let mut seen = Seen::default();
-        let news = room.note(now, result);
+        let changed = room.note(now, result);
         let over = result.capacity.is_some_and(|capacity| result.count > u64::from(capacity));
         let may_be_over =
-            ever_emptied && (!news.iter().any(|client| room.is_new(client)) || result.count <= room.count);
+            ever_emptied && (!changed.iter().any(|client| room.is_new(client)) || result.count <= room.count);
         let lowered = matches!(request.op, Op::SetCapacity { .. });
         if over && !may_be_over && !lowered {
             let (count, capacity) = (result.count, result.capacity);
@@ -102,28 +102,28 @@ impl Watch {
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
             Op::Leave { requester } if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
-                room.leaves(requester);
+                room.leave(requester);
             }
             Op::Drop { requester, keep } => {
-                room.dropped(now, requester, Micros::try_from(keep.as_micros()).unwrap_or(stale));
+                room.end_session(now, requester, Micros::try_from(keep.as_micros()).unwrap_or(stale));
             }
             _ => {}
         }
         for change in &result.changes {
             let Change::Joined(member) = change else { continue };
-            let from_line = match room.seats.get_mut(&member.client) {
+            let from_queue = match room.seats.get_mut(&member.client) {
                 Some(seat) if seat.waits.is_none() => continue,
                 Some(seat) => seat.waits.take(),
                 None => None,
             };
-            seen.admitted += u64::from(from_line.is_some());
-            let place = from_line.unwrap_or(u64::MAX);
+            seen.admitted += u64::from(from_queue.is_some());
+            let place = from_queue.unwrap_or(u64::MAX);
             if let Some(passed) = room.first_before(place, now + ROUNDING) {
-                seen.wrong.push(format!("{} passes {passed} in the line for {}", member.client, request.room));
+                seen.wrong.push(format!("{} passes {passed} in the queue for {}", member.client, request.room));
             }
         }
-        for (requester, status) in asked_of(&request.op).into_iter().zip(&result.statuses) {
-            seen.moved += u64::from(room.stands(requester, *status, now + stale, &request.op));
+        for (requester, status) in requesters_of(&request.op).into_iter().zip(&result.statuses) {
+            seen.moved += u64::from(room.apply_status(requester, *status, now + stale, &request.op));
         }
         seen
     }
@@ -132,34 +132,34 @@ impl Watch {
 impl Room {
     /// Records the changes. Returns the clients that joined or changed their data.
     fn note(&mut self, now: Micros, result: &OpResult) -> Vec<ClientId> {
-        let mut news = Vec::new();
+        let mut changed = Vec::new();
         let start = result.version - result.changes.len() as u64;
         for (version, change) in (start + 1..).zip(&result.changes) {
             self.changes.insert(version, change.clone());
             self.newest = self.newest.max(version);
             self.changed_at = now;
             match change {
-                Change::Joined(member) => news.push(member.client.clone()),
+                Change::Joined(member) => changed.push(member.client.clone()),
                 Change::Left { client, .. } => {
                     self.seats.remove(client);
                 }
             }
         }
-        news
+        changed
     }
 
     /// Returns a client in front of `place` in the waiting queue whose seat has not expired by
     /// then.
     fn first_before(&self, place: u64, then: Micros) -> Option<&ClientId> {
-        let stands = |seat: &Seat| seat.waits.is_some_and(|at| at < place) && seat.until > then;
-        self.seats.iter().find(|(_, seat)| stands(seat)).map(|(client, _)| client)
+        let apply_status = |seat: &Seat| seat.waits.is_some_and(|at| at < place) && seat.until > then;
+        self.seats.iter().find(|(_, seat)| apply_status(seat)).map(|(client, _)| client)
     }
 
     fn is_new(&self, client: &ClientId) -> bool {
         self.seats.get(client).is_none_or(|seat| seat.waits.is_some())
     }
 
-    fn leaves(&mut self, requester: &Requester) {
+    fn leave(&mut self, requester: &Requester) {
         if self
             .seats
             .get(&requester.client)
@@ -169,7 +169,7 @@ impl Room {
         }
     }
 
-    fn dropped(&mut self, now: Micros, requester: &Requester, keep: Micros) {
+    fn end_session(&mut self, now: Micros, requester: &Requester, keep: Micros) {
         if let Some(seat) = self.seats.get_mut(&requester.client)
             && seat.session.1 == requester.session
             && seat.node == requester.node
@@ -179,7 +179,7 @@ impl Room {
     }
 
     /// Updates a seat. Returns `true` if it has moved to another node.
-    fn stands(&mut self, requester: &Requester, status: SeatStatus, until: Micros, op: &Op) -> bool {
+    fn apply_status(&mut self, requester: &Requester, status: SeatStatus, until: Micros, op: &Op) -> bool {
         let session = (requester.accepted_at_us, requester.session);
         let waits = match status {
             SeatStatus::Member { .. } => None,
@@ -198,7 +198,7 @@ impl Room {
     }
 }
 
-fn asked_of(op: &Op) -> Vec<&Requester> {
+fn requesters_of(op: &Op) -> Vec<&Requester> {
     match op {
         Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![requester],
         Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| &seat.requester).collect(),

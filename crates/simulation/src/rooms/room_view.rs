@@ -14,12 +14,12 @@ pub(super) type Shown = Option<u64>;
 
 /// A room as one of its members sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Picture {
+pub(super) struct RoomView {
     pub(super) version: u64,
     pub(super) members: BTreeMap<ClientIx, Shown>,
 }
 
-impl Picture {
+impl RoomView {
     /// Parses a `joined`.
     pub(super) fn read(joined: &Value) -> Option<Self> {
         let members = joined.get("members")?.as_array()?.iter().map(member).collect::<Option<_>>()?;

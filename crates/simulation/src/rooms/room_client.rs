@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::number;
-use super::picture::Picture;
+use super::room_view::RoomView;
 use crate::agenda::{MS, Micros, SECOND};
 use crate::clients::Socket;
 use crate::event::{Act, AskId, ClientIx, Event, SocketId, Wish};
@@ -13,7 +13,7 @@ use crate::world::World;
 
 /// Kind of a room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum RequestKind {
     /// With `shows`, the join carries new data; otherwise it keeps the earlier data.
     Join {
         shows: bool,
@@ -25,11 +25,11 @@ pub(super) enum What {
 
 /// A client's request to a room.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ask {
+pub(super) struct RoomRequest {
     pub(super) at: Micros,
     pub(super) from: ClientIx,
     pub(super) room: usize,
-    pub(super) what: What,
+    pub(super) what: RequestKind,
     /// Socket and time of the last send.
     pub(super) said: Option<(SocketId, Micros)>,
     pub(super) turn: u64,
@@ -45,16 +45,16 @@ pub(crate) enum Refused {
 
 /// A client's own view of its seat.
 #[derive(Debug, Default)]
-pub(super) enum Belief {
+pub(super) enum SeatView {
     #[default]
     Out,
     Waiting,
-    In(Picture),
+    Member(RoomView),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Place {
-    pub(super) belief: Belief,
+pub(super) struct ClientSeat {
+    pub(super) view: SeatView,
     /// Socket of the latest information.
     pub(super) socket: SocketId,
     pub(super) since: Micros,
@@ -62,53 +62,55 @@ pub(super) struct Place {
     entered: Micros,
     /// Latest time at which the session with this seat ended.
     pub(super) ended: Option<Micros>,
-    told_again: u32,
+    repeated_states: u32,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct RoomClient {
-    pub(super) places: BTreeMap<usize, Place>,
+    pub(super) seats: BTreeMap<usize, ClientSeat>,
     /// The latest answered `join` or `leave`.
     last_answered: Option<(SocketId, u64)>,
     broadcasts: BTreeSet<(SocketId, AskId)>,
 }
 
 /// Maximum number of full room states that a client may receive without need.
-const OFTEN: u32 = 5;
+const MAX_REPEATED_STATES: u32 = 5;
 
-impl Ask {
-    pub(super) fn new(from: ClientIx, room: usize, what: What) -> Self {
+impl RoomRequest {
+    pub(super) fn new(from: ClientIx, room: usize, what: RequestKind) -> Self {
         Self { at: 0, from, room, what, said: None, turn: 0, answered: false }
     }
 
     pub(super) fn to_json(self, ask: AskId, id: u64) -> String {
         let room = self.room;
         match self.what {
-            What::Join { shows: true } => format!(r#"{{"type":"join","room":"r{room}","data":{ask},"id":{id}}}"#),
-            What::Join { shows: false } => format!(r#"{{"type":"join","room":"r{room}","id":{id}}}"#),
-            What::Leave => format!(r#"{{"type":"leave","room":"r{room}","id":{id}}}"#),
-            What::Members => format!(r#"{{"type":"members","room":"r{room}"}}"#),
-            What::Broadcast => format!(r#"{{"type":"broadcast","room":"r{room}","data":{ask},"id":{id}}}"#),
+            RequestKind::Join { shows: true } => {
+                format!(r#"{{"type":"join","room":"r{room}","data":{ask},"id":{id}}}"#)
+            }
+            RequestKind::Join { shows: false } => format!(r#"{{"type":"join","room":"r{room}","id":{id}}}"#),
+            RequestKind::Leave => format!(r#"{{"type":"leave","room":"r{room}","id":{id}}}"#),
+            RequestKind::Members => format!(r#"{{"type":"members","room":"r{room}"}}"#),
+            RequestKind::Broadcast => format!(r#"{{"type":"broadcast","room":"r{room}","data":{ask},"id":{id}}}"#),
         }
     }
 
     pub(super) fn takes_id(&self) -> bool {
-        self.what != What::Members
+        self.what != RequestKind::Members
     }
 
     /// Returns `true` if the answer must follow the answers of all earlier requests.
     fn is_in_order(&self) -> bool {
-        matches!(self.what, What::Join { .. } | What::Leave)
+        matches!(self.what, RequestKind::Join { .. } | RequestKind::Leave)
     }
 }
 
 impl RoomClient {
     /// Ends the session. Returns the rooms in which the client had a seat.
-    fn is_out_of_all(&mut self, now: Micros) -> Vec<usize> {
+    fn end_all_seats(&mut self, now: Micros) -> Vec<usize> {
         let mut left = Vec::new();
-        for (room, place) in &mut self.places {
-            if !matches!(place.belief, Belief::Out) {
-                (place.belief, place.ended) = (Belief::Out, Some(now));
+        for (room, seat) in &mut self.seats {
+            if !matches!(seat.view, SeatView::Out) {
+                (seat.view, seat.ended) = (SeatView::Out, Some(now));
                 left.push(*room);
             }
         }
@@ -118,29 +120,29 @@ impl RoomClient {
 
 impl World {
     /// Removes a client from all rooms after it left for good.
-    pub(crate) fn goer_leaves(&mut self, index: ClientIx) {
+    pub(crate) fn end_room_session(&mut self, index: ClientIx) {
         let now = self.agenda.now();
-        if let Some(goer) = self.rooms.goers.get_mut(index) {
-            goer.is_out_of_all(now);
+        if let Some(room_client) = self.rooms.clients.get_mut(index) {
+            room_client.end_all_seats(now);
         }
     }
 
     /// Handles a new socket. After a new session the client usually joins its former rooms again.
-    pub(crate) fn goer_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
+    pub(crate) fn room_client_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
         let now = self.agenda.now();
-        let Some(goer) = self.rooms.goers.get_mut(index).filter(|_| !resumed) else { return };
-        for room in goer.is_out_of_all(now) {
+        let Some(room_client) = self.rooms.clients.get_mut(index).filter(|_| !resumed) else { return };
+        for room in room_client.end_all_seats(now) {
             if self.rooms.rng.percent(70) {
                 let after = self.rooms.rng.within(0, SECOND);
-                self.rooms.asks.push(Ask::new(index, room, What::Join { shows: true }));
-                let wish = Wish::Ask(self.rooms.asks.len() - 1);
+                self.rooms.requests.push(RoomRequest::new(index, room, RequestKind::Join { shows: true }));
+                let wish = Wish::Ask(self.rooms.requests.len() - 1);
                 self.agenda.after(after, Event::Act(Act::Wish(index, wish)));
                 self.counters.add("rooms: joins anew in another session", 1);
             }
         }
     }
 
-    pub(crate) fn goer_gets(&mut self, socket: SocketId, kind: &str, message: &Value) {
+    pub(crate) fn room_client_receives(&mut self, socket: SocketId, kind: &str, message: &Value) {
         let now = self.agenda.now();
         let Some(index) = self.sockets.get(socket).map(|socket| socket.client) else { return };
         let name = message.get("room").and_then(Value::as_str).unwrap_or_default();
@@ -151,48 +153,48 @@ impl World {
         if kind == "left" && expired {
             self.check_expired(index, room);
         }
-        let Some(goer) = self.rooms.goers.get_mut(index) else { return };
-        let lately = |ask: &Ask| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
-        let asks = self.rooms.asks.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
-        let place = goer.places.entry(room).or_default();
-        if socket < place.socket {
+        let Some(room_client) = self.rooms.clients.get_mut(index) else { return };
+        let lately = |ask: &RoomRequest| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
+        let requests = self.rooms.requests.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
+        let seat = room_client.seats.entry(room).or_default();
+        if socket < seat.socket {
             // The client has moved to another socket.
             return;
         }
-        let same_socket = std::mem::replace(&mut place.socket, socket) == socket;
-        place.since = now;
-        if !same_socket || !matches!(place.belief, Belief::In(_)) {
-            place.entered = now;
+        let same_socket = std::mem::replace(&mut seat.socket, socket) == socket;
+        seat.since = now;
+        if !same_socket || !matches!(seat.view, SeatView::Member(_)) {
+            seat.entered = now;
         }
         let mut wrong = None;
         match kind {
             "joined" => {
-                let Some(picture) = Picture::read(message) else {
+                let Some(room_view) = RoomView::read(message) else {
                     return self.ledger.broken(now, "damaged", format!("c{index} got {message}"));
                 };
                 self.counters.add("rooms: told the whole state", 1);
-                let known = matches!(&place.belief, Belief::In(known) if *known == picture);
+                let known = matches!(&seat.view, SeatView::Member(known) if *known == room_view);
                 // After a store outage every client may have missed changes.
                 let is_needed = !self.rooms.unavailable.covers_nothing(now.saturating_sub(10 * SECOND), now);
-                place.told_again = match known && same_socket && !asks {
-                    true => place.told_again + u32::from(!is_needed),
+                seat.repeated_states = match known && same_socket && !requests {
+                    true => seat.repeated_states + u32::from(!is_needed),
                     false => 0,
                 };
-                if place.told_again >= OFTEN {
-                    wrong = Some(("room told again", format!("{OFTEN} times without need")));
+                if seat.repeated_states >= MAX_REPEATED_STATES {
+                    wrong = Some(("room told again", format!("{MAX_REPEATED_STATES} times without need")));
                 }
-                (place.belief, place.ended) = (Belief::In(picture), None);
+                (seat.view, seat.ended) = (SeatView::Member(room_view), None);
             }
             "waiting" => {
                 self.counters.add("rooms: told to wait", 1);
-                (place.belief, place.ended) = (Belief::Waiting, None);
+                (seat.view, seat.ended) = (SeatView::Waiting, None);
             }
-            "left" => (place.belief, place.ended) = (Belief::Out, None),
+            "left" => (seat.view, seat.ended) = (SeatView::Out, None),
             _ => {
                 self.counters.add("rooms: told of changes", 1);
-                wrong = match (&mut place.belief, self.rooms.watch.room(name)) {
-                    (Belief::In(picture), Some(seen)) if same_socket => {
-                        picture.change(message, seen).err().map(|what| ("room changes", what))
+                wrong = match (&mut seat.view, self.rooms.watch.room(name)) {
+                    (SeatView::Member(room_view), Some(seen)) if same_socket => {
+                        room_view.change(message, seen).err().map(|what| ("room changes", what))
                     }
                     _ => Some(("room changes", "of a room that it is not in".to_owned())),
                 };
@@ -207,78 +209,79 @@ impl World {
     pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
         let now = self.agenda.now();
         let here = self.sockets.get(socket).is_some_and(Socket::can_be_told);
-        let Some(asked) = self.rooms.asks.get_mut(ask) else {
+        let Some(request) = self.rooms.requests.get_mut(ask) else {
             return self.ledger.broken(now, "invented", format!("an answer on socket {socket} to what nobody asked"));
         };
-        let Ask { from, room, what, turn, said, .. } = *asked;
+        let RoomRequest { from, room, what, turn, said, .. } = *request;
         let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
-        if std::mem::replace(&mut asked.answered, true) {
+        if std::mem::replace(&mut request.answered, true) {
             return self.ledger.broken(now, "two fates", name);
         }
-        let in_order = asked.is_in_order();
+        let in_order = request.is_in_order();
         let lost = said.is_some_and(|(_, said)| self.rooms.has_lost(said.saturating_sub(5 * SECOND), now));
         let may_fill = said.is_some_and(|(_, said)| self.rooms.may_fill(said, now));
         // A command whose answer was lost is answered again with the present state.
         let left_since = said.is_some_and(|(on, said)| {
-            let leaves = |other: &Ask| {
-                (other.from, other.room, other.what) == (from, room, What::Leave)
+            let leaves = |other: &RoomRequest| {
+                (other.from, other.room, other.what) == (from, room, RequestKind::Leave)
                     && other.said.is_some_and(|(other_on, at)| other_on == on && at >= said)
             };
-            !self.trouble.any.covers_nothing(said, now) && self.rooms.asks.iter().any(leaves)
+            !self.trouble.any.covers_nothing(said, now) && self.rooms.requests.iter().any(leaves)
         });
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken(now, "wrong sender", name);
         };
-        let Some(goer) = self.rooms.goers.get_mut(from) else { return };
+        let Some(room_client) = self.rooms.clients.get_mut(from) else { return };
         if !here {
             // After a leave, other requests for the room get no answer.
-            if what == What::Leave
+            if what == RequestKind::Leave
                 && refused.is_none()
-                && let Some(place) = goer.places.get_mut(&room).filter(|place| place.socket <= socket)
+                && let Some(seat) = room_client.seats.get_mut(&room).filter(|seat| seat.socket <= socket)
             {
-                (place.belief, place.ended) = (Belief::Out, Some(now));
+                (seat.view, seat.ended) = (SeatView::Out, Some(now));
             }
             return;
         }
         if in_order {
-            let before = goer.last_answered.replace((socket, turn));
+            let before = room_client.last_answered.replace((socket, turn));
             if before.is_some_and(|(on, before)| on == socket && before > turn) {
                 return self.ledger.broken(now, "room answers", format!("{name}: {turn} behind {before:?}"));
             }
         }
-        if what == What::Broadcast && lost {
+        if what == RequestKind::Broadcast && lost {
             self.counters.add("rooms: broadcasts answered behind a loss of the store", 1);
             let is_refused = refused == Some(Refused::StoreAway);
             self.counters.add("rooms: broadcasts refused behind a loss of the store", u64::from(is_refused));
         }
-        let place = goer.places.get(&room);
-        let told_here = place.filter(|place| place.socket == socket);
+        let seat = room_client.seats.get(&room);
+        let seat_here = seat.filter(|seat| seat.socket == socket);
         let wrong = match (what, refused) {
             (_, Some(Refused::StoreAway)) => {
                 let since = said.saturating_sub(3 * SECOND);
-                let fills = what == What::Broadcast && may_fill;
+                let fills = what == RequestKind::Broadcast && may_fill;
                 (!fills && self.rooms.unavailable.covers_nothing(since, now))
                     .then_some("refused, though the store is there")
             }
-            (What::Broadcast | What::Members, Some(Refused::NotInRoom)) => {
-                let is_in = told_here.is_some_and(|place| matches!(place.belief, Belief::In(_)) && place.since <= said);
+            (RequestKind::Broadcast | RequestKind::Members, Some(Refused::NotInRoom)) => {
+                let is_in =
+                    seat_here.is_some_and(|seat| matches!(seat.view, SeatView::Member(_)) && seat.since <= said);
                 (is_in && !left_since).then_some("refused, though it is in the room")
             }
             (_, Some(Refused::NotInRoom)) => Some("refused"),
-            (What::Join { .. }, None) => {
+            (RequestKind::Join { .. }, None) => {
                 self.counters.add("rooms: joins", 1);
-                told_here.is_none().then_some("done, and it was not told where it stands")
+                seat_here.is_none().then_some("done, and it was not told where it stands")
             }
-            (What::Leave, None) => {
-                let is_out = place.is_none_or(|place| matches!(place.belief, Belief::Out));
+            (RequestKind::Leave, None) => {
+                let is_out = seat.is_none_or(|seat| matches!(seat.view, SeatView::Out));
                 (!is_out).then_some("done, and it was not told that it is out")
             }
-            (What::Broadcast | What::Members, None) => None,
+            (RequestKind::Broadcast | RequestKind::Members, None) => None,
         };
         if let Some(wrong) = wrong {
             self.ledger.broken(now, "room answers", format!("{name}: {wrong}, {} ms after", (now - said) / MS));
         }
-        if (what, refused) == (What::Broadcast, None)
+        if (what, refused) == (RequestKind::Broadcast, None)
             && let Some(missed) = self.missed_by(ask, said)
         {
             let what = format!("{name}: done, and c{missed} did not get it, {} ms after", (now - said) / MS);
@@ -290,30 +293,30 @@ impl World {
     /// had buffer space.
     fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
-        let Ask { at, from, room, .. } = *self.rooms.asks.get(ask)?;
+        let RoomRequest { at, from, room, .. } = *self.rooms.requests.get(ask)?;
         let since = said.saturating_sub(10 * SECOND);
         if !self.trouble.any.covers_nothing(since, now) {
             return None;
         }
         let missed = |&member: &ClientIx| {
-            let Some(goer) = self.rooms.goers.get(member).filter(|_| member != from) else { return false };
-            let Some(place) = goer.places.get(&room) else { return false };
-            let is_in = matches!(place.belief, Belief::In(_)) && place.entered + SECOND < said;
-            let asks = |other: &Ask| {
+            let Some(room_client) = self.rooms.clients.get(member).filter(|_| member != from) else { return false };
+            let Some(seat) = room_client.seats.get(&room) else { return false };
+            let is_in = matches!(seat.view, SeatView::Member(_)) && seat.entered + SECOND < said;
+            let requests = |other: &RoomRequest| {
                 (other.from, other.room) == (member, room)
-                    && other.said.is_some_and(|(_, at)| at + SECOND > place.entered)
+                    && other.said.is_some_and(|(_, at)| at + SECOND > seat.entered)
             };
-            let stays = !self.rooms.asks.iter().any(|other| other.what == What::Leave && asks(other));
-            let is_there = self.attentive_socket(member) == Some(place.socket)
+            let stays = !self.rooms.requests.iter().any(|other| other.what == RequestKind::Leave && requests(other));
+            let is_there = self.attentive_socket(member) == Some(seat.socket)
                 && self
                     .clients
                     .get(member)
                     .is_some_and(|client| client.away.with(&client.full).covers_nothing(since, now));
-            let got = goer.broadcasts.iter().any(|(_, got)| *got == ask);
+            let got = room_client.broadcasts.iter().any(|(_, got)| *got == ask);
             // A message that overtakes a broadcast during a store call makes the broadcast late.
             is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };
-        (0..self.rooms.goers.len()).find(missed)
+        (0..self.rooms.clients.len()).find(missed)
     }
 
     /// Handles the refusal of a `members` request.
@@ -329,12 +332,12 @@ impl World {
     /// Records a broadcast that a recipient's socket received.
     pub(crate) fn broadcast_is_written(&mut self, ask: AskId, to: ClientIx, socket: SocketId) {
         let now = self.agenda.now();
-        let from = self.rooms.asks.get(ask).filter(|ask| ask.said.is_some()).map(|ask| ask.from);
+        let from = self.rooms.requests.get(ask).filter(|ask| ask.said.is_some()).map(|ask| ask.from);
         if from.is_none_or(|from| from == to) {
             return self.ledger.broken(now, "invented", format!("c{to} got broadcast {ask} from {from:?}"));
         }
-        let Some(goer) = self.rooms.goers.get_mut(to) else { return };
-        if !goer.broadcasts.insert((socket, ask)) {
+        let Some(room_client) = self.rooms.clients.get_mut(to) else { return };
+        if !room_client.broadcasts.insert((socket, ask)) {
             self.ledger.broken(now, "doubled", format!("broadcast {ask} was written twice to socket {socket}"));
         }
     }
