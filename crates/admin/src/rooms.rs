@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::{Missing, Page};
 
 /// Maximum rooms on a page. The store is asked about each.
-pub const MOST: usize = 200;
+pub const MAX_PAGE: usize = 200;
 
 /// Numbers of one node's clients in a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoomAt {
+pub struct RoomOnNode {
     pub node: String,
     pub members: u64,
     pub waiting: u64,
@@ -25,7 +25,7 @@ pub struct RoomRow {
     pub waiting: u64,
     pub capacity: Option<u32>,
     pub from_store: bool,
-    pub nodes: Vec<RoomAt>,
+    pub nodes: Vec<RoomOnNode>,
 }
 
 /// `GET /admin/rooms`.
@@ -39,9 +39,9 @@ pub struct Rooms {
 impl RoomRow {
     /// Creates the row of one node.
     #[must_use]
-    pub fn at(room: &str, at: RoomAt) -> Self {
-        let RoomAt { members, waiting, .. } = at;
-        Self { room: room.to_owned(), members, waiting, capacity: None, from_store: false, nodes: vec![at] }
+    pub fn on_node(room: &str, node: RoomOnNode) -> Self {
+        let RoomOnNode { members, waiting, .. } = node;
+        Self { room: room.to_owned(), members, waiting, capacity: None, from_store: false, nodes: vec![node] }
     }
 }
 
@@ -92,10 +92,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_that_several_nodes_have_people_in_is_one() {
-        let at = |node: &str, members, waiting| RoomAt { node: node.into(), members, waiting };
-        let node = |rooms: &[(&str, RoomAt)]| Rooms {
-            rooms: rooms.iter().map(|(room, at)| RoomRow::at(room, at.clone())).collect(),
+    fn rows_of_one_room_from_several_nodes_are_merged() {
+        let at = |node: &str, members, waiting| RoomOnNode { node: node.into(), members, waiting };
+        let node = |rooms: &[(&str, RoomOnNode)]| Rooms {
+            rooms: rooms.iter().map(|(room, at)| RoomRow::on_node(room, at.clone())).collect(),
             ..Rooms::default()
         };
         let nodes = vec![node(&[("a", at("y", 2, 0)), ("c", at("y", 1, 0))]), node(&[("a", at("x", 3, 1))])];

@@ -58,7 +58,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
         }
         Command::Rooms { prefix, pages } => {
             let query: Vec<_> = prefix.as_deref().map(|prefix| ("prefix", prefix)).into_iter().collect();
-            let rooms: Rooms = all_pages(&api, "rooms", &query, Reader::new(&pages, rooms::MOST)).await?;
+            let rooms: Rooms = all_pages(&api, "rooms", &query, Reader::new(&pages, rooms::MAX_PAGE)).await?;
             out.answer(&rooms, || show::rooms(&rooms, out.width))?;
             Ok(partial(&rooms.missing))
         }

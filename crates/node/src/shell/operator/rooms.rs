@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use serde::Deserialize;
-use signaling_admin::rooms::{MOST, Member, Room, RoomAt, RoomRow, Rooms};
+use signaling_admin::rooms::{MAX_PAGE, Member, Room, RoomOnNode, RoomRow, Rooms};
 use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::{ClientId, RoomName};
@@ -37,7 +37,7 @@ pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
 ) -> Result<Json<Rooms>, Refused> {
-    let (page, is_here_alone) = page(parsed, MOST)?;
+    let (page, is_here_alone) = page(parsed, MAX_PAGE)?;
     let own = api.core({
         let page = page.clone();
         move |core| here(core, &page)
@@ -59,7 +59,7 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
     let (names, more) = page.pick(core.rooms_after(page.after()).map(RoomName::as_str));
     let row = |name: &&str| {
         let (members, waiting) = core.room(name)?;
-        Some(RoomRow::at(name, RoomAt { node: core.settings().id.as_str().to_owned(), members, waiting }))
+        Some(RoomRow::on_node(name, RoomOnNode { node: core.settings().id.as_str().to_owned(), members, waiting }))
     };
     let next = names.last().filter(|_| more).map(|name| (*name).to_owned());
     Rooms { rooms: names.iter().filter_map(row).collect(), next, missing: Vec::new() }
