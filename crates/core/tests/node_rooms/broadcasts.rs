@@ -88,7 +88,7 @@ fn broadcast_budget_counts_each_member_reached() {
     stage.send("a", &numbered(4));
     stage.send("a", &numbered(5));
     stage.settle();
-    assert_eq!(stage.received("b").len(), 1, "who waits as told is heard");
+    assert_eq!(stage.received("b").len(), 1, "a broadcast after the wait is sent");
     assert_eq!(stage.received("a").iter().filter(|text| text.contains("rate_limited")).count(), 1);
 }
 

@@ -71,16 +71,16 @@ fn join_sets_the_capacity_of_its_token() {
     let capacities = |stage: &Stage| stage.count(|op| matches!(op, Op::SetCapacity { .. }));
     let before = capacities(&stage);
     stage.join("a", "pair-1");
-    assert_eq!(capacities(&stage), before, "who is in already changes nothing");
+    assert_eq!(capacities(&stage), before, "a repeated join sets no capacity");
 }
 
 #[test]
 fn confined_client_signals_only_members_of_its_rooms() {
     let mut stage = stage();
     stage.send("a", &signal("b", 1));
-    stage.send("a", &signal("nobody-of-that-name", 2));
+    stage.send("a", &signal("unknown-client", 2));
     stage.settle();
-    assert_eq!(stage.received("a"), [refused("b", 1), refused("nobody-of-that-name", 2)], "the same for both");
+    assert_eq!(stage.received("a"), [refused("b", 1), refused("unknown-client", 2)], "the same for both");
     assert_eq!(stage.received("b"), [""; 0]);
 
     stage.join("b", "r");

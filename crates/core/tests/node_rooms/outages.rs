@@ -30,7 +30,7 @@ fn emptied_store_is_restored_with_its_queue_order() {
     stage.advance(PRESENCE + SECOND);
     assert_eq!(stage.members("r"), ["a", "b"]);
     for name in ["c", "d", "e"] {
-        assert_eq!(stage.received(name), [""; 0], "{name} is told nothing: nothing has changed");
+        assert_eq!(stage.received(name), [""; 0], "{name} receives nothing, as nothing has changed");
     }
     for name in ["a", "b"] {
         let received = stage.received(name);
@@ -160,7 +160,7 @@ fn broadcast_is_refused_while_an_emptied_store_lacks_members() {
     let received = stage.received("a").concat();
     assert!(
         received.contains(r#"{"type":"ack","id":3,"delivered":0}"#),
-        "whoever is not back by now is gone: {received}"
+        "members that are not back are gone: {received}"
     );
 }
 
@@ -175,7 +175,7 @@ fn nodes_refill_an_emptied_store_as_soon_as_it_answers() {
     assert_eq!(stage.members("r"), ["a", "b", "c"]);
     stage.empty_store();
     stage.advance(2 * SECOND);
-    assert_eq!(stage.members("r"), ["a", "b", "c"], "nobody was refused anything, and yet it was noticed");
+    assert_eq!(stage.members("r"), ["a", "b", "c"], "a loss without a refused command is detected");
 }
 
 #[test]

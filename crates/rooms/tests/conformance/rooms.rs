@@ -168,9 +168,9 @@ async fn lost_seats_are_restored_in_order_without_join_changes() {
         assert_eq!((changes_of(&restored).len(), restored.version), (0, version));
         let restored = room.apply(Op::Restore { seats: first, version }).await;
         let seen = (restored.version, restored.count, restored.waiting);
-        assert_eq!(seen, (version + 1, 2, 2), "who was told the state meanwhile must be told it again");
-        assert_eq!(room.members().await, ["alice", "bob"], "who waited came back first, and yet they wait");
-        assert!(!is_member(&room.join("eve").await), "nor does a newcomer get a seat before all are back");
+        assert_eq!(seen, (version + 1, 2, 2), "states sent meanwhile are outdated");
+        assert_eq!(room.members().await, ["alice", "bob"], "waiting clients that are restored first still wait");
+        assert!(!is_member(&room.join("eve").await), "no newcomer gets a seat before all are back");
         room.advance(STALE / 2);
         room.leave("alice").await;
         assert_eq!(room.members().await, ["bob", "carol"]);
@@ -240,7 +240,7 @@ async fn store_restores_what_a_failover_lost_before_it_admits() {
         let seats = vec![seat(requester("alice"), alice.statuses[0]), seat(requester("bob"), bob.statuses[0])];
         let restored = room.apply(Op::Restore { seats, version: old.version + 1 }).await;
         assert_eq!((restored.count, restored.waiting, restored.incarnation), (2, 1, eve.incarnation));
-        assert!(restored.version > old.version + 1, "who was told the state meanwhile must be told it again");
+        assert!(restored.version > old.version + 1, "states sent meanwhile are outdated");
         room.advance(STALE / 2);
         room.refresh(&["alice", "bob", "eve"]).await;
         assert_eq!(room.members().await, ["alice", "bob"]);

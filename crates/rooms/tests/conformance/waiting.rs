@@ -48,7 +48,7 @@ async fn full_queue_keeps_a_later_client_out() {
         assert_eq!(ahead(&room.join("bob").await), 0);
         let late = room.join("carol").await;
         assert_eq!((late.statuses, late.waiting, late.nodes.len()), (vec![SeatStatus::Unknown], 1, 0));
-        assert_eq!(ahead(&room.join("bob").await), 0, "who waits already is not in question");
+        assert_eq!(ahead(&room.join("bob").await), 0, "a waiting client keeps its place");
         room.leave("bob").await;
         assert_eq!(ahead(&room.join("carol").await), 0);
         let returned = room.join("bob").await;

@@ -172,7 +172,7 @@ impl World {
                 let Some(room_view) = RoomView::read(message) else {
                     return self.ledger.broken(now, "damaged", format!("c{index} got {message}"));
                 };
-                self.counters.add("rooms: told the whole state", 1);
+                self.counters.add("rooms: whole states received", 1);
                 let known = matches!(&seat.view, SeatView::Member(known) if *known == room_view);
                 // After a store outage every client may have missed changes.
                 let is_needed = !self.rooms.unavailable.covers_nothing(now.saturating_sub(10 * SECOND), now);
@@ -186,12 +186,12 @@ impl World {
                 (seat.view, seat.ended) = (SeatView::Member(room_view), None);
             }
             "waiting" => {
-                self.counters.add("rooms: told to wait", 1);
+                self.counters.add("rooms: queue positions received", 1);
                 (seat.view, seat.ended) = (SeatView::Waiting, None);
             }
             "left" => (seat.view, seat.ended) = (SeatView::Out, None),
             _ => {
-                self.counters.add("rooms: told of changes", 1);
+                self.counters.add("rooms: changes received", 1);
                 wrong = match (&mut seat.view, self.rooms.watch.room(name)) {
                     (SeatView::Member(room_view), Some(seen)) if same_socket => {
                         room_view.change(message, seen).err().map(|what| ("room changes", what))
@@ -210,7 +210,7 @@ impl World {
         let now = self.agenda.now();
         let here = self.sockets.get(socket).is_some_and(Socket::can_be_told);
         let Some(request) = self.rooms.requests.get_mut(ask) else {
-            return self.ledger.broken(now, "invented", format!("an answer on socket {socket} to what nobody asked"));
+            return self.ledger.broken(now, "invented", format!("an answer on socket {socket} without a request"));
         };
         let RoomRequest { from, room, what, turn, said, .. } = *request;
         let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
@@ -270,11 +270,11 @@ impl World {
             (_, Some(Refused::NotInRoom)) => Some("refused"),
             (RequestKind::Join { .. }, None) => {
                 self.counters.add("rooms: joins", 1);
-                seat_here.is_none().then_some("done, and it was not told where it stands")
+                seat_here.is_none().then_some("done without a report of its seat")
             }
             (RequestKind::Leave, None) => {
                 let is_out = seat.is_none_or(|seat| matches!(seat.view, SeatView::Out));
-                (!is_out).then_some("done, and it was not told that it is out")
+                (!is_out).then_some("done without a report that it is out")
             }
             (RequestKind::Broadcast | RequestKind::Members, None) => None,
         };

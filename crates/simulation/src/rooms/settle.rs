@@ -98,7 +98,7 @@ impl World {
             (_, Some(socket)) if *told_on != socket && may_be_lost => None,
             (SeatView::Member(room_view), Some(socket)) if settled => {
                 if *told_on != socket {
-                    Some("it has resumed, and was not told how things stand".to_owned())
+                    Some("it has resumed and received no state".to_owned())
                 } else if *room_view != *store {
                     Some(format!("it believes {room_view:?}, and the store knows {store:?}"))
                 } else {
@@ -109,7 +109,7 @@ impl World {
                 if is_member {
                     Some("it believes that it waits, and is in".to_owned())
                 } else {
-                    (*told_on != socket).then(|| "it has resumed, and was not told that it waits".to_owned())
+                    (*told_on != socket).then(|| "it has resumed and received no position".to_owned())
                 }
             }
             (SeatView::Out, _) if is_member => {
