@@ -1,21 +1,56 @@
 //! Content of the public listener besides client sockets, built into the binary: the browser SDK
 //! and the demo page.
 
+use std::sync::LazyLock;
+
 use axum::Router;
 use signaling_server::built_in_files;
-use signaling_server::http::files::{self, Audience, File};
+use signaling_server::http::files::{self, Audience, File, SCRIPT};
 use signaling_server::http::not_found;
 
 /// Content security policy: only this origin, no inline scripts.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Modules that pages of any origin may load.
-const SDK: &[File] = built_in_files!["../../client/web/":
-    "/client.js" SCRIPT "client.js",
-    "/peer.js" SCRIPT "peer.js",
-    "/room.js" SCRIPT "room.js",
+const CLIENT: &str = include_str!("../../client/web/client.js");
+/// Modules that only `client.js` imports.
+const CLIENT_PARTS: &[&str] = &[
+    include_str!("../../client/web/core/rules.js"),
+    include_str!("../../client/web/core/outcome.js"),
+    include_str!("../../client/web/core/outgoing.js"),
+    include_str!("../../client/web/core/incoming.js"),
+    include_str!("../../client/web/core/ending.js"),
+    include_str!("../../client/web/core/retry_state.js"),
+    include_str!("../../client/web/core/seen_messages.js"),
+    include_str!("../../client/web/core/rooms.js"),
+    include_str!("../../client/web/core/tokens.js"),
+    include_str!("../../client/web/core/connection.js"),
+    include_str!("../../client/web/core/requests.js"),
+    include_str!("../../client/web/core/core.js"),
+    include_str!("../../client/web/socket.js"),
+    include_str!("../../client/web/page_events.js"),
+    include_str!("../../client/web/saved_session.js"),
 ];
+
+static JOINED_CLIENT: LazyLock<String> = LazyLock::new(|| join(CLIENT_PARTS, CLIENT));
+
+/// Modules that pages of any origin may load.
+static SDK: LazyLock<[File; 3]> = LazyLock::new(|| {
+    let module = |path, text| File { path, kind: SCRIPT, text };
+    [
+        module("/client.js", JOINED_CLIENT.as_str()),
+        module("/peer.js", include_str!("../../client/web/peer.js")),
+        module("/room.js", include_str!("../../client/web/room.js")),
+    ]
+});
+
+/// Joins a module and its parts into one module with the exports of `module`. A page that loaded
+/// the parts one by one could get them from balancers of different releases.
+fn join(parts: &[&str], module: &str) -> String {
+    let parts = parts.iter().flat_map(|part| part.lines()).map(|line| line.strip_prefix("export ").unwrap_or(line));
+    let lines = parts.chain(module.lines()).filter(|line| !line.contains(" from './"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
 
 const DEMO: &[File] = built_in_files!["../web/":
     "/" HTML "index.html",
@@ -34,7 +69,7 @@ const DEMO: &[File] = built_in_files!["../web/":
 /// Returns routes to the SDK's modules, and to the demo page if `demo` is set.
 pub(crate) fn router(demo: bool) -> Router {
     let pages = if demo { DEMO } else { &[] };
-    let router = files::serve(Router::new(), SDK, Audience::Anyone);
+    let router = files::serve(Router::new(), SDK.as_slice(), Audience::Anyone);
     files::serve(router, pages, Audience::ThisOrigin(POLICY)).fallback(not_found)
 }
 
@@ -47,7 +82,6 @@ mod tests {
     use axum::response::Response;
     use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
     use http::{HeaderValue, Request};
-    use signaling_server::http::files::SCRIPT;
     use tower::ServiceExt as _;
 
     use super::*;
@@ -61,7 +95,25 @@ mod tests {
     }
 
     #[test]
-    fn each_file_of_the_page_is_served() {
+    fn sdk_contains_every_module_and_joins_the_client() {
+        for folder in ["../client/web", "../client/web/core"] {
+            for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.to_str().unwrap();
+                if name.ends_with(".js") && !name.ends_with(".test.js") {
+                    let module = std::fs::read_to_string(&path).unwrap();
+                    let modules = [CLIENT, SDK[1].text, SDK[2].text];
+                    let is_served = modules.iter().chain(CLIENT_PARTS).any(|served| *served == module);
+                    assert!(is_served, "{name} is not served");
+                }
+            }
+        }
+        assert!(!JOINED_CLIENT.contains("import {"));
+        assert_eq!(JOINED_CLIENT.matches("\nexport ").count(), CLIENT.matches("\nexport ").count());
+    }
+
+    #[test]
+    fn every_file_of_the_page_is_served() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();

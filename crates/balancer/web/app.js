@@ -3,7 +3,7 @@
 import { Client } from '/client.js';
 import { Room } from '/room.js';
 import { Camera } from './camera.js';
-import { explainError, explainLine, explainState } from './explain.js';
+import { explainError, explainQueuePlace, explainState } from './explain.js';
 import { drawClientId, identify, randomName, roomLink, roomOf, storeName, storedName } from './identity.js';
 import { MeshControl, showNodes } from './mesh.js';
 import { showTiles } from './tiles.js';
@@ -158,7 +158,7 @@ function drawNow() {
   const others = room?.members ?? [];
   const self = { id: client.clientId, name: nameOf(client.clientId), isSelf: true };
   const people = [self, ...others.map(({ id }) => ({ id, name: nameOf(id), isSelf: false }))];
-  if (room?.state === 'waiting') view.setText('line-text', explainLine(room.line));
+  if (room?.state === 'waiting') view.setText('line-text', explainQueuePlace(room.queuePlace));
   if (camera) {
     const tracks = (stream) => (stream?.getTracks() ?? []).map(({ id }) => id).join();
     const { stream } = camera;

@@ -39,8 +39,8 @@ export function explainState({ state, code, fault, in_ms: wait }, wasConnected) 
   return `${FAULTS[fault] ?? 'The server cannot be reached, or takes nobody now'}. ${soon}`;
 }
 
-/** A place in line. */
-export function explainLine({ ahead, length }) {
+/** Describes a place in the waiting queue, both numbers in clients. */
+export function explainQueuePlace({ ahead, length }) {
   if (ahead === 0) return `The room is full. You are next${length > 1 ? `, of ${length} in line` : ''}.`;
   return `The room is full. ${ahead === 1 ? 'One person is' : `${ahead} people are`} ahead of you, ${length} in line.`;
 }

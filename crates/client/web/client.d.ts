@@ -1,121 +1,243 @@
 /** Types of `client.js`. */
 
-/** A proof of who the client is, good for `valid_ms` milliseconds from now; without that until a server says otherwise. */
+/** Proof of a client's identity. */
 export interface Token {
+  /** A JWT. */
   token: string;
+  /** Remaining validity in milliseconds. Absent: valid until a server rejects the token. */
   valid_ms?: number;
 }
 
 export interface ClientOptions {
-  /** Where balancers take connections, `wss://HOST/v1/connect`; tried in this order, each failure moving on to the next. */
+  /**
+   * Addresses of balancers, `wss://HOST/v1/connect`. They are tried in this order, the next one
+   * after each failure.
+   */
   urls: string[];
+  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`. */
   clientId: string;
-  /** Asked before the first try, before a token runs out, and after one that had served is refused. It has 30 s. */
+  /**
+   * Returns a token of the client. Called before the first attempt, before a token expires, and
+   * after a server rejected a token that it had accepted before. It has 30 s.
+   */
   token?: () => Promise<Token>;
-  /** For where there is none, Node.js before 22 say. */
+  /** The global one unless given. Node.js has none before version 22. */
   WebSocket?: typeof WebSocket;
   /**
-   * Where the next page of the tab finds the session: sessionStorage unless given; null: nowhere.
-   * README.md specifies which tab may take it.
+   * Where the next page of the tab finds the session: sessionStorage unless given; null disables
+   * this. README.md specifies which tab may take it.
    */
   storage?: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> | null;
-  /** Requests that may wait to be sent: 256. */
+  /** Maximum queued requests: 256. */
   queue?: number;
-  /** Bytes of them: 1 MiB. */
+  /** Maximum bytes of queued requests: 1 MiB. */
   queueBytes?: number;
-  /** How long a request may take, time without a connection included: 60,000 ms. */
+  /** Time limit of a request in milliseconds, including time without a connection: 60,000. */
   timeoutMs?: number;
 }
 
+/** A member of a room. */
 export interface Member {
   client_id: string;
+  /** What the member showed when it joined. */
   data?: unknown;
 }
 
+/** First message of a server. */
 export interface Welcome {
   type: 'welcome';
   client_id: string;
+  /** Whether the session continues an earlier one. */
   resumed: boolean;
+  /** Largest message that the server accepts, in bytes. */
   max_message_bytes: number;
   ice_servers: RTCIceServer[];
+  /** Node that serves the client; absent if the mesh does not reveal it. */
   node?: string;
 }
 
-/** Why there is no connection: a close code, the status of a refusal, or nobody there. */
+/** Why there is no connection. All fields are absent if the application closed the client. */
 export interface Loss {
+  /** Close code of the socket; 1006 if it ended without a close frame. */
   code?: number;
+  /** HTTP status of a refusal, for sockets that report it; browsers do not. */
   status?: number;
+  /**
+   * Why the client gave up: no `welcome` within 10 s, no token within 30 s, no answer within 5 s of
+   * a ping, or a message that breaks the protocol.
+   */
   fault?: 'no_welcome' | 'no_token' | 'silent' | 'nonsense';
 }
 
+/** State of the connection. `url` is an index of `urls`; `in_ms` is the wait before an attempt. */
 export type State =
   | { state: 'connecting'; url: number }
   | { state: 'connected'; resumed: boolean; welcome: Welcome }
   | ({ state: 'waiting'; in_ms: number } & Loss)
   | ({ state: 'closed' } & Loss);
 
-/** What the events of a client have as `detail`, by type. */
+/** A message of another client. `id` is its number in the sender's session, if it has one. */
+export interface Signal {
+  type: 'signal';
+  from: string;
+  data: unknown;
+  id?: number;
+}
+
+/** A message of another member of a room. */
+export interface Broadcast {
+  type: 'broadcast';
+  room: string;
+  from: string;
+  data: unknown;
+  id?: number;
+}
+
+/** A page of a room's members; answers `join` and `members`. */
+export interface Joined {
+  type: 'joined';
+  room: string;
+  /** Version of the room. */
+  version: number;
+  /** Maximum members; null for no limit. */
+  capacity: number | null;
+  /** Number of members. */
+  count: number;
+  members: Member[];
+  /** Whether further pages follow. */
+  more: boolean;
+}
+
+/** The room is full, and the client is in its waiting queue. */
+export interface Waiting {
+  type: 'waiting';
+  room: string;
+  /** Number of clients ahead in the queue. */
+  ahead: number;
+  queue_length: number;
+}
+
+/** Members joined or left a room. */
+export interface MembersChanged {
+  type: 'members_changed';
+  room: string;
+  /** Version of the room after these changes. */
+  version: number;
+  joined: Member[];
+  left: { client_id: string; reason: string }[];
+}
+
+/**
+ * The client left a room or was removed. `reason` is `left`, `kicked`, `expired`, or the error code
+ * of a rejoin that failed.
+ */
+export interface Left {
+  type: 'left';
+  room: string;
+  reason: string;
+}
+
+/** The server refused a message that was no request, for example a renewed token. */
+export interface Problem {
+  type: 'error';
+  code: string;
+  message: string;
+  retry_after_ms?: number;
+}
+
+/** `detail` of each event, by type. */
 export interface ClientEvents {
   state: State;
-  signal: { type: 'signal'; from: string; data: unknown; id?: number };
-  broadcast: { type: 'broadcast'; room: string; from: string; data: unknown; id?: number };
-  joined: { type: 'joined'; room: string; version: number; capacity: number | null; count: number; members: Member[]; more: boolean };
-  waiting: { type: 'waiting'; room: string; ahead: number; queue_length: number };
-  members_changed: { type: 'members_changed'; room: string; version: number; joined: Member[]; left: { client_id: string; reason: string }[] };
-  left: { type: 'left'; room: string; reason: string };
+  signal: Signal;
+  broadcast: Broadcast;
+  joined: Joined;
+  waiting: Waiting;
+  members_changed: MembersChanged;
+  left: Left;
+  /** Fresh ICE servers. */
   ice_servers: { type: 'ice_servers'; ice_servers: RTCIceServer[] };
+  /** Another node serves the client now. No action is needed. */
   moved: { type: 'moved'; node: string };
-  error: { type: 'error'; code: string; message: string; retry_after_ms?: number };
+  error: Problem;
 }
 
-/** A request was not taken; nothing of it was sent. */
+/** A request was not accepted. Nothing of it was sent. */
 export class SendError extends Error {
-  readonly code: 'queue_full' | 'too_large' | 'bad_name' | 'not_connected' | 'too_many_rooms' | 'closed';
+  readonly code:
+    | 'queue_full'
+    | 'too_large'
+    | 'bad_name'
+    | 'not_connected'
+    | 'too_many_rooms'
+    | 'closed';
 }
 
-/** A request that was taken was not carried out, as far as is known. */
+/** An accepted request was not carried out, as far as is known. */
 export class RequestError extends Error {
-  /** `closed`, `expired`, or an error code of the protocol, `recipient_unavailable` above all. */
+  /** `closed`, `expired`, or an error code of the protocol, usually `recipient_unavailable`. */
   readonly code: string;
+  /** `sent`: whether the request may have been delivered. */
   readonly outcome: 'closed' | { refused: string } | { expired: { sent: boolean } };
 }
 
-/** A client that connects, comes back, and hands each message over once. */
+type Listener<E> = (event: CustomEvent<E>) => void;
+
+/**
+ * A client of the mesh. It reconnects by itself, resumes its session, and reports each message
+ * once.
+ */
 export class Client extends EventTarget {
+  /** Makes a client without a connection: call `connect`. */
   constructor(options: ClientOptions);
   readonly clientId: string;
   readonly state: State['state'];
-  /** The latest that a server has told. */
+  /** The latest ICE servers of a server. Empty before the first. */
   readonly iceServers: RTCIceServer[];
-  /** Which node serves this client, where the mesh tells. */
+  /** Node that serves this client; null if the mesh does not reveal it. */
   readonly node: string | null;
   /**
-   * Connects now, also when a try was due later. Goes on with the session that a page of this tab
-   * has left, if there is one.
+   * Connects, and ends the wait for the next attempt. A closed client resumes the session that a
+   * page of this tab saved, if there is one, or starts a new one.
    */
   connect(): void;
-  /** Resolves when the recipient has it. `ttlMs`: how long to hold it for an absent recipient. Rejects with a SendError or RequestError, as the next three do. */
+  /**
+   * Sends `data`, any JSON, to another client. Messages to one client arrive in the order sent.
+   * Resolves when its application, or the socket of a client without an SDK, has the message.
+   * `ttlMs` limits the time that the mesh holds it for an absent recipient, in milliseconds.
+   *
+   * Rejects with a SendError if the request is not accepted, and with a RequestError if it is not
+   * known to have been carried out; so do `join`, `leave` and `broadcast`.
+   */
   signal(to: string, data: unknown, options?: { ttlMs?: number }): Promise<{ members: undefined }>;
+  /**
+   * Joins a room, or its waiting queue if it is full, and shows `data` (at most 4 KiB) to its
+   * members. After the loss of its session the client rejoins by itself.
+   */
   join(room: string, data?: unknown): Promise<{ members: undefined }>;
+  /** Leaves a room or its waiting queue. */
   leave(room: string): Promise<{ members: undefined }>;
-  /** Resolves to how many members have it. Rejects with `rate_limited` if it would reach more members than the server allows lately. */
+  /**
+   * Sends `data` to all other members of a room that the client is in. Resolves to the number of
+   * members reached. Rejects with `rate_limited` above the server's limit of members reached.
+   */
   broadcast(room: string, data: unknown): Promise<{ members: number }>;
-  /** Answered by a `joined` event. Throws a SendError without a connection. */
+  /**
+   * Requests at most 500 members of a room, starting behind the member `after`. The answer is a
+   * `joined` event. Throws a SendError without a connection.
+   */
   members(room: string, after?: string): void;
-  /** Ends the session, also one that was left to the next page. */
+  /** Ends the session, a saved one too. Requests without an outcome reject with `closed`. */
   close(): void;
-  /** Leaves the session to the next page of this tab, or to the next `connect`. */
+  /** Saves the session for the next page of this tab, or for the next `connect`, and closes. */
   detach(): void;
   addEventListener<T extends keyof ClientEvents>(
-    type: T, listener: (event: CustomEvent<ClientEvents[T]>) => void, options?: boolean | AddEventListenerOptions): void;
+    type: T,
+    listener: Listener<ClientEvents[T]>,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
   addEventListener(
-    type: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
-}
-
-/** The rules without clock, chance or network; `../vectors` are examples of them. */
-export class Core {
-  constructor(options: { clientId: string; urls?: number; tokens?: boolean; queue?: number; queueBytes?: number; timeoutMs?: number; session?: object });
-  readonly state: State['state'];
-  readonly deadline: number | null;
-  takeEffects(): unknown[];
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
 }

@@ -1,33 +1,47 @@
 /** Types of `peer.js`. */
 
 export interface PeerOptions {
-  /** True on exactly one of the two sides: it gives way when offers cross. */
+  /** True on exactly one side: this side rolls its offer back when two offers cross. */
   polite: boolean;
   /** Carries a message to the other side's `receive`, in order. */
   send: (message: object) => void;
-  /** Adds tracks, channels and listeners to a connection that was just made, the first or a later one. */
+  /** Adds tracks, channels and listeners to each new connection. */
   setUp?: (connection: RTCPeerConnection) => void;
   configuration?: RTCConfiguration;
+  /** The global one unless given. */
   RTCPeerConnection?: typeof RTCPeerConnection;
 }
 
-/** An RTCPeerConnection that negotiates by itself and mends itself. */
+/** An RTCPeerConnection that negotiates and recovers by itself. */
 export class PeerConnection extends EventTarget {
   constructor(options: PeerOptions);
-  /** The present one; null once closed. */
+  /** The present connection; null once closed. */
   readonly connection: RTCPeerConnection | null;
   readonly connectionState: RTCPeerConnectionState;
-  /** Takes what the other side's `send` was given. */
+  /** Handles a message that the other side passed to `send`. */
   receive(message: unknown): void;
-  /** Looks for a path anew: the network may be another. */
+  /** Restarts ICE, for example after a network change. */
   restart(): void;
-  /** Leaves the connection for a fresh one: for when what was sent may not have arrived. */
+  /** Replaces the connection, for example after messages to the other side were lost. */
   startOver(): void;
-  /** To the peer and back by the path in use; null while unknown. */
+  /** Round trip time of the path in use, in milliseconds; null while unknown. */
   roundTripMs(): Promise<number | null>;
   close(): void;
-  addEventListener(type: 'change', listener: (event: CustomEvent<undefined>) => void, options?: boolean | AddEventListenerOptions): void;
-  addEventListener(type: 'failure', listener: (event: CustomEvent<Error>) => void, options?: boolean | AddEventListenerOptions): void;
+  /** `connectionState` may have changed. */
   addEventListener(
-    type: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
+    type: 'change',
+    listener: (event: CustomEvent<undefined>) => void,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  /** No path was found after three ICE restarts, or a description or candidate is invalid. */
+  addEventListener(
+    type: 'failure',
+    listener: (event: CustomEvent<Error>) => void,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
 }

@@ -1,71 +1,89 @@
-/**
- * An RTCPeerConnection that negotiates by itself and mends itself: perfect negotiation (either side may offer at any time,
- * and when two offers cross the polite side takes its own back), ICE restart when the path fails, and a fresh connection when
- * the other side has started over, as after a reload. The first offer is always the firm side's, the polite side asks for it:
- * browsers are slow to recover when the very first offers cross.
- *
- * It needs somebody to carry its messages, in order: `Client.signal` does. It knows nothing of rooms; see `room.js`.
- */
-
-/** ICE restarts in a row that may lead to nothing before `failure`. */
+/** ICE restarts without success before `failure`. */
 const MAX_RESTARTS = 3;
 
 /**
- * Events: `change` (`connectionState` may be another), `failure` (`detail`: an Error; no path is found, or a description makes
- * no sense; `restart` tries again).
+ * An RTCPeerConnection that negotiates and recovers by itself.
+ *
+ * - Perfect negotiation: both sides may offer at any time. When two offers cross, the polite side
+ *   rolls its own back. The first offer is the impolite side's, and the polite side requests it:
+ *   browsers recover slowly when the very first offers cross.
+ * - ICE restart when the path fails.
+ * - A new connection when the other side has one, as after a reload.
+ *
+ * The application carries the messages between the sides in order, for example by `Client.signal`.
+ *
+ * Events: `change` (`connectionState` may have changed) and `failure` (`detail` is an Error: no
+ * path was found after three ICE restarts, or a description or candidate is invalid).
  */
 export class PeerConnection extends EventTarget {
-  #options; #connection = null;
-  /** Name of our present connection, and of the other side's, null until it was heard of. */
-  #own = null; #theirs = null;
-  #isOffering = false; #isIgnoring = false; #restarts = 0; #inbox = Promise.resolve();
+  #options;
+  #connection = null;
+  /** Name of the present connection. */
+  #own = null;
+  /** Name of the other side's connection; null until a message has it. */
+  #theirs = null;
+  #isOffering = false;
+  /** Whether the latest offer of the other side was ignored, and so are its candidates. */
+  #isIgnoring = false;
+  #restarts = 0;
+  #inbox = Promise.resolve();
 
   /**
-   * @param {{polite: boolean, send: (message: object) => void, setUp?: (connection: RTCPeerConnection) => void,
-   *   configuration?: RTCConfiguration, RTCPeerConnection?: typeof RTCPeerConnection}} options
-   *   `polite`: true on exactly one of the two sides; `send`: carries a message to the other side's `receive`; `setUp`: adds
-   *   tracks, channels and listeners to a connection that was just made, the first or a later one
+   * Makes a connection.
+   *
+   * @param {object} options
+   * @param {boolean} options.polite true on exactly one side
+   * @param {(message: object) => void} options.send carries a message to the other side's `receive`
+   * @param {(connection: RTCPeerConnection) => void} [options.setUp] adds tracks, channels and
+   *   listeners to each new connection
+   * @param {RTCConfiguration} [options.configuration]
+   * @param {typeof RTCPeerConnection} [options.RTCPeerConnection] the global one unless given
    */
   constructor(options) {
     super();
-    this.#options = { setUp: () => {}, configuration: {}, RTCPeerConnection: globalThis.RTCPeerConnection, ...options };
+    const { RTCPeerConnection } = globalThis;
+    this.#options = { setUp: () => {}, configuration: {}, RTCPeerConnection, ...options };
     this.#begin();
   }
 
-  /** The present RTCPeerConnection; null once closed. */
+  /** The present connection; null once closed. */
   get connection() {
     return this.#connection;
   }
 
+  /** As of an RTCPeerConnection. */
   get connectionState() {
     return this.#connection?.connectionState ?? 'closed';
   }
 
-  /** Takes what the other side's `send` was given. One after the other: a candidate may need the description before it. */
+  /** Handles a message that the other side passed to `send`. */
   receive(message) {
-    this.#inbox = this.#inbox.then(() => this.#take(message)).catch((error) => this.#emit('failure', error));
+    const handle = () => this.#handle(message);
+    // One after the other: a candidate may need the description before it.
+    this.#inbox = this.#inbox.then(handle).catch((error) => this.#emit('failure', error));
   }
 
-  /** Looks for a path anew: the network may be another. */
+  /** Restarts ICE, for example after a network change. */
   restart() {
     this.#restarts = 0;
     this.#connection?.restartIce();
   }
 
-  /** Leaves the connection for a fresh one: for when what was sent may not have arrived. */
+  /** Replaces the connection, for example after messages to the other side were lost. */
   startOver() {
     if (this.#connection !== null) this.#begin();
   }
 
-  /** Milliseconds to the peer and back by the path in use, or null while unknown. */
+  /** Returns the round trip time of the path in use, in milliseconds; null while unknown. */
   async roundTripMs() {
-    for (const report of (await this.#connection?.getStats())?.values() ?? []) {
-      const isUsed = report.type === 'candidate-pair' && report.nominated && report.currentRoundTripTime !== undefined;
-      if (isUsed) return report.currentRoundTripTime * 1_000;
+    const reports = (await this.#connection?.getStats())?.values() ?? [];
+    for (const { type, nominated, currentRoundTripTime: seconds } of reports) {
+      if (type === 'candidate-pair' && nominated && seconds !== undefined) return seconds * 1_000;
     }
     return null;
   }
 
+  /** Closes the connection for good. */
   close() {
     this.#discard();
     this.#connection = null;
@@ -80,7 +98,8 @@ export class PeerConnection extends EventTarget {
     this.#theirs = null;
     this.#isOffering = this.#isIgnoring = false;
     this.#restarts = 0;
-    connection.onnegotiationneeded = () => this.#attempt(connection, () => this.#offer(connection));
+    const offer = () => this.#offer(connection);
+    connection.onnegotiationneeded = () => this.#attempt(connection, offer);
     connection.onicecandidate = ({ candidate }) => candidate && this.#send({ candidate });
     connection.onconnectionstatechange = () => this.#connectionChanged();
     setUp(connection);
@@ -90,7 +109,9 @@ export class PeerConnection extends EventTarget {
   #discard() {
     const connection = this.#connection;
     if (connection === null) return;
-    connection.onnegotiationneeded = connection.onicecandidate = connection.onconnectionstatechange = null;
+    connection.onnegotiationneeded = null;
+    connection.onicecandidate = null;
+    connection.onconnectionstatechange = null;
     connection.close();
   }
 
@@ -102,39 +123,44 @@ export class PeerConnection extends EventTarget {
     this.#isOffering = true;
     try {
       await connection.setLocalDescription();
-      if (connection === this.#connection) this.#send({ description: connection.localDescription });
+      this.#sendDescription(connection);
     } finally {
       if (connection === this.#connection) this.#isOffering = false;
     }
   }
 
-  async #take({ of, to, description, candidate, wanted }) {
-    // Meant for a connection that we have left.
-    if (this.#connection === null || typeof of !== 'string' || (to !== null && to !== this.#own)) return;
+  async #handle({ of, to, ...message }) {
+    // Other messages are for an earlier connection of this side.
+    const isCurrent = typeof of === 'string' && (to === null || to === this.#own);
+    if (this.#connection === null || !isCurrent) return;
     if (of !== this.#theirs) {
       if (this.#theirs !== null) this.#begin();
       this.#theirs = of;
     }
     const connection = this.#connection;
-    const hasOffered = this.#isOffering || connection.localDescription !== null;
-    if (wanted && !this.#options.polite && !hasOffered) await this.#attempt(connection, () => this.#offer(connection));
-    if (description) await this.#attempt(connection, () => this.#takeDescription(connection, description));
-    if (candidate) await this.#attempt(connection, () => this.#takeCandidate(connection, candidate));
+    await this.#attempt(connection, () => this.#handleCurrent(connection, message));
   }
 
-  async #takeDescription(connection, description) {
+  async #handleCurrent(connection, { description, candidate, wanted }) {
+    const hasOffered = this.#isOffering || connection.localDescription !== null;
+    if (wanted && !this.#options.polite && !hasOffered) await this.#offer(connection);
+    if (description) await this.#applyDescription(connection, description);
+    if (candidate) await this.#applyCandidate(connection, candidate);
+  }
+
+  async #applyDescription(connection, description) {
     const isOffer = description.type === 'offer';
     const hasCrossed = isOffer && (this.#isOffering || connection.signalingState !== 'stable');
     this.#isIgnoring = hasCrossed && !this.#options.polite;
-    // An answer that we no longer wait for is a repeat.
-    if (this.#isIgnoring || (!isOffer && connection.signalingState !== 'have-local-offer')) return;
+    const isDuplicate = !isOffer && connection.signalingState !== 'have-local-offer';
+    if (this.#isIgnoring || isDuplicate) return;
     await connection.setRemoteDescription(description);
     if (!isOffer) return;
     await connection.setLocalDescription();
-    if (connection === this.#connection) this.#send({ description: connection.localDescription });
+    this.#sendDescription(connection);
   }
 
-  async #takeCandidate(connection, candidate) {
+  async #applyCandidate(connection, candidate) {
     try {
       await connection.addIceCandidate(candidate);
     } catch (error) {
@@ -154,13 +180,17 @@ export class PeerConnection extends EventTarget {
     this.#emit('change');
   }
 
-  /** What goes wrong with a connection that was closed or left meanwhile concerns nobody. */
+  /** Reports an error, unless the connection was replaced or closed meanwhile. */
   async #attempt(connection, step) {
     try {
       await step();
     } catch (error) {
       if (connection === this.#connection) this.#emit('failure', error);
     }
+  }
+
+  #sendDescription(connection) {
+    if (connection === this.#connection) this.#send({ description: connection.localDescription });
   }
 
   #send(message) {

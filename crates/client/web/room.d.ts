@@ -3,55 +3,71 @@
 import type { Client } from './client.js';
 
 export interface RoomOptions {
-  /** Shown to the others, up to 4 KiB. */
+  /** Shown to the other members, at most 4 KiB as JSON. */
   data?: unknown;
-  /** Its tracks are sent to the others. */
+  /** Its tracks are sent to the other members. */
   stream?: MediaStream | null;
-  /** Asked for each connection: the client's latest unless given. */
+  /** Called for each new connection; the client's latest ICE servers unless given. */
   iceServers?: () => RTCIceServer[];
-  /** How many members are connected to: 8. Those beyond are listed alone. */
+  /** Maximum members with a direct connection: 8. Further members are only listed. */
   maxPeers?: number;
+  /** The global one unless given. */
   RTCPeerConnection?: typeof RTCPeerConnection;
 }
 
 export interface RoomMember {
   id: string;
   data: unknown;
-  /** Of the direct connection; `none` for one who is listed alone. */
+  /** State of the direct connection; `none` for a member that is only listed. */
   state: RTCPeerConnectionState | 'none';
   channelState: RTCDataChannelState | 'none';
-  /** What the member shows. */
+  /** The member's stream, once a track of it arrived. */
   stream: MediaStream | null;
-  /** Out of the room by mishap; kept while the direct connection lasts. */
+  /** Whether the member's seat expired. It is listed while the direct connection lasts. */
   hasLeft: boolean;
 }
 
+/** `detail` of each event, by type. */
 export interface RoomEvents {
+  /** A property of the room or of a member may have changed. */
   change: undefined;
+  /** A message by data channel. */
   message: { from: string; data: unknown };
+  /** The data channel to this member is open. */
   open: { id: string };
-  /** `id`: null where it concerns our own stream. */
+  /** A direct connection failed. `id` is null for a failure of the own stream. */
   failure: { id: string | null; error: Error };
 }
 
-/** Everybody in a room, each connected directly to each other. */
+/** A room whose members are directly connected to each other. */
 export class Room extends EventTarget {
   constructor(client: Client, name: string, options?: RoomOptions);
   readonly name: string;
   readonly state: 'out' | 'joining' | 'waiting' | 'in';
-  /** The place in line, while waiting. */
-  readonly line: { ahead: number; length: number } | null;
+  /** Place in the waiting queue: clients ahead, and length of the queue; null outside of it. */
+  readonly queuePlace: { ahead: number; length: number } | null;
+  /** Maximum members; null for no limit or while unknown. */
   readonly capacity: number | null;
-  /** The others, oldest first. */
+  /** The other members, oldest first. */
   readonly members: RoomMember[];
+  /** Joins the room or its waiting queue. Rejects as `Client.join` does. */
   join(): Promise<void>;
+  /** Closes all direct connections, and leaves. Rejects as `Client.leave` does. */
   leave(): Promise<void>;
-  /** Sends any JSON over the open data channels, to all or to one; returns to how many. */
+  /** Sends any JSON to all members with an open data channel, or to one. Returns their number. */
   send(data: unknown, to?: string): number;
+  /** Replaces the stream that the other members get; null for none. */
   setStream(stream: MediaStream | null): void;
+  /** Round trip time to a member, in milliseconds; null while unknown. */
   roundTripMs(id: string): Promise<number | null>;
   addEventListener<T extends keyof RoomEvents>(
-    type: T, listener: (event: CustomEvent<RoomEvents[T]>) => void, options?: boolean | AddEventListenerOptions): void;
+    type: T,
+    listener: (event: CustomEvent<RoomEvents[T]>) => void,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
   addEventListener(
-    type: string, listener: EventListenerOrEventListenerObject | null, options?: boolean | AddEventListenerOptions): void;
+    type: string,
+    listener: EventListenerOrEventListenerObject | null,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
 }

@@ -1,63 +1,92 @@
-/**
- * Everybody in a room, each connected directly to each other: follows who comes and goes, keeps a `PeerConnection` to every
- * other member with a data channel on it, and shows them the tracks of a stream. For a handful of people: everybody sends to
- * everybody.
- */
-
 import { PeerConnection } from './peer.js';
 
-/** Members that are connected to; those beyond are listed alone. */
+/** Maximum members with a direct connection. */
 const MAX_PEERS = 8;
-/** A signal may come before the news that its sender has joined. So many are kept, of so many senders. */
+/**
+ * Signals kept of a sender whose join is not known yet, and the number of such senders. Signals can
+ * overtake `members_changed`.
+ */
 const MAX_EARLY = 64;
-/** After a signal that was not delivered, the peer is tried anew. */
-const TRY_AGAIN = 2_000;
-/** Both sides make the channel, so that nobody has to wait for the other's. */
+/** Time from a signal that was not delivered to a new connection, in milliseconds. */
+const RETRY_AFTER = 2_000;
+/** Both sides create the channel, so neither waits for the other's. */
 const CHANNEL = { negotiated: true, id: 0 };
 
 /**
- * A room, from `join` to `leave`. Events: `change` (`state`, `members` or something of a member is another), `message`
- * (`{from, data}`, by data channel), `open` (`{id}`: the channel to this member has opened), `failure` (`{id, error}`).
+ * A room whose members are directly connected to each other, for up to about eight members: each
+ * sends its tracks and messages to all others. It follows the member list and keeps a
+ * `PeerConnection` with a data channel to each other member.
+ *
+ * | event | `detail` |
+ * |---|---|
+ * | `change` | none; a property of the room or of a member may have changed |
+ * | `open` | `{id}`; the data channel to this member is open |
+ * | `message` | `{from, data}`; a message by data channel |
+ * | `failure` | `{id, error}`; a connection failed; `id` is null for a failure of the own stream |
  */
 export class Room extends EventTarget {
-  #client; #options; #stream; #version = 0; #memberById = new Map(); #earlyById = new Map(); #stop = new AbortController();
-  /** Where the page of members that was asked for begins. */
-  #after = null;
-
-  /** `out`, `joining`, `waiting` (see `line`) or `in`. */
+  /** Name of the room. */
+  name;
+  /** `out`, `joining`, `waiting` (in the waiting queue) or `in`. */
   state = 'out';
-  /** While waiting: `{ahead, length}`. */
-  line = null;
-  /** How many members the room takes, or null. */
+  /** Place in the waiting queue: `{ahead, length}`, both in clients. Null outside of it. */
+  queuePlace = null;
+  /** Maximum members; null for no limit or while unknown. */
   capacity = null;
+  #client;
+  #options;
+  #stream;
+  /** Version of the member list. */
+  #version = 0;
+  #memberById = new Map();
+  /** Signals of senders that are not members yet. */
+  #earlyById = new Map();
+  /** Aborted to receive no more events of the client. */
+  #stop = new AbortController();
+  /** Last member of the page before the requested one, or null. */
+  #after = null;
 
   /**
    * @param {import('./client.js').Client} client
    * @param {string} name
-   * @param {{data?: unknown, stream?: MediaStream | null, iceServers?: () => RTCIceServer[], maxPeers?: number,
-   *   RTCPeerConnection?: typeof RTCPeerConnection}} options
-   *   `data`: shown to the others; `stream`: its tracks are; `iceServers`: asked for each connection, those of the client's
-   *   latest `welcome` unless given
+   * @param {object} [options]
+   * @param {unknown} [options.data] shown to the other members, at most 4 KiB as JSON
+   * @param {MediaStream | null} [options.stream] its tracks are sent to the other members
+   * @param {() => RTCIceServer[]} [options.iceServers] called for each new connection; the client's
+   *   latest ones unless given
+   * @param {number} [options.maxPeers] maximum members with a direct connection: 8; further ones
+   *   are only listed
+   * @param {typeof RTCPeerConnection} [options.RTCPeerConnection] the global one unless given
    */
   constructor(client, name, options = {}) {
     super();
+    const { RTCPeerConnection } = globalThis;
     this.#client = client;
     this.name = name;
-    this.#options = { maxPeers: MAX_PEERS, RTCPeerConnection: globalThis.RTCPeerConnection, ...options };
+    this.#options = { maxPeers: MAX_PEERS, RTCPeerConnection, ...options };
     this.#stream = options.stream ?? null;
   }
 
-  /** The others, oldest first: `{id, data, state, channelState, stream, hasLeft}`. */
+  /**
+   * The other members, oldest first: `{id, data, state, channelState, stream, hasLeft}`. The states
+   * are those of the direct connection and of its data channel, or `none`. `hasLeft`: the member's
+   * seat expired, and the direct connection lasts.
+   */
   get members() {
-    return [...this.#memberById.values()].map(({ id, data, peer, channel, stream, hasLeft }) => ({
-      id, data, stream, hasLeft, state: peer?.connectionState ?? 'none', channelState: channel?.readyState ?? 'none',
+    return [...this.#memberById.values()].map(({ peer, channel, ...member }) => ({
+      id: member.id,
+      data: member.data,
+      state: peer?.connectionState ?? 'none',
+      channelState: channel?.readyState ?? 'none',
+      stream: member.stream,
+      hasLeft: member.hasLeft,
     }));
   }
 
-  /** Enters the room, or the line in front of it. Resolves when that is done; see `Client.join` for why it may not be. */
+  /** Joins the room or its waiting queue. Rejects as `Client.join` does. */
   async join() {
-    this.#listen();
-    this.#become('joining');
+    this.#followClient();
+    this.#setState('joining');
     try {
       await this.#client.join(this.name, this.#options.data);
     } catch (error) {
@@ -66,54 +95,69 @@ export class Room extends EventTarget {
     }
   }
 
-  /** Leaves the room or the line, and all connections. */
+  /** Closes all direct connections, and leaves. Rejects as `Client.leave` does. */
   async leave() {
     this.#leave();
     await this.#client.leave(this.name);
   }
 
-  /** Sends any JSON over the data channels that are open; returns to how many. `to`: one member alone. */
+  /**
+   * Sends any JSON to all members with an open data channel, or to one. Returns their number.
+   *
+   * @param {unknown} data
+   * @param {string} [to] id of the one member
+   */
   send(data, to) {
     const text = JSON.stringify(data);
-    const isMeant = ({ id, channel }) => channel?.readyState === 'open' && (to === undefined || id === to);
-    const open = [...this.#memberById.values()].filter(isMeant);
+    const members = to === undefined ? [...this.#memberById.values()] : [this.#memberById.get(to)];
+    const open = members.filter((member) => member?.channel?.readyState === 'open');
     for (const { channel } of open) channel.send(text);
     return open.length;
   }
 
-  /** Shows another stream from now on, or none. */
+  /** Replaces the stream that the other members get; null for none. */
   setStream(stream) {
     this.#stream = stream;
-    for (const { peer } of this.#memberById.values()) if (peer?.connection) this.#show(peer.connection);
+    for (const { peer } of this.#memberById.values()) {
+      if (peer?.connection) this.#sendTracks(peer.connection);
+    }
   }
 
+  /** Returns the round trip time to a member, in milliseconds; null while unknown. */
   async roundTripMs(id) {
     return (await this.#memberById.get(id)?.peer?.roundTripMs()) ?? null;
   }
 
-  #listen() {
+  #followClient() {
     this.#stop.abort();
     this.#stop = new AbortController();
-    const on = (type, hear) =>
-      this.#client.addEventListener(type, ({ detail }) => hear(detail), { signal: this.#stop.signal });
-    const onRoom = (type, hear) => on(type, (detail) => detail.room === this.name && hear(detail));
+    const { signal } = this.#stop;
+    const on = (type, handle) =>
+      this.#client.addEventListener(type, ({ detail }) => handle(detail), { signal });
+    const onRoom = (type, handle) =>
+      on(type, (detail) => detail.room === this.name && handle(detail));
     onRoom('joined', (detail) => this.#joined(detail));
-    onRoom('members_changed', (detail) => this.#changed(detail));
-    onRoom('waiting', ({ ahead, queue_length: length }) => {
-      this.line = { ahead, length };
-      this.#become('waiting');
-    });
+    onRoom('members_changed', (detail) => this.#membersChanged(detail));
+    onRoom('waiting', (detail) => this.#waiting(detail));
     onRoom('left', () => this.#leave());
-    on('signal', ({ from, data }) => data?.room === this.name && data.peer && this.#receive(from, data.peer));
+    on('signal', ({ from, data }) => {
+      if (data?.room === this.name && data.peer) this.#receive(from, data.peer);
+    });
     on('state', ({ state }) => {
-      if (state === 'connected') this.#mend();
+      if (state === 'connected') this.#restartFailed();
       if (state === 'closed') this.#leave();
     });
   }
 
+  #waiting({ ahead, queue_length: length }) {
+    this.queuePlace = { ahead, length };
+    this.#setState('waiting');
+  }
+
   #joined({ version, capacity, members, more }) {
     const isNextPage = this.#after !== null && version === this.#version;
-    Object.assign(this, { capacity, line: null });
+    this.capacity = capacity;
+    this.queuePlace = null;
     this.#version = version;
     if (!isNextPage) {
       const present = new Set(members.map(({ client_id: id }) => id));
@@ -122,16 +166,16 @@ export class Room extends EventTarget {
     for (const member of members) this.#add(member);
     this.#after = more ? members.at(-1).client_id : null;
     if (more) this.#client.members(this.name, this.#after);
-    this.#become('in');
+    this.#setState('in');
   }
 
-  #changed({ version, joined, left }) {
+  #membersChanged({ version, joined, left }) {
     if (this.state !== 'in' || version <= this.#version) return;
     const isWhole = version - this.#version <= joined.length + left.length;
     this.#version = version;
     for (const { client_id: id, reason } of left) this.#remove(id, reason);
     for (const member of joined) this.#add(member);
-    // Somebody may be missing: asked again, the server tells the whole state.
+    // Changes are missing: the answer to another join is the whole list.
     if (!isWhole) this.#client.join(this.name, this.#options.data).catch(() => {});
     this.#emit('change');
   }
@@ -143,30 +187,40 @@ export class Room extends EventTarget {
       Object.assign(known, { data, hasLeft: false });
       return;
     }
-    const member = { id, data, peer: null, channel: null, stream: null, hasLeft: false, timer: undefined };
+    const member = {
+      id,
+      data,
+      hasLeft: false,
+      peer: null,
+      channel: null,
+      stream: null,
+      retryTimer: undefined,
+    };
     this.#memberById.set(id, member);
     if (this.#memberById.size <= this.#options.maxPeers) this.#connect(member);
   }
 
   #connect(member) {
     const { iceServers = () => this.#client.iceServers, RTCPeerConnection } = this.#options;
-    const isCurrent = () => this.#memberById.get(member.id) === member;
     member.peer = new PeerConnection({
-      // Of two whose offers cross, the smaller id gives way.
       polite: this.#client.clientId < member.id,
       configuration: { iceServers: iceServers() },
       RTCPeerConnection,
       send: (message) => this.#send(member, message),
       setUp: (connection) => this.#setUp(member, connection),
     });
-    member.peer.addEventListener('change', () => {
-      if (!isCurrent()) return;
-      if (member.hasLeft && member.peer.connectionState !== 'connected') this.#drop(member);
-      this.#emit('change');
+    member.peer.addEventListener('change', () => this.#peerChanged(member));
+    member.peer.addEventListener('failure', ({ detail: error }) => {
+      this.#emit('failure', { id: member.id, error });
     });
-    member.peer.addEventListener('failure', ({ detail }) => this.#emit('failure', { id: member.id, error: detail }));
     for (const message of this.#earlyById.get(member.id) ?? []) member.peer.receive(message);
     this.#earlyById.delete(member.id);
+  }
+
+  #peerChanged(member) {
+    if (this.#memberById.get(member.id) !== member) return;
+    if (member.hasLeft && member.peer.connectionState !== 'connected') this.#drop(member);
+    this.#emit('change');
   }
 
   #setUp(member, connection) {
@@ -186,20 +240,21 @@ export class Room extends EventTarget {
       member.stream = streams[0] ?? null;
       this.#emit('change');
     };
-    this.#show(connection);
+    this.#sendTracks(connection);
   }
 
-  /** Has a connection carry the tracks of our stream: in the place of others of their kind, else beside them. */
-  #show(connection) {
+  /** Sends the tracks of the stream. They replace tracks of their kind without a negotiation. */
+  #sendTracks(connection) {
     const tracks = this.#stream?.getTracks() ?? [];
-    const senders = connection.getSenders();
+    const senders = connection.getSenders().filter((sender) => sender.track);
     for (const sender of senders) {
-      if (sender.track && !tracks.some(({ kind }) => kind === sender.track.kind)) connection.removeTrack(sender);
+      const track = tracks.find(({ kind }) => kind === sender.track.kind);
+      if (track === undefined) connection.removeTrack(sender);
+      else sender.replaceTrack(track).catch((error) => this.#emit('failure', { id: null, error }));
     }
+    const sentKinds = senders.map(({ track }) => track?.kind);
     for (const track of tracks) {
-      const sender = senders.find((each) => each.track?.kind === track.kind);
-      if (sender) sender.replaceTrack(track).catch((error) => this.#emit('failure', { id: null, error }));
-      else connection.addTrack(track, this.#stream);
+      if (!sentKinds.includes(track.kind)) connection.addTrack(track, this.#stream);
     }
   }
 
@@ -209,8 +264,8 @@ export class Room extends EventTarget {
     } catch (error) {
       const isOver = error.code === 'closed' || this.#memberById.get(member.id) !== member;
       if (isOver || member.peer.connectionState === 'connected') return;
-      clearTimeout(member.timer);
-      member.timer = setTimeout(() => member.peer.startOver(), TRY_AGAIN);
+      clearTimeout(member.retryTimer);
+      member.retryTimer = setTimeout(() => member.peer.startOver(), RETRY_AFTER);
     }
   }
 
@@ -221,12 +276,11 @@ export class Room extends EventTarget {
       return;
     }
     const early = this.#earlyById.get(from) ?? [];
-    if (early.length < MAX_EARLY && (early.length > 0 || this.#earlyById.size < MAX_EARLY)) {
-      this.#earlyById.set(from, [...early, message]);
-    }
+    const hasPlace = early.length > 0 || this.#earlyById.size < MAX_EARLY;
+    if (hasPlace && early.length < MAX_EARLY) this.#earlyById.set(from, [...early, message]);
   }
 
-  /** Who is out of the room by mishap, and not by will, is kept for as long as the direct connection lasts. */
+  /** A member whose seat expired stays while its direct connection lasts. */
   #remove(id, reason) {
     const member = this.#memberById.get(id);
     if (!member) return;
@@ -235,34 +289,38 @@ export class Room extends EventTarget {
   }
 
   #drop(member) {
-    clearTimeout(member.timer);
+    clearTimeout(member.retryTimer);
     this.#memberById.delete(member.id);
     member.peer?.close();
-    // One of those who found no place may have it.
+    // A member that was only listed gets its place.
     const next = [...this.#memberById.values()].find(({ peer }) => peer === null);
     if (next && this.state === 'in') this.#connect(next);
   }
 
-  /** Connected to the mesh again, so probably to the network. */
-  #mend() {
-    for (const { peer } of this.#memberById.values()) if (peer?.connectionState === 'failed') peer.restart();
+  /** Retries failed connections: the client's network works again. */
+  #restartFailed() {
+    for (const { peer } of this.#memberById.values()) {
+      if (peer?.connectionState === 'failed') peer.restart();
+    }
   }
 
   #leave() {
     this.#stop.abort();
     this.state = 'out';
     for (const member of this.#memberById.values()) {
-      clearTimeout(member.timer);
+      clearTimeout(member.retryTimer);
       member.peer?.close();
     }
     this.#memberById.clear();
     this.#earlyById.clear();
-    Object.assign(this, { line: null, capacity: null });
-    [this.#version, this.#after] = [0, null];
+    this.queuePlace = null;
+    this.capacity = null;
+    this.#version = 0;
+    this.#after = null;
     this.#emit('change');
   }
 
-  #become(state) {
+  #setState(state) {
     this.state = state;
     this.#emit('change');
   }
@@ -272,7 +330,7 @@ export class Room extends EventTarget {
   }
 }
 
-/** The message, or undefined if it is none. */
+/** Returns the message, or undefined if it is not JSON. */
 function parse(text) {
   try {
     return JSON.parse(text);

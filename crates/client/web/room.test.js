@@ -91,12 +91,12 @@ test('while the room is full the place in line is told, then the room is entered
   const bob = await mesh.enter('bob');
   mesh.isFull = true;
   const ann = await mesh.enter('ann');
-  assert.deepEqual([ann.state, ann.line], ['waiting', { ahead: 2, length: 3 }]);
+  assert.deepEqual([ann.state, ann.queuePlace], ['waiting', { ahead: 2, length: 3 }]);
   mesh.clientById.get('ann').tell('waiting', { room: 'den', ahead: 0, queue_length: 1 });
-  assert.deepEqual(ann.line, { ahead: 0, length: 1 });
+  assert.deepEqual(ann.queuePlace, { ahead: 0, length: 1 });
   mesh.letIn('ann');
   await settled();
-  assert.deepEqual([ann.state, ann.line, ann.members[0].state, bob.members[0].state], ['in', null, 'connected', 'connected']);
+  assert.deepEqual([ann.state, ann.queuePlace, ann.members[0].state, bob.members[0].state], ['in', null, 'connected', 'connected']);
 });
 
 test('a peer whose signals were not delivered is tried anew', async (context) => {

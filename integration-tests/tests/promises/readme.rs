@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use signaling_integration_tests::TestMesh;
+use signaling_integration_tests::http::get;
 use signaling_integration_tests::optional::{in_path, missing};
 use signaling_integration_tests::rendered::repository;
 use tokio::process::Command;
@@ -25,7 +26,8 @@ async fn the_exchange_in_both_readmes_runs_in_node_as_it_stands() {
     for readme in ["README.md", "crates/client/web/README.md"] {
         let code = first_block(readme, "js");
         let dir = tempfile::tempdir().unwrap();
-        std::fs::copy(repository().join("crates/client/web/client.js"), dir.path().join("client.js")).unwrap();
+        let module = get(&format!("http://{}", mesh.address()), "/client.js").await.body;
+        std::fs::write(dir.path().join("client.js"), module).unwrap();
         let file = dir.path().join("exchange.mjs");
         assert!(code.contains(MESH_OF_THE_README));
         std::fs::write(&file, code.replace(MESH_OF_THE_README, &mesh.url())).unwrap();

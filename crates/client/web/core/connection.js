@@ -1,0 +1,77 @@
+import { ACK_WITHIN, MAX_UNACKNOWLEDGED, SETTLED } from './rules.js';
+import { ANSWER_WITHIN, OVERSLEPT, PING_EVERY } from './rules.js';
+
+/** State of one welcomed socket: keep-alive, and message numbers. */
+export class Connection {
+  #welcomedAt;
+  #pingAt;
+  /** Time limit of the answer to a ping, or null. */
+  #answerBy = null;
+  /** Latest message number received. */
+  #received = 0;
+  /** Latest message number acknowledged. */
+  #acknowledged = 0;
+  /** When `received` is due, or null. */
+  #acknowledgeAt = null;
+
+  constructor(now) {
+    this.#welcomedAt = now;
+    this.#pingAt = now + PING_EVERY;
+  }
+
+  hasSettled(now) {
+    return now - this.#welcomedAt >= SETTLED;
+  }
+
+  get awaitsAnswer() {
+    return this.#answerBy !== null;
+  }
+
+  /** Ends the wait for an answer: something arrived. */
+  inputArrived() {
+    this.#answerBy = null;
+  }
+
+  /** Counts a message. Returns `false` if an earlier one is missing. */
+  receive(now, n) {
+    if (n !== this.#received + 1) return false;
+    this.#received = n;
+    this.#acknowledgeAt ??= now + ACK_WITHIN;
+    return true;
+  }
+
+  get hasUnacknowledged() {
+    return this.#acknowledgeAt !== null;
+  }
+
+  get mustAcknowledge() {
+    return this.#received - this.#acknowledged >= MAX_UNACKNOWLEDGED;
+  }
+
+  /** Returns the message that acknowledges all received ones. */
+  acknowledge() {
+    this.#acknowledged = this.#received;
+    this.#acknowledgeAt = null;
+    return { type: 'received', n: this.#received };
+  }
+
+  /** Returns a ping, and starts the wait for its answer. */
+  ping(now) {
+    this.#pingAt = now + PING_EVERY;
+    this.#answerBy = now + ANSWER_WITHIN;
+    return { type: 'ping' };
+  }
+
+  /** When `due` has something. */
+  get deadline() {
+    return Math.min(this.#answerBy ?? this.#pingAt, this.#acknowledgeAt ?? Infinity);
+  }
+
+  /** Returns the next message to send, `silent` if the server is, or null. Call it until null. */
+  due(now) {
+    if (this.#acknowledgeAt !== null && this.#acknowledgeAt <= now) return this.acknowledge();
+    if (this.#answerBy === null) return now >= this.#pingAt ? this.ping(now) : null;
+    if (now >= this.#answerBy + OVERSLEPT) return this.ping(now);
+    return now >= this.#answerBy ? 'silent' : null;
+  }
+}

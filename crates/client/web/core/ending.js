@@ -1,0 +1,47 @@
+/**
+ * Reactions to the end of a connection.
+ *
+ * @typedef {{code?: number, status?: number, fault?: string}} Ending
+ *   close code of the socket, HTTP status of a refusal, or the reason why the client gave up
+ */
+
+import { AFTER_POLICY, MAX_HINT } from './rules.js';
+
+/** The client ends its session. */
+export const GOODBYE = 1000;
+const POLICY_VIOLATION = 1008;
+const UNAUTHORIZED = 4401;
+const TOKEN_EXPIRED = 4003;
+/** Close codes below 4400 after which the client does not reconnect. */
+const FINAL = new Set([GOODBYE, 1002, 1003, 1007, 1009]);
+
+const HTTP_UNAUTHORIZED = 401;
+const HTTP_TOO_MANY = 429;
+
+/** Returns `true` if the client must not reconnect. @param {Ending} why */
+export function isFinal({ code, status }) {
+  if (code !== undefined) return FINAL.has(code) || (code >= 4400 && code <= 4499);
+  return status !== undefined && status !== HTTP_TOO_MANY && status < 500;
+}
+
+/** Returns `true` if the server rejected the token. @param {Ending} why */
+export function isTokenRejected({ code, status }) {
+  return code === UNAUTHORIZED || code === TOKEN_EXPIRED || status === HTTP_UNAUTHORIZED;
+}
+
+/** Returns `true` if the server requires a longer wait. @param {Ending} why */
+export const isPolicyViolation = ({ code }) => code === POLICY_VIOLATION;
+
+/**
+ * Returns the wait before the next attempt, in milliseconds: the server's hint, else a random part
+ * of the window.
+ *
+ * @param {number} window
+ * @param {number} random
+ * @param {number | null} hint
+ * @param {boolean} isLater the wait is at least `AFTER_POLICY`
+ */
+export function delay(window, random, hint, isLater) {
+  const wait = hint === null ? Math.floor(random * window) : Math.min(hint, MAX_HINT);
+  return isLater ? Math.max(wait, AFTER_POLICY) : wait;
+}

@@ -1,0 +1,20 @@
+import { BACKOFF_BASE, BACKOFF_CAP } from './rules.js';
+
+/** Attempts in a row without a lasting connection, and the longest wait before the next one. */
+export class RetryState {
+  #attempts = 0;
+  /** Time of the first loss in the row. */
+  #since = 0;
+
+  /**
+   * Counts a loss and returns the longest wait before the next attempt, in milliseconds. It doubles
+   * with each attempt, up to twice the time since the first loss: several short waits in a short
+   * outage must not lead to a long one.
+   */
+  window(now) {
+    if (this.#attempts === 0) this.#since = now;
+    const limit = Math.min(BACKOFF_CAP, BACKOFF_BASE * 2 ** Math.min(this.#attempts, 16));
+    this.#attempts += 1;
+    return Math.min(limit, Math.max(BACKOFF_BASE, 2 * (now - this.#since)));
+  }
+}

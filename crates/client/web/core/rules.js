@@ -1,0 +1,49 @@
+/**
+ * Times and limits, equal to those of the Rust SDK: `../../src/rules.rs` has the reasons. Times are
+ * in milliseconds.
+ */
+
+/** Maximum wait before the first attempt after a loss. */
+export const BACKOFF_BASE = 1_000;
+/** Maximum wait that a client chooses itself. */
+export const BACKOFF_CAP = 30_000;
+/** Maximum wait that a server can ask for. */
+export const MAX_HINT = 3_600_000;
+/** Minimum wait after a policy violation (close code 1008). */
+export const AFTER_POLICY = 30_000;
+/** Lifetime of a connection that resets the backoff. */
+export const SETTLED = 10_000;
+
+/** Time limit from the start of an attempt to `welcome`. */
+export const WELCOME_WITHIN = 10_000;
+/** Time limit of the token callback. */
+export const TOKEN_WITHIN = 30_000;
+/** Time between renewal and expiry of a token; a tenth of its validity if that is less. */
+export const RENEW_BEFORE = 30_000;
+
+/** Interval of pings on an open socket. */
+export const PING_EVERY = 10_000;
+/** Time limit of the answer to a ping. */
+export const ANSWER_WITHIN = 5_000;
+/** A timer this late means that the page was paused, not that the server is silent. */
+export const OVERSLEPT = 5_000;
+
+/** Delay of `received` after the first message that it acknowledges. */
+export const ACK_WITHIN = 200;
+/** Number of unacknowledged messages at which `received` is sent at once. */
+export const MAX_UNACKNOWLEDGED = 64;
+/** Time that a message's name is kept. */
+export const NAME_KNOWN = 1_020_000;
+/** Maximum names kept. */
+export const MAX_NAMES = 65_536;
+/** Maximum names in a saved session. */
+export const MAX_SAVED_NAMES = 4_096;
+
+/** Size limit of a message before the first `welcome`, in bytes. */
+export const DEFAULT_MESSAGE_BYTES = 65_536;
+/** Maximum requests without an answer. */
+export const MAX_UNANSWERED = 128;
+/** Size of unanswered requests, in bytes, at which no further request is sent. */
+export const MAX_UNANSWERED_BYTES = 131_072;
+/** Maximum rooms that a client is in or waits for. */
+export const MAX_ROOMS = 256;

@@ -1,0 +1,58 @@
+import { RENEW_BEFORE, TOKEN_WITHIN } from './rules.js';
+
+/** The client's token, and the time of its renewal. */
+export class Tokens {
+  #hasSource;
+  /** `{text, renewAt, attempts}` or null; `renewAt` is Infinity for a token without an end. */
+  #current = null;
+  /** Time limit of the renewal in progress, or null. */
+  #renewingUntil = null;
+
+  /** @param {boolean} hasSource whether the application has a callback for tokens */
+  constructor(hasSource) {
+    this.#hasSource = hasSource;
+  }
+
+  /** @param {{token: string, valid_ms?: number | null}} token */
+  put(now, { token, valid_ms: validMs = null }) {
+    this.#renewingUntil = null;
+    const margin = Math.min(RENEW_BEFORE, Math.floor(validMs / 10));
+    const renewAt = validMs === null ? Infinity : now + validMs - margin;
+    this.#current = { text: token, renewAt, attempts: 0 };
+  }
+
+  /** Returns `true` if the next attempt needs a new token first. */
+  isMissing(now) {
+    if (this.#current?.renewAt <= now) this.#current = null;
+    return this.#hasSource && this.#current === null;
+  }
+
+  /** Returns the token for an attempt, which it counts. Undefined: the client uses no tokens. */
+  useForAttempt() {
+    if (this.#current === null) return undefined;
+    this.#current.attempts += 1;
+    return this.#current.text;
+  }
+
+  /**
+   * Drops a rejected token. Returns `true` if a new one may help: a token made for the failed
+   * attempt itself was as good as any.
+   */
+  replace(wasWelcome) {
+    const isUsed = wasWelcome || this.#current?.attempts > 1;
+    this.#current = null;
+    return this.#hasSource && isUsed;
+  }
+
+  /** When an open connection needs a new token; Infinity for never. */
+  get deadline() {
+    return this.#renewingUntil ?? this.#current?.renewAt ?? Infinity;
+  }
+
+  /** Returns `true` if a renewal is due, and starts it. */
+  renew(now) {
+    if (!this.#hasSource || this.deadline > now) return false;
+    this.#renewingUntil = now + TOKEN_WITHIN;
+    return true;
+  }
+}

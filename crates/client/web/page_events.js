@@ -1,0 +1,22 @@
+/**
+ * Reports the page's events, where there is a page. Returns a function that ends this.
+ *
+ * @param {object} on
+ * @param {() => void} on.networkChanged
+ * @param {(isKept: boolean) => void} on.left `isKept`: the browser may show the page again
+ * @param {() => void} on.shownAgain the browser shows such a page again
+ * @param {() => void} on.hidden timers come late from now on
+ * @param {() => void} on.visible
+ */
+export function watchPage(on) {
+  const watch = new AbortController();
+  const listen = (target, type, listener) =>
+    target?.addEventListener?.(type, listener, { signal: watch.signal });
+  const { document } = globalThis;
+  listen(globalThis, 'online', on.networkChanged);
+  listen(globalThis, 'offline', on.networkChanged);
+  listen(globalThis, 'pagehide', ({ persisted }) => on.left(persisted));
+  listen(globalThis, 'pageshow', ({ persisted }) => persisted && on.shownAgain());
+  listen(document, 'visibilitychange', () => (document.hidden ? on.hidden() : on.visible()));
+  return () => watch.abort();
+}
