@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_page_is_served() {
+    fn demo_serves_every_file_of_its_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
         for entry in std::fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sdk_is_served_to_pages_of_any_origin() {
+    async fn sdk_is_served_to_any_origin_with_and_without_demo() {
         for demo in [false, true] {
             for path in ["/client.js", "/peer.js", "/room.js"] {
                 let response = ask(demo, path, None).await;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn known_file_is_answered_304() {
+    async fn known_file_is_answered_with_not_modified() {
         let first = ask(false, "/client.js", None).await;
         assert_eq!(first.headers()[CACHE_CONTROL], "no-cache");
         let tag = first.headers()[ETAG].clone();

@@ -1,4 +1,4 @@
-/** The fake keeps the rules of the standard that the SDK relies on. */
+/** The fake socket follows the rules of the standard that the SDK relies on. */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -11,13 +11,13 @@ function opened() {
   const socket = new FakeSocket('ws://mesh.example/');
   const seen = [];
   for (const type of ['open', 'message', 'error', 'close']) {
-    socket[`on${type}`] = ({ code, data }) => seen.push([type, code ?? data].filter((part) => part !== undefined).join(' '));
+    socket[`on${type}`] = ({ code = '', data = '' }) => seen.push(`${type} ${code}${data}`.trim());
   }
   socket.open();
   return { socket, seen };
 }
 
-test('a page may close with 1000 and 3000 to 4999 alone', () => {
+test('fake socket closes only with 1000 and 3000 to 4999', () => {
   for (const code of [0, 999, 1001, 1005, 1006, 2999, 5000]) {
     assert.throws(() => opened().socket.close(code), { name: 'InvalidAccessError' });
   }
@@ -29,7 +29,7 @@ test('a page may close with 1000 and 3000 to 4999 alone', () => {
   assert.throws(() => opened().socket.close(1000, 'ø'.repeat(62)), { name: 'SyntaxError' });
 });
 
-test('close event comes in a later task and says what the server answered', async () => {
+test('close event comes in a later task with the answered code', async () => {
   for (const [code, answer] of [[4001, 4001], [undefined, 1005]]) {
     const { socket, seen } = opened();
     socket.close(code);
@@ -39,18 +39,19 @@ test('close event comes in a later task and says what the server answered', asyn
   }
 });
 
-test('a socket that is closed gets no messages and sends none', async () => {
+test('closed socket neither receives nor sends messages', async () => {
   const { socket, seen } = opened();
-  socket.sayRaw('one');
+  socket.deliverRaw('one');
   socket.close(4001);
-  socket.sayRaw('two');
+  socket.deliverRaw('two');
   socket.send('three');
   await task();
-  socket.sayRaw('four');
-  assert.deepEqual([seen, socket.sent, socket.bufferedAmount], [['open', 'message one', 'close 4001'], [], 5]);
+  socket.deliverRaw('four');
+  assert.deepEqual(seen, ['open', 'message one', 'close 4001']);
+  assert.deepEqual([socket.sent, socket.bufferedAmount], [[], 5]);
 });
 
-test('a socket that is closed before it opens sends no close frame', async () => {
+test('socket sends no close frame when closed before it opens', async () => {
   const socket = new FakeSocket('ws://mesh.example/');
   assert.throws(() => socket.send('early'), { name: 'InvalidStateError' });
   const codes = [];

@@ -1,4 +1,4 @@
-/** What becomes of a session when pages are left, loaded anew, shown again and duplicated. */
+/** Sessions of pages that are left, reloaded, shown again or duplicated. */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -7,7 +7,7 @@ import { FakeBrowser, FakeStorage, resumeOf } from './testing/browser.js';
 import { FakeSocket, WELCOME } from './testing/socket.js';
 
 const SOCKET_LEFT = 4001;
-const welcome = (socket, resume, resumed) => socket.say({ ...WELCOME, resume, resumed });
+const welcome = (socket, resume, resumed) => socket.deliver({ ...WELCOME, resume, resumed });
 const requests = ({ sent }) => sent.map((text) => JSON.parse(text)).map(({ id, data }) => [id, data]);
 
 function start(context) {
@@ -15,7 +15,7 @@ function start(context) {
   return { browser: new FakeBrowser(context), tab: new FakeStorage() };
 }
 
-test('page that is left keeps its session and the next page resumes it', (context) => {
+test('next page resumes the session of a page that is left', (context) => {
   const { browser, tab } = start(context);
   const first = browser.open(tab);
   welcome(first.socket, 'r1', false);
@@ -27,7 +27,7 @@ test('page that is left keeps its session and the next page resumes it', (contex
   second.client.close();
 });
 
-test('page that is shown again goes on with its session and requests', async (context) => {
+test('page that is shown again keeps its session and requests', async (context) => {
   const { browser, tab } = start(context);
   const page = browser.open(tab);
   welcome(page.socket, 'r1', false);
@@ -40,8 +40,8 @@ test('page that is shown again goes on with its session and requests', async (co
   assert.equal(resumeOf(socket), 'r1');
   welcome(socket, 'r2', true);
   assert.deepEqual(requests(socket), [[1, 'before'], [2, 'while hidden']]);
-  socket.say({ type: 'ack', id: 1 });
-  socket.say({ type: 'ack', id: 2 });
+  socket.deliver({ type: 'ack', id: 1 });
+  socket.deliver({ type: 'ack', id: 2 });
   await Promise.all([early, late]);
   assert.deepEqual(page.states, ['connecting', 'connected', 'connecting', 'connected']);
   assert.deepEqual([tab.length, browser.localStorage.length], [0, 0]);
@@ -66,7 +66,7 @@ test('page that is shown again takes over from a later page', async (context) =>
   first.fire('pagehide', true);
   const second = browser.open(tab);
   welcome(second.socket, 'r2', true);
-  second.socket.say({ type: 'ack', id: 1 });
+  second.socket.deliver({ type: 'ack', id: 1 });
   second.client.signal('bob', 'two').catch(() => {});
   second.fire('pagehide', true);
   first.fire('pageshow', true);
@@ -77,11 +77,11 @@ test('page that is shown again takes over from a later page', async (context) =>
   await unanswered;
   assert.deepEqual(first.states.slice(-3), ['closed', 'connecting', 'connected']);
   first.fire('online');
-  assert.equal(socket.sent.at(-1), '{"type":"ping"}', 'it listens to the browser');
+  assert.equal(socket.sent.at(-1), '{"type":"ping"}', 'it watches the page');
   first.client.close();
 });
 
-test('messages seen before a page was hidden are not given twice', (context) => {
+test('message seen before a reload is not reported again', (context) => {
   const { browser, tab } = start(context);
   let now = 2_000_000;
   context.mock.method(performance, 'now', () => now);
@@ -89,19 +89,19 @@ test('messages seen before a page was hidden are not given twice', (context) => 
   const first = browser.open(tab);
   welcome(first.socket, 'r1', false);
   const message = { type: 'signal', from: 'bob', data: 1, n: 1, m: 'b-1' };
-  first.socket.say(message);
+  first.socket.deliver(message);
   first.fire('pagehide', false);
   now += 1_000;
   const second = browser.open(tab);
   second.client.addEventListener('signal', ({ detail }) => got.push(detail.data));
   welcome(second.socket, 'r2', true);
-  second.socket.say(message);
-  second.socket.say({ ...message, data: 2, n: 2, m: 'b-2' });
+  second.socket.deliver(message);
+  second.socket.deliver({ ...message, data: 2, n: 2, m: 'b-2' });
   assert.deepEqual(got, [2]);
   second.client.close();
 });
 
-test('of two tabs with one saved session the first takes it', (context) => {
+test('first of two tabs with one saved session takes it', (context) => {
   for (const persisted of [false, true]) {
     const { browser, tab } = start(context);
     const page = browser.open(tab);
@@ -112,7 +112,7 @@ test('of two tabs with one saved session the first takes it', (context) => {
     const sockets = [browser.open(duplicate), browser.open(tab)].map(({ socket }) => socket);
     assert.deepEqual(sockets.map(resumeOf), ['r1', undefined]);
     welcome(sockets[1], 'x1', false);
-    assert.deepEqual(sockets[1].sent, [], 'the copy sends nothing again');
+    assert.deepEqual(sockets[1].sent, [], 'the copy repeats no request');
     context.mock.timers.reset();
   }
 });
@@ -132,7 +132,7 @@ test('page that is shown again leaves its session to a duplicate', async (contex
   await unanswered;
 });
 
-test('session that was closed is not resumed', (context) => {
+test('session is not resumed after close', (context) => {
   const { browser, tab } = start(context);
   const page = browser.open(tab);
   welcome(page.socket, 'r1', false);
@@ -145,9 +145,12 @@ test('session that was closed is not resumed', (context) => {
   page.client.close();
 });
 
-test('session is kept where pages may not store anything', (context) => {
+test('session is kept when pages cannot store anything', (context) => {
   const { browser } = start(context);
-  const full = { getItem: () => null, removeItem() {}, setItem: () => { throw new DOMException('', 'QuotaExceededError'); } };
+  const setItem = () => {
+    throw new DOMException('', 'QuotaExceededError');
+  };
+  const full = { getItem: () => null, removeItem() {}, setItem };
   for (const storage of [null, full]) {
     const page = browser.open(storage);
     welcome(page.socket, 'r1', false);
@@ -158,7 +161,7 @@ test('session is kept where pages may not store anything', (context) => {
   }
 });
 
-test('session passes between pages that share no localStorage', (context) => {
+test('session passes between pages without localStorage', (context) => {
   const { browser, tab } = start(context);
   for (const localStorage of [null, { getItem: () => null }]) {
     globalThis.localStorage = localStorage;
@@ -171,7 +174,7 @@ test('session passes between pages that share no localStorage', (context) => {
   }
 });
 
-test('claims of sessions that no page took do not pile up', (context) => {
+test('old claims are removed when no page took their session', (context) => {
   const { browser } = start(context);
   let now = 1_000_000;
   context.mock.method(Date, 'now', () => now);

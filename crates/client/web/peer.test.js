@@ -1,4 +1,4 @@
-/** Two PeerConnections over a wire that may be slow, and RTCPeerConnections in memory. */
+/** Two PeerConnections on RTCPeerConnections in memory, with a wire between them. */
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
@@ -6,53 +6,53 @@ import test from 'node:test';
 import { PeerConnection } from './peer.js';
 import { FakeConnection, settled } from './testing/rtc.js';
 
-test('two sides that begin at the same time need one offer and one answer', async () => {
+test('two sides need one offer when they begin together', async () => {
   const { polite, firm } = pair();
   await settled();
   assert.deepEqual([polite.connectionState, firm.connectionState], ['connected', 'connected']);
-  assert.deepEqual(sent.filter(({ description }) => description).map(({ description }) => description.type), ['offer', 'answer']);
+  assert.deepEqual(types(sent), ['offer', 'answer']);
 });
 
-test('a side that has nothing to offer does so when the other wants it', async () => {
+test('impolite side without tracks offers when it is requested', async () => {
   const { polite, firm } = pair({ firm: () => {} });
   await settled();
   assert.deepEqual([polite.connectionState, firm.connectionState], ['connected', 'connected']);
   assert.deepEqual(failures, []);
 });
 
-test('two sides that offer at the same time agree, and what both have is negotiated', async () => {
+test('both changes are negotiated when two offers cross', async () => {
   const { polite, firm } = pair();
   await settled();
   const before = sent.length;
   for (const { connection } of [polite, firm]) connection.addTrack({ kind: 'video' });
   await settled();
   const offers = sent.slice(before).filter(({ description }) => description?.type === 'offer');
-  assert.deepEqual(offers.map(({ isPolite }) => isPolite).sort(), [false, true, true], 'the polite side makes its own again');
+  const isPolite = offers.map((offer) => offer.isPolite).sort();
+  assert.deepEqual(isPolite, [false, true, true], 'the polite side repeats its offer');
   assert.deepEqual([polite.connectionState, firm.connectionState], ['connected', 'connected']);
   assert.deepEqual(failures, []);
   assert.equal(polite.connection.remoteDescription.sdp, firm.connection.localDescription.sdp);
 });
 
-test('candidates of an offer that was ignored are no failure, all others arrive', async () => {
+test('candidates arrive, except those of an ignored offer', async () => {
   const { polite, firm } = pair();
   await settled();
   assert.ok(polite.connection.candidates.length > 0 && firm.connection.candidates.length > 0);
   assert.deepEqual(failures, []);
 });
 
-test('what is added later is negotiated by whoever has it', async () => {
+test('side that adds a track later offers it', async () => {
   for (const side of ['polite', 'firm']) {
     const sides = pair();
     await settled();
     const before = sent.length;
     sides[side].connection.addTrack({ kind: 'video' });
     await settled();
-    const news = sent.slice(before).filter(({ description }) => description).map(({ description }) => description.type);
-    assert.deepEqual(news, ['offer', 'answer'], side);
+    assert.deepEqual(types(sent.slice(before)), ['offer', 'answer'], side);
   }
 });
 
-test('a path that fails is looked for anew, so often and no oftener until it is found', async () => {
+test('ICE restarts three times until a path is found', async () => {
   const { polite } = pair();
   await settled();
   for (let times = 1; times <= 4; times += 1) polite.connection.becomes('failed');
@@ -65,7 +65,7 @@ test('a path that fails is looked for anew, so often and no oftener until it is 
   assert.equal(polite.connection.restarts, 5);
 });
 
-test('a side that has started over is met with a fresh connection', async () => {
+test('connection is replaced when the other side has a new one', async () => {
   const { polite, firm, wire } = pair();
   await settled();
   const [left, stays] = [polite.connection, firm.connection];
@@ -79,7 +79,7 @@ test('a side that has started over is met with a fresh connection', async () => 
   assert.deepEqual(failures, []);
 });
 
-test('what was meant for an earlier connection is passed over', async () => {
+test('message for an earlier connection is ignored', async () => {
   const { polite, firm } = pair();
   await settled();
   const stale = sent.filter(({ to }) => to !== null);
@@ -93,7 +93,7 @@ test('what was meant for an earlier connection is passed over', async () => {
   assert.deepEqual(failures, []);
 });
 
-test('a description that makes no sense is a failure, and what comes behind it is heard', async () => {
+test('invalid description is a failure and the next message works', async () => {
   const { polite } = pair();
   await settled();
   const { of, to } = sent.findLast((message) => message.isPolite === false);
@@ -106,7 +106,7 @@ test('a description that makes no sense is a failure, and what comes behind it i
   assert.deepEqual([failures.length, polite.connection.candidates.length], [1, before + 1]);
 });
 
-test('a closed connection says nothing and hears nothing', async () => {
+test('closed connection sends and receives nothing', async () => {
   const { polite, firm } = pair();
   await settled();
   const before = sent.length;
@@ -122,10 +122,16 @@ test('a closed connection says nothing and hears nothing', async () => {
 
 let sent, failures;
 
-/** Two sides, connected by a wire that carries JSON. */
+const types = (messages) =>
+  messages.filter(({ description }) => description).map(({ description }) => description.type);
+
+/** Returns two sides, connected by a wire that carries JSON. */
 function pair({ firm: setUpFirm } = {}) {
   [sent, failures] = [[], []];
-  const wire = (to, message) => queueMicrotask(() => to.receive(JSON.parse(JSON.stringify(message))));
+  const wire = (to, message) => {
+    const copy = JSON.parse(JSON.stringify(message));
+    queueMicrotask(() => to.receive(copy));
+  };
   wire.polite = side(true, (message) => wire(firm, message));
   const polite = wire.polite;
   const firm = side(false, (message) => wire(wire.polite, message), setUpFirm);

@@ -6,31 +6,33 @@ import test from 'node:test';
 import { Room } from './room.js';
 import { FakeConnection, settled } from './testing/rtc.js';
 
-test('everybody in a room is connected to everybody else, in whatever order they come', async () => {
+test('members are connected to each other in any order of joins', async () => {
   const mesh = new Mesh();
   const rooms = [];
   for (const id of ['bob', 'ann', 'eve']) rooms.push(await mesh.enter(id));
   for (const room of rooms) {
     assert.equal(room.state, 'in');
-    assert.deepEqual(room.members.map(({ state, channelState }) => `${state} ${channelState}`), Array(2).fill('connected open'));
+    const states = room.members.map(({ state, channelState }) => `${state} ${channelState}`);
+    assert.deepEqual(states, ['connected open', 'connected open']);
   }
-  assert.deepEqual(rooms[2].members.map(({ id, data }) => [id, data]), [['bob', 'data of bob'], ['ann', 'data of ann']]);
+  const listed = rooms[2].members.map(({ id, data }) => [id, data]);
+  assert.deepEqual(listed, [['bob', 'data of bob'], ['ann', 'data of ann']]);
   assert.deepEqual(mesh.failures, []);
 });
 
-test('a signal that comes before the news of its sender is kept for then', async () => {
+test('signal is kept when it comes before its sender is a member', async () => {
   const mesh = new Mesh();
   const bob = await mesh.enter('bob');
-  mesh.holdsNews = true;
+  mesh.holdsChanges = true;
   const ann = await mesh.enter('ann');
   assert.deepEqual([bob.members.length, ann.members[0].state], [0, 'new']);
-  mesh.tellNews();
+  mesh.sendChanges();
   await settled();
   assert.deepEqual([bob.members[0].state, ann.members[0].state], ['connected', 'connected']);
   assert.deepEqual(mesh.failures, []);
 });
 
-test('who leaves is let go of; who is out by mishap is kept while the direct connection lasts', async () => {
+test('member stays after its seat expired while it is connected', async () => {
   const mesh = new Mesh();
   const [ann] = [await mesh.enter('ann'), await mesh.enter('bob'), await mesh.enter('eve')];
   mesh.change({ left: [{ client_id: 'bob', reason: 'left' }, { client_id: 'eve', reason: 'expired' }] });
@@ -39,7 +41,7 @@ test('who leaves is let go of; who is out by mishap is kept while the direct con
   assert.deepEqual(ann.members, []);
 });
 
-test('who comes back while still directly connected stays so', async () => {
+test('connection is kept when an expired member joins again', async () => {
   const mesh = new Mesh();
   const ann = await mesh.enter('ann');
   await mesh.enter('bob');
@@ -47,11 +49,12 @@ test('who comes back while still directly connected stays so', async () => {
   mesh.change({ left: [{ client_id: 'bob', reason: 'expired' }] });
   mesh.change({ joined: [{ client_id: 'bob', data: 'new' }] });
   await settled();
-  assert.deepEqual(ann.members.map(({ hasLeft, data, state }) => [hasLeft, data, state]), [[false, 'new', 'connected']]);
+  const [{ hasLeft, data, state }] = ann.members;
+  assert.deepEqual([hasLeft, data, state], [false, 'new', 'connected']);
   assert.equal(FakeConnection.all.length, before);
 });
 
-test('a member whose page was loaded anew is met again though nobody joined or left', async () => {
+test('member is connected again when its page was reloaded', async () => {
   const mesh = new Mesh();
   const ann = await mesh.enter('ann');
   await mesh.enter('bob');
@@ -63,7 +66,7 @@ test('a member whose page was loaded anew is met again though nobody joined or l
   assert.deepEqual(mesh.failures, []);
 });
 
-test('news with a gap is followed by asking for the whole state, old news is passed over', async () => {
+test('member list is requested when a change is missing', async () => {
   const mesh = new Mesh();
   const ann = await mesh.enter('ann');
   mesh.members.push({ client_id: 'bob' });
@@ -71,11 +74,12 @@ test('news with a gap is followed by asking for the whole state, old news is pas
   mesh.change({ joined: [{ client_id: 'eve' }] });
   await settled();
   assert.deepEqual(ann.members.map(({ id }) => id).sort(), ['bob', 'eve']);
-  mesh.clientById.get('ann').tell('members_changed', { room: 'den', version: 1, joined: [], left: [{ client_id: 'eve', reason: 'left' }] });
+  const old = { version: 1, joined: [], left: [{ client_id: 'eve', reason: 'left' }] };
+  mesh.clientById.get('ann').receive('members_changed', { room: 'den', ...old });
   assert.equal(ann.members.length, 2);
 });
 
-test('a long list of members comes by pages, and those past the limit are listed alone', async () => {
+test('members past the limit are only listed in a long list', async () => {
   const mesh = new Mesh();
   mesh.members = Array.from({ length: 7 }, (_, at) => ({ client_id: `member-${at}` }));
   mesh.pageSize = 3;
@@ -86,20 +90,21 @@ test('a long list of members comes by pages, and those past the limit are listed
   assert.deepEqual(ann.members.map(({ state }) => state).filter((state) => state !== 'none').length, 2);
 });
 
-test('while the room is full the place in line is told, then the room is entered', async () => {
+test('room reports the queue place while it is full', async () => {
   const mesh = new Mesh();
   const bob = await mesh.enter('bob');
   mesh.isFull = true;
   const ann = await mesh.enter('ann');
   assert.deepEqual([ann.state, ann.queuePlace], ['waiting', { ahead: 2, length: 3 }]);
-  mesh.clientById.get('ann').tell('waiting', { room: 'den', ahead: 0, queue_length: 1 });
+  mesh.clientById.get('ann').receive('waiting', { room: 'den', ahead: 0, queue_length: 1 });
   assert.deepEqual(ann.queuePlace, { ahead: 0, length: 1 });
   mesh.letIn('ann');
   await settled();
-  assert.deepEqual([ann.state, ann.queuePlace, ann.members[0].state, bob.members[0].state], ['in', null, 'connected', 'connected']);
+  assert.deepEqual([ann.state, ann.queuePlace], ['in', null]);
+  assert.deepEqual([ann, bob].map(({ members }) => members[0].state), ['connected', 'connected']);
 });
 
-test('a peer whose signals were not delivered is tried anew', async (context) => {
+test('connection starts over when its signals were not delivered', async (context) => {
   context.mock.timers.enable({ apis: ['setTimeout'] });
   const mesh = new Mesh();
   const ann = await mesh.enter('ann');
@@ -112,7 +117,7 @@ test('a peer whose signals were not delivered is tried anew', async (context) =>
   assert.deepEqual([ann.members[0].state, bob.members[0].state], ['connected', 'connected']);
 });
 
-test('another stream takes the place of the one before, at all who are there and who come', async () => {
+test('stream replaces the one before for present and new members', async () => {
   const mesh = new Mesh();
   const camera = stream('audio', 'video'), pattern = stream('video');
   const ann = await mesh.enter('ann', { stream: camera });
@@ -128,20 +133,20 @@ test('another stream takes the place of the one before, at all who are there and
   assert.deepEqual(shown('eve'), [null]);
 });
 
-test('messages go by the open channels, to all or to one; what is not JSON is dropped', async () => {
+test('message goes to all members or one and must be JSON', async () => {
   const mesh = new Mesh();
   const [ann] = [await mesh.enter('ann'), await mesh.enter('bob'), await mesh.enter('eve')];
-  const heard = [];
-  ann.addEventListener('message', ({ detail }) => heard.push(detail));
+  const received = [];
+  ann.addEventListener('message', ({ detail }) => received.push(detail));
   assert.deepEqual([ann.send('to all'), ann.send({ to: 'one' }, 'bob')], [2, 1]);
   assert.deepEqual(mesh.channelOf('ann', 'bob').sent, ['"to all"', '{"to":"one"}']);
   for (const data of ['{]', '[1]']) mesh.channelOf('ann', 'bob').onmessage({ data });
-  assert.deepEqual(heard, [{ from: 'bob', data: [1] }]);
+  assert.deepEqual(received, [{ from: 'bob', data: [1] }]);
   assert.equal(await ann.roundTripMs('bob'), 12);
-  assert.equal(await ann.roundTripMs('nobody'), null);
+  assert.equal(await ann.roundTripMs('unknown'), null);
 });
 
-test('failed paths are looked for anew once the mesh is back', async () => {
+test('failed connection restarts when the client reconnects', async () => {
   const mesh = new Mesh();
   await mesh.enter('ann');
   await mesh.enter('bob');
@@ -149,15 +154,15 @@ test('failed paths are looked for anew once the mesh is back', async () => {
   for (let times = 0; times < 4; times += 1) connection.becomes('failed');
   assert.equal(mesh.failures.length, 1);
   const { restarts } = connection;
-  mesh.clientById.get('ann').tell('state', { state: 'connected' });
+  mesh.clientById.get('ann').receive('state', { state: 'connected' });
   assert.equal(connection.restarts, restarts + 1);
 });
 
-test('out of the room, by will or not, nothing is left of it', async () => {
+test('room is empty after each way out', async () => {
   for (const end of [
     (room) => room.leave(),
-    (room, client) => client.tell('left', { room: 'den', reason: 'kicked' }),
-    (room, client) => client.tell('state', { state: 'closed' }),
+    (room, client) => client.receive('left', { room: 'den', reason: 'kicked' }),
+    (room, client) => client.receive('state', { state: 'closed' }),
   ]) {
     const mesh = new Mesh();
     const ann = await mesh.enter('ann');
@@ -170,7 +175,7 @@ test('out of the room, by will or not, nothing is left of it', async () => {
   }
 });
 
-test('a join that is refused is an error, and the room is not entered', async () => {
+test('room stays out when the join is refused', async () => {
   const mesh = new Mesh();
   mesh.refuses = true;
   const room = mesh.room('ann');
@@ -183,7 +188,7 @@ const stream = (...kinds) => {
   return { getTracks: () => tracks };
 };
 
-/** A mesh with one room, the den. */
+/** A mesh with one room, `den`. */
 class Mesh {
   members = [];
   version = 0;
@@ -191,7 +196,7 @@ class Mesh {
   clientById = new Map();
   roomById = new Map();
   failures = [];
-  #news = [];
+  #heldChanges = [];
 
   async enter(id, options) {
     const room = this.room(id, options);
@@ -203,7 +208,8 @@ class Mesh {
   room(id, options = {}) {
     const client = new FakeClient(this, id);
     this.clientById.set(id, client);
-    const room = new Room(client, 'den', { data: `data of ${id}`, RTCPeerConnection: FakeConnection, ...options });
+    const data = `data of ${id}`;
+    const room = new Room(client, 'den', { data, RTCPeerConnection: FakeConnection, ...options });
     room.addEventListener('failure', ({ detail }) => this.failures.push(detail));
     this.roomById.set(id, room);
     return room;
@@ -211,7 +217,10 @@ class Mesh {
 
   join(id, data) {
     if (!this.members.some(({ client_id: member }) => member === id)) {
-      if (this.isFull) return this.clientById.get(id).tell('waiting', { room: 'den', ahead: 2, queue_length: 3 });
+      if (this.isFull) {
+        const place = { ahead: 2, queue_length: 3 };
+        return this.clientById.get(id).receive('waiting', { room: 'den', ...place });
+      }
       this.change({ joined: [{ client_id: id, data }] }, id);
       this.members.push({ client_id: id, data });
     }
@@ -224,10 +233,12 @@ class Mesh {
   }
 
   page(id, after) {
-    const from = after === undefined ? 0 : this.members.findIndex(({ client_id: member }) => member === after) + 1;
+    // -1 without `after`.
+    const from = this.members.findIndex(({ client_id: member }) => member === after) + 1;
     const members = this.members.slice(from, from + this.pageSize);
-    const [count, more] = [this.members.length, from + this.pageSize < this.members.length];
-    this.clientById.get(id).tell('joined', { room: 'den', version: this.version, capacity: null, count, members, more });
+    const more = from + this.pageSize < this.members.length;
+    const room = { room: 'den', version: this.version, capacity: null, count: this.members.length };
+    this.clientById.get(id).receive('joined', { ...room, members, more });
   }
 
   change({ joined = [], left = [] }, except) {
@@ -238,24 +249,24 @@ class Mesh {
       this.members.push(...joined);
     }
     for (const [id, client] of this.clientById) {
-      const tell = () => client.tell('members_changed', { room: 'den', version, joined, left });
+      const send = () => client.receive('members_changed', { room: 'den', version, joined, left });
       if (id === except) continue;
-      if (this.holdsNews) this.#news.push(tell);
-      else tell();
+      if (this.holdsChanges) this.#heldChanges.push(send);
+      else send();
     }
   }
 
-  tellNews() {
-    for (const tell of this.#news.splice(0)) tell();
+  sendChanges() {
+    for (const send of this.#heldChanges.splice(0)) send();
   }
 
   async signal(from, to, data) {
     await null;
     if (this.losesSignals) throw Object.assign(new Error('lost'), { code: 'recipient_unavailable' });
-    this.clientById.get(to)?.tell('signal', { from, data: JSON.parse(JSON.stringify(data)) });
+    this.clientById.get(to)?.receive('signal', { from, data: JSON.parse(JSON.stringify(data)) });
   }
 
-  /** The connection that one has to the other: the latest of which it has sent a description there. */
+  /** Returns a member's connection to another: the latest whose description it sent there. */
   connectionOf(id, other) {
     return this.clientById.get(id).connectionByPeer.get(other);
   }
@@ -292,12 +303,12 @@ class FakeClient extends EventTarget {
     return this.mesh.signal(this.clientId, to, data);
   }
 
-  /** Its page has gone without a word. */
+  /** Its page is gone, and the client receives nothing more. */
   silence() {
-    this.tell = () => {};
+    this.receive = () => {};
   }
 
-  tell(type, detail) {
+  receive(type, detail) {
     this.dispatchEvent(new CustomEvent(type, { detail: { type, ...detail } }));
   }
 }

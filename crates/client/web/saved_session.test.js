@@ -25,7 +25,7 @@ test('stored session is taken once', () => {
   assert.deepEqual(take(JSON.stringify(WHOLE)), { session: WHOLE, left: 0 });
 });
 
-test('stored session is dropped when it is damaged or of another client', () => {
+test('stored session is dropped when damaged or of another client', () => {
   const damages = [
     { client_id: 'you' }, { resume: 7 }, { next_id: 'two' }, { unanswered: {} }, { names: null },
     { unanswered: [{ id: 'x', request: {} }] }, { unanswered: [{ id: 1, request: {} }] },

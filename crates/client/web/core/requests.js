@@ -14,7 +14,8 @@ const MAX_HEAD = 48;
  * @property {object} request
  * @property {boolean} rejoins whether the client joins by itself after a lost session
  * @property {number} bytes
- * @property {number | null} expires null for an expired request, whose number stays in use
+ * @property {number | null} expires null for rejoins and for expired requests, whose numbers stay in
+ *   use
  * @property {boolean} hasLeft whether it was sent in a session that is over
  */
 export class Requests {
@@ -88,8 +89,7 @@ export class Requests {
    */
   startAgain(joins) {
     const left = this.#sent.map((entry) => ({ ...entry, hasLeft: true }));
-    const isKept = ({ rejoins, expires }) => !rejoins && expires !== null;
-    const kept = [...left, ...this.#queued].filter(isKept);
+    const kept = [...left, ...this.#queued].filter(({ expires }) => expires !== null);
     this.#nextId = 1;
     this.#sent = [];
     this.#setQueued([...joins.map((join) => makeEntry(join, { rejoins: true })), ...kept]);

@@ -1,4 +1,4 @@
-/** A browser: a sessionStorage for each tab, one localStorage for all, and pages with a client. */
+/** A browser with one localStorage, a sessionStorage for each tab, and pages with a client. */
 
 import { Client } from '../client.js';
 import { FakeSocket } from './socket.js';
@@ -38,7 +38,7 @@ export class FakeStorage {
 export class FakeBrowser {
   localStorage = new FakeStorage();
 
-  /** `context`: of the test, whose end takes the browser away. */
+  /** @param {object} context of the test, whose end removes the browser */
   constructor(context) {
     globalThis.localStorage = this.localStorage;
     context.after(() => {
@@ -47,13 +47,14 @@ export class FakeBrowser {
     });
   }
 
-  /** A page with a client, in a tab with this sessionStorage. */
+  /** Opens a page with a client, in a tab with this sessionStorage. */
   open(sessionStorage, options = {}) {
     const events = new EventTarget();
     const enter = () => (globalThis.addEventListener = events.addEventListener.bind(events));
     enter();
     const urls = ['ws://mesh.example/v1/connect'];
-    const client = new Client({ urls, clientId: 'me', WebSocket: FakeSocket, storage: sessionStorage, ...options });
+    const tab = { storage: sessionStorage, WebSocket: FakeSocket };
+    const client = new Client({ urls, clientId: 'me', ...tab, ...options });
     const states = [];
     client.addEventListener('state', ({ detail }) => states.push(detail.state));
     client.connect();
@@ -65,5 +66,8 @@ export class FakeBrowser {
   }
 }
 
-/** The resume token that a socket shows, or undefined. */
-export const resumeOf = ({ protocols }) => protocols.find((protocol) => protocol.startsWith('resume.'))?.slice('resume.'.length);
+const RESUME = 'resume.';
+
+/** Returns the resume token of a socket, or undefined. */
+export const resumeOf = ({ protocols }) =>
+  protocols.find((protocol) => protocol.startsWith(RESUME))?.slice(RESUME.length);

@@ -1,6 +1,6 @@
 /**
- * RTCPeerConnections that reach each other in memory, with the states and errors of the real ones as far as negotiation
- * meets them: rollback by a crossing offer, candidates that need a description, one round for all that is to be negotiated.
+ * RTCPeerConnections in memory, with the states and errors of negotiation: rollback by a crossing
+ * offer, candidates that need a description, and one round for all pending changes.
  */
 
 let fingerprints = 0;
@@ -14,16 +14,24 @@ export class FakeConnection extends EventTarget {
   candidates = [];
   channels = [];
   restarts = 0;
-  #senders = []; #isNeeded = false; #hasRolledBack = false; #hasNegotiated = false; #fingerprint = `fp-${(fingerprints += 1)}`; #ice = 1;
+  #senders = [];
+  #isNeeded = false;
+  #hasRolledBack = false;
+  #hasNegotiated = false;
+  #fingerprint;
+  #ice = 1;
 
   constructor(configuration) {
     super();
     this.configuration = configuration;
+    fingerprints += 1;
+    this.#fingerprint = `fp-${fingerprints}`;
     FakeConnection.all.push(this);
   }
 
   createDataChannel(label, options) {
-    const channel = { label, options, readyState: 'connecting', sent: [], send: (text) => channel.sent.push(text) };
+    const channel = { label, options, readyState: 'connecting', sent: [] };
+    channel.send = (text) => channel.sent.push(text);
     this.channels.push(channel);
     if (!this.#hasNegotiated) this.#need();
     return channel;
@@ -34,7 +42,8 @@ export class FakeConnection extends EventTarget {
   }
 
   addTrack(track) {
-    this.#senders.push({ track, replaceTrack: async function (other) { this.track = other; } });
+    const sender = { track, replaceTrack: async (other) => (sender.track = other) };
+    this.#senders.push(sender);
     this.#need();
   }
 
@@ -69,22 +78,24 @@ export class FakeConnection extends EventTarget {
   async setRemoteDescription(description) {
     await null;
     this.#assertOpen();
-    if (description.type === 'answer' && this.signalingState !== 'have-local-offer') throw new Error('InvalidStateError');
+    const isAnswer = description.type === 'answer';
+    const hasOffered = this.signalingState === 'have-local-offer';
+    if (isAnswer && !hasOffered) throw new Error('InvalidStateError');
     const [fingerprint] = description.sdp.split(' ');
     const known = this.remoteDescription?.sdp.split(' ')[0] ?? fingerprint;
     if (known !== fingerprint) throw new Error('another fingerprint on the same connection');
-    // An offer that had crossed is taken back, and is to be made again.
-    if (description.type === 'offer' && this.signalingState === 'have-local-offer') this.#hasRolledBack = true;
+    // A crossing offer is rolled back and made again later.
+    if (!isAnswer && hasOffered) this.#hasRolledBack = true;
     this.remoteDescription = description;
-    this.signalingState = description.type === 'offer' ? 'have-remote-offer' : 'stable';
-    if (description.type === 'answer') this.#settle();
+    this.signalingState = isAnswer ? 'stable' : 'have-remote-offer';
+    if (isAnswer) this.#settle();
   }
 
   async addIceCandidate(candidate) {
     await null;
     this.#assertOpen();
     const fits = this.remoteDescription?.sdp.startsWith(candidate.candidate.split(' ').at(-1));
-    if (!fits) throw new Error('a candidate of no description');
+    if (!fits) throw new Error('no description fits the candidate');
     this.candidates.push(candidate);
   }
 
@@ -94,13 +105,13 @@ export class FakeConnection extends EventTarget {
     for (const channel of this.channels) channel.readyState = 'closed';
   }
 
-  /** What the network does to it. */
+  /** Changes the state, as the network does. */
   becomes(state) {
     this.connectionState = state;
     this.onconnectionstatechange?.();
   }
 
-  /** Candidates are found once the description is set. */
+  /** Reports candidates some time after the description is set. */
   async #gather() {
     for (let turn = 0; turn < 5; turn += 1) await null;
     this.onicecandidate?.({ candidate: { candidate: `candidate of ${this.#fingerprint}` } });
@@ -109,7 +120,8 @@ export class FakeConnection extends EventTarget {
 
   #settle() {
     this.becomes('connected');
-    for (const channel of this.channels.filter(({ readyState }) => readyState === 'connecting')) {
+    const opening = this.channels.filter(({ readyState }) => readyState === 'connecting');
+    for (const channel of opening) {
       channel.readyState = 'open';
       channel.onopen?.();
     }
@@ -128,7 +140,7 @@ export class FakeConnection extends EventTarget {
   }
 }
 
-/** Lets everything happen that is under way. */
+/** Resolves once all pending microtasks have run. */
 export async function settled() {
   for (let turn = 0; turn < 200; turn += 1) await null;
 }

@@ -1,22 +1,31 @@
 /**
  * A WebSocket as the WHATWG standard specifies it (https://websockets.spec.whatwg.org/).
  *
- * A page calls `send` and `close`. The test is the server and calls `open`, `say`, `sayRaw`, `end`.
- * A close frame of the page is answered in kind by itself, in a later task.
+ * A page calls `send` and `close`. The test is the server and calls `open`, `deliver`, `deliverRaw`
+ * and `end`. A close frame of the page is answered by itself, in a later task.
  */
 
-export const WELCOME = { type: 'welcome', client_id: 'me', heartbeat_ms: 25_000, max_message_bytes: 65_536, ice_servers: [] };
+/** A welcome without `resume` and `resumed`. */
+export const WELCOME = {
+  type: 'welcome',
+  client_id: 'me',
+  heartbeat_ms: 25_000,
+  max_message_bytes: 65_536,
+  ice_servers: [],
+};
 
 const MAX_REASON_BYTES = 123;
 const SUBPROTOCOL = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
-/** What a close event says of a close frame without a code, and of an end without a close frame. */
-const NO_CODE = 1005, NO_FRAME = 1006;
-/** Tests mock `setTimeout`. */
+/** Code of a close event after a close frame without a code. */
+const NO_CODE = 1005;
+/** Code of a close event without a close frame. */
+const NO_FRAME = 1006;
+/** Not `setTimeout`, which tests mock. */
 const later = setImmediate;
 
 const bytesOf = (text) => new TextEncoder().encode(text).length;
-const fails = (name) => {
-  throw new DOMException(`as browsers throw it: ${name}`, name);
+const fail = (name) => {
+  throw new DOMException(`as a browser throws it: ${name}`, name);
 };
 
 export class FakeSocket {
@@ -33,28 +42,28 @@ export class FakeSocket {
   onmessage = null;
   onerror = null;
   onclose = null;
-  /** The texts that have left the page. */
+  /** Texts that the page sent. */
   sent = [];
-  /** How the page closed it: a code, `without a code`, `without a frame`, or undefined. */
+  /** Close code of the page, `without a code` or `without a frame`; undefined: not closed. */
   closed = undefined;
 
   constructor(url, protocols = []) {
-    const isFit = protocols.every((protocol) => SUBPROTOCOL.test(protocol)) && new Set(protocols).size === protocols.length;
-    if (!isFit) fails('SyntaxError');
+    const isUnique = new Set(protocols).size === protocols.length;
+    if (!isUnique || !protocols.every((protocol) => SUBPROTOCOL.test(protocol))) fail('SyntaxError');
     Object.assign(this, { url: new URL(url).href, protocols });
     FakeSocket.latest = this;
     FakeSocket.opened += 1;
   }
 
   send(text) {
-    if (this.readyState === FakeSocket.CONNECTING) fails('InvalidStateError');
+    if (this.readyState === FakeSocket.CONNECTING) fail('InvalidStateError');
     if (this.readyState === FakeSocket.OPEN) this.sent.push(text);
     else this.bufferedAmount += bytesOf(text);
   }
 
   close(code, reason = '') {
-    if (code !== undefined && code !== 1000 && !(code >= 3000 && code <= 4999)) fails('InvalidAccessError');
-    if (bytesOf(reason) > MAX_REASON_BYTES) fails('SyntaxError');
+    if (code !== undefined && code !== 1000 && !(code >= 3000 && code <= 4999)) fail('InvalidAccessError');
+    if (bytesOf(reason) > MAX_REASON_BYTES) fail('SyntaxError');
     if (this.readyState >= FakeSocket.CLOSING) return;
     const wasOpen = this.readyState === FakeSocket.OPEN;
     this.readyState = FakeSocket.CLOSING;
@@ -62,25 +71,26 @@ export class FakeSocket {
     later(() => this.end(wasOpen ? (code ?? NO_CODE) : NO_FRAME));
   }
 
-  /** The server lets the page in. */
+  /** The server accepts the connection. */
   open() {
     if (this.readyState !== FakeSocket.CONNECTING) return;
     this.readyState = FakeSocket.OPEN;
     this.onopen?.(new Event('open'));
   }
 
-  /** The server sends a message, to a page that it lets in first. */
-  say(message) {
-    this.sayRaw(JSON.stringify(message));
+  /** The server sends a message, and accepts the connection first. */
+  deliver(message) {
+    this.deliverRaw(JSON.stringify(message));
   }
 
-  sayRaw(data) {
+  /** The server sends any text or Blob. */
+  deliverRaw(data) {
     this.open();
-    // The page does not get what comes once it has closed.
+    // A page that closed the socket receives nothing more.
     if (this.readyState === FakeSocket.OPEN) this.onmessage?.(Object.assign(new Event('message'), { data }));
   }
 
-  /** The connection ends by a close frame with this code. 1005: without a code; 1006: no frame. */
+  /** Ends the connection. Code 1005: a close frame without a code; 1006: no close frame. */
   end(code) {
     if (this.readyState === FakeSocket.CLOSED) return;
     this.readyState = FakeSocket.CLOSED;

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+
+import { Requests } from './requests.js';
+
+const MAX_BYTES = 65_536;
+const SIGNAL = { type: 'signal', to: 'bob', data: 'hello' };
+const JOIN = { type: 'join', room: 'den' };
+const make = (limits) => new Requests({ queue: 8, queueBytes: 1_000, timeoutMs: 10, ...limits });
+
+test('request passes a full queue when it can be sent at once', () => {
+  const requests = make({ queue: 0 });
+  requests.push(0, SIGNAL, MAX_BYTES);
+  assert.throws(() => requests.push(0, SIGNAL, MAX_BYTES), { code: 'queue_full' });
+  assert.match(requests.next(), /"id":1/);
+  assert.equal(requests.push(0, SIGNAL, MAX_BYTES), 2);
+});
+
+test('sent requests leave the bytes of the queue', () => {
+  const requests = make({ queueBytes: 250 });
+  for (let times = 0; times < 5; times += 1) {
+    requests.push(0, SIGNAL, MAX_BYTES);
+    requests.push(0, SIGNAL, MAX_BYTES);
+    while (requests.next() !== null);
+  }
+});
+
+test('expired request counts as sent after its session was lost', () => {
+  const requests = make();
+  requests.push(0, SIGNAL, MAX_BYTES);
+  requests.next();
+  requests.push(0, SIGNAL, MAX_BYTES);
+  requests.startAgain([]);
+  assert.deepEqual(requests.expire(10), [{ ticket: 1, sent: true }, { ticket: 2, sent: false }]);
+});
+
+test('rejoin is sent once after several lost sessions', () => {
+  const requests = make();
+  requests.startAgain([JOIN]);
+  requests.startAgain([JOIN]);
+  assert.deepEqual([requests.next(), requests.next()], ['{"type":"join","id":1,"room":"den"}', null]);
+});

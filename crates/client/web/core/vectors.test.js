@@ -1,0 +1,107 @@
+/** Runs `../../vectors/*.json`, which the Rust SDK passes too. */
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import test from 'node:test';
+
+import { Core } from './core.js';
+
+const FOLDER = new URL('../../vectors/', import.meta.url);
+
+for (const file of readdirSync(FOLDER).filter((name) => name.endsWith('.json'))) {
+  const { cases } = JSON.parse(readFileSync(new URL(file, FOLDER)));
+  for (const { name, options = {}, each = [null], steps } of cases) {
+    test(`${file}: ${name}`, () => {
+      for (const value of each) run(options, replace(steps, (text) => pick(text, value)));
+    });
+  }
+}
+
+function run({ queue_bytes: queueBytes, timeout_ms: timeoutMs, ...options }, steps) {
+  const core = new Core({ clientId: 'me', queueBytes, timeoutMs, ...options });
+  for (const { at, random = 0.5, times = 1, out, error, next, ...step } of steps) {
+    const what = `at ${at}: ${JSON.stringify(step.in)}`;
+    for (let number = 1; number <= times; number += 1) {
+      const given = filled(replace(step.in, (text) => numbered(text, number)));
+      const perform = () => input(core, at, random, given);
+      if (error) assert.throws(perform, { code: error }, what);
+      else perform();
+    }
+    const effects = core.takeEffects().map(comparable);
+    if (out !== 'any') assert.deepEqual(effects, filled(out.flatMap(repeated)), what);
+    if (next !== undefined) assert.equal(core.deadline, next, `${what}: the next tick`);
+  }
+}
+
+function input(core, now, random, given) {
+  const [[word, fields]] = typeof given === 'string' ? [[given]] : Object.entries(given);
+  switch (word) {
+    case 'start':
+    case 'tick':
+    case 'shown':
+      return core[word](now, random);
+    case 'wake':
+      return core.networkChanged(now, random);
+    case 'close':
+    case 'detach':
+    case 'suspend':
+    case 'hidden':
+      return core[word]();
+    case 'text':
+      return core.text(now, random, JSON.stringify(fields));
+    case 'raw':
+      return core.text(now, random, fields);
+    case 'lost':
+    case 'refused':
+      return core[word](now, random, fields);
+    case 'token':
+      return core.token(now, fields);
+    case 'token_failed':
+      return core.tokenFailed(now, random);
+    case 'ice_servers':
+      return core.ask({ type: 'ice_servers' });
+    case 'members':
+      return core.ask({ type: 'members', ...fields });
+    default:
+      return core.request(now, { type: word, ...fields });
+  }
+}
+
+/** Returns an effect in the form of the vectors. */
+function comparable(effect) {
+  if (typeof effect === 'string') return effect;
+  const { write, welcome: _, ...rest } = effect;
+  return write ? { write: JSON.parse(write) } : rest;
+}
+
+function repeated({ times, ...once }, at, all) {
+  if (!times) return [all[at]];
+  const numbers = Array.from({ length: times }, (_, index) => index + 1);
+  return numbers.map((number) => replace(once, (text) => numbered(text, number)));
+}
+
+const numbered = (text, number) => (text === '$i' ? number : text.replaceAll('$i', number));
+
+function pick(text, value) {
+  if (!text.startsWith('$each')) return text;
+  return text === '$each' ? value : value[Number(text.slice('$each.'.length))];
+}
+
+/** Expands `{"fill":N}` to a text of N letters. */
+function filled(value) {
+  return change(value, (object) => (object.fill ? 'x'.repeat(object.fill) : object));
+}
+
+/** Replaces each text of a value. */
+function replace(value, text) {
+  return change(value, (object) => object, text);
+}
+
+function change(value, object, text = (unchanged) => unchanged) {
+  const changed = (item) => change(item, object, text);
+  if (typeof value === 'string') return text(value);
+  if (Array.isArray(value)) return value.map(changed);
+  if (value === null || typeof value !== 'object') return value;
+  const entries = Object.entries(value).map(([name, item]) => [name, changed(item)]);
+  return object(Object.fromEntries(entries));
+}
