@@ -15,16 +15,16 @@ const FILES: &[File] = crate::built_in_files!["../web/":
     "/dashboard/icon.svg" SVG "icon.svg",
     "/dashboard/app.js" SCRIPT "app.js",
     "/dashboard/cards.js" SCRIPT "cards.js",
+    "/dashboard/event_log.js" SCRIPT "event_log.js",
+    "/dashboard/event_text.js" SCRIPT "event_text.js",
     "/dashboard/format.js" SCRIPT "format.js",
     "/dashboard/history.js" SCRIPT "history.js",
     "/dashboard/mesh.js" SCRIPT "mesh.js",
     "/dashboard/poll.js" SCRIPT "poll.js",
-    "/dashboard/reading.js" SCRIPT "reading.js",
     "/dashboard/server.js" SCRIPT "server.js",
     "/dashboard/spark.js" SCRIPT "spark.js",
-    "/dashboard/stories.js" SCRIPT "stories.js",
+    "/dashboard/status.js" SCRIPT "status.js",
     "/dashboard/view.js" SCRIPT "view.js",
-    "/dashboard/words.js" SCRIPT "words.js",
 ];
 
 /// Returns the routes of the page: `GET /dashboard` and its files.

@@ -1,37 +1,37 @@
-/** The page: one request a second to its own server, and what the answers show. */
+/** The page: sends one request per second to its own server and shows the answers. */
 
 import { History } from './history.js';
 import { Mesh } from './mesh.js';
 import { Poll } from './poll.js';
-import { lines } from './reading.js';
-import { LENGTH, announce, onToken, show, showPoll } from './view.js';
+import { lines } from './status.js';
+import { LENGTH, announceEvents, onToken, show, showPoll } from './view.js';
 
-/** From one request to the next. */
+/** Time between requests. */
 const INTERVAL_MS = 1_000;
-/** Rates need two answers: the second is asked for earlier. */
+/** Time between the first two requests: rates need two answers. */
 const FIRST_INTERVAL_MS = 400;
-/** Least time between an answer and the next request. */
-const LEAST_PAUSE_MS = 100;
+/** Minimum time between an answer and the next request. */
+const MIN_PAUSE_MS = 100;
 
 const history = new History(LENGTH);
 const mesh = new Mesh();
-// A picture of any event is there within two seconds, also while a server hangs.
+// The page shows each event within 2 s, also while a server hangs.
 const poll = new Poll('/admin/nodes?timeout_ms=700');
 
 poll.addEventListener('answer', ({ detail }) => {
-  const snapshot = mesh.take(Date.now(), detail);
+  const snapshot = mesh.update(Date.now(), detail);
   history.add(lines(snapshot));
   show(snapshot, history);
 });
-poll.addEventListener('answer', () => setTimeout(announce, INTERVAL_MS), { once: true });
+poll.addEventListener('answer', () => setTimeout(announceEvents, INTERVAL_MS), { once: true });
 poll.addEventListener('state', () => showPoll(poll));
-onToken((token) => poll.showToken(token));
-setInterval(() => poll.look(), INTERVAL_MS);
+onToken((token) => poll.useToken(token));
+setInterval(() => poll.tick(), INTERVAL_MS);
 showPoll(poll);
 
 for (let interval = FIRST_INTERVAL_MS; ; interval = INTERVAL_MS) {
   const began = performance.now();
-  await poll.ask();
-  const pause = Math.max(LEAST_PAUSE_MS, began + interval - performance.now());
+  await poll.request();
+  const pause = Math.max(MIN_PAUSE_MS, began + interval - performance.now());
   await new Promise((resolve) => setTimeout(resolve, pause));
 }

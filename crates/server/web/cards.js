@@ -1,12 +1,15 @@
-/** One card for each server. Text from others enters by textContent alone. */
+/** One card per server. Texts of servers are set as textContent, never as HTML. */
 
 import { bytes, count, cpu, duration, micros, rate } from './format.js';
-import { stateOf } from './reading.js';
 import { path } from './spark.js';
+import { stateOf } from './status.js';
 
 const SVG = 'http://www.w3.org/2000/svg';
+/** Size of a line, in units of its view box. */
+const WIDTH = 100;
+const HEIGHT = 30;
 
-/** By role: what the card tells, each with its words. */
+/** Figures on the card by role, each with its label. */
 const FIGURES = {
   node: [
     ['Clients', ({ clients }) => count(clients)],
@@ -28,36 +31,47 @@ const FIGURES = {
 
 /**
  * Draws the servers of a role.
+ *
  * @param {HTMLElement} list
  * @param {object[]} servers
- * @param {{history: import('./history.js').History, moves: Map<string, {came: number, went: number}>, length: number}} lately
+ * @param {object} recent
+ * @param {import('./history.js').History} recent.history
+ * @param {Map<string, {came: number, went: number}>} recent.moves by server id
+ * @param {number} recent.length values of a line
  */
-export function showCards(list, servers, lately) {
+export function showCards(list, servers, recent) {
   const most = Math.max(1, ...servers.map(({ clients }) => clients));
   const cardById = new Map([...list.children].map((card) => [card.dataset.id, card]));
   for (const [at, server] of servers.entries()) {
     const card = cardById.get(server.id) ?? makeCard(server);
     cardById.delete(server.id);
     if (list.children[at] !== card) list.insertBefore(card, list.children[at] ?? null);
-    showCard(card, server, most, lately);
+    showCard(card, server, most, recent);
   }
   for (const card of cardById.values()) card.remove();
 }
 
-/** Draws a line of values; makes it first. @param {Element} parent @param {(number | null)[]} values @param {number} length */
+/**
+ * Draws values as a line, which the first call adds to `parent`.
+ *
+ * @param {Element} parent
+ * @param {(number | null)[]} values oldest first
+ * @param {number} length values that fill the width
+ */
 export function showLine(parent, values, length) {
-  const [width, height] = [100, 30];
-  let svg = parent.querySelector('.spark');
-  if (!svg) {
-    svg = document.createElementNS(SVG, 'svg');
-    svg.setAttribute('class', 'spark');
-    svg.setAttribute('viewBox', `0 -1 ${width} ${height + 2}`);
-    svg.setAttribute('preserveAspectRatio', 'none');
-    svg.setAttribute('aria-hidden', 'true');
-    svg.append(document.createElementNS(SVG, 'path'));
-    parent.append(svg);
-  }
-  svg.firstElementChild.setAttribute('d', path(values, { width, height, length }));
+  const svg = parent.querySelector('.spark') ?? addLine(parent);
+  svg.firstElementChild.setAttribute('d', path(values, { width: WIDTH, height: HEIGHT, length }));
+}
+
+function addLine(parent) {
+  const svg = document.createElementNS(SVG, 'svg');
+  svg.setAttribute('class', 'spark');
+  svg.setAttribute('viewBox', `0 -1 ${WIDTH} ${HEIGHT + 2}`);
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('aria-hidden', 'true');
+  svg.append(document.createElementNS(SVG, 'path'));
+  parent.append(svg);
+  return svg;
 }
 
 function makeCard({ id, role }) {
@@ -89,16 +103,18 @@ function showCard(card, server, most, { history, moves, length }) {
   const isGone = server.state === 'gone';
   card.querySelector('.share div').style.width = isGone ? '0' : `${(100 * server.clients) / most}%`;
   const values = card.querySelectorAll('.figures dd');
-  for (const [at, [, value]] of FIGURES[server.role].entries()) setText(values[at], isGone ? '–' : value(server));
+  for (const [at, [, value]] of FIGURES[server.role].entries()) {
+    setText(values[at], isGone ? '–' : value(server));
+  }
   setText(card.querySelector('.moves'), movesText(moves.get(server.id)));
   showLine(card, history.of(`server ${server.id}`), length);
 }
 
 function movesText(moves) {
-  const said = [];
-  if (moves?.came) said.push(`↘ ${count(moves.came)} came`);
-  if (moves?.went) said.push(`↗ ${count(moves.went)} went`);
-  return said.join(', ');
+  const texts = [];
+  if (moves?.came) texts.push(`↘ ${count(moves.came)} came`);
+  if (moves?.went) texts.push(`↗ ${count(moves.went)} went`);
+  return texts.join(', ');
 }
 
 function make(tag, className, text = '') {
@@ -108,7 +124,7 @@ function make(tag, className, text = '') {
   return element;
 }
 
-/** Changes what is shown only where it differs. */
+/** Sets a text if it differs: screen readers announce each change. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

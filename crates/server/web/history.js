@@ -1,15 +1,19 @@
-/** What values were lately: a short row of numbers for each key. */
+/** The latest values of each key. */
 
 export class History {
   #rows = new Map();
   #length;
 
-  /** @param {number} length values that are kept of each row */
+  /** @param {number} length maximum values kept per key */
   constructor(length) {
     this.#length = length;
   }
 
-  /** Adds a value to each row; rows that are not named are forgotten. @param {Map<string, number | null>} values */
+  /**
+   * Adds a value to each row, and drops all other rows.
+   *
+   * @param {Map<string, number | null>} values by key
+   */
   add(values) {
     for (const key of this.#rows.keys()) {
       if (!values.has(key)) this.#rows.delete(key);
@@ -21,7 +25,7 @@ export class History {
     }
   }
 
-  /** @param {string} key @returns {(number | null)[]} oldest first */
+  /** Returns the values of a key, oldest first. @returns {(number | null)[]} */
   of(key) {
     return this.#rows.get(key) ?? [];
   }

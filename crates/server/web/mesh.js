@@ -1,60 +1,73 @@
-/** The whole mesh from successive answers of `/admin/nodes`. Nothing here touches the document. */
+/** Derives the mesh's state from answers of `/admin/nodes`. Nothing here touches the document. */
 
+import { EventLog } from './event_log.js';
 import { ServerSamples, p99 } from './server.js';
-import { Stories } from './stories.js';
 
-/** How long a server that no other names is still shown. */
+/** Time that a server is shown after it left the answers. */
 const REMEMBERED_MS = 30_000;
 
+/** All servers, with their latest answers. */
 export class Mesh {
   #servers = new Map();
-  #stories = new Stories();
+  #events = new EventLog();
   #isFirst = true;
 
   /**
-   * Takes an answer.
+   * Handles an answer and returns a snapshot: `{at_ms, by, mesh, servers, events}`.
+   *
    * @param {number} at milliseconds since 1970
    * @param {object} answer
-   * @returns {object} what the page shows
    */
-  take(at, answer) {
+  update(at, answer) {
     const rows = rowsOf(answer);
     for (const [id, { role }] of rows) {
       if (!this.#servers.has(id)) this.#servers.set(id, new ServerSamples(id, role));
     }
     for (const [id, server] of this.#servers) {
-      for (const change of server.take(at, rows.get(id) ?? null, this.#isFirst)) this.#tell(at, rows, answer.asked, id, change);
+      const changes = server.update(at, rows.get(id) ?? null, this.#isFirst);
+      for (const change of changes) this.#addEvent(at, rows, answer.asked, id, change);
       if (server.isForgotten(at, REMEMBERED_MS)) this.#servers.delete(id);
     }
     this.#isFirst = false;
     const suspectedBy = new Map();
     for (const [id, { report }] of this.#servers) {
-      for (const node of report?.suspects ?? []) suspectedBy.set(node, [...(suspectedBy.get(node) ?? []), id]);
+      for (const node of report?.suspects ?? []) {
+        suspectedBy.set(node, [...(suspectedBy.get(node) ?? []), id]);
+      }
     }
-    const show = ([id, server]) => server.show(at, { suspectedBy: suspectedBy.get(id) ?? [], viewHash: answer.view.hash });
-    const servers = [...this.#servers].map(show);
+    const servers = [...this.#servers].map(([id, server]) =>
+      server.snapshot(at, { suspectedBy: suspectedBy.get(id) ?? [], viewHash: answer.view.hash }),
+    );
     const order = ({ role, id }) => `${role === 'node' ? 0 : 1}${id}`;
     servers.sort((one, other) => (order(one) < order(other) ? -1 : 1));
-    return { at_ms: at, by: answer.asked, mesh: this.#sums(), servers, stories: this.#stories.all() };
+    return {
+      at_ms: at,
+      by: answer.asked,
+      mesh: this.#sums(),
+      servers,
+      events: this.#events.all(),
+    };
   }
 
-  #tell(at, rows, asked, id, change) {
-    // No server trusts a node that has left.
-    if (change.what === 'trusts' && !rows.has(change.node)) return;
-    const isOwnView = ['suspects', 'trusts', 'moved'].includes(change.what) || !('node' in change);
-    this.#stories.add(at, isOwnView ? id : asked, change);
+  #addEvent(at, rows, asked, id, change) {
+    // A node that left is no longer a suspect, which is no trust.
+    if (change.kind === 'trusts' && !rows.has(change.node)) return;
+    const isOwnView = ['suspects', 'trusts', 'moved'].includes(change.kind) || !('node' in change);
+    this.#events.add(at, isOwnView ? id : asked, change);
   }
 
   #sums() {
-    const nodes = [...this.#servers.values()].filter(({ isNode, report }) => isNode && report !== null);
+    const servers = [...this.#servers.values()];
+    const nodes = servers.filter(({ isNode, report }) => isNode && report !== null);
     const sum = (of) => nodes.reduce((total, { report }) => total + of(report), 0);
     const rate = (of) => {
-      const rates = nodes.map((node) => node.rate(({ totals }) => of(totals))).filter((value) => value !== null);
+      const all = nodes.map((node) => node.rate(({ totals }) => of(totals)));
+      const rates = all.filter((value) => value !== null);
       return rates.length > 0 ? rates.reduce((total, value) => total + value, 0) : null;
     };
     const latencies = new Map();
-    for (const server of this.#servers.values()) {
-      for (const [bound, count] of server.latencies()) latencies.set(bound, (latencies.get(bound) ?? 0) + count);
+    for (const [bound, count] of servers.flatMap((server) => [...server.latencies()])) {
+      latencies.set(bound, (latencies.get(bound) ?? 0) + count);
     }
     return {
       clients: sum(({ clients }) => clients),
@@ -69,7 +82,7 @@ export class Mesh {
   }
 }
 
-/** The servers that an answer names. @returns {Map<string, object>} */
+/** Returns the rows of an answer by server id. @returns {Map<string, object>} */
 function rowsOf({ nodes, balancers, missing }) {
   const whyByNode = new Map(missing.map(({ node, why }) => [node, why]));
   const rows = new Map(balancers.map((row) => [row.balancer, { role: 'balancer', ...row }]));

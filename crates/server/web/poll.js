@@ -1,19 +1,20 @@
-/** The requests to the server that serves the page, and whether its answers can be relied on. */
+/** Requests to the server of the page. */
 
-/** Answers come every second; after this time without one something is wrong. */
+/** Time without an answer, in milliseconds, after which the page is not live. */
 export const SILENCE_MS = 3_500;
-/** Above the time in which a server answers. */
+/** Time limit of a request in milliseconds. Servers answer sooner. */
 const TIMEOUT_MS = 6_000;
-/** Where the token stays until the tab is closed. */
-const TOKEN = 'signaling-admin-token';
+/** Key of the token in sessionStorage. */
+const TOKEN_KEY = 'signaling-admin-token';
 
-/** Events: `answer` (`detail` is it) and `state` (another field has changed, or time has passed). */
+/** Events: `answer` (`detail` is the answer) and `state` (a field or the time has changed). */
 export class Poll extends EventTarget {
   isLive = false;
-  /** Whether the server asks for a token. Until it has one it is asked for nothing. */
+  /** Whether the server requires a token. Requests stop until `useToken`. */
   needsToken = false;
-  /** Why the server refuses; empty if it does not. */
+  /** Error message of the latest refusal; empty if the server did not refuse. */
   refusal = '';
+  /** Time of the latest answer, or null. */
   #lastAt = null;
   #path;
   #fetch;
@@ -22,57 +23,64 @@ export class Poll extends EventTarget {
 
   /**
    * @param {string} path
-   * @param {object} [world] other ones for tests
+   * @param {object} [world] replacements for tests
    */
-  constructor(path, { fetch = (...given) => globalThis.fetch(...given), now = () => performance.now(), storage = sessionStorage } = {}) {
+  constructor(path, { fetch, now = () => performance.now(), storage = sessionStorage } = {}) {
     super();
-    [this.#path, this.#fetch, this.#now, this.#storage] = [path, fetch, now, storage];
+    this.#path = path;
+    this.#fetch = fetch ?? globalThis.fetch.bind(globalThis);
+    this.#now = now;
+    this.#storage = storage;
   }
 
-  /** Asks once. Resolves when there is an answer, or will be none. */
-  async ask() {
+  /** Sends one request. Resolves after its answer or failure. */
+  async request() {
     if (this.needsToken) return;
     try {
-      const token = this.#storage.getItem(TOKEN);
+      const token = this.#storage.getItem(TOKEN_KEY);
       const headers = token ? { authorization: `Bearer ${token}` } : {};
-      const response = await this.#fetch(this.#path, { headers, cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const signal = AbortSignal.timeout(TIMEOUT_MS);
+      const response = await this.#fetch(this.#path, { headers, cache: 'no-store', signal });
       const answer = await response.json();
-      if (response.ok) this.#take(answer);
+      if (response.ok) this.#answered(answer);
       else this.#refused(response.status, answer.error?.message ?? `status ${response.status}`);
     } catch {
-      [this.isLive, this.refusal] = [false, ''];
+      this.isLive = false;
+      this.refusal = '';
     }
     this.dispatchEvent(new Event('state'));
   }
 
-  /** Shows this token from now on. @param {string} token */
-  showToken(token) {
-    this.#storage.setItem(TOKEN, token);
+  /** Sends this token with all further requests. @param {string} token */
+  useToken(token) {
+    this.#storage.setItem(TOKEN_KEY, token);
     this.needsToken = false;
     this.dispatchEvent(new Event('state'));
   }
 
-  /** Compares the time; call it once a second. */
-  look() {
+  /** Checks the time since the latest answer. Call it once a second. */
+  tick() {
     if (this.silenceMs > SILENCE_MS) this.isLive = false;
     this.dispatchEvent(new Event('state'));
   }
 
-  /** @returns {number | null} time since the last answer */
+  /** Time since the latest answer, in milliseconds; null before the first. */
   get silenceMs() {
     return this.#lastAt === null ? null : this.#now() - this.#lastAt;
   }
 
-  #take(answer) {
-    [this.isLive, this.refusal, this.#lastAt] = [true, '', this.#now()];
+  #answered(answer) {
+    this.isLive = true;
+    this.refusal = '';
+    this.#lastAt = this.#now();
     this.dispatchEvent(new CustomEvent('answer', { detail: answer }));
   }
 
   #refused(status, message) {
-    [this.isLive, this.refusal] = [false, message];
+    this.isLive = false;
+    this.refusal = message;
     if (status !== 401) return;
-    // A token that was refused once is not shown again.
-    this.#storage.removeItem(TOKEN);
+    this.#storage.removeItem(TOKEN_KEY);
     this.needsToken = true;
   }
 }

@@ -3,11 +3,18 @@ import { test } from 'node:test';
 
 import { Poll, SILENCE_MS } from './poll.js';
 
-/** A poll whose server, clock and storage the test has. */
+/** Returns a poll with a server, a clock and a storage of the test. */
 function begin() {
-  const world = { time: 0, asked: [], status: 200, body: {}, tokens: new Map(), isDown: false };
+  const world = {
+    time: 0,
+    requests: [],
+    tokens: new Map(),
+    status: 200,
+    body: {},
+    isDown: false,
+  };
   const fetch = async (path, { headers }) => {
-    world.asked.push(headers.authorization ?? '');
+    world.requests.push(headers.authorization ?? '');
     if (world.isDown) throw new TypeError('failed to fetch');
     return { ok: world.status === 200, status: world.status, json: async () => world.body };
   };
@@ -16,69 +23,70 @@ function begin() {
     setItem: (key, token) => world.tokens.set(key, token),
     removeItem: (key) => world.tokens.delete(key),
   };
-  return { world, poll: new Poll('/nodes', { fetch, storage, now: () => world.time }) };
+  const poll = new Poll('/nodes', { fetch, storage, now: () => world.time });
+  return { world, poll };
 }
 
-test('an answer is handed on and makes it live', async () => {
+test('answer is reported and makes the page live', async () => {
   const { world, poll } = begin();
   const seen = [];
   poll.addEventListener('answer', ({ detail }) => seen.push(detail));
   world.body = { asked: 'node-0' };
-  await poll.ask();
+  await poll.request();
   assert.deepEqual([seen, poll.isLive], [[{ asked: 'node-0' }], true]);
 });
 
-test('a long silence is noticed, and ends with the next answer', async () => {
+test('page is not live after silence until the next answer', async () => {
   const { world, poll } = begin();
-  await poll.ask();
+  await poll.request();
   world.time = SILENCE_MS;
-  poll.look();
+  poll.tick();
   assert.equal(poll.isLive, true);
   world.time += 1;
-  poll.look();
+  poll.tick();
   assert.deepEqual([poll.isLive, poll.silenceMs], [false, SILENCE_MS + 1]);
-  await poll.ask();
+  await poll.request();
   assert.deepEqual([poll.isLive, poll.silenceMs], [true, 0]);
 });
 
-test('a server that is down is not live until it is back', async () => {
+test('page is not live while its server is down', async () => {
   const { world, poll } = begin();
-  await poll.ask();
+  await poll.request();
   world.isDown = true;
-  await poll.ask();
+  await poll.request();
   assert.equal(poll.isLive, false);
   world.isDown = false;
-  await poll.ask();
+  await poll.request();
   assert.equal(poll.isLive, true);
 });
 
-test('a server that asks for a token is asked again once there is one', async () => {
+test('requests stop until there is a token when one is required', async () => {
   const { world, poll } = begin();
   [world.status, world.body] = [401, { error: { message: 'send the admin token' } }];
-  await poll.ask();
-  await poll.ask();
-  assert.deepEqual([world.asked, poll.needsToken, poll.refusal], [[''], true, 'send the admin token']);
-  poll.showToken('secret');
+  await poll.request();
+  await poll.request();
+  assert.deepEqual([world.requests, poll.needsToken, poll.refusal], [[''], true, 'send the admin token']);
+  poll.useToken('secret');
   [world.status, world.body] = [200, {}];
-  await poll.ask();
-  await poll.ask();
-  assert.deepEqual([world.asked, poll.isLive], [['', 'Bearer secret', 'Bearer secret'], true]);
+  await poll.request();
+  await poll.request();
+  assert.deepEqual([world.requests, poll.isLive], [['', 'Bearer secret', 'Bearer secret'], true]);
 });
 
-test('a token that is refused is forgotten', async () => {
+test('token is dropped when it is refused', async () => {
   const { world, poll } = begin();
-  poll.showToken('wrong');
+  poll.useToken('wrong');
   [world.status, world.body] = [401, {}];
-  await poll.ask();
+  await poll.request();
   assert.deepEqual([poll.needsToken, world.tokens.size], [true, 0]);
 });
 
-test('a refusal is said, and asked about again', async () => {
+test('refusal is shown and the request repeated', async () => {
   const { world, poll } = begin();
   [world.status, world.body] = [403, { error: { message: 'ask by its IP address' } }];
-  await poll.ask();
+  await poll.request();
   assert.deepEqual([poll.isLive, poll.refusal], [false, 'ask by its IP address']);
   world.status = 200;
-  await poll.ask();
-  assert.deepEqual([poll.isLive, poll.refusal, world.asked.length], [true, '', 2]);
+  await poll.request();
+  assert.deepEqual([poll.isLive, poll.refusal, world.requests.length], [true, '', 2]);
 });

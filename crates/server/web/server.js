@@ -1,81 +1,103 @@
-/** Samples of one server: its state, its rates, and what changed between two samples. Nothing here touches the document. */
+/**
+ * Samples of one server: its state, its rates, and changes between two samples. Nothing here
+ * touches the document.
+ */
 
-/** Age of the samples that a p99 comes from. */
+/** Age of the samples of a p99. */
 const SPAN_MS = 10_000;
-/** One late answer is no news. */
-const MISSES = 2;
+/** Missing answers after which a server is reported as silent. */
+const MAX_MISSES = 2;
 
 /** One server. */
 export class ServerSamples {
   #id;
   #role;
-  /** Its row in the latest answer of the asked server; `null` when that does not name it. */
+  /** Its row in the latest answer, or null. */
   #row = null;
-  /** Samples of its present process, oldest first: those of the span, and one before. */
+  /** Samples of its present process, oldest first: those of the span and one before. */
   #samples = [];
-  /** Messages from its trunks, in the latest two answers of the asked server. */
+  /** Messages from its trunks in the latest two answers, as nodes report them. */
   #trunks = [];
+  /** Time of its latest report if it does not answer, or null. */
   #silentSince = null;
+  /** Why it does not answer. */
   #why = '';
   #misses = 0;
-  #isSilenceTold = false;
+  #isSilenceReported = false;
   #isDraining = false;
+  /** Since when its view differs from that of the asked server, or null. */
   #otherViewSince = null;
 
-  /** @param {string} id @param {string} role `node` or `balancer` */
+  /** @param {string} id @param {'node' | 'balancer'} role */
   constructor(id, role) {
-    [this.#id, this.#role] = [id, role];
+    this.#id = id;
+    this.#role = role;
   }
 
-  /** Its latest report, if it answered the latest request. @returns {object | null} */
+  /** Its latest report; null if it did not answer the latest request. */
   get report() {
-    return this.#silentSince === null ? this.#samples.at(-1)?.server ?? null : null;
+    return this.#silentSince === null ? (this.#samples.at(-1)?.server ?? null) : null;
   }
 
   get isNode() {
     return this.#role === 'node';
   }
 
-  /** @param {number} at */
+  /** Returns `true` if it left the answers this long ago. */
   isForgotten(at, afterMs) {
     return this.#row === null && at - this.#silentSince >= afterMs;
   }
 
   /**
-   * Takes the row of an answer.
+   * Handles its row of an answer and returns the changes.
+   *
    * @param {number} at milliseconds
-   * @param {object | null} row
-   * @param {boolean} isFirst whether it is the first answer at all
-   * @returns {object[]} what has changed
+   * @param {object | null} row null: the answer does not contain it
+   * @param {boolean} isFirst whether it is the first answer of all
+   * @returns {object[]}
    */
-  take(at, row, isFirst) {
-    const [before, latest] = [this.#row, this.#samples.at(-1)];
+  update(at, row, isFirst) {
+    const before = this.#row;
+    const latest = this.#samples.at(-1);
     this.#row = row;
     const changes = [];
     if (row?.server) changes.push(...this.#answered(at, row.server, latest));
     else changes.push(...this.#missed(at, row?.why ?? 'no answer', latest));
     if (row === null) {
-      if (before !== null && !(this.#isDraining && this.#isSilenceTold)) changes.push({ what: this.#isDraining ? 'stopped' : 'left', node: this.#id });
-      this.#isSilenceTold = false;
+      const isStopReported = this.#isDraining && this.#isSilenceReported;
+      const kind = this.#isDraining ? 'stopped' : 'left';
+      if (before !== null && !isStopReported) changes.push({ kind, node: this.#id });
+      this.#isSilenceReported = false;
       return changes;
     }
     this.#trunks = [...this.#trunks.slice(-1), { at, count: row.messages ?? 0 }];
-    const isDraining = row.draining ?? (row.server ? row.server.obstacle === 'draining' : this.#isDraining);
-    if (before === null && !isFirst) changes.push({ what: 'joined', node: this.#id });
-    if (isDraining !== this.#isDraining && !isFirst) changes.push({ what: isDraining ? 'drains' : 'serves', node: this.#id });
-    this.#isDraining = isDraining;
+    const wasDraining = this.#isDraining;
+    this.#isDraining = this.#drains(row);
+    if (isFirst) return changes;
+    if (before === null) changes.push({ kind: 'joined', node: this.#id });
+    if (this.#isDraining !== wasDraining) {
+      changes.push({ kind: this.#isDraining ? 'drains' : 'serves', node: this.#id });
+    }
     return changes;
+  }
+
+  #drains({ draining, server }) {
+    const reported = server ? server.obstacle === 'draining' : this.#isDraining;
+    return draining ?? reported;
   }
 
   #answered(at, server, latest) {
     const isRestarted = latest !== undefined && latest.server.started_ms !== server.started_ms;
     if (isRestarted) this.#samples = [];
     this.#samples.push({ at, server });
-    while (this.#samples.length > 1 && at - this.#samples[1].at >= SPAN_MS) this.#samples.shift();
+    const isOld = (sample) => sample !== undefined && at - sample.at >= SPAN_MS;
+    while (isOld(this.#samples[1])) this.#samples.shift();
     const changes = latest ? differences(latest.server, server, isRestarted) : [];
-    if (isRestarted) changes.unshift({ what: 'restarted', node: this.#id });
-    else if (this.#isSilenceTold) changes.unshift({ what: 'answers', node: this.#id });
-    [this.#silentSince, this.#misses, this.#isSilenceTold] = [null, 0, false];
+    if (isRestarted) changes.unshift({ kind: 'restarted', node: this.#id });
+    else if (this.#isSilenceReported) changes.unshift({ kind: 'answers', node: this.#id });
+    this.#silentSince = null;
+    this.#misses = 0;
+    this.#isSilenceReported = false;
     return changes;
   }
 
@@ -84,34 +106,47 @@ export class ServerSamples {
     this.#misses += 1;
     this.#why = why;
     // There may be no route to a balancer that never answered.
-    const shouldAnswer = this.isNode || latest !== undefined;
-    if (this.#row === null || this.#isSilenceTold || this.#misses < MISSES || !shouldAnswer) return [];
-    this.#isSilenceTold = true;
-    return [{ what: this.#isDraining ? 'stopped' : 'silent', node: this.#id }];
-  }
-
-  /** Increase of a count per second, of the latest two samples. @param {(server: object) => number} count */
-  rate(count) {
-    const [before, latest] = this.#samples.slice(-2).map(({ at, server }) => ({ at, count: count(server) }));
-    return this.report ? perSecond(before, latest) : null;
-  }
-
-  /** Messages delivered within the span, by the upper bound of their latency. @returns {Map<number, number>} */
-  latencies() {
-    if (!this.report) return new Map();
-    const before = new Map(this.#samples[0].server.latency_us);
-    return new Map(this.report.latency_us.map(([bound, count]) => [bound, count - (before.get(bound) ?? 0)]));
+    const shouldAnswer = this.#row !== null && (this.isNode || latest !== undefined);
+    if (!shouldAnswer || this.#isSilenceReported || this.#misses < MAX_MISSES) return [];
+    this.#isSilenceReported = true;
+    return [{ kind: this.#isDraining ? 'stopped' : 'silent', node: this.#id }];
   }
 
   /**
-   * The server as the page shows it. Figures of a silent server are its last.
-   * @param {number} at
-   * @param {{suspectedBy: string[], viewHash: string}} mesh
+   * Returns the increase of a count per second between the latest two samples, or null.
+   *
+   * @param {(server: object) => number} count
    */
-  show(at, { suspectedBy, viewHash }) {
-    const [server, state] = [this.#samples.at(-1)?.server, this.#state()];
+  rate(count) {
+    const samples = this.#samples.slice(-2);
+    const [before, latest] = samples.map(({ at, server }) => ({ at, count: count(server) }));
+    return this.report ? perSecond(before, latest) : null;
+  }
+
+  /**
+   * Returns the messages delivered within the span, by the upper bound of their latency in
+   * microseconds.
+   *
+   * @returns {Map<number, number>}
+   */
+  latencies() {
+    if (!this.report) return new Map();
+    const before = new Map(this.#samples[0].server.latency_us);
+    const increase = ([bound, count]) => [bound, count - (before.get(bound) ?? 0)];
+    return new Map(this.report.latency_us.map(increase));
+  }
+
+  /**
+   * Returns the server for the page, with the last figures of a silent server.
+   *
+   * @param {number} at milliseconds
+   * @param {{suspectedBy: string[], viewHash: string}} mesh `viewHash`: of the asked server
+   */
+  snapshot(at, { suspectedBy, viewHash }) {
+    const server = this.#samples.at(-1)?.server;
+    const state = this.#state();
     const isOther = this.report !== null && this.report.view.hash !== viewHash;
-    this.#otherViewSince = isOther ? this.#otherViewSince ?? at : null;
+    this.#otherViewSince = isOther ? (this.#otherViewSince ?? at) : null;
     const isIndirect = state === 'indirect';
     return {
       id: this.#id,
@@ -126,7 +161,7 @@ export class ServerSamples {
       up_ms: server ? Math.max(0, at - server.started_ms) : null,
       clients: (isIndirect ? this.#row.clients : server?.clients) ?? 0,
       rooms: server?.rooms ?? null,
-      messages_per_s: isIndirect ? perSecond(...this.#trunks) : this.rate(({ totals }) => totals.messages),
+      messages_per_s: isIndirect ? perSecond(...this.#trunks) : this.rate(messages),
       cpu: this.rate(({ cpu_us }) => cpu_us / 1e6),
       resident_bytes: server?.resident_bytes ?? null,
       p99_us: p99(this.latencies()),
@@ -141,36 +176,48 @@ export class ServerSamples {
   }
 }
 
+const messages = ({ totals }) => totals.messages;
+
 function perSecond(before, latest) {
   if (!latest || latest.at <= before.at) return null;
   return (Math.max(0, latest.count - before.count) * 1_000) / (latest.at - before.at);
 }
 
-/** What one server saw change between two of its reports. */
+/** Returns the changes between two reports of one server. */
 function differences(before, after, isRestarted) {
   const changes = [];
-  // A drain is told by `drains` and `serves`.
+  // The events `drains` and `serves` report a drain.
   const obstacle = (server) => (server.obstacle === 'draining' ? null : server.obstacle);
   if (obstacle(before) !== obstacle(after)) {
-    changes.push(obstacle(after) === null ? { what: 'ready' } : { what: 'unready', why: after.obstacle });
+    const unready = { kind: 'unready', why: after.obstacle };
+    changes.push(obstacle(after) === null ? { kind: 'ready' } : unready);
   }
-  if (before.view_is_stale !== after.view_is_stale) changes.push({ what: after.view_is_stale ? 'stale' : 'fresh' });
+  const isStale = after.view_is_stale;
+  if (before.view_is_stale !== isStale) changes.push({ kind: isStale ? 'stale' : 'fresh' });
   const added = (to, from) => to.filter((node) => !from.includes(node));
-  for (const node of added(after.suspects, before.suspects)) changes.push({ what: 'suspects', node });
-  for (const node of added(before.suspects, after.suspects)) changes.push({ what: 'trusts', node });
+  const suspected = added(after.suspects, before.suspects);
+  const trusted = added(before.suspects, after.suspects);
+  changes.push(...suspected.map((node) => ({ kind: 'suspects', node })));
+  changes.push(...trusted.map((node) => ({ kind: 'trusts', node })));
   for (const { from, to, clients } of isRestarted ? [] : after.flows) {
-    const counted = before.flows.find((flow) => flow.from === from && flow.to === to)?.clients ?? 0;
-    // The server may have begun the count of a pair anew.
+    const flow = before.flows.find((earlier) => earlier.from === from && earlier.to === to);
+    const counted = flow?.clients ?? 0;
+    // A lower count starts anew: the server keeps the counts of some pairs only.
     const moved = clients - (counted > clients ? 0 : counted);
-    if (moved > 0) changes.push({ what: 'moved', from, to, clients: moved });
+    if (moved > 0) changes.push({ kind: 'moved', from, to, clients: moved });
   }
   return changes;
 }
 
-/** The bound that 99% of the messages stayed below. @param {Map<number, number>} latencies */
+/**
+ * Returns the upper bound of 99% of the latencies, or null without any.
+ *
+ * @param {Map<number, number>} latencies
+ */
 export function p99(latencies) {
   const counts = [...latencies].sort(([one], [other]) => one - other);
   const total = counts.reduce((sum, [, count]) => sum + count, 0);
   let seen = 0;
-  return total === 0 ? null : counts.find(([, count]) => (seen += count) >= Math.ceil(total * 0.99))?.[0] ?? null;
+  const isP99 = ([, count]) => (seen += count) >= Math.ceil(total * 0.99);
+  return total === 0 ? null : (counts.find(isP99)?.[0] ?? null);
 }

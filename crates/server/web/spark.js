@@ -1,10 +1,10 @@
-/** A row of values as a small line. */
-
 /**
- * The path of a line that is as wide as `length` values, the newest at the right edge; the largest value, or `least` if that is more,
- * touches the top. Where a value is missing, so is the line.
+ * Returns the SVG path of a line. The newest value is at the right edge, and the largest value, or
+ * `least` if that is more, touches the top. A missing value leaves a gap.
+ *
  * @param {(number | null)[]} values oldest first
- * @param {{width: number, height: number, length: number, least?: number}} box
+ * @param {{width: number, height: number, length: number, least?: number}} box `length`: values
+ *   that fill the width
  */
 export function path(values, { width, height, length, least = 1 }) {
   const top = Math.max(least, ...values.map((value) => value ?? 0));

@@ -1,108 +1,119 @@
-/** All that touches the document, but for cards. Text from others enters by textContent alone. */
+/** Draws the page, except the cards. Texts of servers are set as textContent, never as HTML. */
 
 import { setText, showCards, showLine } from './cards.js';
 import { clock, count, duration, micros, rate } from './format.js';
-import { recentMoves, troubles } from './reading.js';
-import { tell } from './words.js';
+import { describe } from './event_text.js';
+import { problems, recentMoves } from './status.js';
 
-/** Values of each line: two minutes. */
+/** Values of each line, one per second. */
 export const LENGTH = 120;
 
 const TITLE = document.title;
 
 const element = (id) => document.getElementById(id);
 
-/** @param {object} snapshot @param {import('./history.js').History} history */
+/** Draws a snapshot. @param {object} snapshot @param {import('./history.js').History} history */
 export function show(snapshot, history) {
   setText(element('by'), snapshot.by);
   showSums(snapshot.mesh, history);
-  showTroubles(troubles(snapshot));
-  const lately = { history, moves: recentMoves(snapshot), length: LENGTH };
+  showProblems(problems(snapshot));
+  const recent = { history, moves: recentMoves(snapshot), length: LENGTH };
   const of = (role) => snapshot.servers.filter((server) => server.role === role);
-  showCards(element('nodes'), of('node'), lately);
-  showCards(element('balancers'), of('balancer'), lately);
+  showCards(element('nodes'), of('node'), recent);
+  showCards(element('balancers'), of('balancer'), recent);
   element('no-balancers').hidden = of('balancer').length > 0;
-  showStories(snapshot.stories);
+  showEvents(snapshot.events);
 }
 
-/** @param {import('./poll.js').Poll} poll */
+/** Draws the state of the requests. @param {import('./poll.js').Poll} poll */
 export function showPoll({ isLive, needsToken, refusal, silenceMs }) {
   const live = element('live');
-  setText(live, isLive ? '● live' : needsToken ? '○ no token' : silenceMs === null && !refusal ? '○ connecting' : '✕ not live');
+  const isConnecting = silenceMs === null && !refusal;
+  if (isLive) setText(live, '● live');
+  else if (needsToken) setText(live, '○ no token');
+  else setText(live, isConnecting ? '○ connecting' : '✕ not live');
   live.dataset.tone = isLive ? 'good' : 'bad';
   element('token').hidden = !needsToken;
   setText(element('token-refusal'), needsToken ? refusal : '');
-  const isLost = !isLive && !needsToken && (silenceMs !== null || refusal !== '');
+  const isLost = !isLive && !needsToken && !isConnecting;
   element('lost').hidden = !isLost;
   document.body.classList.toggle('is-lost', isLost);
   if (isLost) {
-    const what = refusal ? `This server refuses: ${refusal}.` : `Nothing has come from this server for ${duration(silenceMs)}: what is shown is that old.`;
-    setText(element('lost-text'), `${what} The page goes on asking; any other server's internal address serves it too.`);
+    const why = refusal
+      ? `This server refuses the request: ${refusal}.`
+      : `This server has not answered for ${duration(silenceMs)}: the figures are that old.`;
+    const next = 'The page retries. The internal address of any other server has this page too.';
+    setText(element('lost-text'), `${why} ${next}`);
   }
 }
 
-/** Calls `take` with each token that its user gives. @param {(token: string) => void} take */
-export function onToken(take) {
+/** Calls `use` with each token that the user enters. @param {(token: string) => void} use */
+export function onToken(use) {
   element('token').addEventListener('submit', (event) => {
     event.preventDefault();
     const field = element('token-field');
     const token = field.value.trim();
     field.value = '';
-    // What no header can hold is no token.
-    if (/^[\x21-\x7e]+$/.test(token)) take(token);
+    // A token fits in a header.
+    if (/^[\x21-\x7e]+$/.test(token)) use(token);
   });
 }
 
-/** From now on news are read out; what had happened before the page was opened is there to be read. */
-export function announce() {
+/** Lets screen readers announce further events. */
+export function announceEvents() {
   element('log-frame').setAttribute('aria-live', 'polite');
 }
 
 function showSums(mesh, history) {
   setText(element('clients'), count(mesh.clients));
-  setText(element('lingering'), mesh.lingering ? `${count(mesh.lingering)} away for a moment` : '');
+  setText(element('lingering'), mesh.lingering ? `${count(mesh.lingering)} without a socket` : '');
   setText(element('messages'), rate(mesh.messages_per_s));
-  const lost = mesh.unavailable_per_s ? `, ${rate(mesh.unavailable_per_s)}/s had no recipient` : '';
+  const unavailable = mesh.unavailable_per_s;
+  const lost = unavailable ? `, ${rate(unavailable)}/s without a recipient` : '';
   setText(element('delivered'), `${rate(mesh.delivered_per_s)}/s delivered${lost}`);
   setText(element('p99'), micros(mesh.p99_us));
   setText(element('seats'), count(mesh.seats));
-  setText(element('waiting'), mesh.waiting ? `${count(mesh.waiting)} in line` : 'nobody in line');
-  for (const [id, key] of [['clients', 'clients'], ['messages', 'messages_per_s'], ['p99', 'p99_us'], ['seats', 'seats']]) {
+  setText(element('waiting'), `${count(mesh.waiting)} in waiting queues`);
+  const lines = { clients: 'clients', messages: 'messages_per_s', p99: 'p99_us', seats: 'seats' };
+  for (const [id, key] of Object.entries(lines)) {
     showLine(element(id).parentElement, history.of(`mesh ${key}`), LENGTH);
   }
 }
 
-function showTroubles(said) {
-  document.title = said.length === 0 ? TITLE : `(${said.length}) ${TITLE}`;
-  element('troubles').hidden = said.length === 0;
-  const list = element('troubles-list');
-  while (list.children.length > said.length) list.lastElementChild.remove();
-  while (list.children.length < said.length) list.append(document.createElement('li'));
-  for (const [at, text] of said.entries()) setText(list.children[at], text);
+function showProblems(texts) {
+  document.title = texts.length === 0 ? TITLE : `(${texts.length}) ${TITLE}`;
+  element('problems').hidden = texts.length === 0;
+  const list = element('problems-list');
+  while (list.children.length > texts.length) list.lastElementChild.remove();
+  while (list.children.length < texts.length) list.append(document.createElement('li'));
+  for (const [at, text] of texts.entries()) setText(list.children[at], text);
 }
 
-/** The newest on top. What was told already stays where it is, so that nothing is read out twice. */
-function showStories(stories) {
+/** Draws events, the newest on top. Known ones keep their element, so none is announced twice. */
+function showEvents(events) {
   const log = element('log');
-  const told = stories.map((story) => ({ key: keyOf(story), at: story.at_ms, said: tell(story) })).filter(({ said }) => said);
-  const keys = new Set(told.map(({ key }) => key));
-  for (const item of [...log.children].filter(({ dataset }) => !keys.has(dataset.key))) item.remove();
-  const known = new Map([...log.children].map((item) => [item.dataset.key, item]));
+  const known = events.filter((event) => describe(event) !== null);
+  const keys = new Set(known.map(keyOf));
+  for (const item of [...log.children]) if (!keys.has(item.dataset.key)) item.remove();
+  const itemByKey = new Map([...log.children].map((item) => [item.dataset.key, item]));
   let after = null;
-  for (const { key, at, said } of told) {
-    const item = known.get(key) ?? makeItem(key, at);
-    item.dataset.tone = said.tone;
-    setText(item.querySelector('.mark'), said.mark);
-    setText(item.querySelector('.text'), said.text);
+  for (const event of known) {
+    const description = describe(event);
+    const key = keyOf(event);
+    const item = itemByKey.get(key) ?? makeItem(key, event.at_ms);
+    item.dataset.tone = description.tone;
+    setText(item.querySelector('.mark'), description.mark);
+    setText(item.querySelector('.text'), description.text);
     if (!item.isConnected || item.nextElementSibling !== after) log.insertBefore(item, after);
     after = item;
   }
-  element('no-happenings').hidden = log.childElementCount > 0;
+  element('no-events').hidden = log.childElementCount > 0;
 }
 
-/** The same story, whoever else has seen it meanwhile, and however many more have moved. */
-function keyOf({ at_ms, what, node, from, to, by }) {
-  return [at_ms, what, node ?? '', from ?? '', to ?? '', node || from ? '' : by[0]].join(' ');
+/** Stays the same while further servers report the event and more clients move. */
+function keyOf({ at_ms, kind, node, from, to, by }) {
+  const subject = node || from ? '' : by[0];
+  return [at_ms, kind, node ?? '', from ?? '', to ?? '', subject].join(' ');
 }
 
 function makeItem(key, at) {

@@ -40,7 +40,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     });
     badge_shows(&page, "node-1", "✕ no answer").await;
     let silent = told.elapsed();
-    log_tells(&page, "moved from node-1 to").await;
+    log_reports(&page, "moved from node-1 to").await;
     let moved = told.elapsed();
     killed.await.unwrap().unwrap();
     badge_shows(&page, "node-1", "– gone").await;
@@ -68,7 +68,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     let draining = told.elapsed();
     drained.await.unwrap().unwrap();
     badge_shows(&page, "node-2", "– gone").await;
-    log_tells(&page, "node-2 has drained and stopped").await;
+    log_reports(&page, "node-2 has drained and stopped").await;
     page.shows("#clients", &CLIENTS.to_string(), SOON).await;
 
     println!(
@@ -104,20 +104,20 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
     let page = open(&browser, &mesh, "node-0").await;
 
     mesh.mesh.pause("node-2").await.unwrap();
-    needs_a_look(&page, "node-2 has not answered for").await;
-    needs_a_look(&page, "node-2 is not relied on by").await;
+    reports_problem(&page, "node-2 has not answered for").await;
+    reports_problem(&page, "node-2 is suspected by").await;
     mesh.mesh.resume("node-2").await.unwrap();
     badge_shows(&page, "node-2", "● serving").await;
-    page.comes_to("document.querySelector('#troubles').hidden", SOON).await;
+    page.comes_to("document.querySelector('#problems').hidden", SOON).await;
 
     let list = mesh.dir.path().join("nodes.json");
     let good = std::fs::read(&list).unwrap();
     std::fs::write(&list, "broken").unwrap();
-    needs_a_look(&page, "Discovery is stale at").await;
+    reports_problem(&page, "Discovery is stale at").await;
     badge_shows(&page, "node-0", "◔ stale view").await;
     std::fs::write(&list, good).unwrap();
     badge_shows(&page, "node-0", "● serving").await;
-    page.comes_to("document.querySelector('#troubles').hidden", SOON).await;
+    page.comes_to("document.querySelector('#problems').hidden", SOON).await;
     assert_eq!(complaints(&page).await, Vec::<String>::new());
 }
 
@@ -218,13 +218,13 @@ async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {
     page.shows(&format!(".cards [data-id='{id}'] .badge"), badge, SOON).await;
 }
 
-async fn log_tells(page: &Page<'_>, text: &str) {
+async fn log_reports(page: &Page<'_>, text: &str) {
     page.comes_to(&format!("document.querySelector('#log').textContent.includes({})", json!(text)), SOON).await;
 }
 
-async fn needs_a_look(page: &Page<'_>, text: &str) {
-    let said = format!("document.querySelector('#troubles-list').textContent.includes({})", json!(text));
-    page.comes_to(&said, SOON).await;
+async fn reports_problem(page: &Page<'_>, text: &str) {
+    let reported = format!("document.querySelector('#problems-list').textContent.includes({})", json!(text));
+    page.comes_to(&reported, SOON).await;
 }
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {

@@ -1,0 +1,39 @@
+/** Events of the mesh. A change that several servers report is one event. */
+
+/** Time within which all servers report one change: they suspect a silent node after 2 s. */
+const ONE_CHANGE_MS = 3_000;
+/** Maximum events kept. */
+const MAX_EVENTS = 80;
+
+/** The latest events: `{at_ms, by, kind, ...}`, where `by` lists the servers that reported it. */
+export class EventLog {
+  #events = [];
+
+  /**
+   * Adds a change that a server reported.
+   *
+   * @param {number} at milliseconds since 1970
+   * @param {string} by id of the server
+   * @param {object} change
+   */
+  add(at, by, change) {
+    const isSame = (event) => at - event.at_ms <= ONE_CHANGE_MS && isAlike(event, change);
+    const known = this.#events.findLast(isSame);
+    if (!known) {
+      this.#events.push({ at_ms: at, by: [by], ...change });
+      this.#events = this.#events.slice(-MAX_EVENTS);
+      return;
+    }
+    if (change.kind === 'moved') known.clients += change.clients;
+    if (!known.by.includes(by)) known.by.push(by);
+  }
+
+  /** Returns the events, oldest first. */
+  all() {
+    return this.#events;
+  }
+}
+
+function isAlike(event, change) {
+  return ['kind', 'node', 'from', 'to', 'why'].every((key) => event[key] === change[key]);
+}
