@@ -1,15 +1,19 @@
-/** What the others see and hear of us: camera or test pattern, and the microphone if it is on. */
-
 import { testPattern } from './pattern.js';
 
+/** The user's stream: camera or test pattern, and the microphone if it is on. */
 export class Camera {
-  #pattern; #picture = null; #sound = null;
+  #pattern;
+  /** Stream of the camera, or null. */
+  #picture = null;
+  /** Stream of the microphone, or null. */
+  #sound = null;
 
+  /** @param {string} name shown on the test pattern */
   constructor(name) {
     this.#pattern = testPattern(name);
   }
 
-  /** The tracks to show now. A new stream each time. */
+  /** A new stream with the present tracks. */
   get stream() {
     const picture = this.#picture ?? this.#pattern.stream;
     return new MediaStream([...picture.getVideoTracks(), ...(this.#sound?.getAudioTracks() ?? [])]);
@@ -23,27 +27,32 @@ export class Camera {
     return this.#sound !== null;
   }
 
-  /** Turns the camera on or off. Rejects if the browser gives none. */
+  /** Turns the camera on or off. Rejects if the browser refuses it. */
   async togglePicture() {
     this.#picture = await toggle(this.#picture, { video: { width: 640, height: 360 } });
   }
 
-  /** The microphone likewise. */
+  /** Turns the microphone on or off. Rejects if the browser refuses it. */
   async toggleSound() {
     this.#sound = await toggle(this.#sound, { audio: true });
   }
 
+  /** Stops all tracks. */
   stop() {
     this.#pattern.stop();
-    for (const stream of [this.#picture, this.#sound]) for (const track of stream?.getTracks() ?? []) track.stop();
+    for (const stream of [this.#picture, this.#sound]) stopTracks(stream);
   }
 }
 
-async function toggle(stream, wanted) {
-  if (stream === null) {
-    if (!navigator.mediaDevices) throw new Error('Camera and microphone need https, or a page on this very machine.');
-    return navigator.mediaDevices.getUserMedia(wanted);
+async function toggle(stream, constraints) {
+  if (stream !== null) {
+    stopTracks(stream);
+    return null;
   }
-  for (const track of stream.getTracks()) track.stop();
-  return null;
+  if (navigator.mediaDevices) return navigator.mediaDevices.getUserMedia(constraints);
+  throw new Error('Camera and microphone need https or a page on localhost.');
+}
+
+function stopTracks(stream) {
+  for (const track of stream?.getTracks() ?? []) track.stop();
 }

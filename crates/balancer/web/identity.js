@@ -1,40 +1,42 @@
-/** Who this tab is, and which room its address names. */
+/** The client id and the name of this tab, and the room of its address. */
 
 const ID_KEY = 'signaling-client-id';
 const NAME_KEY = 'signaling-name';
-const LETTERS = '23456789abcdefghjkmnpqrstuvwxyz';
+const CHARACTERS = '23456789abcdefghjkmnpqrstuvwxyz';
 
-/** Six letters that are hard to mistake for one another. */
+/** Returns six random characters without similar ones, such as 0 and o. */
 export function randomName() {
   const bytes = crypto.getRandomValues(new Uint8Array(6));
-  return Array.from(bytes, (byte) => LETTERS[byte % LETTERS.length]).join('');
+  return Array.from(bytes, (byte) => CHARACTERS[byte % CHARACTERS.length]).join('');
 }
 
-/** A fresh id, kept for this tab through reloads. */
-export function drawClientId() {
+/** Returns a new client id, which this tab keeps across reloads. */
+export function newClientId() {
   const id = `peer-${randomName()}`;
   sessionStorage.setItem(ID_KEY, id);
   return id;
 }
 
 /**
- * @param {URLSearchParams} query the page's own
- * @returns {{clientId: string, chosen: boolean}} `chosen`: the user named it, so it is not ours to change
+ * Returns the client id of this tab.
+ *
+ * @param {URLSearchParams} query of the page
+ * @returns {{clientId: string, chosen: boolean}} `chosen`: the user set it by `?id=`
  */
 export function identify(query) {
   const chosen = query.get('id');
   if (chosen) return { clientId: chosen, chosen: true };
-  return { clientId: sessionStorage.getItem(ID_KEY) ?? drawClientId(), chosen: false };
+  return { clientId: sessionStorage.getItem(ID_KEY) ?? newClientId(), chosen: false };
 }
 
-/** What the user is called, '' for nothing. */
+/** Returns the name of the user; empty for none. */
 export const storedName = () => sessionStorage.getItem(NAME_KEY) ?? '';
 export const storeName = (name) => sessionStorage.setItem(NAME_KEY, name);
 
-/** The room that the address names, or ''. */
+/** Returns the room in the address; empty for none. */
 export function roomOf({ hash, search }) {
   return decodeURIComponent(hash.slice(1)) || (new URLSearchParams(search).get('room') ?? '');
 }
 
-/** The link that leads others into a room. */
+/** Returns a link to a room. */
 export const roomLink = (room) => `${location.origin}/#${encodeURIComponent(room)}`;

@@ -1,67 +1,73 @@
 /**
- * The mesh at work: which node serves whom, and buttons to add, drain and kill nodes where a local mesh lets this page.
- * Asks for the nodes every second while somebody looks.
+ * The nodes and their clients. In a local mesh with `--demo` controls, buttons add, drain and kill
+ * nodes.
  */
 
-const EVERY_MS = 1_000;
+/** Interval of status requests while the page is visible. */
+const INTERVAL_MS = 1_000;
 const PATH = '/demo/mesh';
 
-/** Events: `change` (`nodes` may be others), `problem` with a text. */
+/** Events: `change` (`nodes` may have changed) and `problem` (`detail` is a text). */
 export class MeshControl extends EventTarget {
-  /** `{id, state}` of each, or null where this page may not ask. */
+  /** `{id, state}` of each node; null if the server has no controls. */
   nodes = null;
-  /** Whether the server has told if there are buttons. */
-  #isKnown = false;
+  /** Whether the server has answered. */
+  #hasAnswer = false;
 
-  /** @param {() => boolean} isReachable whether asking makes sense now */
+  /** @param {() => boolean} isReachable whether the server can answer now */
   constructor(isReachable) {
     super();
-    const look = async () => {
-      if (!document.hidden && isReachable()) await this.#look();
-      if (this.nodes !== null || !this.#isKnown) setTimeout(look, EVERY_MS);
+    const poll = async () => {
+      if (!document.hidden && isReachable()) await this.#request();
+      if (this.nodes !== null || !this.#hasAnswer) setTimeout(poll, INTERVAL_MS);
     };
-    look();
+    poll();
   }
 
+  /** Starts one more node. */
   add() {
-    const running = this.nodes.filter(({ state }) => !state.startsWith('down') && state !== 'draining' && state !== 'being killed');
-    return this.#press({ command: 'scale', nodes: running.length + 1 });
+    const isStopping = ({ state }) => state === 'draining' || state === 'being killed';
+    const isRunning = (node) => !node.state.startsWith('down') && !isStopping(node);
+    return this.#control({ command: 'scale', nodes: this.nodes.filter(isRunning).length + 1 });
   }
 
+  /** Drains a node and stops it. */
   drain(id) {
-    return this.#press({ command: 'drain', id });
+    return this.#control({ command: 'drain', id });
   }
 
+  /** Kills a node. */
   kill(id) {
-    return this.#press({ command: 'kill', id });
+    return this.#control({ command: 'kill', id });
   }
 
-  async #look() {
+  async #request() {
     try {
-      const { servers } = await ask({ command: 'status' });
-      this.#isKnown = true;
-      this.nodes = servers && servers.filter(({ id }) => id.startsWith('node-')).map(({ id, phase }) => ({ id, state: phase }));
+      const { servers } = await send({ command: 'status' });
+      const nodes = servers?.filter(({ id }) => id.startsWith('node-'));
+      this.#hasAnswer = true;
+      this.nodes = nodes?.map(({ id, phase }) => ({ id, state: phase })) ?? null;
       this.dispatchEvent(new Event('change'));
     } catch (error) {
-      // Without an answer the balancer is away; the connection's own state says so.
-      this.#isKnown ||= error instanceof Refused;
+      // Other errors show in the state of the connection.
+      this.#hasAnswer ||= error instanceof Refused;
     }
   }
 
-  async #press(command) {
+  async #control(command) {
     try {
-      await ask(command);
+      await send(command);
     } catch (error) {
       this.dispatchEvent(new CustomEvent('problem', { detail: error.message }));
     }
-    await this.#look();
+    await this.#request();
   }
 }
 
-/** The server has answered, and said no. */
+/** The server refused a command. */
 class Refused extends Error {}
 
-async function ask(command) {
+async function send(command) {
   const headers = { 'content-type': 'application/json', 'x-signaling-demo': '1' };
   const response = await fetch(PATH, { method: 'POST', headers, body: JSON.stringify(command) });
   const answer = await response.json().catch(() => ({}));
@@ -70,9 +76,10 @@ async function ask(command) {
 }
 
 /**
- * Draws the nodes, each with the names of those that it serves.
+ * Draws the nodes, each with the names of its clients.
+ *
  * @param {HTMLElement} list
- * @param {{id: string, state: string, members: {id: string, name: string, isSelf: boolean}[]}[]} nodes
+ * @param {{id: string, state: string, members: object[]}[]} nodes members: `{id, name, isSelf}`
  * @param {boolean} hasButtons
  */
 export function showNodes(list, nodes, hasButtons) {
@@ -88,14 +95,13 @@ export function showNodes(list, nodes, hasButtons) {
 function makeCard(id) {
   const card = document.createElement('li');
   card.dataset.id = id;
-  const head = document.createElement('div');
-  head.className = 'head';
+  const head = make('div', 'head', '');
   head.append(make('span', 'name', id), make('span', 'badge', ''));
   const row = make('div', 'row', '');
-  for (const [act, word, look] of [['drain', 'Drain', ''], ['kill', 'Kill', 'danger']]) {
-    const button = Object.assign(make('button', look, word), { type: 'button' });
+  for (const [act, label, className] of [['drain', 'Drain', ''], ['kill', 'Kill', 'danger']]) {
+    const button = Object.assign(make('button', className, label), { type: 'button' });
     button.dataset.act = act;
-    button.setAttribute('aria-label', `${word} ${id}`);
+    button.setAttribute('aria-label', `${label} ${id}`);
     row.append(button);
   }
   card.append(head, make('ul', 'served', ''), row);
@@ -106,16 +112,21 @@ function fillCard(card, { state, members }, hasButtons) {
   const isUp = state === 'ready' || state === '';
   const badge = card.querySelector('.badge');
   const text = state.startsWith('down') ? 'down' : state;
+  const isDown = text === 'down' || text === 'being killed';
   if (badge.textContent !== text) badge.textContent = text;
   badge.hidden = state === '';
-  badge.dataset.tone = isUp ? 'good' : text === 'down' || text === 'being killed' ? 'bad' : 'busy';
+  if (isUp) badge.dataset.tone = 'good';
+  else badge.dataset.tone = isDown ? 'bad' : 'busy';
   card.querySelector('.row').hidden = !hasButtons;
-  for (const button of card.querySelectorAll('button')) button.disabled = !(isUp && hasButtons);
+  for (const button of card.querySelectorAll('button')) button.disabled = !isUp || !hasButtons;
   const served = card.querySelector('.served');
-  const wanted = JSON.stringify(members.map(({ id, name }) => [id, name]));
-  if (served.dataset.members === wanted) return;
-  served.dataset.members = wanted;
-  served.replaceChildren(...members.map(({ name, isSelf }) => make('li', isSelf ? 'self' : '', isSelf ? `${name} (you)` : name)));
+  const key = JSON.stringify(members.map(({ id, name }) => [id, name]));
+  if (served.dataset.members === key) return;
+  served.dataset.members = key;
+  const items = members.map(({ name, isSelf }) =>
+    isSelf ? make('li', 'self', `${name} (you)`) : make('li', '', name),
+  );
+  served.replaceChildren(...items);
 }
 
 function make(kind, className, text) {

@@ -1,9 +1,16 @@
-/** A moving test pattern with a name on it, for those who show no camera. */
-
-const WIDTH = 320, HEIGHT = 180, FRAMES = 12;
+/** Size of the picture, in pixels. */
+const WIDTH = 320;
+const HEIGHT = 180;
+/** Frames per second. */
+const FRAMES = 12;
 const BARS = ['#c8ccd4', '#d7c43a', '#3ab7c9', '#3fae5a', '#b455b0', '#c74b43', '#3d59c4'];
 
-/** @returns {{stream: MediaStream, stop: () => void}} */
+/**
+ * Starts a moving test pattern with a name on it.
+ *
+ * @param {string} name
+ * @returns {{stream: MediaStream, stop: () => void}}
+ */
 export function testPattern(name) {
   const canvas = Object.assign(document.createElement('canvas'), { width: WIDTH, height: HEIGHT });
   const context = canvas.getContext('2d', { alpha: false });
@@ -36,5 +43,6 @@ function draw(context, name) {
   context.font = '600 20px system-ui, sans-serif';
   context.fillText(name, 66, HEIGHT * 0.29 - 12, WIDTH - 76);
   context.font = '16px ui-monospace, monospace';
-  context.fillText(`${now.toTimeString().slice(0, 8)}.${Math.floor(now.getMilliseconds() / 100)}`, 66, HEIGHT * 0.29 + 14);
+  const time = `${now.toTimeString().slice(0, 8)}.${Math.floor(now.getMilliseconds() / 100)}`;
+  context.fillText(time, 66, HEIGHT * 0.29 + 14);
 }

@@ -1,25 +1,43 @@
-/** One tile for each member of the room: picture, name, node, and how the direct connection is. */
+/** One tile per member of the room: picture, name, node and direct connection. */
 
+/** Tone of each state of a direct connection. */
 const TONES = {
-  connected: 'good', connecting: 'busy', new: 'busy', disconnected: 'busy', none: 'busy', failed: 'bad', closed: 'bad',
+  connected: 'good',
+  connecting: 'busy',
+  new: 'busy',
+  disconnected: 'busy',
+  none: 'busy',
+  failed: 'bad',
+  closed: 'bad',
 };
 
-/** Where the browser's own word tells people little. */
-const WORDS = { new: 'connecting', none: 'not connected', closed: 'gone' };
+/** Labels of states, where they differ from the browser's names. */
+const LABELS = { new: 'connecting', none: 'not connected', closed: 'gone' };
 
-/** Browsers play sound only after the user has done something. */
+/** Whether the user has interacted with the page: browsers play no sound before. */
 let mayPlaySound = false;
 for (const type of ['pointerdown', 'keydown']) {
   addEventListener(type, () => {
     mayPlaySound = navigator.userActivation?.hasBeenActive ?? true;
-    for (const video of document.querySelectorAll('#tiles [data-peer] video')) video.muted = !mayPlaySound;
+    const videos = document.querySelectorAll('#tiles [data-peer] video');
+    for (const video of videos) video.muted = !mayPlaySound;
   });
 }
 
 /**
+ * Draws the members.
+ *
+ * @typedef {object} Tile
+ * @property {string} id
+ * @property {string} name
+ * @property {boolean} isSelf
+ * @property {string | null} node
+ * @property {string} state of the direct connection
+ * @property {MediaStream | null} stream
+ * @property {number | null} roundTripMs
+ *
  * @param {HTMLElement} list
- * @param {{id: string, name: string, node: string | null, state: string, isSelf: boolean, stream: MediaStream | null,
- *   roundTrip: number | null}[]} members
+ * @param {Tile[]} members
  */
 export function showTiles(list, members) {
   const tileById = new Map([...list.children].map((tile) => [tile.dataset.id, tile]));
@@ -39,7 +57,8 @@ function makeTile({ id, isSelf }) {
   const tile = document.createElement('li');
   tile.dataset.id = id;
   if (!isSelf) tile.dataset.peer = id;
-  const video = Object.assign(document.createElement('video'), { autoplay: true, playsInline: true });
+  const video = document.createElement('video');
+  Object.assign(video, { autoplay: true, playsInline: true });
   video.muted = isSelf || !mayPlaySound;
   const caption = make('div', 'caption');
   caption.append(make('span', 'who'), make('span', 'node'), make('span', 'badge'));
@@ -47,29 +66,38 @@ function makeTile({ id, isSelf }) {
   return tile;
 }
 
-function fillTile(tile, { name, node, state, isSelf, stream, roundTrip }) {
-  const [video, caption] = [tile.querySelector('video'), tile.querySelector('.caption')];
-  const hasPicture = stream !== null && (isSelf || state === 'connected' || state === 'disconnected');
+function fillTile(tile, { state, stream, ...member }) {
+  const isLive = member.isSelf || state === 'connected' || state === 'disconnected';
+  const hasPicture = stream !== null && isLive;
+  fillPicture(tile, member, hasPicture, stream);
+  const caption = tile.querySelector('.caption');
+  setText(caption.querySelector('.who'), member.isSelf ? `${member.name} (you)` : member.name);
+  setText(caption.querySelector('.node'), member.node ?? '');
+  const badge = caption.querySelector('.badge');
+  badge.hidden = member.isSelf;
+  badge.dataset.tone = TONES[state] ?? '';
+  badge.dataset.state = state;
+  setText(badge, labelOf(state, member.roundTripMs));
+}
+
+function fillPicture(tile, { name, isSelf }, hasPicture, stream) {
+  const video = tile.querySelector('video');
   if (video.srcObject !== stream) {
     video.srcObject = stream;
-    // Until the user has done something, pictures with sound may not start by themselves; muted ones may.
+    // Rejects for a picture with sound before the user has interacted with the page.
     video.play().catch(() => {});
   }
   video.hidden = !hasPicture;
-  const isTimed = state === 'connected' && roundTrip !== null;
-  const text = isTimed ? `direct, ${roundTrip < 1 ? '<1' : Math.round(roundTrip)} ms` : (WORDS[state] ?? state);
-  setText(tile.querySelector('.blank'), hasPicture ? '' : name.slice(0, 2));
-  setText(caption.querySelector('.who'), isSelf ? `${name} (you)` : name);
-  setText(caption.querySelector('.node'), node ?? '');
-  const badge = caption.querySelector('.badge');
-  badge.hidden = isSelf;
-  badge.dataset.tone = TONES[state] ?? '';
-  badge.dataset.state = state;
-  setText(badge, text);
   video.setAttribute('aria-label', `Picture of ${isSelf ? 'you' : name}`);
+  setText(tile.querySelector('.blank'), hasPicture ? '' : name.slice(0, 2));
 }
 
-/** Leaves alone what is as it should be, so that screen readers are told of changes alone. */
+function labelOf(state, roundTripMs) {
+  if (state !== 'connected' || roundTripMs === null) return LABELS[state] ?? state;
+  return `direct, ${roundTripMs < 1 ? '<1' : Math.round(roundTripMs)} ms`;
+}
+
+/** Sets a text if it differs: screen readers announce each change. */
 function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-/** All that touches the document, but for tiles and nodes. Text from others enters by textContent alone. */
+/** Draws the page, except tiles and nodes. Texts of clients are set as textContent, never HTML. */
 
 import { roomLink } from './identity.js';
 
@@ -8,13 +8,15 @@ const TONES = { connected: 'good', connecting: 'busy', waiting: 'busy', closed: 
 
 export const element = (id) => document.getElementById(id);
 
+/** Sets a text if it differs: screen readers announce each change. */
 export function setText(id, text) {
   if (element(id).textContent !== text) element(id).textContent = text;
 }
 
 export function showSelf({ clientId, node, state }) {
   setText('me', clientId);
-  setText('my-node', node ?? (state === 'connected' ? 'not revealed' : '–'));
+  const unknown = state === 'connected' ? 'not revealed' : '–';
+  setText('my-node', node ?? unknown);
 }
 
 export function showSignaling(state, explanation) {
@@ -24,21 +26,22 @@ export function showSignaling(state, explanation) {
   element('trouble').hidden = explanation === '';
 }
 
-/** @param {'lobby' | 'line' | 'stage'} part */
+/** Shows one part of the page. @param {'lobby' | 'queue' | 'stage'} part */
 export function showPart(part) {
-  for (const id of ['lobby', 'line', 'stage']) element(id).hidden = id !== part;
+  for (const id of ['lobby', 'queue', 'stage']) element(id).hidden = id !== part;
   element('chat').hidden = part !== 'stage';
 }
 
 export function showRoom({ name, state, capacity }, count) {
   setText('stage-title', `Room ${name}`);
-  const here = `${count === 1 ? 'You are alone here' : `${count} are here`}${capacity === null ? '' : `, of ${capacity} at most`}`;
-  setText('count', state === 'joining' ? 'Entering …' : here);
+  const here = count === 1 ? 'You are alone here' : `${count} are here`;
+  const limit = capacity === null ? '' : `, of ${capacity} at most`;
+  setText('count', state === 'joining' ? 'Entering …' : here + limit);
   element('invite-open').href = roomLink(name);
   document.title = `${name} (${count}) · Signaling mesh`;
 }
 
-/** @param {'me' | 'peer'} from */
+/** Adds a chat message. @param {'me' | 'peer'} from */
 export function addMessage(from, name, text) {
   const entry = document.createElement('li');
   entry.dataset.from = from;
@@ -51,6 +54,7 @@ export function clearMessages() {
   element('log').replaceChildren();
 }
 
+/** Adds a move of a client between nodes. */
 export function addMove(name, from, to) {
   const entry = document.createElement('li');
   entry.append(make('time', '', new Date().toTimeString().slice(0, 8)), ` ${name}: ${from} → ${to}`);
@@ -59,25 +63,30 @@ export function addMove(name, from, to) {
   element('moves-title').hidden = false;
 }
 
-/** Hands what the user does to `actions`. */
+/** Calls `actions` when the user presses buttons and sends forms. */
 export function listen(actions) {
-  for (const [id, action] of [
-    ['reconnect-button', actions.reconnect], ['give-up-button', actions.leave], ['leave-button', actions.leave],
-    ['camera-button', actions.camera], ['sound-button', actions.sound], ['copy-button', actions.copy],
-    ['add-node-button', actions.addNode],
-  ]) element(id).addEventListener('click', action);
+  element('reconnect-button').addEventListener('click', actions.reconnect);
+  element('give-up-button').addEventListener('click', actions.leave);
+  element('leave-button').addEventListener('click', actions.leave);
+  element('camera-button').addEventListener('click', actions.camera);
+  element('sound-button').addEventListener('click', actions.sound);
+  element('copy-button').addEventListener('click', actions.copy);
+  element('add-node-button').addEventListener('click', actions.addNode);
   element('nodes').addEventListener('click', ({ target }) => {
     const button = target.closest('button[data-act]');
     if (button) actions[button.dataset.act](button.closest('li').dataset.id);
   });
-  onSubmit('lobby-form', () => actions.enter(element('room').value.trim(), element('name').value.trim()));
+  onSubmit('lobby-form', () => {
+    actions.enter(element('room').value.trim(), element('name').value.trim());
+  });
   onSubmit('chat-form', () => {
     if (element('send-button').disabled) return;
-    actions.say(element('message').value);
+    actions.sendChat(element('message').value);
     element('message').value = '';
   });
 }
 
+/** Shows a button as pressed or not. */
 export function press(id, isPressed) {
   element(id).setAttribute('aria-pressed', String(isPressed));
 }
@@ -89,10 +98,10 @@ function onSubmit(formId, action) {
   });
 }
 
-function append(listId, entry, most) {
+function append(listId, entry, maxEntries) {
   const list = element(listId);
   list.append(entry);
-  if (list.childElementCount > most) list.firstElementChild.remove();
+  if (list.childElementCount > maxEntries) list.firstElementChild.remove();
 }
 
 function make(kind, className, text) {

@@ -127,16 +127,16 @@ async fn four_browsers_meet_in_a_room_for_four_and_a_fifth_waits_until_one_close
     }
 
     let fifth = open(&browser, &mesh, "five").await;
-    fifth.shows("#line-text", "The room is full. You are next.", SOON).await;
+    fifth.shows("#queue-text", "The room is full. You are next.", SOON).await;
     let sixth = open(&browser, &mesh, "six").await;
-    sixth.shows("#line-text", "The room is full. One person is ahead of you, 2 in line.", SOON).await;
+    sixth.shows("#queue-text", "The room is full. One person is ahead of you, 2 in the queue.", SOON).await;
     pages.remove(0).1.close().await;
 
     for (id, page) in &pages {
         meets(page, "five").await;
         meets(&fifth, id).await;
     }
-    sixth.shows("#line-text", "The room is full. You are next.", SOON).await;
+    sixth.shows("#queue-text", "The room is full. You are next.", SOON).await;
     fifth.shows("#count", "4 are here, of 4 at most", SOON).await;
 }
 
@@ -148,7 +148,7 @@ async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
     let bob = enter(&browser, &mesh, "bob").await;
     meets(&ada, "bob").await;
     let eve = open(&browser, &mesh, "eve").await;
-    eve.shows("#line-text", "The room is full. You are next.", SOON).await;
+    eve.shows("#queue-text", "The room is full. You are next.", SOON).await;
     let seen = async || {
         let mut seen = Vec::new();
         for page in [&ada, &eve] {
@@ -169,7 +169,7 @@ async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
     // Changes of a room are gathered for 0.2 s.
     stays("no other page sees the reload", Duration::from_secs(1), || async { seen().await == before }).await;
     bob.shows("#count", "2 are here, of 2 at most", SOON).await;
-    eve.shows("#line-text", "The room is full. You are next.", SOON).await;
+    eve.shows("#queue-text", "The room is full. You are next.", SOON).await;
 }
 
 /// Makes a client of the page's sessionStorage and connects it.
