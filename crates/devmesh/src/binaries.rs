@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_program_is_named_with_its_folder_and_the_way_out() {
+    fn missing_program_is_named_with_its_folder_and_flag() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("signaling-node"), "").unwrap();
 

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_for_the_servers_may_begin_with_dashes_and_be_repeated() {
+    fn server_flags_may_begin_with_dashes_and_repeat() {
         let arguments = "mesh-dev up --dir=/tmp/x --node-arg=--hold-ms=5000 --node-arg --reveal-nodes";
         let cli = Cli::try_parse_from(arguments.split(' '));
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_action_needs_the_folder() {
+    fn command_is_refused_when_dir_is_missing() {
         let dir = |arguments: &[&str]| Cli::try_parse_from(arguments).unwrap().dir().map(Path::to_owned);
         assert!(dir(&["mesh-dev", "kill", "node-1"]).unwrap_err().to_string().contains("--dir"));
         assert_eq!(dir(&["mesh-dev", "kill", "node-1", "--dir", "x"]).unwrap(), Path::new("x"));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_aligned() {
+    fn status_table_has_aligned_columns() {
         let server = |id: &str, pid, phase: &str| ServerStatus {
             id: id.into(),
             phase: phase.into(),

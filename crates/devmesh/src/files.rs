@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mesh_file_has_the_agreed_shape() {
+    fn mesh_file_keeps_its_json_format() {
         let file = MeshFile {
             balancers: vec![BalancerEntry {
                 id: "balancer-0".into(),

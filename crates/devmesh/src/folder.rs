@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_mesh_in_the_same_folder_is_refused_until_the_first_is_gone() {
+    fn second_mesh_is_refused_while_the_folder_is_locked() {
         let dir = tempfile::tempdir().unwrap();
         let first = Folder::open(dir.path()).unwrap();
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_64_hex_digits_new_each_time_and_private() {
+    fn secrets_are_random_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let files = [folder.secret_file(), folder.admin_token_file()];

@@ -46,21 +46,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_reads_back_as_itself() {
+    fn server_id_parses_its_own_text() {
         for id in [ServerId::Balancer(0), ServerId::Node(12), ServerId::Redis] {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
     }
 
     #[test]
-    fn a_name_has_one_spelling() {
+    fn server_id_has_one_spelling() {
         for text in ["", "node", "node-", "node-01", "node-+1", "Node-1", "redis-0", "node-1 "] {
             assert!(text.parse::<ServerId>().is_err(), "{text:?} was taken");
         }
     }
 
     #[test]
-    fn node_10_stands_after_node_9() {
+    fn server_ids_sort_by_number() {
         assert!(ServerId::Node(10) > ServerId::Node(9));
     }
 }

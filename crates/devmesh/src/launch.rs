@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_told_its_name_addresses_discovery_and_secret() {
+    fn node_command_line_has_id_addresses_discovery_and_secret() {
         assert_eq!(
             line_of(ServerId::Node(1), None),
             "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2 --discovery file:DIR/nodes.json \
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balancer_listens_and_takes_its_own_flags() {
+    fn balancer_command_line_has_its_listener_and_flags() {
         assert_eq!(
             line_of(ServerId::Balancer(0), Some("redis://127.0.0.1:3/")),
             "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2 \
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn token_of_a_further_flag_takes_the_place_of_the_mesh_s() {
+    fn admin_token_of_a_flag_replaces_the_own_one() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let binaries = Binaries { node: "/bin/node".into(), balancer: "/bin/balancer".into() };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_hear_of_a_room_store_only_where_there_is_one() {
+    fn node_command_line_names_the_room_store_when_it_exists() {
         let with = line_of(ServerId::Node(0), Some("redis://127.0.0.1:3/"));
 
         assert!(with.contains(" --room-store redis://127.0.0.1:3/ "), "{with}");

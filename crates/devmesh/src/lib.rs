@@ -13,13 +13,12 @@
 //! | `roster` | pure: servers, their allowed operations, and the content of the files |
 //! | `mesh` | operations on a mesh |
 //! | `supervisor` | implementation with roster, ports, processes and files |
-//! | `process`, `spawner` | child processes that end with this process |
+//! | `process` | child processes that end with this process |
 //! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
 //! | `ready` | waits for a started server to answer |
 //! | `folder`, `files` | content of the mesh's folder |
 //! | `control` | the control socket: requests, answers, both ends |
-//! | `leftovers` | ends servers that a killed `mesh-dev` left behind |
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -40,14 +39,12 @@ mod files;
 mod folder;
 mod id;
 mod launch;
-mod leftovers;
 mod mesh;
 mod options;
 mod ports;
 mod process;
 mod ready;
 mod roster;
-mod spawner;
 mod supervisor;
 
 pub use binaries::{Binaries, find_in_path};

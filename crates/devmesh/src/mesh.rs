@@ -34,7 +34,7 @@ impl Mesh {
     /// When another mesh runs in the folder, a port is taken, or a server does not come up. No
     /// server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Self> {
-        let mesh = Self { inner: Arc::new(Supervisor::new(options).await?) };
+        let mesh = Self { inner: Arc::new(Supervisor::new(options)?) };
         let options = &mesh.inner.options;
         if options.redis {
             mesh.inner.start_all([ServerId::Redis]).await?;

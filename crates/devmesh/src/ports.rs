@@ -64,7 +64,7 @@ mod tests {
     const ANY: SocketAddr = SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
     #[test]
-    fn a_server_keeps_its_ports_and_two_servers_share_none() {
+    fn server_keeps_its_own_ports() {
         let mut ports = Ports::default();
 
         let first = ports.of(ServerId::Node(0), ANY).unwrap();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_port_refuses_connections_and_yet_can_be_listened_on_again_and_again() {
+    fn held_port_refuses_connections_until_a_server_listens() {
         let mut ports = Ports::default();
         let address = ports.of(ServerId::Node(0), ANY).unwrap().internal;
 
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_named() {
+    fn port_in_use_is_named_in_the_error() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
 
         let error = Ports::default().of(ServerId::Balancer(0), taken.local_addr().unwrap()).unwrap_err();

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 
 use crate::launch::CommandLine;
 use crate::roster::Ending;
-use crate::spawner::Spawner;
 
 /// A child process. Dropping the value kills it; with `setpriv` the death of this process does
 /// too.
@@ -23,19 +22,15 @@ pub(crate) struct Process {
 impl Process {
     /// Starts it with output to `log`, in its own process group, so that a Ctrl-C reaches only
     /// this process.
-    pub(crate) async fn start(
-        line: &CommandLine,
-        log: &Path,
-        setpriv: Option<&Path>,
-        spawner: &Spawner,
-    ) -> Result<Self> {
+    pub(crate) fn start(line: &CommandLine, log: &Path, setpriv: Option<&Path>) -> Result<Self> {
         let out = OpenOptions::new()
             .create(true)
             .append(true)
             .open(log)
             .with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = match setpriv {
-            // `setpriv` becomes the program, so the process id stays.
+            // `setpriv` becomes the program, so the process id stays. The death signal follows the
+            // thread that starts the process; threads of the runtime last as long as the mesh.
             Some(setpriv) => {
                 let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "KILL", "--"]).arg(&line.program);
@@ -50,7 +45,7 @@ impl Process {
             .stderr(out)
             .process_group(0)
             .kill_on_drop(true);
-        let child = spawner.spawn(command).await.with_context(|| format!("cannot start {}", line.program.display()))?;
+        let child = command.spawn().with_context(|| format!("cannot start {}", line.program.display()))?;
         let Some(pid) = child.id() else { bail!("{} ended at once", line.program.display()) };
         let (sender, ending) = watch::channel(None);
         tokio::spawn(watch_over(child, sender));
@@ -120,13 +115,12 @@ mod tests {
 
     use super::*;
 
-    async fn start(script: &str) -> (Process, tempfile::TempDir, Spawner) {
+    fn start(script: &str) -> (Process, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
-        let spawner = Spawner::start().unwrap();
         let line = CommandLine { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), script.into()] };
         let setpriv = crate::binaries::find_in_path("setpriv");
-        let process = Process::start(&line, &dir.path().join("log"), setpriv.as_deref(), &spawner).await.unwrap();
-        (process, dir, spawner)
+        let process = Process::start(&line, &dir.path().join("log"), setpriv.as_deref()).unwrap();
+        (process, dir)
     }
 
     async fn ending(mut watch: watch::Receiver<Option<Ending>>) -> Ending {
@@ -134,8 +128,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_goes_to_the_log_and_the_exit_code_is_told() {
-        let (process, dir, _spawner) = start("echo out; echo err >&2; exit 3").await;
+    async fn process_writes_its_log_and_reports_its_exit_code() {
+        let (process, dir) = start("echo out; echo err >&2; exit 3");
 
         let ending = ending(process.ending()).await;
 
@@ -144,8 +138,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_process_id_is_the_programs_own() {
-        let (process, dir, _spawner) = start("echo $$").await;
+    async fn process_id_is_that_of_the_program() {
+        let (process, dir) = start("echo $$");
 
         ending(process.ending()).await;
 
@@ -153,8 +147,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dropping_a_process_kills_it() {
-        let (process, _dir, _spawner) = start("exec sleep 1000").await;
+    async fn process_is_killed_when_dropped() {
+        let (process, _dir) = start("exec sleep 1000");
         let watch = process.ending();
 
         drop(process);
@@ -163,25 +157,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn children_end_with_the_thread_that_started_them() {
-        if crate::binaries::find_in_path("setpriv").is_none() {
-            return;
-        }
-        let (process, _dir, spawner) = start("exec sleep 1000").await;
-
-        // `setpriv` requests the death signal itself. An earlier end of the thread has no effect.
-        let cmdline = format!("/proc/{}/cmdline", process.pid());
-        while !std::fs::read_to_string(&cmdline).unwrap().starts_with("sleep") {
-            tokio::task::yield_now().await;
-        }
-        drop(spawner);
-
-        assert_eq!(ending(process.ending()).await.text, "killed by SIGKILL");
-    }
-
-    #[tokio::test]
-    async fn a_process_that_has_ended_is_not_signalled() {
-        let (process, _dir, _spawner) = start("exit 0").await;
+    async fn signal_is_refused_when_the_process_has_ended() {
+        let (process, _dir) = start("exit 0");
         ending(process.ending()).await;
 
         assert!(process.signal(Signal::SIGTERM).is_err());

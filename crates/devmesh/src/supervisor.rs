@@ -20,13 +20,11 @@ use crate::files::{DiscoveredNode, MeshFile};
 use crate::folder::Folder;
 use crate::id::ServerId;
 use crate::launch::{self, CommandLine, redis_url};
-use crate::leftovers::end_leftovers;
 use crate::options::MeshOptions;
 use crate::ports::{Addresses, Ports};
 use crate::process::{Process, is_stopped};
 use crate::ready::until_ready;
 use crate::roster::{Ending, Exit, Roster, Run};
-use crate::spawner::Spawner;
 
 /// Maximum time until SIGSTOP reaches all threads.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
@@ -37,7 +35,6 @@ pub(crate) struct Supervisor {
     pub(crate) folder: Folder,
     http: reqwest::Client,
     setpriv: Option<PathBuf>,
-    spawner: Spawner,
     state: Mutex<State>,
     changed: watch::Sender<()>,
 }
@@ -62,11 +59,10 @@ enum Publishing {
 }
 
 impl Supervisor {
-    /// Locks the folder, cleans up after an earlier run, and writes the files of a mesh without
+    /// Locks the folder, removes the mesh file of an earlier run, and writes the files of a mesh without
     /// servers.
-    pub(crate) async fn new(options: MeshOptions) -> Result<Self> {
+    pub(crate) fn new(options: MeshOptions) -> Result<Self> {
         let folder = Folder::open(&options.dir)?;
-        end_leftovers(&folder).await;
         folder.remove(&folder.mesh_file())?;
         folder.write_secrets()?;
         let setpriv = find_in_path("setpriv");
@@ -77,7 +73,6 @@ impl Supervisor {
             folder,
             http: reqwest::Client::builder().no_proxy().build().context("cannot make an HTTP client")?,
             setpriv,
-            spawner: Spawner::start().context("cannot start a thread")?,
             state: Mutex::default(),
             changed: watch::Sender::default(),
             options,
@@ -142,7 +137,7 @@ impl Supervisor {
         if let Some(former) = replaces {
             self.lock().roster.replaces(id, run, former);
         }
-        let started = Process::start(&line, &self.folder.log_file(id), self.setpriv.as_deref(), &self.spawner).await;
+        let started = Process::start(&line, &self.folder.log_file(id), self.setpriv.as_deref());
         let process = match started {
             Ok(process) => process,
             Err(error) => {

@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
-async fn when_a_mesh_is_up_all_its_servers_answer_and_the_files_name_them() {
+async fn started_mesh_is_listed_in_its_files() {
     let (mesh, dir) = start(3, 2).await;
 
     let file = MeshFile::read(dir.path()).unwrap();
@@ -46,7 +46,7 @@ async fn scaling_starts_and_drains_nodes() {
 }
 
 #[tokio::test]
-async fn a_killed_node_leaves_the_mesh_file_at_once_and_the_discovery_file_after_the_notice_time() {
+async fn killed_node_leaves_discovery_after_the_notice_time() {
     let (mesh, dir) = start(2, 0).await;
     let mesh = Arc::new(mesh);
     let begin = Instant::now();
@@ -64,7 +64,7 @@ async fn a_killed_node_leaves_the_mesh_file_at_once_and_the_discovery_file_after
 }
 
 #[tokio::test]
-async fn a_replaced_node_leaves_once_another_has_come() {
+async fn replaced_node_leaves_when_its_successor_is_ready() {
     let (mesh, dir) = start(2, 0).await;
 
     mesh.replace("node-0").await.unwrap();
@@ -74,7 +74,7 @@ async fn a_replaced_node_leaves_once_another_has_come() {
 }
 
 #[tokio::test]
-async fn a_restarted_node_is_another_process_on_the_same_ports() {
+async fn restarted_node_keeps_its_ports() {
     let (mesh, dir) = start(2, 0).await;
     let before = mesh.state().nodes;
 
@@ -90,18 +90,22 @@ async fn a_restarted_node_is_another_process_on_the_same_ports() {
 }
 
 #[tokio::test]
-async fn a_draining_node_is_called_draining_for_as_long_as_it_takes() {
+async fn draining_node_is_listed_as_draining_until_it_ends() {
     let (mesh, dir) = start_with(2, 0, &["--slow-drain"]).await;
 
-    let (drained, ()) =
-        tokio::join!(mesh.drain("node-0"), eventually(|| discovery(dir.path()) == ["node-0 draining", "node-1"]));
+    let (drained, ()) = tokio::join!(
+        mesh.drain("node-0"),
+        eventually(
+            || discovery(dir.path()) == ["node-0 draining", "node-1"] && ids(&mesh.state()) == ["node-0", "node-1"]
+        )
+    );
 
     drained.unwrap();
     assert_eq!(discovery(dir.path()), ["node-1"]);
 }
 
 #[tokio::test]
-async fn a_death_that_nobody_asked_for_is_shown_and_noticed() {
+async fn unexpected_exit_is_shown_in_status_and_discovery() {
     let (mesh, dir) = start(2, 0).await;
     let pid = mesh.state().nodes[1].pid;
 
@@ -113,7 +117,7 @@ async fn a_death_that_nobody_asked_for_is_shown_and_noticed() {
 }
 
 #[tokio::test]
-async fn a_paused_node_is_silent_until_it_is_resumed() {
+async fn paused_node_does_not_answer_until_it_is_resumed() {
     let (mesh, _dir) = start(1, 0).await;
     let ready = format!("{}/readyz", mesh.state().nodes[0].internal);
     let client = reqwest::Client::builder().timeout(Duration::from_millis(300)).no_proxy().build().unwrap();
@@ -126,7 +130,7 @@ async fn a_paused_node_is_silent_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_come_up_is_told_with_the_end_of_its_log_and_nothing_stays() {
+async fn failed_start_shows_the_log_and_leaves_no_mesh() {
     let dir = tempfile::tempdir().unwrap();
 
     let error = Mesh::start(options(dir.path(), 1, 0, &["--fail"])).await.err().unwrap().to_string();
@@ -137,7 +141,7 @@ async fn a_server_that_does_not_come_up_is_told_with_the_end_of_its_log_and_noth
 }
 
 #[tokio::test]
-async fn dropping_a_mesh_leaves_no_process_and_no_mesh_file() {
+async fn mesh_ends_its_processes_when_dropped() {
     let (mesh, dir) = start(2, 1).await;
     let file = mesh.state();
 
@@ -151,7 +155,7 @@ async fn dropping_a_mesh_leaves_no_process_and_no_mesh_file() {
 }
 
 #[tokio::test]
-async fn a_running_mesh_is_controlled_through_its_socket() {
+async fn control_socket_executes_all_commands() {
     let (mesh, dir) = start(1, 1).await;
     let serving = tokio::spawn(serve_control(Arc::new(mesh)));
     eventually(|| dir.path().join("control.sock").exists()).await;
@@ -183,7 +187,7 @@ async fn a_running_mesh_is_controlled_through_its_socket() {
 }
 
 #[tokio::test]
-async fn a_redis_comes_up_with_the_mesh_and_goes_with_it_and_starts_anew_empty_on_the_same_port() {
+async fn redis_restarts_empty_on_its_port() {
     let Some((mesh, dir)) = start_with_redis().await else { return };
     let url = mesh.state().redis.unwrap();
     let address = url.strip_prefix("redis://").and_then(|rest| rest.strip_suffix('/')).unwrap();
@@ -205,7 +209,7 @@ async fn a_redis_comes_up_with_the_mesh_and_goes_with_it_and_starts_anew_empty_o
 }
 
 #[tokio::test]
-async fn a_mesh_without_redis_says_so() {
+async fn mesh_file_has_no_redis_url_without_redis() {
     let (mesh, dir) = start(1, 0).await;
 
     let text = fs::read_to_string(dir.path().join("mesh.json")).unwrap();

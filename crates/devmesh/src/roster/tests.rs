@@ -5,7 +5,7 @@ use crate::files::DiscoveredNode;
 use ServerId::{Balancer, Node};
 
 #[test]
-fn a_node_is_listed_once_it_is_ready_and_a_balancer_never() {
+fn node_is_listed_when_it_is_ready() {
     let mut roster = Roster::default();
     let run = roster.begin_start(Node(0), addresses(0)).unwrap();
     roster.started(Node(0), run, 100);
@@ -19,21 +19,7 @@ fn a_node_is_listed_once_it_is_ready_and_a_balancer_never() {
 }
 
 #[test]
-fn a_draining_node_stays_listed_as_draining_until_its_process_has_ended() {
-    let mut roster = nodes(2);
-
-    let run = roster.begin_drain(Node(1)).unwrap();
-    assert_eq!(listed(&roster), ["node-0", "node-1 draining"]);
-    assert_eq!(running(&roster), ["node-0", "node-1"]);
-    let exit = roster.exited(Node(1), run, clean());
-
-    assert_eq!(exit, Exit::Drained);
-    assert_eq!(listed(&roster), ["node-0"]);
-    assert_eq!(roster.ending(Node(1), run), Some(&clean()));
-}
-
-#[test]
-fn a_killed_node_stays_listed_until_its_death_is_noticed() {
+fn killed_node_stays_listed_until_the_notice() {
     let mut roster = nodes(2);
 
     let run = roster.begin_kill(Node(1)).unwrap();
@@ -48,7 +34,7 @@ fn a_killed_node_stays_listed_until_its_death_is_noticed() {
 }
 
 #[test]
-fn a_late_notice_of_an_earlier_death_does_not_touch_the_node_that_came_back() {
+fn late_notice_is_ignored_after_a_restart() {
     let mut roster = nodes(1);
     let first = roster.begin_kill(Node(0)).unwrap();
     roster.exited(Node(0), first, killed());
@@ -60,16 +46,7 @@ fn a_late_notice_of_an_earlier_death_does_not_touch_the_node_that_came_back() {
 }
 
 #[test]
-fn a_death_that_nobody_asked_for_is_told_apart() {
-    let mut roster = nodes(1);
-    let run = Run(1);
-
-    assert_eq!(roster.exited(Node(0), run, killed()), Exit::Unexpected);
-    assert_eq!(roster.status()[0].phase, "down: killed by signal 9");
-}
-
-#[test]
-fn a_server_that_ends_while_it_starts_does_not_become_ready() {
+fn server_is_not_ready_when_it_ends_during_its_start() {
     let mut roster = Roster::default();
     let run = roster.begin_start(Node(0), addresses(0)).unwrap();
     roster.exited(Node(0), run, killed());
@@ -97,7 +74,7 @@ fn scaling_down_drains_the_highest_numbers() {
 }
 
 #[test]
-fn a_paused_server_must_be_resumed_before_it_can_drain_but_can_be_killed() {
+fn paused_server_can_be_killed_but_not_drained() {
     let mut roster = nodes(1);
     roster.pause(Node(0)).unwrap();
 
@@ -106,7 +83,7 @@ fn a_paused_server_must_be_resumed_before_it_can_drain_but_can_be_killed() {
 }
 
 #[test]
-fn a_node_drains_from_the_moment_another_is_ready_in_its_place() {
+fn replaced_node_drains_when_its_successor_is_ready() {
     let mut roster = nodes(3);
     let newcomer = roster.plan_replacement(Node(1)).unwrap();
     let run = roster.begin_start(newcomer, addresses(0)).unwrap();
@@ -120,7 +97,7 @@ fn a_node_drains_from_the_moment_another_is_ready_in_its_place() {
 }
 
 #[test]
-fn only_a_node_that_is_ready_can_be_replaced() {
+fn replacement_is_refused_unless_the_node_is_ready() {
     let mut roster = nodes(1);
     start(&mut roster, Balancer(0));
     roster.pause(Node(0)).unwrap();
@@ -131,7 +108,7 @@ fn only_a_node_that_is_ready_can_be_replaced() {
 }
 
 #[test]
-fn a_wrong_name_is_answered_with_the_right_ones() {
+fn unknown_server_is_refused_with_the_known_ones() {
     let mut roster = nodes(2);
 
     assert_eq!(roster.pause(Node(7)).unwrap_err().to_string(), "there is no node-7; there are: node-0, node-1");
