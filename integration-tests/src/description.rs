@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_differs_anywhere_is_found() {
+    fn value_of_another_shape_does_not_fit() {
         let count = json!({ "$ref": "#/components/schemas/Count" });
         let row = json!({ "type": "object", "required": ["n"], "additionalProperties": false,
                           "properties": { "n": count, "of": { "oneOf": [count, { "type": "null" }] } } });

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_shrink_and_all_else_stays() {
+    fn hastened_rules_differ_in_durations_only() {
         let rules = "for: 5m\nexpr: rate(a{b=~\"[x]\"}[10m]) > 14 * 86400 # 30s\nchanges(a[15m:15s])\n      for: 30s\n";
         let expected = "for: 3000ms\nexpr: rate(a{b=~\"[x]\"}[6000ms]) > 14 * 86400 # 30s\nchanges(a[9000ms:150ms])\n      for: 300ms\n";
         assert_eq!(hastened(rules), expected);

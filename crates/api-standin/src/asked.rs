@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_give_each_verb_for_each_resource_of_each_group() {
+    fn role_grants_each_verb_for_each_resource_of_each_group() {
         let rule = json!({ "apiGroups": ["", "apps"], "resources": ["a", "b"], "verbs": ["get", "list"] });
         let role = json!({ "kind": "Role", "rules": [rule] });
         let rights = rights(&[role, json!({ "kind": "RoleBinding" })]);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_named_as_roles_name_them() {
+    fn request_has_the_names_of_rbac() {
         for (method, path, watch, expected) in [
             (
                 Method::GET,

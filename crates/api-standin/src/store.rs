@@ -116,7 +116,7 @@ mod tests {
     use crate::Slice;
 
     #[test]
-    fn a_list_and_what_has_happened_since_add_up() {
+    fn events_follow_the_version_of_a_list() {
         let mut store = Store::default();
         let mine = Selection::new("calls".into(), "kubernetes.io/service-name=signaling-nodes");
         store.put(Slice::new("a", 1, []).to_json());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn others_objects_are_not_selected() {
+    fn objects_of_other_services_are_not_selected() {
         let mut store = Store::default();
         store.put(Slice { namespace: "other".into(), ..Slice::new("a", 1, []) }.to_json());
         store.put(Slice { service: "other".into(), ..Slice::new("b", 1, []) }.to_json());

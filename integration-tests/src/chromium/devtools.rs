@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_told_from_other_events_of_a_page() {
+    fn complaint_is_made_of_errors_only() {
         let text = |event: Value| complaint(&event).map(|it| it.text);
         let log = |level: &str| json!({ "level": level, "text": "404", "url": "http://x/y" });
 

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_and_goes_is_followed() {
+    fn record_follows_joins_and_leaves() {
         let room = told(&[state(7, &["a", "me"]), change(8, &["b"], &[]), change(10, &["c"], &["a"])]);
 
         assert_eq!(room.members.keys().collect::<Vec<_>>(), ["b", "c", "me"]);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_a_fault() {
+    fn contradicting_change_is_a_fault() {
         let faults = |changes: &[Value]| told(&[&[state(7, &["a", "me"])], changes].concat()).faults;
 
         assert_eq!(faults(&[change(8, &["a"], &[])]), ["a comes and was there"]);
@@ -206,14 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_from_the_whole_state_was_shown_leaving() {
+    fn member_missing_in_a_full_state_has_departed() {
         let room = told(&[state(7, &["a", "me"]), state(9, &["me"])]);
 
         assert_eq!(room.departures[0].reason, "unlisted");
     }
 
     #[test]
-    fn the_line_is_told_apart_from_the_room() {
+    fn waiting_client_is_no_member() {
         let waiting = json!({ "type": "waiting", "room": "r", "ahead": 2, "queue_length": 3 });
 
         let room = told(std::slice::from_ref(&waiting));

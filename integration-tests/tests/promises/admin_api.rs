@@ -29,7 +29,7 @@ const SOON: Duration = Duration::from_secs(10);
 const COLUMNS: usize = 80;
 
 #[tokio::test]
-async fn previews_and_explanations_of_a_thousand_clients_agree_with_what_then_happens() {
+async fn previews_of_a_thousand_clients_come_true() {
     let mesh = TestMesh::with(|options| options.balancer_args = vec!["--max-per-address=0".to_owned()]).await;
     let url = mesh.url();
     let connect = |n| {
@@ -77,7 +77,7 @@ async fn previews_and_explanations_of_a_thousand_clients_agree_with_what_then_ha
 }
 
 #[tokio::test]
-async fn every_answer_is_shaped_as_the_description_says() {
+async fn answers_fit_the_openapi_document() {
     let Some(mesh) = TestMesh::with_redis(with_slow_drain).await else { return };
     let mut guests = Vec::new();
     for id in ["alice", "bob", "carol"] {
@@ -143,7 +143,7 @@ async fn every_answer_is_shaped_as_the_description_says() {
 }
 
 #[tokio::test]
-async fn mesh_ctl_shows_and_acts_and_says_by_its_exit_code_what_came_of_it() {
+async fn mesh_ctl_reports_its_result_by_exit_code() {
     let mesh = TestMesh::with(|options| {
         let token = options.dir.join("admin.token");
         std::fs::write(&token, "a-token-of-the-operators").unwrap();

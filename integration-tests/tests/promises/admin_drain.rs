@@ -15,7 +15,7 @@ const CLIENTS: usize = 30;
 const DRAIN_MS: u64 = 2_000;
 
 #[tokio::test]
-async fn a_node_is_emptied_and_refilled_behind_open_sockets() {
+async fn drained_node_hands_off_its_clients_until_undrained() {
     let mesh = TestMesh::start().await;
     let node = mesh.node(0);
     let ids = (0..CLIENTS).map(|number| mesh.id_owned_by("node-0", &format!("client{number}")));
@@ -36,7 +36,7 @@ async fn a_node_is_emptied_and_refilled_behind_open_sockets() {
 }
 
 #[tokio::test]
-async fn a_balancer_sends_its_clients_away_and_lets_them_in_again() {
+async fn drained_balancer_closes_its_clients_until_undrained() {
     let (mesh, balancer, peers) = balancer_with_clients().await;
 
     admin(&balancer, "drain").await;
@@ -57,7 +57,7 @@ async fn a_balancer_sends_its_clients_away_and_lets_them_in_again() {
 }
 
 #[tokio::test]
-async fn clients_whose_turn_has_not_come_stay_when_a_balancer_is_put_back() {
+async fn undrain_keeps_the_clients_that_are_not_closed_yet() {
     let (_mesh, balancer, _peers) = balancer_with_clients().await;
     let sockets = async || metric(&balancer, "signaling_client_sockets", "").await;
 

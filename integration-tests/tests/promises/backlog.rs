@@ -16,7 +16,7 @@ const BYTES: usize = 55_000;
 const STANDSTILL: Duration = Duration::from_millis(1_200);
 
 #[tokio::test]
-async fn what_piles_up_while_the_nodes_stand_still_arrives_once_they_go_on() {
+async fn backlog_of_paused_nodes_arrives_when_they_resume() {
     let mesh = TestMesh::start().await;
     let name = |number: usize| format!("client-{}", number % CLIENTS);
     let mut peers = mesh.connect((0..CLIENTS).map(name)).await;

@@ -21,7 +21,7 @@ const LAST_CONTINUATION: u8 = 0x80;
 const BINARY: u8 = 0x82;
 
 #[tokio::test]
-async fn a_bad_message_is_answered_by_an_error_and_the_connection_lives() {
+async fn bad_message_is_answered_by_an_error() {
     let mesh = TestMesh::start().await;
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let mut bob = Peer::connect(&mesh.url(), "bob").await;
@@ -86,7 +86,7 @@ fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
 }
 
 #[tokio::test]
-async fn what_a_client_may_not_do_is_refused_by_its_code_and_counted_by_it() {
+async fn forbidden_request_is_refused_and_counted_by_its_code() {
     const REFUSED: &str = "signaling_requests_refused_total";
     let flags = vec!["--signal-scope=room".to_owned()];
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
@@ -118,7 +118,7 @@ async fn what_a_client_may_not_do_is_refused_by_its_code_and_counted_by_it() {
 }
 
 #[tokio::test]
-async fn a_message_to_nobody_that_may_not_wait_is_answered_at_once_wherever_nobody_would_be() {
+async fn message_without_ttl_fails_at_once_when_recipient_is_absent() {
     let mesh = TestMesh::start().await;
     let mut alice = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "alice")).await;
     for node in ["node-0", "node-1", "node-2"] {
@@ -133,7 +133,7 @@ async fn a_message_to_nobody_that_may_not_wait_is_answered_at_once_wherever_nobo
 }
 
 #[tokio::test]
-async fn a_broken_frame_closes_the_socket_with_its_code_is_counted_and_disturbs_nobody() {
+async fn broken_frame_closes_its_socket_only() {
     let mesh = small_messages().await;
     let talk = Chatter::start(&mesh).await;
     let start = Instant::now();
@@ -177,7 +177,7 @@ fn broken_frames() -> Vec<(&'static str, Vec<u8>, u16)> {
 }
 
 #[tokio::test]
-async fn a_message_that_never_ends_closes_its_socket_after_ten_seconds() {
+async fn unfinished_message_closes_its_socket_after_ten_seconds() {
     let mesh = small_messages().await;
     let talk = Chatter::start(&mesh).await;
     let starts = [frame(OPENING, b"{\"type\":"), header(TEXT, 100), vec![TEXT]];
@@ -199,7 +199,7 @@ async fn a_message_that_never_ends_closes_its_socket_after_ten_seconds() {
 }
 
 #[tokio::test]
-async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_another_may_end() {
+async fn unfinished_message_over_the_limit_closes_its_sender() {
     const MEBIBYTE: usize = 1024 * 1024;
     let mesh = TestMesh::with(|options| {
         let longest = format!("--max-message-bytes={MEBIBYTE}");
@@ -233,7 +233,7 @@ async fn past_what_all_may_have_begun_together_who_adds_to_it_is_closed_and_anot
 }
 
 #[tokio::test]
-async fn messages_that_end_in_time_may_each_arrive_in_two_reads() {
+async fn messages_in_two_reads_are_not_closed_as_unfinished() {
     let mesh = small_messages().await;
     let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
     let message = frame(TEXT, br#"{"type":"ping"}"#);
@@ -249,7 +249,7 @@ async fn messages_that_end_in_time_may_each_arrive_in_two_reads() {
 }
 
 #[tokio::test]
-async fn what_stands_behind_the_request_is_heard_before_what_follows_the_answer() {
+async fn early_frames_are_read_before_later_ones() {
     let mesh = small_messages().await;
     let message = frame(TEXT, br#"{"type":"ping"}"#);
     let (front, back) = message.split_at(9);
@@ -264,7 +264,7 @@ async fn what_stands_behind_the_request_is_heard_before_what_follows_the_answer(
 }
 
 #[tokio::test]
-async fn what_many_send_behind_their_requests_is_heard_in_order() {
+async fn early_frames_of_many_clients_are_read_in_order() {
     let mesh = small_messages().await;
     let unasked = frame(PONG, &[b'x'; 125]).repeat(400);
     let behind = [unasked.as_slice(), &frame(TEXT, br#"{"type":"ping"}"#)].concat();
@@ -281,7 +281,7 @@ async fn what_many_send_behind_their_requests_is_heard_in_order() {
 }
 
 #[tokio::test]
-async fn a_close_is_answered_in_kind() {
+async fn close_is_answered_with_its_code() {
     let mesh = small_messages().await;
     for code in [1000_u16, 1001, 3000, 4321] {
         let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
@@ -296,7 +296,7 @@ async fn a_close_is_answered_in_kind() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_without_end_and_never_reads_costs_little_memory() {
+async fn flood_of_an_unreading_client_takes_little_memory() {
     const MOST_GROWTH: f64 = 16e6;
     let mesh = small_messages().await;
     let flood = [frame(PING, &[b'x'; 125]).repeat(400), frame(TEXT, br#"{"type":"ping"}"#).repeat(400)];

@@ -16,7 +16,7 @@ const OWN_TEXT: &str = "#log li[data-from=me] .text";
 const THEIR_TEXT: &str = "#log li[data-from=peer] .text";
 
 #[tokio::test]
-async fn two_browsers_at_different_nodes_meet_in_a_room_and_talk_directly() {
+async fn browsers_at_different_nodes_talk_directly() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let ada_page = enter(&browser, &mesh, &ada).await;
@@ -48,7 +48,7 @@ async fn two_browsers_at_different_nodes_meet_in_a_room_and_talk_directly() {
 }
 
 #[tokio::test]
-async fn two_browsers_find_each_other_only_while_their_nodes_do() {
+async fn browsers_meet_when_their_nodes_are_connected() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
     let forwards = Relay::to_node(&mesh, "node-1").await;
     forwards.until_used(&mesh, "node-0", "node-1").await;
@@ -67,7 +67,7 @@ async fn two_browsers_find_each_other_only_while_their_nodes_do() {
 }
 
 #[tokio::test]
-async fn a_call_goes_on_while_its_balancer_and_a_node_are_killed_and_who_comes_later_meets_both() {
+async fn call_survives_kills_of_its_balancer_and_node() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
     let _control = mesh.serve_control().await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
@@ -110,7 +110,7 @@ async fn a_call_goes_on_while_its_balancer_and_a_node_are_killed_and_who_comes_l
 }
 
 #[tokio::test]
-async fn four_browsers_meet_in_a_room_for_four_and_a_fifth_waits_until_one_closes() {
+async fn fifth_browser_waits_when_the_room_is_full() {
     let options = |options: &mut MeshOptions| {
         options.node_args.extend(["--room-capacity=4", "--resume-ms=1000"].map(str::to_owned));
     };

@@ -9,7 +9,7 @@ use signaling_integration_tests::raw_socket::connect_from;
 use tokio::io::AsyncWriteExt as _;
 
 #[tokio::test]
-async fn an_address_is_taken_from_a_proxy_that_is_trusted_and_from_nobody_else() {
+async fn client_address_is_read_from_trusted_proxies_only() {
     let flags = |source: &str| format!("--client-address={source}:127.0.0.2/32,10.0.0.0/8");
     let forwarded = TestMesh::with_flags(1, &["--max-per-address=1", &flags("x-forwarded-for")]).await;
     let status = async |mesh: &TestMesh, from: [u8; 4], front: &[u8], id: &str, client: &str| {

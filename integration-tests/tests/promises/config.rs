@@ -19,7 +19,7 @@ const SERVERS: [&str; 2] = ["signaling-node", "signaling-balancer"];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn both_servers_refuse_values_that_make_no_sense() {
+async fn invalid_values_are_refused_by_both_servers() {
     let start = Start::new();
     let (short, absent) = (start.file("short", "too-short"), start.folder.path().join("absent"));
     let (spaced, empty) = (start.file("spaced", "a secret with spaces in it"), start.file("empty", "\n"));
@@ -65,7 +65,7 @@ async fn both_servers_refuse_values_that_make_no_sense() {
 }
 
 #[tokio::test]
-async fn each_server_refuses_what_its_own_flags_cannot_mean() {
+async fn invalid_values_are_refused_by_the_server_of_the_flag() {
     let start = Start::new();
     for (server, flag, values) in [
         ("signaling-node", "--public-listen", &["localhost", "127.0.0.1:99999", "198.51.100.1:0"][..]),
@@ -91,7 +91,7 @@ async fn each_server_refuses_what_its_own_flags_cannot_mean() {
 }
 
 #[tokio::test]
-async fn without_tokens_clients_of_other_machines_are_listened_to_only_where_that_is_asked_for() {
+async fn remote_clients_without_tokens_need_allow_anonymous() {
     let start = Start::new();
     // An address that this machine does not have: whoever gets as far as listening there fails by that.
     const ELSEWHERE: &str = "198.51.100.1:0";
@@ -107,7 +107,7 @@ async fn without_tokens_clients_of_other_machines_are_listened_to_only_where_tha
 }
 
 #[tokio::test]
-async fn an_address_in_use_is_named_with_its_flag() {
+async fn address_in_use_is_named_with_its_flag() {
     let start = Start::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -120,7 +120,7 @@ async fn an_address_in_use_is_named_with_its_flag() {
 }
 
 #[tokio::test]
-async fn what_must_be_given_is_asked_for() {
+async fn missing_flag_is_named_in_the_error() {
     let start = Start::new();
     for server in SERVERS {
         for flag in ["--id", "--discovery", "--mesh-secret-file"] {
@@ -132,7 +132,7 @@ async fn what_must_be_given_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_value_from_the_environment_is_refused_by_its_flag() {
+async fn bad_variable_is_refused_by_its_flag() {
     let start = Start::new();
     for server in SERVERS {
         let message = failure(server, &start.arguments(server), &[("SIGNALING_ACCEPT_RATE", "0")]).await;
@@ -141,7 +141,7 @@ async fn a_value_from_the_environment_is_refused_by_its_flag() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_know_how_to_ask_kubernetes_says_so() {
+async fn missing_kubeconfig_stops_the_start() {
     let start = Start::new();
     let absent = start.folder.path().join("absent").display().to_string();
     let nowhere = [("KUBECONFIG", &*absent), ("HOME", &*absent), ("KUBERNETES_SERVICE_HOST", "")];
@@ -155,7 +155,7 @@ async fn a_server_that_cannot_know_how_to_ask_kubernetes_says_so() {
 }
 
 #[tokio::test]
-async fn a_bad_secret_is_not_quoted() {
+async fn bad_secret_is_not_quoted() {
     let start = Start::new();
     for content in ["too-short", "a secret with spaces in it"] {
         let file = start.file("bad", content).display().to_string();
@@ -167,7 +167,7 @@ async fn a_bad_secret_is_not_quoted() {
 }
 
 #[tokio::test]
-async fn check_exits_with_0_for_valid_settings_and_2_for_others() {
+async fn check_reports_invalid_settings_by_exit_code() {
     let start = Start::new();
     for server in SERVERS {
         let file = start.config(server, "").display().to_string();

@@ -82,7 +82,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
 }
 
 #[tokio::test]
-async fn page_says_that_its_server_is_gone_and_resumes_with_it() {
+async fn page_shows_a_lost_server_until_it_is_back() {
     let Some(browser) = Chromium::start().await else { return };
     let mesh = TestMesh::start().await;
     let page = open(&browser, &mesh, "node-0").await;

@@ -17,7 +17,7 @@ const WINDOW: Duration = Duration::from_secs(3);
 const DRAIN: Duration = Duration::from_secs(8);
 
 #[tokio::test]
-async fn those_whom_a_new_node_owns_are_sent_there_over_the_window() {
+async fn reassigned_direct_clients_are_closed_over_the_window() {
     let mesh = TestMesh::with(|options| {
         (options.nodes, options.balancers) = (2, 0);
         options.node_args = vec![format!("--reassign-window-ms={}", WINDOW.as_millis())];
@@ -36,7 +36,7 @@ async fn those_whom_a_new_node_owns_are_sent_there_over_the_window() {
 }
 
 #[tokio::test]
-async fn those_of_a_node_that_is_told_to_stop_are_sent_away_before_it_does() {
+async fn stopping_node_closes_its_direct_clients_first() {
     let mesh = draining_quickly().await;
     let mut clients = direct_clients(&mesh).await;
     let there: Vec<_> = clients.extract_if(.., |(_, id)| mesh.owner(id) == "node-1").collect();
@@ -55,7 +55,7 @@ async fn those_of_a_node_that_is_told_to_stop_are_sent_away_before_it_does() {
 }
 
 #[tokio::test]
-async fn those_of_a_node_that_an_operator_drains_are_sent_away_and_taken_again_when_it_is_put_back() {
+async fn drained_node_closes_direct_clients_until_undrained() {
     let mesh = draining_quickly().await;
     let node = mesh.mesh.state().nodes[1].clone();
     let mut clients = direct_clients(&mesh).await;

@@ -31,7 +31,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(20);
 const CALM: Duration = Duration::from_millis(1_500);
 
 #[tokio::test]
-async fn every_alert_fires_on_its_fault_and_its_runbook_ends_it() {
+async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let Some(program) = Prometheus::program() else { return };
     assert!(in_path(&["curl"]).is_some(), "the runbook's commands need curl");
     let (Some(main), second) = (with_little_room().await, SecureMesh::start(1, 1, &[]).await) else { return };

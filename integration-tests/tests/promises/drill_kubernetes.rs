@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 const CRASH: Duration = Duration::from_secs(6);
 
 #[tokio::test]
-async fn from_three_nodes_to_five_to_two_and_all_replaced_in_turn_no_message_is_lost_and_no_socket_closed() {
+async fn scaling_by_kubernetes_loses_no_message() {
     let mut kubernetes = KubernetesMesh::start().await;
 
     let outcome = Drill::new("EndpointSlices: scale 3 to 5 to 2, and a rolling restart")
@@ -55,7 +55,7 @@ async fn from_three_nodes_to_five_to_two_and_all_replaced_in_turn_no_message_is_
 }
 
 #[tokio::test]
-async fn watches_fail_in_their_ways_and_the_api_server_altogether_while_nodes_come_and_go_and_no_message_is_lost() {
+async fn failing_watches_lose_no_message() {
     let mut kubernetes = KubernetesMesh::start().await;
     let api = Arc::clone(&kubernetes.api);
     let faults = [Fault::Cut, Fault::Truncated, Fault::EndsAtOnce, Fault::Status(410)];

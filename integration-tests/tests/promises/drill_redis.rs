@@ -23,7 +23,7 @@ const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomT
 const SILENT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it() {
+async fn kill_of_redis_loses_no_signal_and_no_member() {
     let Some(mut mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
 
     let outcome = Drill::new("kill -9 of Redis, then an empty one")
@@ -49,7 +49,7 @@ async fn a_redis_killed_and_started_empty_takes_no_signal_and_no_member_with_it(
 }
 
 #[tokio::test]
-async fn a_redis_that_does_not_answer_for_a_while_takes_no_signal_and_no_member_with_it() {
+async fn pause_of_redis_loses_no_signal_and_no_member() {
     let with_times = |options: &mut MeshOptions| {
         options.balancers = 2;
         options.node_args = PATIENT.flags();

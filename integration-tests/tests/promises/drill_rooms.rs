@@ -16,7 +16,7 @@ const CLEAN_WITHIN: Duration = Duration::from_secs(60);
 const SLACK: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn who_moves_never_leaves_who_is_gone_leaves_once_and_the_registry_forgets_the_dead() {
+async fn members_leave_once_when_their_server_is_killed() {
     let Some(mesh) = TestMesh::with_redis(|options| {
         options.balancers = 2;
         options.notice = Duration::from_millis(300);

@@ -7,7 +7,7 @@ use signaling_integration_tests::metrics::{metric, until};
 use signaling_integration_tests::{Peer, Relay, TestMesh};
 
 #[tokio::test]
-async fn clients_of_the_same_and_of_different_nodes_exchange_signals() {
+async fn clients_exchange_signals_when_attached_anywhere() {
     let mesh = TestMesh::start().await;
     let ids = ["node-0", "node-0", "node-1", "node-2"];
     let ids: Vec<_> = ids.iter().enumerate().map(|(n, node)| mesh.id_owned_by(node, &format!("peer{n}"))).collect();
@@ -27,7 +27,7 @@ async fn clients_of_the_same_and_of_different_nodes_exchange_signals() {
 }
 
 #[tokio::test]
-async fn a_client_may_write_to_itself() {
+async fn client_may_write_to_itself() {
     let mesh = TestMesh::start().await;
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     alice.signal("alice", json!(1), Some(7)).await;
@@ -36,7 +36,7 @@ async fn a_client_may_write_to_itself() {
 }
 
 #[tokio::test]
-async fn direct_clients_of_any_node_are_reached_where_they_are_owned() {
+async fn direct_client_exchanges_signals_with_any_client() {
     let mesh = TestMesh::start().await;
     let nodes = mesh.mesh.state().nodes;
     let (direct, behind) = (mesh.id_owned_by("node-1", "direct"), mesh.id_owned_by("node-2", "behind"));
@@ -49,7 +49,7 @@ async fn direct_clients_of_any_node_are_reached_where_they_are_owned() {
 }
 
 #[tokio::test]
-async fn a_message_waits_for_a_recipient_that_comes_later() {
+async fn message_is_held_until_its_recipient_connects() {
     let mesh = TestMesh::start().await;
     let (sender, late) = (mesh.id_owned_by("node-0", "sender"), mesh.id_owned_by("node-1", "late"));
     let mut alice = Peer::connect(&mesh.url(), &sender).await;
@@ -65,7 +65,7 @@ async fn a_message_waits_for_a_recipient_that_comes_later() {
 }
 
 #[tokio::test]
-async fn message_without_room_to_wait_is_sent_again_until_its_recipient_comes() {
+async fn message_is_retransmitted_when_the_hold_is_full() {
     /// Room for two of the messages below.
     const LIMIT: usize = 1_500;
     let flags = vec![format!("--hold-bytes={LIMIT}")];

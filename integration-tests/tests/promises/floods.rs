@@ -20,7 +20,7 @@ async fn limited(mesh: &TestMesh, what: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_allowed() {
+async fn sustained_rate_is_exact_to_two_percent() {
     const PER_SECOND: f64 = 40.0;
     const SECONDS: f64 = 5.0;
     let mesh = TestMesh::with_flags(2, &["--message-rate=40"]).await;
@@ -48,7 +48,7 @@ async fn the_sustained_rate_holds_within_two_percent_for_who_sends_as_fast_as_al
 }
 
 #[tokio::test]
-async fn a_client_whose_token_names_a_rate_class_is_held_to_its_rates_and_no_other_client_is() {
+async fn rate_class_limits_its_clients_only() {
     let signer = Signer::hs256();
     // Of the usual 1,000 messages and 4 MiB at once that is 25 messages and 256 KiB.
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--rate-classes=bots=5/65536"]).await;
@@ -75,7 +75,7 @@ async fn a_client_whose_token_names_a_rate_class_is_held_to_its_rates_and_no_oth
 }
 
 #[tokio::test]
-async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
+async fn flood_is_refused_then_closed_beside_other_clients() {
     let mesh = TestMesh::with_flags(2, &["--message-rate=30/20000"]).await;
     let talk = Chatter::slow(&mesh).await;
     let messages = async {
@@ -105,7 +105,7 @@ async fn floods_are_refused_by_name_then_closed_and_others_do_not_notice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_goes_on_writing_behind_a_broken_frame_holds_up_nobody() {
+async fn writes_behind_a_broken_frame_delay_no_other_client() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let talk = Chatter::start(&mesh).await;
     let end = Instant::now() + Duration::from_secs(3);

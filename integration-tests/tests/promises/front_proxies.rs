@@ -27,7 +27,7 @@ const CLIENTS: usize = 8;
 const MOST_PER_ADDRESS: usize = 20;
 
 #[tokio::test]
-async fn nginx_with_least_conn_takes_clients_to_the_balancer_with_the_fewest() {
+async fn nginx_chooses_the_balancer_with_the_fewest_clients() {
     let Some(nginx) = installed("nginx") else { return missing("nginx", "nginx") };
     serves(|mesh, listen, dir| {
         let inner = configuration("nginx.conf", mesh, listen);
@@ -50,7 +50,7 @@ async fn nginx_with_least_conn_takes_clients_to_the_balancer_with_the_fewest() {
 }
 
 #[tokio::test]
-async fn haproxy_with_leastconn_takes_clients_to_the_balancer_with_the_fewest() {
+async fn haproxy_chooses_the_balancer_with_the_fewest_clients() {
     let Some(haproxy) = installed("haproxy") else { return missing("haproxy", "haproxy") };
     serves(|mesh, listen, dir| {
         let file = dir.path().join("haproxy.cfg");

@@ -51,7 +51,7 @@ fn odd_targets() -> Vec<(String, u16, &'static str)> {
 }
 
 #[tokio::test]
-async fn odd_targets_lead_nowhere_and_are_counted() {
+async fn odd_target_is_refused_and_counted() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let mut expected = 0;
     for (request, status, code) in odd_targets() {
@@ -115,7 +115,7 @@ async fn look_round(address: &str, files: &[&str], has_buttons: bool) -> usize {
 
 /// All that an outsider finds, on whichever listener is public.
 #[tokio::test]
-async fn an_outsider_finds_the_documented_endpoints_alone() {
+async fn public_listeners_serve_documented_paths_only() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let state = mesh.mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
@@ -126,7 +126,7 @@ async fn an_outsider_finds_the_documented_endpoints_alone() {
 }
 
 #[tokio::test]
-async fn with_the_demo_an_outsider_finds_its_page_too_and_buttons_that_refuse_strangers() {
+async fn demo_buttons_refuse_requests_of_other_origins() {
     let mesh = TestMesh::with_flags(1, &["--demo"]).await;
     let files: Vec<_> = iter::once("").chain(SDK).chain(DEMO.split(' ')).collect();
     let refused = look_round(&mesh.address(), &files, true).await;
@@ -145,7 +145,7 @@ async fn with_the_demo_an_outsider_finds_its_page_too_and_buttons_that_refuse_st
 
 /// Somebody has got hold of the mesh secret, and reaches the public listeners alone.
 #[tokio::test]
-async fn what_servers_ask_each_other_nobody_asks_on_a_public_listener_even_with_the_mesh_secret() {
+async fn public_listener_refuses_internal_requests_with_secrets() {
     let admin = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(admin.path(), "the-token-of-the-admin").unwrap();
     let mesh = TestMesh::with(|options| {
@@ -198,7 +198,7 @@ async fn what_servers_ask_each_other_nobody_asks_on_a_public_listener_even_with_
 }
 
 #[tokio::test]
-async fn what_comes_behind_a_request_is_never_taken_for_another() {
+async fn bytes_behind_a_request_are_no_second_request() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let second = Head::get("/client.js").text();
     let hidden = format!("POST /internal/v1/forward HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
@@ -238,7 +238,7 @@ async fn what_comes_behind_a_request_is_never_taken_for_another() {
 const BREAK: (&str, &str) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
 
 #[tokio::test]
-async fn line_breaks_in_names_tokens_and_requests_get_into_no_answer_and_no_log() {
+async fn line_breaks_get_into_no_answer_and_no_log() {
     let mesh = TestMesh::with_flags(2, &["--log=debug"]).await;
     let (json, query) = BREAK;
     for target in [
@@ -285,7 +285,7 @@ async fn line_breaks_in_names_tokens_and_requests_get_into_no_answer_and_no_log(
 }
 
 #[tokio::test]
-async fn data_that_is_nested_deeply_is_carried_as_it_stands_and_harms_nobody() {
+async fn deeply_nested_data_is_delivered_unchanged() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
     let mut bob = RawSocket::connect(&mesh.address(), "bob").await;
@@ -300,7 +300,7 @@ async fn data_that_is_nested_deeply_is_carried_as_it_stands_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_connection_that_asks_for_nothing_makes_room_for_a_newer_one() {
+async fn oldest_silent_connection_is_closed_for_a_new_one() {
     let mesh = TestMesh::with_flags(2, &["--max-handshakes=3"]).await;
     let before = refused(&mesh, "handshakes").await;
     let mut silent = Vec::new();

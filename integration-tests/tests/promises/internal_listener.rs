@@ -20,7 +20,7 @@ const REFUSED: &str = "signaling_refused_internal_total";
 const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
 
 #[tokio::test]
-async fn without_the_mesh_secret_nobody_opens_a_trunk_or_forwards_and_each_source_is_logged_once() {
+async fn internal_request_needs_the_mesh_secret() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let node = node(&mesh);
     let secret = mesh.secret();
@@ -56,7 +56,7 @@ async fn without_the_mesh_secret_nobody_opens_a_trunk_or_forwards_and_each_sourc
 }
 
 #[tokio::test]
-async fn with_the_secret_a_request_that_makes_no_sense_is_told_so_and_the_node_works_on() {
+async fn bad_request_with_the_mesh_secret_is_answered() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let authorized = |head: Head| head.with("Authorization", &format!("Bearer {}", mesh.secret()));
     let batch = |body: &str| {
@@ -146,7 +146,7 @@ async fn slow_batch_begun_before_a_pause_is_refused() {
 }
 
 #[tokio::test]
-async fn nothing_internal_is_reachable_from_a_public_listener_nor_at_a_path_that_is_none() {
+async fn unknown_internal_path_is_refused() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let state = mesh.mesh.state();
     let authorized = |head: Head| head.with("Authorization", &format!("Bearer {}", mesh.secret()));
@@ -170,7 +170,7 @@ async fn nothing_internal_is_reachable_from_a_public_listener_nor_at_a_path_that
 }
 
 #[tokio::test]
-async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
+async fn admin_needs_its_token_and_health_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("admin.token");
     std::fs::write(&file, "an-admin-token-of-ours\n").unwrap();
@@ -205,7 +205,7 @@ async fn health_and_metrics_answer_and_admin_asks_for_its_token() {
 }
 
 #[tokio::test]
-async fn trunk_hears_of_kicks_and_a_later_one_of_those_before() {
+async fn trunk_receives_kicks_and_earlier_ones_when_it_opens() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let internal = mesh.node(0);
     let open = async || {

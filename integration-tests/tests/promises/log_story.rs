@@ -15,7 +15,7 @@ const CLIENTS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
+async fn rescale_leaves_about_ten_log_lines_a_server() {
     let mesh = TestMesh::start().await;
     let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
 
@@ -59,7 +59,7 @@ async fn a_rescale_reads_as_a_story_of_ten_lines_a_server() {
 }
 
 #[tokio::test]
-async fn at_debug_clients_are_named_with_their_sessions_and_a_thousand_messages_leave_no_line() {
+async fn debug_log_names_clients_but_no_messages() {
     let mesh = TestMesh::with_flags_of_all(3, &["--log=debug"]).await;
     let ids = ["node-0", "node-1"].map(|node| mesh.id_owned_by(node, "debug"));
     let mut ada = Peer::connect(&mesh.url(), &ids[0]).await;

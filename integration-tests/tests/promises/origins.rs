@@ -9,7 +9,7 @@ use signaling_integration_tests::{RawSocket, TestMesh};
 const LISTED: &str = "https://app.example";
 
 #[tokio::test]
-async fn only_listed_origins_may_connect_and_no_look_alike() {
+async fn page_may_connect_when_its_origin_is_listed() {
     let mesh = TestMesh::with_flags(1, &[&format!("--allowed-origins={LISTED},http://localhost:3000")]).await;
     let internal = mesh.balancer();
     let others = [
@@ -38,7 +38,7 @@ async fn only_listed_origins_may_connect_and_no_look_alike() {
 }
 
 #[tokio::test]
-async fn a_listed_page_may_read_why_it_is_refused() {
+async fn listed_page_may_read_its_refusal() {
     let mesh = TestMesh::with_flags(1, &[&format!("--allowed-origins={LISTED}")]).await;
     let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED).text()).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));

@@ -6,7 +6,7 @@ use serde_json::json;
 use signaling_integration_tests::{Peer, PythonClient, TestMesh};
 
 #[tokio::test]
-async fn a_python_client_and_a_rust_one_at_different_nodes_exchange_signals() {
+async fn python_client_exchanges_signals_with_a_rust_one() {
     let mesh = TestMesh::start().await;
     let (python_id, rust_id) = (mesh.id_owned_by("node-0", "python"), mesh.id_owned_by("node-1", "rust"));
     let Some(mut python) = PythonClient::start(&mesh.url(), &python_id, &[]).await else { return };
@@ -30,7 +30,7 @@ async fn a_python_client_and_a_rust_one_at_different_nodes_exchange_signals() {
 }
 
 #[tokio::test]
-async fn a_python_client_echoes_what_it_is_sent_in_order() {
+async fn python_client_echoes_messages_in_order() {
     let mesh = TestMesh::start().await;
     let (python_id, rust_id) = (mesh.id_owned_by("node-2", "python"), mesh.id_owned_by("node-1", "rust"));
     let Some(_python) = PythonClient::start(&mesh.url(), &python_id, &["--echo"]).await else { return };

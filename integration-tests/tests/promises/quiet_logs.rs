@@ -29,7 +29,7 @@ const SEED: u64 = 0xcafe_f00d_d15e_a5ef;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clients_say() {
+async fn trace_logs_hold_no_secret_and_no_message() {
     let signer = Signer::hs256();
     let files = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {
@@ -120,7 +120,7 @@ async fn trace_logs_of_all_servers_hold_no_secret_no_token_and_nothing_that_clie
 }
 
 #[tokio::test]
-async fn the_key_behind_a_nodes_own_door_the_hash_seed_and_what_is_shown_at_that_door_get_into_no_log() {
+async fn logs_of_direct_clients_hold_no_secret() {
     let signer = Signer::hs256();
     let files = tempfile::tempdir().unwrap();
     let (certificate, seed) = (Certificate::new(files.path(), "door"), files.path().join("seed"));
@@ -186,7 +186,7 @@ async fn the_key_behind_a_nodes_own_door_the_hash_seed_and_what_is_shown_at_that
 }
 
 #[tokio::test]
-async fn a_password_in_the_stores_address_gets_into_no_log_whether_it_is_good_or_refused() {
+async fn logs_hold_no_password_of_the_room_stores_url() {
     /// The password as a URL has it.
     const ADDRESSED: &str = "the%2Fpassword%3Aof%40the%2Croom-store";
     let Some(other) = TestMesh::with_redis(|options| (options.nodes, options.balancers) = (1, 0)).await else { return };

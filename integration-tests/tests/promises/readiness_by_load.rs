@@ -21,7 +21,7 @@ const FLAGS: [&str; 2] = ["--unready-above-percent=20", "--unready-min-clients=5
 const READY: (u16, &str) = (200, "ready\n");
 
 #[tokio::test]
-async fn of_three_balancers_the_one_with_all_clients_is_unready_until_they_leave() {
+async fn balancer_with_all_clients_is_unready_until_they_leave() {
     let mesh = balancers().await;
     let internal = internals(&mesh);
     is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
@@ -54,7 +54,7 @@ async fn of_three_balancers_the_one_with_all_clients_is_unready_until_they_leave
 }
 
 #[tokio::test]
-async fn a_balancer_is_ready_alone_and_when_its_peers_are_gone() {
+async fn balancer_is_ready_when_it_has_no_peers() {
     let mesh = balancers().await;
     let internal = internals(&mesh);
     is_named(&mesh, &["balancer-0"]);
@@ -71,7 +71,7 @@ async fn a_balancer_is_ready_alone_and_when_its_peers_are_gone() {
 }
 
 #[tokio::test]
-async fn a_node_says_it_of_clients_only_and_stays_in_the_mesh() {
+async fn loaded_node_is_unready_for_clients_only() {
     let mesh = TestMesh::with(|options| {
         (options.nodes, options.balancers) = (2, 0);
         options.node_args = FLAGS.map(str::to_owned).to_vec();
@@ -87,7 +87,7 @@ async fn a_node_says_it_of_clients_only_and_stays_in_the_mesh() {
 }
 
 #[tokio::test]
-async fn how_many_clients_there_are_is_told_to_servers_of_the_mesh_only_and_without_any_flag() {
+async fn load_report_needs_the_mesh_secret() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let internal = internals(&mesh);
     let _peer = Peer::connect(&mesh.url(), "alice").await;

@@ -20,7 +20,7 @@ const MESH_OF_THE_README: &str = "ws://127.0.0.1:8080";
 const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn the_exchange_in_both_readmes_runs_in_node_as_it_stands() {
+async fn javascript_of_the_readmes_runs_unchanged() {
     let Some(node) = in_path(&["node"]) else { return missing("node", "nodejs") };
     let mesh = TestMesh::start().await;
     for readme in ["README.md", "crates/client/web/README.md"] {
@@ -45,7 +45,7 @@ async fn the_exchange_in_both_readmes_runs_in_node_as_it_stands() {
 }
 
 #[tokio::test]
-async fn the_exchange_in_the_readme_of_the_rust_client_is_its_example_and_runs() {
+async fn rust_of_the_client_readme_is_its_example() {
     let example = std::fs::read_to_string(repository().join("crates/client/examples/two_peers.rs")).unwrap();
     let (_header, code) = example.split_once("\n\n").unwrap();
     assert_eq!(first_block("crates/client/README.md", "rust"), code);

@@ -96,7 +96,7 @@ fn no_http() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn every_bad_request_is_answered_by_what_is_wrong_with_it_and_counted() {
+async fn bad_request_is_answered_by_its_error_and_counted() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     for case in [bad_queries(), bad_heads(), absent_paths(), no_http()].into_iter().flatten() {
         let what = case.what;
@@ -135,7 +135,7 @@ async fn request_head_is_refused_past_16_kib_or_64_lines() {
 }
 
 #[tokio::test]
-async fn who_offers_our_subprotocol_is_told_of_a_bad_query_by_close_code() {
+async fn bad_query_has_a_close_code_with_the_subprotocol() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     for query in ["", "client_id=a%20b", "client_id=a&client_id=b"] {
         let head = Head::upgrade(&format!("/v1/connect?{query}")).with(SUBPROTOCOL.0, SUBPROTOCOL.1);
@@ -148,7 +148,7 @@ async fn who_offers_our_subprotocol_is_told_of_a_bad_query_by_close_code() {
 }
 
 #[tokio::test]
-async fn an_id_whose_holder_answers_is_refused_and_the_holder_lives_on() {
+async fn id_in_use_is_refused_when_its_holder_answers() {
     let mesh = TestMesh::start().await;
     let holder = listen(Peer::connect(&mesh.url(), "alice").await);
 
@@ -172,7 +172,7 @@ async fn an_id_whose_holder_answers_is_refused_and_the_holder_lives_on() {
 }
 
 #[tokio::test]
-async fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_seconds() {
+async fn id_in_use_is_taken_over_when_its_holder_is_silent() {
     let mesh = TestMesh::start().await;
     let mut holder = RawSocket::connect(&mesh.address(), "alice").await;
 
@@ -188,7 +188,7 @@ async fn an_id_whose_holder_does_not_answer_goes_to_the_newcomer_after_two_secon
 }
 
 #[tokio::test]
-async fn the_resume_token_of_the_present_session_wins_at_once_and_the_old_socket_is_told() {
+async fn resume_token_takes_its_session_over_at_once() {
     let mesh = TestMesh::start().await;
     for in_query in [true, false] {
         let id = format!("alice-{in_query}");
@@ -211,7 +211,7 @@ async fn the_resume_token_of_the_present_session_wins_at_once_and_the_old_socket
 }
 
 #[tokio::test]
-async fn without_a_node_clients_are_told_when_to_come_back_and_are_let_in_once_there_is_one() {
+async fn client_is_refused_until_there_is_a_node() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     mesh.mesh.kill("node-0").await.unwrap();
 
@@ -233,7 +233,7 @@ async fn without_a_node_clients_are_told_when_to_come_back_and_are_let_in_once_t
 }
 
 #[tokio::test]
-async fn a_balancer_that_goes_away_refuses_newcomers_while_it_sends_its_clients_elsewhere() {
+async fn stopping_balancer_refuses_new_clients() {
     let mesh = TestMesh::with(|options| options.balancer_args = vec!["--drain-ms=3000".into()]).await;
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let address = mesh.address();
@@ -255,7 +255,7 @@ async fn a_balancer_that_goes_away_refuses_newcomers_while_it_sends_its_clients_
 }
 
 #[tokio::test]
-async fn clients_past_a_limit_are_refused_until_there_is_room() {
+async fn client_over_a_limit_is_refused_until_there_is_room() {
     // A flag, the reason that is counted, and whether another address is let in.
     for (flag, reason, is_per_address) in [
         ("--max-sockets=1", "sockets", false),
@@ -281,7 +281,7 @@ async fn clients_past_a_limit_are_refused_until_there_is_room() {
 }
 
 #[tokio::test]
-async fn strangers_without_a_good_token_do_not_use_up_the_rate_of_those_who_have_one() {
+async fn bad_tokens_do_not_use_the_accept_rate() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &["--accept-rate=1"]).await;
     for _ in 0..20 {
@@ -307,7 +307,7 @@ async fn join_of_more_than_256_rooms_is_refused_and_counted() {
 }
 
 #[tokio::test]
-async fn a_broadcast_to_more_members_than_its_sender_may_reach_is_refused_and_counted() {
+async fn broadcast_over_its_rate_is_refused_and_counted() {
     let flags = vec!["--broadcast-rate=1".to_owned()];
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
     let node = mesh.node(0);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 const CLOSED_AFTER: std::ops::Range<u64> = 4_900..8_000;
 
 #[tokio::test]
-async fn a_message_is_acked_once_its_recipient_has_said_received() {
+async fn message_is_acked_when_its_recipient_sends_received() {
     let mesh = TestMesh::start().await;
     let (mut alice, mut bob) = pair(&mesh).await;
     for id in 1..=3 {
@@ -38,7 +38,7 @@ async fn a_message_is_acked_once_its_recipient_has_said_received() {
 }
 
 #[tokio::test]
-async fn a_plain_senders_ack_waits_for_the_receipt_too() {
+async fn plain_sender_is_acked_when_recipient_sends_received() {
     let mesh = TestMesh::start().await;
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let mut bob = Peer::connect_reliable(&mesh.url(), "bob").await;
@@ -50,7 +50,7 @@ async fn a_plain_senders_ack_waits_for_the_receipt_too() {
 }
 
 #[tokio::test]
-async fn who_never_says_received_is_closed_as_too_slow() {
+async fn client_is_too_slow_when_it_never_sends_received() {
     let mesh = TestMesh::start().await;
     let (mut alice, mut bob) = pair(&mesh).await;
     alice.signal("bob", json!(1), Some(1)).await;
@@ -68,7 +68,7 @@ async fn who_never_says_received_is_closed_as_too_slow() {
 }
 
 #[tokio::test]
-async fn a_repeated_message_is_not_delivered_twice_and_is_acked_again() {
+async fn repeated_message_is_acked_but_not_delivered_again() {
     let mesh = TestMesh::start().await;
     let (mut alice, mut bob) = pair(&mesh).await;
     alice.signal("bob", json!("once"), Some(1)).await;
@@ -82,7 +82,7 @@ async fn a_repeated_message_is_not_delivered_twice_and_is_acked_again() {
 }
 
 #[tokio::test]
-async fn what_is_repeated_before_its_answer_gets_one() {
+async fn message_repeated_before_its_ack_gets_one_ack() {
     let mesh = TestMesh::start().await;
     let (mut alice, mut bob) = pair(&mesh).await;
     for _ in 0..2 {
@@ -98,7 +98,7 @@ async fn what_is_repeated_before_its_answer_gets_one() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_an_error_and_the_connection_lives() {
+async fn bad_received_is_answered_by_an_error() {
     let mesh = TestMesh::start().await;
     let (mut alice, mut bob) = pair(&mesh).await;
     alice.signal("bob", json!(1), None).await;

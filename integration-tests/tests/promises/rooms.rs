@@ -70,17 +70,17 @@ macro_rules! over_both {
 }
 
 over_both! {
-    members_meet_talk_and_part(super::SHORT),
-    a_room_of_hundreds_is_told_in_pages(super::SHORT),
-    a_full_room_has_a_line_that_moves_up_in_order(super::SHORT, "--room-capacity=2"),
-    the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line(
+    members_see_joins_broadcasts_and_leaves(super::SHORT),
+    members_of_a_large_room_are_listed_in_pages(super::SHORT),
+    waiting_queue_of_a_full_room_moves_up_in_order(super::SHORT, "--room-capacity=2"),
+    seat_of_a_lost_client_is_kept_for_the_grace_time(
         super::LONG_GRACE, "--room-capacity=1"
     ),
-    who_comes_back_by_its_token_has_not_left(super::SHORT),
-    an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(super::SHORT, "--room-capacity=1"),
+    resumed_member_has_not_left(super::SHORT),
+    raised_capacity_admits_the_waiting_queue_in_order(super::SHORT, "--room-capacity=1"),
 }
 
-async fn members_meet_talk_and_part(mesh: TestMesh) {
+async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
     let mut alice = guest(&mesh, 0, "alice").await;
     let mut bob = guest(&mesh, 1, "bob").await;
     let mut carol = guest(&mesh, 0, "carol").await;
@@ -119,7 +119,7 @@ async fn members_meet_talk_and_part(mesh: TestMesh) {
     }
 }
 
-async fn a_room_of_hundreds_is_told_in_pages(mesh: TestMesh) {
+async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
     let crowd = Crowd::come_in(&mesh, "many", 1, PAGE + 20).await;
     let mut asker = guest(&mesh, 0, "asker").await;
     asker.join("many-room-0").await;
@@ -141,7 +141,7 @@ async fn a_room_of_hundreds_is_told_in_pages(mesh: TestMesh) {
     crowd.assert_no_faults();
 }
 
-async fn a_full_room_has_a_line_that_moves_up_in_order(mesh: TestMesh) {
+async fn waiting_queue_of_a_full_room_moves_up_in_order(mesh: TestMesh) {
     let mut guests = Vec::new();
     for number in 0..5 {
         guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
@@ -174,7 +174,7 @@ async fn a_full_room_has_a_line_that_moves_up_in_order(mesh: TestMesh) {
     }
 }
 
-async fn the_seat_of_one_who_drops_out_is_kept_and_given_back_and_then_goes_to_the_first_in_line(mesh: TestMesh) {
+async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
     let RoomTimes { grace, resume, presence } = LONG_GRACE;
     let mut alice = guest(&mesh, 0, "alice").await;
     let mut bob = guest(&mesh, 1, "bob").await;
@@ -218,7 +218,7 @@ async fn freed_seat_is_given_away_within_the_printed_bound() {
     }
 }
 
-async fn who_comes_back_by_its_token_has_not_left(mesh: TestMesh) {
+async fn resumed_member_has_not_left(mesh: TestMesh) {
     let begin = Instant::now();
     let mut crowd = Crowd::gather(&mesh, "back", 1, 4).await;
     let former = crowd.guests.remove(3).vanish();
@@ -237,7 +237,7 @@ async fn who_comes_back_by_its_token_has_not_left(mesh: TestMesh) {
     assert_eq!(back.room("back-room-0").members.len(), 4);
 }
 
-async fn an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(mesh: TestMesh) {
+async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     let mut guests = Vec::new();
     for number in 0..4 {
         guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
@@ -268,7 +268,7 @@ async fn an_operator_sees_a_room_and_opens_it_and_the_line_comes_in_in_order(mes
 }
 
 #[tokio::test]
-async fn the_registry_says_where_a_client_is_and_forgets_it_when_it_goes() {
+async fn registry_follows_a_client_until_it_closes() {
     let Some(mesh) = mesh(Kind::Redis, SHORT, &[]).await else { return };
     let alice = guest(&mesh, 0, "alice").await;
     let node = mesh.node(0);
@@ -289,7 +289,7 @@ async fn the_registry_says_where_a_client_is_and_forgets_it_when_it_goes() {
 }
 
 #[tokio::test]
-async fn two_nodes_with_memories_of_their_own_refuse_joins() {
+async fn join_is_refused_when_nodes_have_no_common_store() {
     let mesh = TestMesh::with(|options| options.nodes = 2).await;
     let mut alice = guest(&mesh, 0, "alice").await;
 
@@ -299,7 +299,7 @@ async fn two_nodes_with_memories_of_their_own_refuse_joins() {
 }
 
 #[tokio::test]
-async fn nobody_is_shown_leaving_or_coming_while_nodes_come_and_go() {
+async fn members_stay_unchanged_while_nodes_come_and_go() {
     let Some(mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
     let mut crowd = Crowd::gather(&mesh, "scale", 10, 100).await;
     let begin = Instant::now();

@@ -12,7 +12,7 @@ use signaling_integration_tests::load::mesh_load_within;
 const RATE: u64 = 350;
 
 #[tokio::test]
-async fn joins_and_leaves_leave_nothing_behind_in_nodes_and_in_the_store() {
+async fn churn_of_joins_leaks_no_memory_and_no_keys() {
     let Some(mesh) = TestMesh::with_redis(|_| {}).await else { return };
     let seconds: u64 = setting("ROOMS_CHURN_SECONDS", 10);
     let (rate, lasting) = (format!("--rate={RATE}"), format!("--seconds={seconds}"));

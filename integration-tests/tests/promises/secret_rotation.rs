@@ -13,7 +13,7 @@ const NEW: &str = "another-secret-of-this-mesh-0123456789";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_secret_is_changed_under_traffic_and_nothing_is_lost() {
+async fn mesh_secret_rotation_loses_no_message() {
     let mesh = TestMesh::start().await;
     let old = mesh.secret();
     let talk = Chatter::start(&mesh).await;

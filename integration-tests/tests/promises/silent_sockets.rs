@@ -22,18 +22,18 @@ const SOCKETS_PER_ADDRESS: usize = 1_000;
 const CLOSED_AFTER: std::ops::Range<u128> = 4_900..8_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_sockets_that_say_nothing_are_closed_and_disturb_nobody() {
+async fn five_thousand_silent_sockets_are_closed_in_time() {
     crowd("").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_half_requests_are_closed_and_disturb_nobody() {
+async fn five_thousand_half_requests_are_closed_in_time() {
     let request = Head::connect("nobody").text();
     crowd(&request[..request.len() - 2]).await;
 }
 
 #[tokio::test]
-async fn a_request_that_drips_in_is_given_no_more_time() {
+async fn slow_request_is_closed_at_the_handshake_limit() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
     let start = Instant::now();
@@ -48,7 +48,7 @@ async fn a_request_that_drips_in_is_given_no_more_time() {
 }
 
 #[tokio::test]
-async fn a_client_that_answers_no_ping_is_closed_and_counted_and_one_that_does_stays() {
+async fn client_is_closed_when_it_answers_no_ping() {
     /// The shortest that there is, and what a client has to answer.
     const HEARTBEAT: Duration = Duration::from_secs(5);
     const ANSWER: Duration = Duration::from_secs(10);

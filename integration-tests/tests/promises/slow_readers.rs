@@ -22,7 +22,7 @@ const MOST: u64 = 1_000;
 const BEHIND: u64 = 3;
 
 #[tokio::test]
-async fn who_reads_nothing_is_closed_as_too_slow_and_finds_the_rest_when_it_comes_back() {
+async fn unreading_client_is_closed_and_resumes_without_loss() {
     let mesh = TestMesh::with_flags(2, &["--message-rate=200/0"]).await;
     let balancer = mesh.balancer();
     let mut alice = Peer::connect(&mesh.url(), "alice").await;

@@ -14,7 +14,7 @@ const AT_ONCE: usize = 32;
 const SOON: Duration = Duration::from_secs(15);
 
 #[tokio::test]
-async fn a_thousand_clients_spread_over_the_nodes_as_the_hash_says_and_leave_nothing_behind() {
+async fn thousand_clients_spread_over_the_nodes_by_hash() {
     raise_open_files().unwrap();
     let mesh = TestMesh::with_flags_of_all(3, &["--reveal-nodes"]).await;
     let url = mesh.url();

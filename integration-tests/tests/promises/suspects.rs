@@ -16,7 +16,7 @@ const PROBATION: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_node_that_stood_still_is_suspect_to_all_others_until_it_has_answered_for_five_seconds() {
+async fn paused_node_is_suspect_until_its_probation_ends() {
     let mesh = TestMesh::start().await;
     let others = all_but(&mesh, "node-1");
     has_answered_all_others(&mesh).await;

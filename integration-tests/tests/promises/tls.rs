@@ -70,7 +70,7 @@ impl Client {
 }
 
 #[tokio::test]
-async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_disturbs_nobody() {
+async fn new_certificate_keeps_open_tls_connections() {
     let secure = start().await;
     let (mut alice, mut bob) = (client(&secure, "alice").await, client(&secure, "bob").await);
     for (id, bytes) in (1..).zip([0, 1, 125, 126, 4_000, 16_383, 16_384, 16_385, 40_000, 60_000]) {
@@ -94,7 +94,7 @@ async fn clients_exchange_messages_of_every_size_over_tls_and_a_new_certificate_
 }
 
 #[tokio::test]
-async fn the_sdk_comes_over_tls_and_not_to_a_server_that_it_does_not_trust() {
+async fn sdk_connects_over_tls_when_it_trusts_the_server() {
     let secure = start().await;
     let url = format!("wss://localhost:{}/v1/connect", secure.mesh.address().rsplit_once(':').unwrap().1);
     let options =
@@ -119,7 +119,7 @@ async fn the_sdk_comes_over_tls_and_not_to_a_server_that_it_does_not_trust() {
 }
 
 #[tokio::test]
-async fn more_than_the_buffers_take_at_once_arrives_whole_and_in_order() {
+async fn tls_keeps_order_when_buffers_are_full() {
     let secure = start().await;
     let (mut alice, mut bob) = (client(&secure, "alice").await, client(&secure, "bob").await);
     const MESSAGES: u64 = 60;
@@ -140,7 +140,7 @@ async fn more_than_the_buffers_take_at_once_arrives_whole_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_close_is_answered_and_the_end_of_tls_is_told() {
+async fn close_is_followed_by_the_end_of_tls() {
     let secure = start().await;
     let mut stream = secure.certificate.connect(&secure.mesh.address(), &[]).await.unwrap();
     stream
@@ -157,7 +157,7 @@ async fn a_close_is_answered_and_the_end_of_tls_is_told() {
 }
 
 #[tokio::test]
-async fn who_speaks_no_tls_gets_no_answer_and_is_counted() {
+async fn plain_text_is_closed_unanswered_and_counted() {
     let secure = start().await;
     let before = metric(&secure, "signaling_refused_connects_total", "reason=\"tls\"").await;
     for bytes in [Head::connect("alice").text().into_bytes(), vec![0; 100], b"\x16\x03\x01\0\x05hello".to_vec()] {
@@ -177,7 +177,7 @@ async fn who_speaks_no_tls_gets_no_answer_and_is_counted() {
 }
 
 #[tokio::test]
-async fn who_speaks_nothing_but_http_2_is_told_so_in_the_handshake_and_is_counted() {
+async fn tls_handshake_fails_when_only_http_2_is_offered() {
     let secure = start().await;
     let counted = async || metric(&secure, "signaling_refused_connects_total", "reason=\"tls\"").await;
     let before = counted().await;
@@ -193,7 +193,7 @@ async fn who_speaks_nothing_but_http_2_is_told_so_in_the_handshake_and_is_counte
 }
 
 #[tokio::test]
-async fn nodes_that_have_a_certificate_serve_their_own_clients_over_tls() {
+async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = Certificate::new(folder.path(), "nodes");
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;

@@ -66,7 +66,7 @@ fn refusals(signer: &Signer) -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn every_token_that_is_not_good_is_refused_by_what_is_wrong_with_it_and_counted() {
+async fn bad_token_is_refused_by_its_error_and_counted() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     for Door { address, internal } in doors(&mesh) {
@@ -116,7 +116,7 @@ async fn every_token_that_is_not_good_is_refused_by_what_is_wrong_with_it_and_co
 }
 
 #[tokio::test]
-async fn a_resume_token_lets_nobody_in_by_itself_and_gives_nobody_the_session_of_another() {
+async fn resume_token_needs_the_clients_own_token() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["bob", "bert"]) {
@@ -155,7 +155,7 @@ async fn a_resume_token_lets_nobody_in_by_itself_and_gives_nobody_the_session_of
 }
 
 #[tokio::test]
-async fn the_newest_connection_that_has_a_token_gets_the_id_at_once() {
+async fn newest_connection_with_a_token_gets_the_id() {
     let signer = Signer::es256();
     let mesh = TestMesh::with_tokens(&signer, 3, 2, &[]).await;
     let token = signer.token(&claims("alice"));
@@ -171,7 +171,7 @@ async fn the_newest_connection_that_has_a_token_gets_the_id_at_once() {
 }
 
 #[tokio::test]
-async fn a_socket_whose_token_expires_is_closed_and_one_that_shows_a_new_one_stays() {
+async fn socket_is_closed_when_its_token_expires() {
     let signer = Signer::eddsa();
     let mesh = TestMesh::with_tokens(&signer, 2, 1, &[]).await;
     let internal = mesh.balancer();
@@ -220,7 +220,7 @@ async fn a_socket_whose_token_expires_is_closed_and_one_that_shows_a_new_one_sta
 }
 
 #[tokio::test]
-async fn a_mesh_that_asks_for_none_says_so_loudly_at_its_start() {
+async fn start_without_tokens_logs_a_warning() {
     let warned = |mesh: &TestMesh, id: &str| {
         mesh.log(id).lines().filter(|line| line.contains("WARN") && line.contains("ANONYMOUS")).count()
     };
@@ -231,7 +231,7 @@ async fn a_mesh_that_asks_for_none_says_so_loudly_at_its_start() {
 }
 
 #[tokio::test]
-async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
+async fn kicked_client_is_refused_with_its_older_token() {
     let signer = Signer::rs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["mallory", "malvolio"]) {
@@ -260,7 +260,7 @@ async fn who_is_put_out_does_not_come_back_with_the_token_of_before() {
 }
 
 #[tokio::test]
-async fn who_is_put_out_stays_out_though_every_server_is_restarted_one_after_the_other() {
+async fn kick_outlasts_restarts_of_all_servers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
     let old = signer.token(&claims("mallory"));
@@ -281,7 +281,7 @@ async fn who_is_put_out_stays_out_though_every_server_is_restarted_one_after_the
 }
 
 #[tokio::test]
-async fn a_node_without_a_balancer_asks_the_others_whom_operators_have_put_out() {
+async fn starting_node_gets_the_kick_list_of_its_peers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 2, 0, &[]).await;
     let old = signer.token(&claims("mallory"));
@@ -294,7 +294,7 @@ async fn a_node_without_a_balancer_asks_the_others_whom_operators_have_put_out()
 }
 
 #[tokio::test]
-async fn keys_are_renewed_without_a_restart_and_a_file_that_makes_no_sense_changes_nothing() {
+async fn token_keys_are_reloaded_when_their_file_is_valid() {
     let (signer, next) = (Signer::hs256(), Signer::Secret(b"the next secret, of 32 bytes and more".to_vec()));
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     let internal = mesh.balancer();
@@ -316,7 +316,7 @@ async fn keys_are_renewed_without_a_restart_and_a_file_that_makes_no_sense_chang
 }
 
 #[tokio::test]
-async fn a_token_says_which_rooms_its_client_may_join_and_whom_it_may_signal() {
+async fn token_limits_rooms_and_recipients() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_redis(|options| {
         options.node_args.push("--signal-scope=room".into());

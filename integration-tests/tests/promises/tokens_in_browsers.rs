@@ -12,7 +12,7 @@ use signaling_integration_tests::{Chromium, TestMesh};
 const SOON: Duration = Duration::from_secs(15);
 
 #[tokio::test]
-async fn a_page_in_a_browser_renews_its_token_and_comes_back_where_it_did_not() {
+async fn page_renews_its_token_or_reconnects() {
     let Some(browser) = Chromium::start().await else { return };
     let signer = Signer::es256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;

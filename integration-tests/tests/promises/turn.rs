@@ -116,7 +116,7 @@ fn answers_binding(port: u16) -> bool {
 }
 
 #[tokio::test]
-async fn a_turn_server_takes_the_credentials_of_welcome_until_they_expire_and_then_fresh_ones() {
+async fn turn_server_accepts_credentials_until_they_expire() {
     let Some(coturn) = Coturn::start().await else { return };
     let files = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| {

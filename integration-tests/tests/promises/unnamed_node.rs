@@ -9,7 +9,7 @@ use signaling_integration_tests::{Peer, Relay, TestMesh};
 const CLIENTS: usize = 20;
 
 #[tokio::test]
-async fn clients_leave_a_node_that_the_view_drops_until_it_is_back() {
+async fn clients_leave_a_node_until_the_view_has_it_again() {
     let mesh = TestMesh::start().await;
     let mut clients = clients_of_node_0(&mesh).await;
     let named = mesh.named_nodes();
@@ -26,7 +26,7 @@ async fn clients_leave_a_node_that_the_view_drops_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn clients_go_over_to_the_trunk_to_their_nodes_new_address() {
+async fn clients_move_to_the_trunk_of_a_new_address() {
     let mesh = TestMesh::start().await;
     let mut clients = clients_of_node_0(&mesh).await;
 
