@@ -31,13 +31,13 @@ pub struct Args {
     )]
     pub listen: SocketAddr,
 
-    /// Source of the balancers behind one front proxy, with their internal listeners, in the form of
-    /// --discovery; --unready-above-percent needs it
+    /// Source of the balancers behind one front proxy, with their internal listeners, in the form
+    /// of --discovery; --unready-above-percent needs it
     #[arg(long, env = "SIGNALING_BALANCER_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
     pub balancer_discovery: Option<Source>,
 
-    /// Maximum read delay of a busy balancer in microseconds (0 to 10,000; 0 disables it). Adds this
-    /// latency on the way in and out and saves CPU time
+    /// Maximum read delay of a busy balancer in microseconds (0 to 10,000; 0 disables it). Adds
+    /// this latency on the way in and out and saves CPU time
     #[arg(long, env = "SIGNALING_COALESCE_US", value_name = "US", default_value_t = 350, help_heading = "Operations",
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub coalesce_us: u64,

@@ -1,9 +1,9 @@
 //! Several processes that put one load on the mesh.
 //!
-//! The first process starts the others with its own command line and `--share NUMBER/OF`. It sends nothing itself, and
-//! they end with it. Each worker connects its clients, prints `ready` and waits until all are ready. At the end it
-//! prints its [`Record`] as one line of JSON, and the first process adds these up. With `--processes 1` the first
-//! process does the work itself.
+//! The first process starts the others with its own command line and `--share NUMBER/OF`. It sends
+//! nothing itself, and they end with it. Each worker connects its clients, prints `ready` and waits
+//! until all are ready. At the end it prints its [`Record`] as one line of JSON, and the first
+//! process adds these up. With `--processes 1` the first process does the work itself.
 
 mod children;
 mod gate;
@@ -20,7 +20,8 @@ pub(crate) use share::Share;
 /// Processes of a load.
 #[derive(Clone, Debug, Args)]
 pub struct WorkerOptions {
-    /// Load processes that share the clients and the rate; each has as many sockets as `ulimit -n` allows.
+    /// Load processes that share the clients and the rate; each has as many sockets as `ulimit -n`
+    /// allows.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub processes: u32,
     /// Part of the load that this process puts on.
@@ -34,8 +35,8 @@ impl WorkerOptions {
         clients.div_ceil(self.processes)
     }
 
-    /// Puts the load on. `part` connects, passes the gate and does one process's part. Workers get `more` arguments
-    /// behind this process's own. Returns `None` in a worker.
+    /// Puts the load on. `part` connects, passes the gate and does one process's part. Workers get
+    /// `more` arguments behind this process's own. Returns `None` in a worker.
     pub(crate) async fn work(
         &self,
         more: &[String],

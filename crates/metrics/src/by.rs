@@ -18,7 +18,8 @@ pub trait Label: Copy + 'static {
     fn index(&self) -> usize;
 }
 
-/// Declares a [`Label`]: an enum with a text per variant, or a code that is `other` unless it is listed.
+/// Declares a [`Label`]: an enum with a text per variant, or a code that is `other` unless it is
+/// listed.
 #[macro_export]
 macro_rules! label {
     ($(#[$doc:meta])* $vis:vis enum $name:ident = $label:literal { $($variant:ident = $value:literal),* $(,)? }) => {

@@ -31,7 +31,8 @@ const BOUNDS: [f64; 18] = [
 
 /// A histogram of durations in seconds. A clone shares it.
 ///
-/// The library's histogram takes one observation at a time. A shell replaces all counts of a core at once.
+/// The library's histogram takes one observation at a time. A shell replaces all counts of a core
+/// at once.
 #[derive(Debug, Clone, Default)]
 pub struct HistogramBuckets(Arc<Mutex<Counts>>);
 

@@ -1,8 +1,8 @@
 //! Declarations of metrics over `prometheus-client`, and the `/metrics` page of this process.
 //!
-//! Each crate declares its metrics once, by [`metrics!`](macro@metrics). Its `METRICS` join the page
-//! when they are first used, every series at 0. Pure cores do not depend on this crate: their shells
-//! copy plain integers by [`Publish`].
+//! Each crate declares its metrics once, by [`metrics!`](macro@metrics). Its `METRICS` join the
+//! page when they are first used, every series at 0. Pure cores do not depend on this crate: their
+//! shells copy plain integers by [`Publish`].
 
 mod by;
 mod declare;

@@ -50,14 +50,16 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_HOLD_BYTES", value_name = "BYTES", default_value_t = 64 * 1024 * 1024, help_heading = SESSIONS)]
     pub hold_bytes: usize,
 
-    /// Time in ms that a disconnected client can resume its session, and that rooms keep its seats (0 to 300,000)
+    /// Time in ms that a disconnected client can resume its session, and that rooms keep its seats
+    /// (0 to 300,000)
     #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000, help_heading = SESSIONS,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Store of rooms: memory (for a single node), redis://HOST:PORT[/DATABASE], redis-cluster://HOST:PORT,...
-    /// or redis-sentinel://HOST:PORT,.../MASTER[/DATABASE]. Credentials are USER:PASSWORD@ before HOST, those
-    /// of sentinels ?sentinelUsername=USER&sentinelPassword=PASSWORD
+    /// Store of rooms: memory (for a single node), redis://HOST:PORT[/DATABASE],
+    /// redis-cluster://HOST:PORT,... or redis-sentinel://HOST:PORT,.../MASTER[/DATABASE].
+    /// Credentials are USER:PASSWORD@ before HOST, those of sentinels
+    /// ?sentinelUsername=USER&sentinelPassword=PASSWORD
     #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "memory",
           help_heading = ROOMS)]
     pub room_store: RoomStoreText,
@@ -66,7 +68,8 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH", help_heading = ROOMS)]
     pub room_store_password_file: Option<PathBuf>,
 
-    /// First part of every key in Redis, 1 to 64 of a-z A-Z 0-9 - _ and . ; equal on all nodes of a mesh
+    /// First part of every key in Redis, 1 to 64 of a-z A-Z 0-9 - _ and . ; equal on all nodes of a
+    /// mesh
     #[arg(long, env = "SIGNALING_ROOM_STORE_PREFIX", value_name = "PREFIX", default_value = "sig", help_heading = ROOMS)]
     pub room_store_prefix: KeyPrefix,
 
@@ -84,8 +87,8 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(500..=120_000))]
     pub presence_refresh_ms: u64,
 
-    /// Time in ms that rooms keep a seat, at least --resume-ms, which it is by default. Hidden: tests
-    /// tell the two apart.
+    /// Time in ms that rooms keep a seat, at least --resume-ms, which it is by default. Hidden:
+    /// tests tell the two apart.
     #[arg(long, env = "SIGNALING_SEAT_GRACE_MS", value_name = "MS", hide = true,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub seat_grace_ms: Option<u64>,
@@ -139,7 +142,8 @@ pub struct Config {
     pub resume: Duration,
     /// How rooms are kept.
     pub rooms: RoomConfig,
-    /// Over how long direct clients are sent to the nodes that own them by a new view; none: they stay.
+    /// Over how long direct clients are sent to the nodes that own them by a new view; none: they
+    /// stay.
     pub reassign_window: Option<Duration>,
     /// Whom a client may signal whose token does not say.
     pub signal_scope: SignalScope,

@@ -13,19 +13,23 @@ use signaling_core::ice::{IceServers, Turn, is_turn, listed};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "ICE and TURN")]
 pub struct IceArgs {
-    /// File with ICE servers for clients, a JSON list as RTCPeerConnection takes it. Reloaded when it changes
+    /// File with ICE servers for clients, a JSON list as RTCPeerConnection takes it. Reloaded when
+    /// it changes
     #[arg(long, env = "SIGNALING_ICE_SERVERS_FILE", value_name = "PATH")]
     pub ice_servers_file: Option<PathBuf>,
 
-    /// TURN servers for which each client gets its own credentials, separated by commas: turn:HOST:PORT
+    /// TURN servers for which each client gets its own credentials, separated by commas:
+    /// turn:HOST:PORT
     #[arg(long, env = "SIGNALING_TURN_URLS", value_name = "URL", value_delimiter = ',', requires = "turn_secret_file")]
     pub turn_urls: Vec<String>,
 
-    /// File with the secret of the TURN servers (coturn: static-auth-secret). Reloaded when it changes
+    /// File with the secret of the TURN servers (coturn: static-auth-secret). Reloaded when it
+    /// changes
     #[arg(long, env = "SIGNALING_TURN_SECRET_FILE", value_name = "PATH", requires = "turn_urls")]
     pub turn_secret_file: Option<PathBuf>,
 
-    /// Lifetime of a client's TURN credentials in seconds, 1 to 604,800; a longer call needs new ones
+    /// Lifetime of a client's TURN credentials in seconds, 1 to 604,800; a longer call needs new
+    /// ones
     #[arg(long, env = "SIGNALING_TURN_TTL_S", value_name = "SECONDS", default_value_t = 86_400,
           value_parser = clap::value_parser!(u64).range(1..=604_800))]
     pub turn_ttl_s: u64,

@@ -42,7 +42,8 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
     pub discovery: Source,
 
-    /// File with the secret of all servers, at least 16 bytes; a second line is accepted too. Reloaded when it changes
+    /// File with the secret of all servers, at least 16 bytes; a second line is accepted too.
+    /// Reloaded when it changes
     #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub mesh_secret_file: PathBuf,
 
@@ -50,8 +51,8 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
-    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin needs no token and
-    /// refuses foreign web pages and host names
+    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin needs no token
+    /// and refuses foreign web pages and host names
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub admin_token_file: Option<PathBuf>,
 
@@ -65,7 +66,8 @@ pub struct CommonArgs {
           value_parser = clap::value_parser!(u64).range(5_000..=300_000))]
     pub heartbeat_ms: u64,
 
-    /// Maximum time in ms of a shutdown, and time over which a drained balancer closes its clients (0 to 3,600,000)
+    /// Maximum time in ms of a shutdown, and time over which a drained balancer closes its clients
+    /// (0 to 3,600,000)
     #[arg(long, env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value_t = 30_000, help_heading = OPERATIONS,
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub drain_ms: u64,
@@ -201,8 +203,8 @@ impl CommonArgs {
     }
 }
 
-/// Reads the file of a source that `flag` names, for `--check`. A server starts without it, and waits
-/// for it.
+/// Reads the file of a source that `flag` names, for `--check`. A server starts without it, and
+/// waits for it.
 ///
 /// # Errors
 /// If there is no usable file.

@@ -1,8 +1,8 @@
 //! Settings of a server from its command line, environment and configuration file.
 //!
-//! The file is a flat TOML table. A key is a flag without `--`, and stands for that flag in front of
-//! the command line, so that clap checks both alike. Flags and environment variables win over keys.
-//! The binaries' `main` calls [`load`].
+//! The file is a flat TOML table. A key is a flag without `--`, and stands for that flag in front
+//! of the command line, so that clap checks both alike. Flags and environment variables win over
+//! keys. The binaries' `main` calls [`load`].
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -29,11 +29,13 @@ const INVALID: u8 = 2;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFileArgs {
-    /// TOML file with settings: keys are flags without `--`. Flags and environment variables win over it
+    /// TOML file with settings: keys are flags without `--`. Flags and environment variables win
+    /// over it
     #[arg(long, env = "SIGNALING_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Check all settings and the files that they name, and exit: with 0 if they are valid, else with 2
+    /// Check all settings and the files that they name, and exit: with 0 if they are valid, else
+    /// with 2
     #[arg(long)]
     pub check: bool,
 
@@ -42,8 +44,8 @@ pub struct ConfigFileArgs {
     pub print_config: bool,
 }
 
-/// Returns a server's command line with help of at most 100 columns, and of one form: the long form of
-/// clap takes five lines per flag.
+/// Returns a server's command line with help of at most 100 columns, and of one form: the long form
+/// of clap takes five lines per flag.
 #[must_use]
 pub fn command<A: CommandFactory>() -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
@@ -136,8 +138,8 @@ fn key_of(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// Returns the keys of the file that neither the command line nor the environment gives, and each as
-/// a flag.
+/// Returns the keys of the file that neither the command line nor the environment gives, and each
+/// as a flag.
 fn file_flags(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let text = read_file(path, MAX_FILE).map_err(|error| invalid_file(path, &error.to_string()))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {

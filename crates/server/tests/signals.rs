@@ -37,7 +37,8 @@ fn the_second_signal_exits_at_once() {
     }
 }
 
-/// What the started process does; without the variable, nothing. It ends by itself, so that no test waits for ever.
+/// What the started process does; without the variable, nothing. It ends by itself, so that no test
+/// waits for ever.
 #[tokio::test]
 async fn role_of_the_server() {
     if let Ok(role) = env::var(ROLE) {

@@ -1,5 +1,6 @@
-//! What operators are told of a mesh is true: lists are whole, explanations and previews agree with what then happens, answers
-//! are shaped as described, and who does not answer is named. By the API, and by `mesh-ctl`.
+//! What operators are told of a mesh is true: lists are whole, explanations and previews agree with
+//! what then happens, answers are shaped as described, and who does not answer is named. By the
+//! API, and by `mesh-ctl`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! A server that an operator takes out of service loses its clients in good order and gets them back when it is put back.
+//! A server that an operator takes out of service loses its clients in good order and gets them
+//! back when it is put back.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! However much piles up while the nodes stand still for a moment, it goes on in batches that the other end takes.
+//! However much piles up while the nodes stand still for a moment, it goes on in batches that the
+//! other end takes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use signaling_integration_tests::TestMesh;
 use signaling_integration_tests::drill::go_on;
 
-/// Each writes as much as its edge keeps for it: 20 MB in all, more than the system's buffers and one trunk message hold.
+/// Each writes as much as its edge keeps for it: 20 MB in all, more than the system's buffers and
+/// one trunk message hold.
 const CLIENTS: usize = 120;
 const MESSAGES: u64 = 3;
 const BYTES: usize = 55_000;

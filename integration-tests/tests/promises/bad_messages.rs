@@ -1,4 +1,5 @@
-//! A bad message gets an `error` and the connection lives; a broken frame closes it with the code that says why. Others do not notice.
+//! A bad message gets an `error` and the connection lives; a broken frame closes it with the code
+//! that says why. Others do not notice.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

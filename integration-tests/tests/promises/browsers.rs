@@ -1,4 +1,5 @@
-//! Browsers meet in a room through the demo page, then talk directly, whatever happens to the servers meanwhile.
+//! Browsers meet in a room through the demo page, then talk directly, whatever happens to the
+//! servers meanwhile.
 
 #![allow(clippy::unwrap_used)]
 
@@ -222,7 +223,8 @@ async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
     (mesh, page)
 }
 
-/// A browser, and a mesh with rooms and the page. `None` where one of them cannot be had; it is said then.
+/// A browser, and a mesh with rooms and the page. `None` where one of them cannot be had; it is
+/// said then.
 async fn start(change: impl FnOnce(&mut MeshOptions)) -> Option<(Chromium, TestMesh)> {
     if in_path(&["redis-server"]).is_none() {
         missing("redis-server", "redis-server");

@@ -1,4 +1,5 @@
-//! Limits by address count clients by their own addresses, also behind a proxy, and nobody forges one.
+//! Limits by address count clients by their own addresses, also behind a proxy, and nobody forges
+//! one.
 
 #![allow(clippy::unwrap_used)]
 

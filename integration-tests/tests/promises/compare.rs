@@ -1,4 +1,5 @@
-//! The comparison with other proxies: each of them carries everything. How fast, is not for a test to say.
+//! The comparison with other proxies: each of them carries everything. How fast, is not for a test
+//! to say.
 
 #![allow(clippy::unwrap_used)]
 
@@ -52,7 +53,8 @@ async fn every_contestant_delivers_everything() {
         let mut is_in_time = true;
         for load in loads {
             assert_eq!(load["messages"], all_arrived, "{contestant}: {load}");
-            // A machine that is busy with other things says nothing of the contestant, and gives no figures.
+            // A machine that is busy with other things says nothing of the contestant, and gives no
+            // figures.
             for complaint in load["complaints"].as_array().unwrap() {
                 assert!(complaint.as_str().unwrap().ends_with("delivered in time"), "{contestant}: {load}");
                 is_in_time = false;

@@ -93,7 +93,8 @@ async fn invalid_values_are_refused_by_the_server_of_the_flag() {
 #[tokio::test]
 async fn remote_clients_without_tokens_need_allow_anonymous() {
     let start = Start::new();
-    // An address that this machine does not have: whoever gets as far as listening there fails by that.
+    // An address that this machine does not have: whoever gets as far as listening there fails by
+    // that.
     const ELSEWHERE: &str = "198.51.100.1:0";
     for (server, flag) in SERVERS.into_iter().zip(["--public-listen", "--listen"]) {
         let message = refused(&start, server, flag, ELSEWHERE).await;
@@ -252,7 +253,8 @@ impl Start {
     }
 }
 
-/// Starts a server with one value changed, which must be refused with its flag named. Returns the message.
+/// Starts a server with one value changed, which must be refused with its flag named. Returns the
+/// message.
 async fn refused(start: &Start, server: &str, flag: &'static str, value: &str) -> String {
     let mut arguments = start.arguments(server);
     arguments.retain(|(name, _)| *name != flag);

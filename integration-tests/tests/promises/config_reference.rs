@@ -1,6 +1,7 @@
 //! `docs/CONFIG.md` lists the settings that the servers have.
 //!
-//! `WRITE_CONFIG=1 cargo test -p signaling-integration-tests --test promises config_reference` writes it.
+//! `WRITE_CONFIG=1 cargo test -p signaling-integration-tests --test promises config_reference`
+//! writes it.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Direct clients that their node cannot keep, since it drains or a new view gives them to another, are told so, one by one,
-//! and nobody else is disturbed.
+//! Direct clients that their node cannot keep, since it drains or a new view gives them to another,
+//! are told so, one by one, and nobody else is disturbed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,8 @@ use tokio::time::Instant;
 
 const CLIENTS: usize = 60;
 const WINDOW: Duration = Duration::from_secs(3);
-/// A draining node keeps half of this for its direct clients, and of that a second for last words: they go over [`WINDOW`].
+/// A draining node keeps half of this for its direct clients, and of that a second for last words:
+/// they go over [`WINDOW`].
 const DRAIN: Duration = Duration::from_secs(8);
 
 #[tokio::test]
@@ -81,7 +82,8 @@ async fn draining_quickly() -> TestMesh {
     .await
 }
 
-/// Each is told to go and to come back soon, and closed with this code. Says when, counted from `start`.
+/// Each is told to go and to come back soon, and closed with this code. Says when, counted from
+/// `start`.
 async fn are_sent_away(clients: Vec<(Peer, String)>, code: u16, start: Instant) -> Vec<Duration> {
     let sent_away: JoinSet<_> = clients
         .into_iter()

@@ -13,9 +13,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-/// A live recipient's message must not wait for an absent one's: so long at most, if `DRILL_STRICT=1`.
+/// A live recipient's message must not wait for an absent one's: so long at most, if
+/// `DRILL_STRICT=1`.
 const STRICT: Duration = Duration::from_millis(100);
-/// On a machine that is slow or shared; far below the hold time, that a message kept back would wait.
+/// On a machine that is slow or shared; far below the hold time, that a message kept back would
+/// wait.
 const LOOSE: Duration = Duration::from_secs(2);
 /// More than the numbers that an edge keeps from the oldest message without a fate.
 const MESSAGES: u32 = 2_000;
@@ -160,7 +162,8 @@ const EACH: u32 = 200;
 const HOLD_BYTES: u64 = 4 * 1024 * 1024;
 const SHORT_HOLD: Duration = Duration::from_secs(8);
 const WRITING: Duration = Duration::from_secs(8);
-/// What a node may take beyond the hold for each message that it keeps for its own clients, and in all.
+/// What a node may take beyond the hold for each message that it keeps for its own clients, and in
+/// all.
 const KEPT_BYTES: u64 = 1024;
 const SLACK_BYTES: u64 = 32 * 1024 * 1024;
 /// A message is repeated so often at most; one that is known to be held, every 5 s.

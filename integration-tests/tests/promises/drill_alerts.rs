@@ -1,7 +1,9 @@
-//! A drill for each alert: a fault on real processes has it fire in a real Prometheus, and the command of its runbook entry ends it.
+//! A drill for each alert: a fault on real processes has it fire in a real Prometheus, and the
+//! command of its runbook entry ends it.
 //!
-//! The rules are the committed ones with all durations divided by [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands
-//! run as they stand in the runbook, with a stand-in for kubectl that does to processes what the real one would do to pods.
+//! The rules are the committed ones with all durations divided by
+//! [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands run as they stand in the
+//! runbook, with a stand-in for kubectl that does to processes what the real one would do to pods.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -27,7 +29,8 @@ use tokio::time::sleep;
 const STAND_IN: &str = include_str!("../../src/stand_in_kubectl");
 /// Longer than any of the rules takes to see, at this haste.
 const SEEN_WITHIN: Duration = Duration::from_secs(20);
-/// An alert is over that has not fired for so long: longer than the rules' own `for:`, but for that of a few minutes.
+/// An alert is over that has not fired for so long: longer than the rules' own `for:`, but for that
+/// of a few minutes.
 const CALM: Duration = Duration::from_millis(1_500);
 
 #[tokio::test]
@@ -244,7 +247,8 @@ async fn a_node_stalls(ward: &Desk<'_>) {
 /// What a node brings about that stands still again and again.
 const SICK: [&str; 3] = ["SignalingEventLoopStalls", "SignalingNodeSuspect", "SignalingTrunkLoop"];
 
-/// Has the process that is node-1 now stand still for so long, again and again. Whoever takes its place is well.
+/// Has the process that is node-1 now stand still for so long, again and again. Whoever takes its
+/// place is well.
 async fn stalls(ward: &Desk<'_>, still: Duration) {
     let sick = ward.pid("node-1");
     while ward.pid("node-1") == sick {

@@ -1,4 +1,5 @@
-//! The Redis of the rooms is killed, stands still, and starts anew empty, under load: signals flow on, members stay members.
+//! The Redis of the rooms is killed, stands still, and starts anew empty, under load: signals flow
+//! on, members stay members.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,8 +17,8 @@ const EACH: usize = CLIENTS / ROOMS;
 /// Rooms are back by then.
 const BACK_WITHIN: Duration = Duration::from_secs(25);
 const AWAY: Duration = Duration::from_secs(4);
-/// A store that keeps what it has gives seats up of which nothing was heard for two intervals and a quarter: it may stand still for
-/// one and a quarter.
+/// A store that keeps what it has gives seats up of which nothing was heard for two intervals and a
+/// quarter: it may stand still for one and a quarter.
 const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomTimes::SHORT };
 /// With the time that a join is waited for, less than that.
 const SILENT: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! Rooms in a real Redis while servers are killed: who only moved never leaves, who is gone leaves once, and nothing of the dead
-//! stays in the registry.
+//! Rooms in a real Redis while servers are killed: who only moved never leaves, who is gone leaves
+//! once, and nothing of the dead stays in the registry.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

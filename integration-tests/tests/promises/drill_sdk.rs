@@ -1,4 +1,5 @@
-//! With the SDK on both sides, messages go from application to application exactly once and in order, whatever dies.
+//! With the SDK on both sides, messages go from application to application exactly once and in
+//! order, whatever dies.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -82,7 +83,8 @@ enum Step {
     End,
 }
 
-/// One pair from its first message to its last, which must all arrive, once and in order. Returns how many there were.
+/// One pair from its first message to its last, which must all arrive, once and in order. Returns
+/// how many there were.
 async fn talk(pair: usize, urls: Vec<String>, steps: watch::Receiver<Step>) -> u64 {
     let (from, to) = (format!("from-{pair}"), format!("to-{pair}"));
     let (count, counts) = watch::channel(None);

@@ -1,4 +1,5 @@
-//! Who sends more than it may is told so, then closed; who sends just as much as it may goes on. Others do not notice.
+//! Who sends more than it may is told so, then closed; who sends just as much as it may goes on.
+//! Others do not notice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -127,7 +128,8 @@ async fn writes_behind_a_broken_frame_delay_no_other_client() {
     assert!(talk.slowest() < Duration::from_millis(1_500), "{:?}", talk.slowest());
 }
 
-/// How many of so many messages pass, each sent once the one before is answered. All others are refused by these words.
+/// How many of so many messages pass, each sent once the one before is answered. All others are
+/// refused by these words.
 async fn passed(peer: &mut Peer, message: &Value, times: usize, why: &str) -> f64 {
     let mut passed = 0.0;
     for _ in 0..times {
@@ -142,7 +144,8 @@ async fn passed(peer: &mut Peer, message: &Value, times: usize, why: &str) -> f6
     passed
 }
 
-/// Sends a message again and again until the socket is closed with 4029, after about 5 s of refusals. Gives back the first of these.
+/// Sends a message again and again until the socket is closed with 4029, after about 5 s of
+/// refusals. Gives back the first of these.
 async fn flood(mesh: &TestMesh, name: &str, text: &[u8], pace: Duration, why: &str) -> Value {
     let socket = RawSocket::connect(&mesh.address(), name).await;
     let (mut reader, mut writer) = socket.stream.into_split();

@@ -1,5 +1,6 @@
-//! nginx and HAProxy in front of several balancers, by the configurations of `deploy/front`: clients find each other, go where
-//! the fewest are, never to a balancer that drains, and count by the address that the front sees.
+//! nginx and HAProxy in front of several balancers, by the configurations of `deploy/front`:
+//! clients find each other, go where the fewest are, never to a balancer that drains, and count by
+//! the address that the front sees.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

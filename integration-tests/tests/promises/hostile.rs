@@ -1,5 +1,5 @@
-//! What strangers try at the public listener: odd paths, requests hidden behind others, forged addresses. Each gets the
-//! answer that is written down for it, moves its metric, and harms nobody.
+//! What strangers try at the public listener: odd paths, requests hidden behind others, forged
+//! addresses. Each gets the answer that is written down for it, moves its metric, and harms nobody.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -83,8 +83,8 @@ const NAMES: &str = "\
 /// What pages of the demo are made of, beside the root.
 const DEMO: &str = "app.js camera.js explain.js icon.svg identity.js mesh.js pattern.js style.css tiles.js view.js";
 
-/// Looks for each of them by each method: there are these files alone, and the address of buttons where there are any. Returns how many
-/// requests were refused.
+/// Looks for each of them by each method: there are these files alone, and the address of buttons
+/// where there are any. Returns how many requests were refused.
 async fn look_round(address: &str, files: &[&str], has_buttons: bool) -> usize {
     let mut refused = 0;
     for name in iter::once("").chain(NAMES.split(' ')) {
@@ -218,7 +218,8 @@ async fn bytes_behind_a_request_are_no_second_request() {
     let mut socket = RawSocket::open(&mesh.address(), &Head::connect("eve")).await;
     socket.send(hidden.as_bytes()).await;
     assert_eq!(socket.closed().await.0, 1002);
-    // Bare line feeds end the lines of one and the same request (RFC 9112 section 2.2), whoever counts them otherwise.
+    // Bare line feeds end the lines of one and the same request (RFC 9112 section 2.2), whoever
+    // counts them otherwise.
     let lines = Head::connect("lines").text().replace("\r\n", "\n") + &hidden.replace("\r\n", "\n");
     for upgrade in [Head::connect("eve").text() + &hidden, lines] {
         let stream = TcpStream::connect(mesh.address()).await.unwrap();

@@ -1,4 +1,5 @@
-//! Only servers of the mesh speak to a node's internal listener; and nothing of it is reachable from the public ones.
+//! Only servers of the mesh speak to a node's internal listener; and nothing of it is reachable
+//! from the public ones.
 
 #![allow(clippy::unwrap_used)]
 

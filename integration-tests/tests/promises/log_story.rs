@@ -1,4 +1,5 @@
-//! What servers say in their logs: a rescale reads as a story, lines about a client name it and its session, and messages leave no line.
+//! What servers say in their logs: a rescale reads as a story, lines about a client name it and its
+//! session, and messages leave no line.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -136,7 +137,8 @@ fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// Who joined, as the lines about the view say: at once, or one after the other where one was up sooner.
+/// Who joined, as the lines about the view say: at once, or one after the other where one was up
+/// sooner.
 fn joined(lines: &[String]) -> Vec<&str> {
     let views = lines.iter().filter(|line| line.contains("the view has changed"));
     let names = views.filter_map(|line| Some(line.split_once(" joined=")?.1.split_once(" left=")?.0));

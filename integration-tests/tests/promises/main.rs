@@ -1,4 +1,5 @@
-//! One promise per file, over real processes. One program, since to link one for each of them takes longer than many of them.
+//! One promise per file, over real processes. One program, since to link one for each of them takes
+//! longer than many of them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -91,7 +91,8 @@ impl Mounted {
         Self(dir)
     }
 
-    /// Parses a pod's flags and variables; panics at a flag, variable or value that the program refuses.
+    /// Parses a pod's flags and variables; panics at a flag, variable or value that the program
+    /// refuses.
     fn read<A: Parser>(&self, pod: Pod<'_>) -> A {
         let command = A::command();
         let of_variable = |(name, value): (&str, Option<&str>)| {

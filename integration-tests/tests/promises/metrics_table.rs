@@ -1,6 +1,7 @@
 //! The table of metrics in `docs/METRICS.md` is what the code describes, and what servers serve.
 //!
-//! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table` writes the table anew.
+//! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table` writes
+//! the table anew.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

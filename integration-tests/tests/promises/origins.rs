@@ -1,4 +1,5 @@
-//! Browsers may come only from pages that the operator lists, and those may read why they are refused.
+//! Browsers may come only from pages that the operator lists, and those may read why they are
+//! refused.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! A server with far more clients than its peers says that it is not ready, as long as there are peers that are; its clients notice
-//! nothing.
+//! A server with far more clients than its peers says that it is not ready, as long as there are
+//! peers that are; its clients notice nothing.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! Who is not let in is told why: by status, body and headers, or by a close code where a page could not see those; and counted.
+//! Who is not let in is told why: by status, body and headers, or by a close code where a page
+//! could not see those; and counted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -75,7 +76,8 @@ fn absent_paths() -> Vec<Case> {
     paths.map(|path| case(path, &Head::get(path), 404, "not_found")).into()
 }
 
-/// What the HTTP parser refuses has no body: it is not known whether whoever sent it speaks HTTP at all.
+/// What the HTTP parser refuses has no body: it is not known whether whoever sent it speaks HTTP at
+/// all.
 fn no_http() -> Vec<Case> {
     let case = |what, request: &str, status| Case { what, request: request.into(), status, code: "", header: None };
     let lines = (0..70).fold(Head::connect("alice"), |head, n| head.with(&format!("X-{n}"), "x"));

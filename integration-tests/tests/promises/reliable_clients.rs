@@ -1,4 +1,5 @@
-//! A reliable client has a message when it says so, not when it was written to it; and who repeats one asks for its answer.
+//! A reliable client has a message when it says so, not when it was written to it; and who repeats
+//! one asks for its answer.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 use tokio::time::{Instant, timeout};
 
-/// A reliable client is closed once a message has been unsaid for 5 s; the rest is for the look that notices.
+/// A reliable client is closed once a message has been unsaid for 5 s; the rest is for the look
+/// that notices.
 const CLOSED_AFTER: std::ops::Range<u64> = 4_900..8_000;
 
 #[tokio::test]

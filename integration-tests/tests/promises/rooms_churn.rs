@@ -1,5 +1,6 @@
-//! What joins and leaves without end leave behind: nothing, in nodes and in the store. `ROOMS_CHURN_SECONDS=290 cargo test --test
-//! promises rooms_churn` makes a hundred thousand of them.
+//! What joins and leaves without end leave behind: nothing, in nodes and in the store.
+//! `ROOMS_CHURN_SECONDS=290 cargo test --test promises rooms_churn` makes a hundred thousand of
+//! them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! The mesh secret is changed while the mesh runs: in three steps, each of which all servers have taken before the next.
+//! The mesh secret is changed while the mesh runs: in three steps, each of which all servers have
+//! taken before the next.
 
 #![allow(clippy::unwrap_used)]
 
@@ -21,7 +22,8 @@ async fn mesh_secret_rotation_loses_no_message() {
     let token = early.message().await["resume"].as_str().unwrap().to_owned();
     assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (405, 401));
 
-    // Servers look at the file each at its own moment, so meanwhile some have taken a step that others have not.
+    // Servers look at the file each at its own moment, so meanwhile some have taken a step that
+    // others have not.
     take(&mesh, &[&old, NEW]).await;
     assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (405, 405));
     mesh.mesh.restart("node-2").await.unwrap();

@@ -1,4 +1,5 @@
-//! A plain client that reads nothing is closed as too slow, and what was not written to it waits for it to come back.
+//! A plain client that reads nothing is closed as too slow, and what was not written to it waits
+//! for it to come back.
 
 #![allow(clippy::unwrap_used)]
 

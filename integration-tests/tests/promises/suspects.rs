@@ -1,4 +1,5 @@
-//! A node that stands still is not relied on until it has answered for a while, and the metrics say so.
+//! A node that stands still is not relied on until it has answered for a while, and the metrics say
+//! so.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +33,8 @@ async fn paused_node_is_suspect_until_its_probation_ends() {
     assert!(soonest >= PROBATION, "trusted after {soonest:?}");
 }
 
-/// Has node-1 answer the other nodes: who never has is taken to be starting, and trusted at the first answer.
+/// Has node-1 answer the other nodes: who never has is taken to be starting, and trusted at the
+/// first answer.
 async fn has_answered_all_others(mesh: &TestMesh) {
     let nodes = ["node-0", "node-1", "node-2", "node-1"].into_iter().enumerate();
     let mut clients = mesh.connect(nodes.map(|(n, node)| mesh.id_owned_by(node, &format!("client{n}")))).await;

@@ -1,4 +1,5 @@
-//! Clients come over TLS where the servers have a certificate, and a new one is shown without anybody noticing.
+//! Clients come over TLS where the servers have a certificate, and a new one is shown without
+//! anybody noticing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

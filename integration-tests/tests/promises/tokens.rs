@@ -1,4 +1,5 @@
-//! Where tokens are asked for, nobody is let in as somebody else, and nobody for longer than the token says.
+//! Where tokens are asked for, nobody is let in as somebody else, and nobody for longer than the
+//! token says.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! A real TURN server, coturn, takes the credentials that clients are given, and no longer than they are good.
+//! A real TURN server, coturn, takes the credentials that clients are given, and no longer than
+//! they are good.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -83,7 +84,8 @@ impl Coturn {
         command
     }
 
-    /// Whether clients with these credentials get data through the relay, which takes them some seconds.
+    /// Whether clients with these credentials get data through the relay, which takes them some
+    /// seconds.
     async fn relays(&self, ice_server: &Value) -> bool {
         let run = timeout(SOON, self.clients(ice_server).output()).await.expect("the clients do not end").unwrap();
         run.status.success() && String::from_utf8_lossy(&run.stdout).contains("tot_send_msgs=4, tot_recv_msgs=4")

@@ -38,7 +38,8 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_CLIENT_ADDRESS", value_name = "SOURCE", default_value = "socket", help_heading = LISTENERS)]
     pub client_address: ClientAddresses,
 
-    /// File with the certificate chain for clients, PEM; without it clients connect without TLS. Reloaded when it changes
+    /// File with the certificate chain for clients, PEM; without it clients connect without TLS.
+    /// Reloaded when it changes
     #[arg(long, env = "SIGNALING_TLS_CERT", value_name = "PATH", requires = "tls_key", help_heading = LISTENERS)]
     pub tls_cert: Option<PathBuf>,
 
@@ -82,7 +83,8 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 
-    /// Rates of clients whose token has a `rate_class`: NAME=MESSAGES[/BYTES] per second, separated by commas
+    /// Rates of clients whose token has a `rate_class`: NAME=MESSAGES[/BYTES] per second, separated
+    /// by commas
     #[arg(long, env = "SIGNALING_RATE_CLASSES", value_name = "CLASSES", value_delimiter = ',')]
     pub rate_classes: Vec<ClassRates>,
 
@@ -98,8 +100,8 @@ pub struct EdgeArgs {
 }
 
 impl EdgeArgs {
-    /// Checks what clap cannot, and reads the files. `listen` is the address for clients, if there is
-    /// one, from `flag`.
+    /// Checks what clap cannot, and reads the files. `listen` is the address for clients, if there
+    /// is one, from `flag`.
     ///
     /// # Errors
     /// Names the flag whose value cannot be used.
@@ -147,8 +149,8 @@ impl EdgeArgs {
     }
 }
 
-/// Returns a rate whose burst lasts so many seconds and is at least `least`; `None` for 0, which is no
-/// limit.
+/// Returns a rate whose burst lasts so many seconds and is at least `least`; `None` for 0, which is
+/// no limit.
 fn with_burst(per_second: u32, seconds: u32, least: u32) -> Option<Rate> {
     (per_second > 0).then(|| Rate { per_second, burst: per_second.saturating_mul(seconds).max(least) })
 }

@@ -58,7 +58,8 @@ impl Signer {
         Self::Rs256(RsaKeyPair::from_pkcs8(pkcs8(pem).secret_pkcs8_der()).unwrap())
     }
 
-    /// One of the same kind with another key, which [`Signer::jwk`] shows and [`Signer::key_file`] does not.
+    /// One of the same kind with another key, which [`Signer::jwk`] shows and [`Signer::key_file`]
+    /// does not.
     pub fn stranger(&self) -> Self {
         let random = SystemRandom::new();
         match self {
@@ -97,7 +98,8 @@ impl Signer {
         }
     }
 
-    /// What verifies it, as a key of a JWK set: no more than the members that RFC 7518 and RFC 8037 ask for.
+    /// What verifies it, as a key of a JWK set: no more than the members that RFC 7518 and RFC 8037
+    /// ask for.
     pub fn jwk(&self) -> Value {
         let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         match self {

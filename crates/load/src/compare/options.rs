@@ -17,7 +17,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = [2_000, 10_000, 30_000],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub rates: Vec<u64>,
-    /// Message data: ice (200 bytes), sdp (3,000), varied, or a number of bytes; a comma-separated list.
+    /// Message data: ice (200 bytes), sdp (3,000), varied, or a number of bytes; a comma-separated
+    /// list.
     #[arg(long, value_delimiter = ',', default_value = "ice,sdp")]
     pub sizes: Vec<Size>,
     /// Measured time of each size and rate, in seconds, after a warm-up of 1 s.
@@ -42,7 +43,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [
         Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy, Contestant::Echo])]
     pub only: Vec<Contestant>,
-    /// Directory of signaling-node, signaling-balancer and mesh-echo [default: the one of this program].
+    /// Directory of signaling-node, signaling-balancer and mesh-echo [default: the one of this
+    /// program].
     #[arg(long, value_name = "DIR")]
     pub bin_dir: Option<PathBuf>,
     /// File for all figures as JSON; - prints them to standard output.

@@ -20,7 +20,8 @@ pub struct CallOptions {
     /// Duration and seed.
     #[command(flatten)]
     pub run: RunOptions,
-    /// Time in which each side's candidates leave one by one, in milliseconds; not part of the set-up time.
+    /// Time in which each side's candidates leave one by one, in milliseconds; not part of the
+    /// set-up time.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub gather_ms: u64,
     /// Fail when the 99th percentile of the set-up time is above this, in milliseconds.
@@ -34,8 +35,8 @@ impl CallOptions {
     }
 }
 
-/// Calls that are set up. The caller sends its description and then its candidates, as a browser finds them; the callee
-/// does the same once it has the offer. A call is set up when both have all.
+/// Calls that are set up. The caller sends its description and then its candidates, as a browser
+/// finds them; the callee does the same once it has the offer. A call is set up when both have all.
 #[derive(Debug)]
 pub(crate) struct Calls {
     seed: u64,
@@ -120,7 +121,8 @@ mod tests {
 
     const BEGIN_US: u64 = 1_000_000;
 
-    /// One call between two clients, whose messages each take so long; those of the plan that `arrives` lets through.
+    /// One call between two clients, whose messages each take so long; those of the plan that
+    /// `arrives` lets through.
     fn play(latency_us: u64, arrives: impl Fn(usize) -> bool) -> (Calls, Record) {
         let mut calls = Calls::new(2, &options(&["--gather-ms=100"]).unwrap());
         let (mut plan, mut record) = (Plan::default(), Record::default());

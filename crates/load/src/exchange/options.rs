@@ -29,7 +29,8 @@ pub struct TrafficOptions {
     /// Messages per second, of all clients together.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub rate: u64,
-    /// Message data: ice (200 bytes), sdp (3,000), varied (200 to 300 and 2,000 to 4,000, ten to one), or a number of bytes.
+    /// Message data: ice (200 bytes), sdp (3,000), varied (200 to 300 and 2,000 to 4,000, ten to
+    /// one), or a number of bytes.
     #[arg(long, default_value = "ice")]
     pub size: Size,
     /// Duration and seed.

@@ -17,7 +17,8 @@ pub struct FleetOptions {
     /// Server URL, ws://HOST:PORT; clients take several in turn [default: the balancers of --dir].
     #[arg(long = "url")]
     pub urls: Vec<String>,
-    /// Directory of a running mesh-dev, to connect to its balancers and read CPU time and memory of its servers.
+    /// Directory of a running mesh-dev, to connect to its balancers and read CPU time and memory of
+    /// its servers.
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Further process to measure, with its children: NAME=PID; may be repeated.
@@ -65,7 +66,8 @@ impl FleetOptions {
         Self { first: clients.start, clients: clients.end - clients.start, connect_rate, also, ..self.clone() }
     }
 
-    /// Returns the URLs of all clients, and the processes to measure, which only the first share has.
+    /// Returns the URLs of all clients, and the processes to measure, which only the first share
+    /// has.
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
         let balancers = mesh.iter().flat_map(|mesh| &mesh.balancers).map(|balancer| &balancer.url);

@@ -4,7 +4,8 @@ use clap::Args;
 use crate::exchange::RunOptions;
 use crate::fleet::FleetOptions;
 
-/// Changes of one visitor are at least so far apart, so that each is seen by itself: servers gather those of a fifth of a second.
+/// Changes of one visitor are at least so far apart, so that each is seen by itself: servers gather
+/// those of a fifth of a second.
 const SECONDS_BETWEEN: u64 = 1;
 
 /// Options of `mesh-load rooms`.
@@ -40,7 +41,8 @@ pub struct Options {
     /// Fail when the 99th percentile of the time until others hear of a change is above this.
     #[arg(long)]
     pub max_event_p99_ms: Option<f64>,
-    /// Fail when the memory of a process or the keys of the store grow by more than this during the run, in percent.
+    /// Fail when the memory of a process or the keys of the store grow by more than this during the
+    /// run, in percent.
     #[arg(long, value_name = "PERCENT")]
     pub max_growth: Option<f64>,
 }

@@ -26,9 +26,9 @@ pub struct Options {
     /// Messages.
     #[command(flatten)]
     pub traffic: TrafficOptions,
-    /// Act of the script, as '5 kill node-1'; may be repeated. Seconds count from the begin of the measured time.
-    /// Actions: scale NODES; kill, pause, resume, drain, replace or restart SERVER; cut PERCENT% (ends connections of
-    /// clients).
+    /// Act of the script, as '5 kill node-1'; may be repeated. Seconds count from the begin of the
+    /// measured time. Actions: scale NODES; kill, pause, resume, drain, replace or restart SERVER;
+    /// cut PERCENT% (ends connections of clients).
     #[arg(long, value_name = "SECONDS ACTION", required = true)]
     pub act: Vec<Step>,
     /// Fail when the effects of an act last longer than this, in milliseconds.

@@ -1,4 +1,5 @@
-//! Good clients alone, and then the same with a crowd that means harm: what they notice, and what memory it takes.
+//! Good clients alone, and then the same with a crowd that means harm: what they notice, and what
+//! memory it takes.
 
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -39,7 +39,8 @@ pub enum Scenario {
     Hostile(hostile::Options),
     /// Clients join and leave rooms and wait for a full one: times, and store commands
     Rooms(rooms::Options),
-    /// Balancer, nginx, HAProxy and an echo server in turn: CPU per message, latency, highest rate, memory
+    /// Balancer, nginx, HAProxy and an echo server in turn: CPU per message, latency, highest rate,
+    /// memory
     Compare(compare::Options),
 }
 
@@ -84,7 +85,8 @@ impl Scenario {
     /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
     ///
     /// # Errors
-    /// When the options do not fit together, the clients cannot connect, or the mesh cannot be acted on.
+    /// When the options do not fit together, the clients cannot connect, or the mesh cannot be
+    /// acted on.
     pub async fn run(&self) -> Result<Option<Report>> {
         match self {
             Self::Steady(options) => steady::run(options).await,

@@ -1,9 +1,9 @@
-//! Readiness by load: a server with many more clients than its peers reports unready, so that a front
-//! proxy that only does round robin sends new clients elsewhere. Open sockets stay.
+//! Readiness by load: a server with many more clients than its peers reports unready, so that a
+//! front proxy that only does round robin sends new clients elsewhere. Open sockets stay.
 //!
-//! [`rule`] decides from polled counts. [`LoadReportServer`] serves this server's count, whether or not
-//! the rule is on. [`LoadReadinessTask`] asks the peers once a second and sets `/readyz` of a balancer, or
-//! `/readyz/clients` of a node.
+//! [`rule`] decides from polled counts. [`LoadReportServer`] serves this server's count, whether or
+//! not the rule is on. [`LoadReadinessTask`] asks the peers once a second and sets `/readyz` of a
+//! balancer, or `/readyz/clients` of a node.
 
 pub mod rule;
 
@@ -41,8 +41,8 @@ const MAX_AGE: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Discovery")]
 pub struct LoadReadinessArgs {
-    /// Percentage above the mean client count of all servers at which this server reports unready (0 to 1,000; 0 disables it).
-    /// For front proxies that only do round robin
+    /// Percentage above the mean client count of all servers at which this server reports unready
+    /// (0 to 1,000; 0 disables it). For front proxies that only do round robin
     #[arg(long, env = "SIGNALING_UNREADY_ABOVE_PERCENT", value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=1_000))]
     pub unready_above_percent: u32,
@@ -181,8 +181,8 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
     }
 }
 
-/// Returns the reports of the peers in the view, each once; `None` for a silent one. Discovery may name a
-/// server otherwise than itself.
+/// Returns the reports of the peers in the view, each once; `None` for a silent one. Discovery may
+/// name a server otherwise than itself.
 fn peers(own: &str, view: &View, reports: &Reports) -> Vec<Option<LoadReport>> {
     let peers = view.members().iter().map(|member| {
         let report = reports.get(&member.id).map(|(_, report)| report.clone());
