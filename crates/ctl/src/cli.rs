@@ -72,7 +72,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         pages: Pages,
     },
-    /// Rooms that somebody is in
+    /// Rooms with members or waiting clients
     Rooms {
         /// Only those whose names begin so
         #[arg(long)]
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Capacity {
         /// The room
         room: String,
-        /// Give it this capacity from now on, 0: no limit. Nobody is put out
+        /// New capacity of the room (0 for no limit); present members stay
         capacity: Option<u32>,
         /// Give it the mesh's capacity again
         #[arg(long, conflicts_with = "capacity")]

@@ -1,4 +1,4 @@
-//! What tokens are taken, and what is wrong with those that are not.
+//! Accepted tokens, and the reasons of refused ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -145,7 +145,7 @@ pub struct Config {
     /// Over how long direct clients are sent to the nodes that own them by a new view; none: they
     /// stay.
     pub reassign_window: Option<Duration>,
-    /// Whom a client may signal whose token does not say.
+    /// Clients that a client may signal if its token has no `signal` claim.
     pub signal_scope: SignalScope,
     /// What ICE servers clients are told of.
     pub ice: IceConfig,

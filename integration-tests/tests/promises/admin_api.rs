@@ -1,6 +1,5 @@
-//! What operators are told of a mesh is true: lists are whole, explanations and previews agree with
-//! what then happens, answers are shaped as described, and who does not answer is named. By the
-//! API, and by `mesh-ctl`.
+//! Answers of the admin API and of `mesh-ctl` are true: lists are complete, explanations and
+//! previews match later events, and answers have the described shape and name silent servers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -85,7 +84,7 @@ async fn answers_fit_the_openapi_document() {
         guests.push(Guest::connect(&mesh.url(), id).await);
         guests.last_mut().unwrap().join("standup").await;
     }
-    // Somebody in line, and messages that wait.
+    // A client in the waiting queue, and held messages.
     let state = mesh.mesh.state();
     let (node, balancer) = (&state.nodes[0].internal, &state.balancers[0].internal);
     let mut dave = Peer::connect(&mesh.url(), "dave").await;
@@ -132,7 +131,7 @@ async fn answers_fit_the_openapi_document() {
         let (answered, answer) = ask_at(node, path).await;
         assert_eq!((answered, &answer["error"]["code"]), (status, &json!(code)), "{path}");
     }
-    // Whoever was on the way between two nodes has come.
+    // Handoffs are over.
     let is_told = || async {
         let held = ask(&mesh, "explain/nobody-yet").await;
         let holds = |node: &Value| node["held"]["messages"] == 1 && node["session"].is_null();
@@ -222,7 +221,7 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     killed.abort();
 }
 
-/// Nobody's turn comes while a balancer is drained for a moment.
+/// A drained balancer closes its clients so slowly that none is closed during the test.
 fn with_slow_drain(options: &mut MeshOptions) {
     options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
 }

@@ -1,5 +1,5 @@
-//! A server that an operator takes out of service loses its clients in good order and gets them
-//! back when it is put back.
+//! A server that an operator drains loses its clients gracefully, and gets clients again once it is
+//! undrained.
 
 #![allow(clippy::unwrap_used)]
 

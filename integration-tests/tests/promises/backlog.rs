@@ -1,5 +1,4 @@
-//! However much piles up while the nodes stand still for a moment, it goes on in batches that the
-//! other end takes.
+//! A backlog from a pause of the nodes continues in batches of a size that the other end accepts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +13,7 @@ use signaling_integration_tests::drill::go_on;
 const CLIENTS: usize = 120;
 const MESSAGES: u64 = 3;
 const BYTES: usize = 55_000;
-/// Short enough that nobody takes the nodes for dead.
+/// Shorter than the time after which the nodes are suspect.
 const STANDSTILL: Duration = Duration::from_millis(1_200);
 
 #[tokio::test]

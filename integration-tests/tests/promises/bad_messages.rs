@@ -1,5 +1,5 @@
-//! A bad message gets an `error` and the connection lives; a broken frame closes it with the code
-//! that says why. Others do not notice.
+//! A bad message gets an `error` and the connection stays open. A broken frame closes it with the
+//! matching code. Other clients do not notice.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! Browsers meet in a room through the demo page, then talk directly, whatever happens to the
-//! servers meanwhile.
+//! Browsers meet in a room through the demo page and then connect directly, during all faults of
+//! servers.
 
 #![allow(clippy::unwrap_used)]
 

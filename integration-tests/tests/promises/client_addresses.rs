@@ -1,5 +1,5 @@
-//! Limits by address count clients by their own addresses, also behind a proxy, and nobody forges
-//! one.
+//! Limits by address count clients by their own addresses, also behind a front proxy, and clients
+//! cannot forge one.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,4 @@
-//! The comparison with other proxies: each of them carries everything. How fast, is not for a test
-//! to say.
+//! In the comparison with other proxies each of them delivers every message. Speed is not tested.
 
 #![allow(clippy::unwrap_used)]
 

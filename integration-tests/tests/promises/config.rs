@@ -1,4 +1,4 @@
-//! A value that makes no sense stops the start, and the message names the flag.
+//! An invalid value stops the start, and the message names the flag.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -93,8 +93,7 @@ async fn invalid_values_are_refused_by_the_server_of_the_flag() {
 #[tokio::test]
 async fn remote_clients_without_tokens_need_allow_anonymous() {
     let start = Start::new();
-    // An address that this machine does not have: whoever gets as far as listening there fails by
-    // that.
+    // An address that this machine does not have, so a server that tries to listen there fails.
     const ELSEWHERE: &str = "198.51.100.1:0";
     for (server, flag) in SERVERS.into_iter().zip(["--public-listen", "--listen"]) {
         let message = refused(&start, server, flag, ELSEWHERE).await;

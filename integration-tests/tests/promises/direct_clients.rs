@@ -1,5 +1,5 @@
-//! Direct clients that their node cannot keep, since it drains or a new view gives them to another,
-//! are told so, one by one, and nobody else is disturbed.
+//! Direct clients that their node cannot keep, because it drains or a new view moves them, receive
+//! a `goodbye` one by one. Other clients do not notice.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ async fn drained_node_closes_direct_clients_until_undrained() {
     are_undisturbed(&mut clients).await;
 }
 
-/// Two nodes that soon have nobody left when they drain.
+/// Two nodes that lose their clients quickly when they drain.
 async fn draining_quickly() -> TestMesh {
     TestMesh::with(|options| {
         (options.nodes, options.balancers) = (2, 0);

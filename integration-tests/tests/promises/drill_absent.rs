@@ -1,4 +1,4 @@
-//! Who writes to somebody that is not there is told so in time, and slows nobody.
+//! Senders to absent recipients get an error in time, and delay no other message.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

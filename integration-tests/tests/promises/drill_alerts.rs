@@ -1,5 +1,5 @@
-//! A drill for each alert: a fault on real processes has it fire in a real Prometheus, and the
-//! command of its runbook entry ends it.
+//! For each alert a fault on real processes fires it in a real Prometheus, and the command of its
+//! runbook entry ends it.
 //!
 //! The rules are the committed ones with all durations divided by
 //! [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands run as they stand in the
@@ -81,7 +81,7 @@ fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
     mesh.mesh.state().servers().map(named).collect()
 }
 
-/// Where whoever is on call sits.
+/// The tools of an operator on call.
 struct Desk<'a> {
     prometheus: &'a Prometheus,
     mesh: &'a TestMesh,
@@ -247,8 +247,7 @@ async fn a_node_stalls(ward: &Desk<'_>) {
 /// What a node brings about that stands still again and again.
 const SICK: [&str; 3] = ["SignalingEventLoopStalls", "SignalingNodeSuspect", "SignalingTrunkLoop"];
 
-/// Has the process that is node-1 now stand still for so long, again and again. Whoever takes its
-/// place is well.
+/// Pauses the process that is node-1 now for `still`, repeatedly. Its successor is not paused.
 async fn stalls(ward: &Desk<'_>, still: Duration) {
     let sick = ward.pid("node-1");
     while ward.pid("node-1") == sick {

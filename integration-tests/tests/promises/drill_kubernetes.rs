@@ -1,4 +1,4 @@
-//! Where Kubernetes says who the nodes are, plain clients notice nothing of what it does to them.
+//! With discovery by Kubernetes, plain clients notice no change of the nodes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -156,7 +156,7 @@ async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
     assert!(metric(balancer, "signaling_discovery_age_seconds", "").await < 60.0);
 }
 
-/// Neither more, nor less: what a Role allows and nobody asks for, it need not allow.
+/// The Role allows exactly the requests of the servers.
 fn assert_asked_what_the_role_allows(kubernetes: &KubernetesMesh) {
     let asked = kubernetes.api.asked();
     assert!(asked.iter().all(|asked| asked.namespace == "calls"), "a Role holds for its own namespace: {asked:?}");

@@ -1,5 +1,5 @@
-//! The Redis of the rooms is killed, stands still, and starts anew empty, under load: signals flow
-//! on, members stay members.
+//! Signals flow and members stay members while the Redis of the rooms is killed, paused, or
+//! restarted empty under load.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -40,7 +40,7 @@ async fn kill_of_redis_loses_no_signal_and_no_member() {
             let back = rooms_are_back(&crowd, &mut late).await;
             println!("an empty Redis: rooms are back after {back:.1?}");
 
-            // Until all nodes have spoken, and what nobody refreshed would be gone.
+            // Until all nodes have refreshed their seats, and others would have expired.
             crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
             all_hear_and_go(crowd, late).await;
         })

@@ -1,5 +1,5 @@
-//! Rooms in a real Redis while servers are killed: who only moved never leaves, who is gone leaves
-//! once, and nothing of the dead stays in the registry.
+//! Rooms in a real Redis while servers are killed: a moved client never leaves, a lost client
+//! leaves once, and the registry keeps no entry of a dead node.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -47,7 +47,7 @@ async fn members_leave_once_when_their_server_is_killed() {
     let slowest = departures_by_pair(&crowd, &lost).values().flatten().max().copied().unwrap() - begin;
     assert!(slowest <= bound, "shown leaving after {slowest:?}, and the nodes said within {bound:?}");
     let forgotten = forgets_clients(&mut store, &lost, begin).await;
-    // Whoever is shown as leaving again, is so by the next refreshes.
+    // A second leave would be shown by the next refreshes.
     go_on(times.stale()).await;
     let doubled = departures_by_pair(&crowd, &lost).values().filter(|times| times.len() > 1).count();
     assert_eq!(doubled, 0, "shown as leaving more than once");

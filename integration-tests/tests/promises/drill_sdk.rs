@@ -1,5 +1,5 @@
 //! With the SDK on both sides, messages go from application to application exactly once and in
-//! order, whatever dies.
+//! order during every fault.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! Plain clients notice nothing or come back when servers are killed, paused, parted or restarted.
+//! Plain clients notice nothing, or resume, when servers are killed, paused, separated or
+//! restarted.
 
 #![allow(clippy::unwrap_used)]
 

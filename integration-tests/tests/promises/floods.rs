@@ -1,5 +1,5 @@
-//! Who sends more than it may is told so, then closed; who sends just as much as it may goes on.
-//! Others do not notice.
+//! A client above its rate gets errors and is then closed. A client at its rate continues. Other
+//! clients do not notice.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,6 +1,6 @@
-//! nginx and HAProxy in front of several balancers, by the configurations of `deploy/front`:
-//! clients find each other, go where the fewest are, never to a balancer that drains, and count by
-//! the address that the front sees.
+//! nginx and HAProxy before several balancers, with the configurations of `deploy/front`. Clients
+//! reach each other, connect to the balancer with the fewest connections, never to a draining one,
+//! and count by the address that the proxy sees.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -123,7 +123,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     who_says_to_be_somebody_else_is_not_believed(listen).await;
 }
 
-/// Many of one address who each name another one are soon too many; nobody else is.
+/// Many connections of one address that each claim another one reach the limit; others do not.
 async fn who_says_to_be_somebody_else_is_not_believed(listen: u16) {
     let mut open = Vec::new();
     let mut ask = async |from: u8, n: usize| {

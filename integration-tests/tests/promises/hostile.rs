@@ -1,5 +1,5 @@
-//! What strangers try at the public listener: odd paths, requests hidden behind others, forged
-//! addresses. Each gets the answer that is written down for it, moves its metric, and harms nobody.
+//! Attacks on the public listener: odd paths, hidden requests, forged addresses. Each gets its
+//! documented answer, increments its metric, and affects no other client.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -143,7 +143,7 @@ async fn demo_buttons_refuse_requests_of_other_origins() {
     }
 }
 
-/// Somebody has got hold of the mesh secret, and reaches the public listeners alone.
+/// The attacker has the mesh secret, and reaches only the public listeners.
 #[tokio::test]
 async fn public_listener_refuses_internal_requests_with_secrets() {
     let admin = tempfile::NamedTempFile::new().unwrap();
@@ -218,8 +218,7 @@ async fn bytes_behind_a_request_are_no_second_request() {
     let mut socket = RawSocket::open(&mesh.address(), &Head::connect("eve")).await;
     socket.send(hidden.as_bytes()).await;
     assert_eq!(socket.closed().await.0, 1002);
-    // Bare line feeds end the lines of one and the same request (RFC 9112 section 2.2), whoever
-    // counts them otherwise.
+    // Bare line feeds end the lines of a single request (RFC 9112 section 2.2).
     let lines = Head::connect("lines").text().replace("\r\n", "\n") + &hidden.replace("\r\n", "\n");
     for upgrade in [Head::connect("eve").text() + &hidden, lines] {
         let stream = TcpStream::connect(mesh.address()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Only servers of the mesh speak to a node's internal listener; and nothing of it is reachable
-//! from the public ones.
+//! A node's internal listener answers only servers of the mesh. No public listener serves its
+//! routes.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The bundled harness counts every message, and acts and judges as its options say.
+//! The load generator counts every message, and acts and judges as its options say.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! What servers say in their logs: a rescale reads as a story, lines about a client name it and its
-//! session, and messages leave no line.
+//! The logs of a rescale tell its events in order. Lines about a client name it and its session,
+//! and no line contains a message.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

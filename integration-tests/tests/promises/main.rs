@@ -1,5 +1,5 @@
-//! One promise per file, over real processes. One program, since to link one for each of them takes
-//! longer than many of them.
+//! One promise per file, on real processes. All are one program, because linking one for each takes
+//! longer than many tests.
 
 #![allow(clippy::unwrap_used)]
 

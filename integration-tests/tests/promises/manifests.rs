@@ -1,4 +1,4 @@
-//! Servers take the flags and variables of the manifests, and the limits of pods fit them.
+//! Servers accept the flags and variables of the manifests, and the limits of pods fit them.
 //!
 //! `.ci/manifests` checks all that needs no program of this repository.
 

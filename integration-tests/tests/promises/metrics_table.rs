@@ -1,4 +1,4 @@
-//! The table of metrics in `docs/METRICS.md` is what the code describes, and what servers serve.
+//! The table in `docs/METRICS.md` matches the declared metrics and those that servers serve.
 //!
 //! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table` writes
 //! the table anew.

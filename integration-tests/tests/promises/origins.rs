@@ -1,5 +1,5 @@
-//! Browsers may come only from pages that the operator lists, and those may read why they are
-//! refused.
+//! Browsers may connect only from pages of listed origins, and other pages can read the reason of
+//! the refusal.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A client written from the protocol's document alone works: here in Python.
+//! A client in Python, written from PROTOCOL.md alone, works.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! No log at any level has a secret, a token, or what clients say to each other.
+//! No log at any level contains a secret, a token, or the data of a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -53,7 +53,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     })
     .await;
     let Some(mesh) = mesh else { return };
-    // Until then it refuses whoever shows one.
+    // Without `requirepass`, Redis refuses a password.
     Store::of(&mesh).await.ask::<String>(&["CONFIG", "SET", "requirepass", STORE]).await;
     for node in mesh.mesh.state().nodes {
         becomes(&node.internal, "signaling_room_store_up", 1).await;

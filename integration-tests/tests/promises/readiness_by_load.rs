@@ -1,5 +1,5 @@
-//! A server with far more clients than its peers says that it is not ready, as long as there are
-//! peers that are; its clients notice nothing.
+//! A server with far more clients than its peers reports unready while other servers are ready. Its
+//! clients notice nothing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
     stays("one is unready and the others are ready", A_WHILE, is_one).await;
     assert_eq!(metric(&internal[0], "signaling_load_unready", "").await, 1.0);
 
-    // Whoever has a socket there keeps it, and whoever comes all the same is let in.
+    // Open sockets stay, and a client that connects nevertheless is admitted.
     peers.push(Peer::connect(&mesh.url(), "one-more").await);
     for peer in &mut peers {
         peer.send_text(r#"{"type":"ping"}"#).await;

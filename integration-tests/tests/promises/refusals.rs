@@ -1,5 +1,5 @@
-//! Who is not let in is told why: by status, body and headers, or by a close code where a page
-//! could not see those; and counted.
+//! A refused client gets the reason by status, body and headers, or by a close code where a page
+//! could not see them. Each refusal is counted.
 
 #![allow(clippy::unwrap_used)]
 
@@ -76,8 +76,7 @@ fn absent_paths() -> Vec<Case> {
     paths.map(|path| case(path, &Head::get(path), 404, "not_found")).into()
 }
 
-/// What the HTTP parser refuses has no body: it is not known whether whoever sent it speaks HTTP at
-/// all.
+/// Refusals of the HTTP parser have no body, because the sender may not speak HTTP at all.
 fn no_http() -> Vec<Case> {
     let case = |what, request: &str, status| Case { what, request: request.into(), status, code: "", header: None };
     let lines = (0..70).fold(Head::connect("alice"), |head, n| head.with(&format!("X-{n}"), "x"));

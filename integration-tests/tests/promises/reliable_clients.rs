@@ -1,5 +1,5 @@
-//! A reliable client has a message when it says so, not when it was written to it; and who repeats
-//! one asks for its answer.
+//! A reliable client has a message once it sent `received`, not once the message was written. A
+//! retransmission requests the answer again.
 
 #![allow(clippy::unwrap_used)]
 

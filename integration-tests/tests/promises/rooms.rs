@@ -1,5 +1,5 @@
-//! What clients are promised of rooms, over real processes: once with the memory of one node, once
-//! with three nodes and a Redis.
+//! The promises about rooms, on real processes: once with the memory of one node, once with three
+//! nodes and a Redis.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! What joins and leaves without end leave behind: nothing, in nodes and in the store.
+//! Endless joins and leaves leave no state behind, in nodes and in the store.
 //! `ROOMS_CHURN_SECONDS=290 cargo test --test promises rooms_churn` makes a hundred thousand of
 //! them.
 

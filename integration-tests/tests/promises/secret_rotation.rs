@@ -1,5 +1,5 @@
-//! The mesh secret is changed while the mesh runs: in three steps, each of which all servers have
-//! taken before the next.
+//! The mesh secret changes while the mesh runs, in three steps. All servers have taken a step
+//! before the next one.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
 //! Thousands of sockets that never finish their handshake are closed within seconds, counted, and
-//! disturb nobody; and so is a client that shows no life.
+//! affect no other client. The same holds for a client without a sign of life.
 
 #![allow(clippy::unwrap_used)]
 

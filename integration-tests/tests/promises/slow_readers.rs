@@ -1,5 +1,5 @@
-//! A plain client that reads nothing is closed as too slow, and what was not written to it waits
-//! for it to come back.
+//! A plain client that reads nothing is closed as too slow, and unwritten messages wait until it
+//! resumes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,8 @@ const CLOSED_AFTER: std::ops::Range<u64> = 9_500..13_000;
 const UNWRITTEN: Duration = Duration::from_secs(2);
 /// More than the buffers of two sockets hold.
 const MOST: u64 = 1_000;
-/// What waits for whoever does not read: no more than its sender may have without a fate.
+/// Waiting messages of a client that does not read: at most the sender's messages without an
+/// outcome.
 const BEHIND: u64 = 3;
 
 #[tokio::test]

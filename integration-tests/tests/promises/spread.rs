@@ -1,4 +1,5 @@
-//! The hash spreads clients evenly, each to its owner, and nothing is left of them when they go.
+//! The hash spreads clients evenly, each to its owner, and no state of them remains after they
+//! leave.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,4 @@
-//! A node that stands still is not relied on until it has answered for a while, and the metrics say
-//! so.
+//! A paused node is avoided until it has answered for a while, as the metrics show.
 
 #![allow(clippy::unwrap_used)]
 

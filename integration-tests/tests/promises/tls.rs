@@ -1,5 +1,5 @@
-//! Clients come over TLS where the servers have a certificate, and a new one is shown without
-//! anybody noticing.
+//! Clients connect over TLS where the servers have a certificate, and a new certificate takes
+//! effect without notice to clients.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -86,7 +86,7 @@ async fn new_certificate_keeps_open_tls_connections() {
     assert_eq!(metric(&secure, "signaling_tls_certificate_loads_total", "shown").await, 1.0);
     alice.exchange(&mut bob, "bob", 20, 100).await;
 
-    // Half a file serves nobody: the one before stays.
+    // Half a file is unusable: the former certificate stays.
     std::fs::write(&secure.certificate.path, "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
     let loads = "signaling_tls_certificate_loads_total";
     metrics::until(&secure.mesh.balancer(), loads, "unusable", |tried| tried > 0.0).await;
@@ -187,7 +187,7 @@ async fn tls_handshake_fails_when_only_http_2_is_offered() {
     assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
     let refusals = "signaling_refused_connects_total";
     metrics::until(&secure.mesh.balancer(), refusals, "reason=\"tls\"", |refused| refused == before + 1.0).await;
-    // Whoever names no protocol at all is taken to speak the right one.
+    // A client that offers no protocol by ALPN is admitted.
     let stream = secure.certificate.connect(&secure.mesh.address(), &[]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), None);
     assert_eq!(counted().await, before + 1.0);

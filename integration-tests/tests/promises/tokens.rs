@@ -1,5 +1,5 @@
-//! Where tokens are asked for, nobody is let in as somebody else, and nobody for longer than the
-//! token says.
+//! With tokens required, no client gets another client's id, and none stays connected after its
+//! token expires.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! A page that uses the browser module stays connected as long as it has new tokens, and comes back
-//! where it was closed for want of one.
+//! A page with the browser SDK stays connected while it has new tokens, and reconnects after a
+//! close for lack of one.
 
 #![allow(clippy::unwrap_used)]
 

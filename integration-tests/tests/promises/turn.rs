@@ -1,5 +1,4 @@
-//! A real TURN server, coturn, takes the credentials that clients are given, and no longer than
-//! they are good.
+//! A real TURN server, coturn, accepts the credentials of clients, and only until they expire.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,5 +1,5 @@
-//! A node that the view drops, or names at another address, keeps its trunk until its clients have
-//! been handed off.
+//! A node that the view drops, or lists at another address, keeps its trunk until its clients are
+//! handed off.
 
 #![allow(clippy::unwrap_used)]
 

@@ -16,7 +16,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 
-/// Whom the tokens of tests are for, and who makes them.
+/// Audience and issuer of the tokens of tests.
 pub const AUDIENCE: &str = "the-mesh";
 pub const ISSUER: &str = "https://app.example";
 
@@ -150,7 +150,7 @@ fn front(header: &Value, claims: &Value) -> String {
     format!("{}.{}", part(header), part(claims))
 }
 
-/// A token that nobody has signed.
+/// A token without a signature.
 pub fn unsigned(algorithm: &str, claims: &Value) -> String {
     format!("{}.", front(&json!({ "alg": algorithm, "typ": "JWT" }), claims))
 }

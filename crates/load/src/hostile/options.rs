@@ -10,11 +10,10 @@ const MAX_P99_RATIO: f64 = 2.0;
 /// Who the crowd is, and what good clients may notice.
 #[derive(Clone, Debug, Args)]
 pub struct HostileOptions {
-    /// Connections that ask for a WebSocket byte by byte and never end; whoever is closed begins
-    /// again.
+    /// Connections that request a WebSocket byte by byte and never end; a closed one starts again.
     #[arg(long, default_value_t = 5_000)]
     pub handshakes: u32,
-    /// Clients that write to themselves and never read; whoever is closed comes back.
+    /// Clients that send to themselves and never read; a closed one reconnects.
     #[arg(long, default_value_t = 2_000)]
     pub deaf: u32,
     /// Fail when the good clients' 99th percentile is above this and above twice what it was alone,
