@@ -1,9 +1,10 @@
-//! Carries messages through the cores alone, edge to node to node to edge and their fates back, without any I/O: what custody
-//! costs is counted here. Under callgrind, with what comes before the messages left out:
+//! Carries messages and their outcomes through the cores, edge to node to node to edge and back,
+//! without I/O. It measures the cost of custody, under callgrind and without the set-up:
 //!
-//!     valgrind --tool=callgrind --toggle-collect='*Mesh*round*' target/release/examples/message ROUNDS BATCH [reliable]
+//!     valgrind --tool=callgrind --toggle-collect='*Mesh*round*' \
+//!         target/release/examples/message ROUNDS BATCH [reliable]
 //!
-//! A round brings BATCH messages of as many senders, so that BATCH is how many share a trunk's write.
+//! A round carries BATCH messages of as many senders: BATCH messages share a trunk's write.
 
 #![allow(clippy::disallowed_methods)]
 

@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_same_in_every_release() {
-        // XXH3's published hash of no input, and a hash from the time at which the encoding was fixed.
+        // XXH3's published hash of no input, and a hash from the time at which the encoding was
+        // fixed.
         assert_eq!(View::default().hash(), 0x2d06_8005_38d3_94c2);
         let view = View::new([member("node-0", 7900, false), member("node-1", 7901, true)]).unwrap();
         assert_eq!(view.hash(), GOLDEN);

@@ -101,7 +101,7 @@ impl FaultKind {
     }
 }
 
-/// One fault. Whom it hits is drawn when it begins, from who is there then.
+/// One fault. Its target is drawn when it begins, from the servers of that moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
@@ -204,7 +204,8 @@ impl Plan {
     fn client(&mut self, rng: &mut Rng, client: ClientIx, size: &Size) {
         let early = rng.within(100 * MS, 800 * MS);
         self.traits[client].reliable = rng.percent(RELIABLE_PERCENT);
-        // The first three are always there: what happens to the others must not be all there is to see.
+        // The first three are always there: what happens to the others must not be all there is to
+        // see.
         let kind = if !size.steady_clients && client >= 3 { rng.within(0, 100) } else { 0 };
         match kind {
             0..=49 => self.acts.push((early, Act::Connect(client))),

@@ -1,4 +1,4 @@
-//! The table in `docs/METRICS.md` matches the declared metrics and those that servers serve.
+//! The table in `docs/METRICS.md` has the declared metrics, which are the served ones.
 //!
 //! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table` writes
 //! the table anew.
