@@ -70,7 +70,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 fmt: ## Format the code
 	cargo fmt --all
 
-check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies, scripts, manifests, alerts
+check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies, scripts, manifests, alerts, texts
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p signaling-client -- -D warnings
@@ -168,7 +168,7 @@ deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js
 		iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq
 
 deps-check: deps-run deps-manifests ## What `make check` needs: rustfmt, clippy, cargo-deny, cargo-machete, and linters
-	@.ci/deps --optional shellcheck jq yq prometheus=promtool
+	@.ci/deps --optional shellcheck jq yq python3 prometheus=promtool
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@command -v cargo-deny >/dev/null || cargo install --locked --debug $(CARGO_DENY)
