@@ -138,8 +138,8 @@ test('waits grow and a request repeats when sockets break at once', (context) =>
 });
 
 /**
- * Kolmogorov-Smirnov test: the greatest distance of 1,000 uniform draws is below 0.0515 in 99 of 100
- * runs.
+ * Kolmogorov-Smirnov test: the greatest distance of 1,000 uniform draws is below 0.0515 in 99 of
+ * 100 runs.
  */
 test('waits of 1,000 clients spread evenly over the first second', (context) => {
   const waits = [];

@@ -13,7 +13,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, Command};
 
-#[tokio::main]
+// Servers end with the thread that started them, so one thread runs all.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()

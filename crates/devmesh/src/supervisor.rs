@@ -59,8 +59,8 @@ enum Publishing {
 }
 
 impl Supervisor {
-    /// Locks the folder, removes the mesh file of an earlier run, and writes the files of a mesh without
-    /// servers.
+    /// Locks the folder, removes the mesh file of an earlier run, and writes the files of a mesh
+    /// without servers.
     pub(crate) fn new(options: MeshOptions) -> Result<Self> {
         let folder = Folder::open(&options.dir)?;
         folder.remove(&folder.mesh_file())?;

@@ -155,6 +155,29 @@ async fn mesh_ends_its_processes_when_dropped() {
 }
 
 #[tokio::test]
+async fn servers_end_when_mesh_dev_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = options(dir.path(), 0, 0, &[]).binaries.node;
+    let mut mesh_dev = tokio::process::Command::new(env!("CARGO_BIN_EXE_mesh-dev"))
+        .args(["up", "--nodes=1", "--listen=127.0.0.1:0", "--dir"])
+        .arg(dir.path())
+        .arg("--bin-dir")
+        .arg(bin.parent().unwrap())
+        .stdout(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    eventually(|| MeshFile::read(dir.path()).is_ok_and(|file| !file.balancers.is_empty())).await;
+    let file = MeshFile::read(dir.path()).unwrap();
+
+    mesh_dev.kill().await.unwrap();
+
+    for pid in [file.nodes[0].pid, file.balancers[0].pid] {
+        eventually(|| !is_running(pid)).await;
+    }
+}
+
+#[tokio::test]
 async fn control_socket_executes_all_commands() {
     let (mesh, dir) = start(1, 1).await;
     let serving = tokio::spawn(serve_control(Arc::new(mesh)));

@@ -109,9 +109,9 @@ pub enum Op {
     /// Gives seats back that the store has lost, also above the capacity and without a join event.
     ///
     /// After the loss of a whole room with a capacity no client is admitted until all nodes have
-    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s. A seat that
-    /// is later than the store's record of the client replaces it, since the store has lost the
-    /// command that made the seat.
+    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s. A seat
+    /// that is later than the store's record of the client replaces it, since the store has lost
+    /// the command that made the seat.
     Restore {
         /// All seats of one node.
         seats: Vec<Seat>,

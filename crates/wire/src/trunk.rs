@@ -275,7 +275,7 @@ pub enum ToEdge<'a> {
     Serving,
     /// A kick of a client. A node sends all kicks on a new trunk, and each new one.
     Kicked {
-        /// Whom.
+        /// The client.
         client_id: &'a str,
         /// When, in seconds since 1970: tokens made up to then are good no more.
         at: u64,

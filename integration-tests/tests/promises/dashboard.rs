@@ -1,4 +1,4 @@
-//! The dashboard shows what happens in the mesh within two seconds, from any server, with one page that only looks.
+//! The dashboard of any server shows each event of the mesh within two seconds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -45,7 +45,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     killed.await.unwrap().unwrap();
     badge_shows(&page, "node-1", "– gone").await;
     page.shows("#clients", &CLIENTS.to_string(), SOON).await;
-    // Who never notices that it is gone will doubt its namesake for a while, and the page will say so.
+    // A server that misses the loss suspects the namesake for a while, and the page shows it.
     eventually("all views to be without it", SOON, || async { is_forgotten(&mesh, "node-1").await.then_some(()) })
         .await;
 
@@ -195,7 +195,7 @@ async fn connect(mesh: &TestMesh) -> Vec<Peer> {
     clients
 }
 
-/// Opens the page of a server, gives it the token that it asks for, and waits until figures have come.
+/// Opens the page of a server, enters the token, and waits for the first figures.
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
     let state = mesh.mesh.state();
     let internal = state.servers().find(|server| server.id == id).unwrap().internal;

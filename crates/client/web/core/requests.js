@@ -14,8 +14,8 @@ const MAX_HEAD = 48;
  * @property {object} request
  * @property {boolean} rejoins whether the client joins by itself after a lost session
  * @property {number} bytes
- * @property {number | null} expires null for rejoins and for expired requests, whose numbers stay in
- *   use
+ * @property {number | null} expires null for rejoins and for expired requests, whose numbers stay
+ *   in use
  * @property {boolean} hasLeft whether it was sent in a session that is over
  */
 export class Requests {

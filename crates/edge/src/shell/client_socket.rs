@@ -111,7 +111,8 @@ impl PolledSocket {
         }
     }
 
-    /// Writes without waiting. Under TLS, accepted bytes may remain here: see [`Self::has_unsent_ciphertext`].
+    /// Writes without waiting. Under TLS, accepted bytes may remain here: see
+    /// [`Self::has_unsent_ciphertext`].
     ///
     /// # Errors
     /// Returns `WouldBlock` if nothing was accepted. Any other error ends the connection.

@@ -1,4 +1,4 @@
-//! Arbitrary frames. They borrow what they carry, so texts and bytes are leaked: little, and only for a test's life.
+//! Arbitrary frames. They borrow their texts and bytes, which each test leaks.
 
 use proptest::collection::vec;
 use proptest::option;
