@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_two_nodes_name_stands_there_once_with_its_latest_session() {
+    fn client_of_two_nodes_is_listed_once_with_its_latest_session() {
         let nodes = vec![node("x", &[("a", 1), ("b", 5)], false), node("y", &[("b", 9), ("c", 1)], false)];
         assert_eq!(merged(10, nodes), (rows(&[("a", "x"), ("b", "y"), ("c", "y")]), None));
     }
 
     #[test]
-    fn the_page_ends_where_it_is_full_and_the_next_begins_there() {
+    fn next_page_starts_where_the_full_one_ends() {
         let nodes = || vec![node("x", &[("a", 1), ("d", 1)], true), node("y", &[("b", 1), ("c", 1)], false)];
         assert_eq!(merged(2, nodes()), (rows(&[("a", "x"), ("b", "y")]), Some("b".into())));
         let full = vec![node("x", &[("a", 1), ("b", 1)], true), node("y", &[], false)];

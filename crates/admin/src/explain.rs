@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sentence_tells_home_from_stand_in_from_elsewhere() {
+    fn sentence_distinguishes_owner_stand_in_and_other_nodes() {
         assert!(explanation(None, vec![at("node-1", 1)]).ends_with("and it serves it, through balancer balancer-0."));
         let both = explanation(None, vec![at("node-1", 1), at("node-2", 2)]);
         assert!(both.contains("node-2 serves it"), "the newer session counts: {both}");

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_is_json_and_both_kinds_of_server_have_routes() {
+    fn document_is_json_and_both_kinds_of_server_have_routes() {
         let (node, balancer) = (operations(Role::Node), operations(Role::Balancer));
         assert!(node.len() > balancer.len() && !balancer.is_empty());
         assert!(balancer.iter().all(|operation| node.contains(operation)), "nodes answer all that balancers do");

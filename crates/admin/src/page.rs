@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_checked_and_the_parameter_named() {
+    fn bad_page_query_is_refused_with_its_parameter() {
         for (bad, part) in [
             (query(None, Some(0), None), "limit"),
             (query(None, Some(MOST + 1), None), "limit"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_sorted_begins_behind_the_cursor_and_says_whether_more_follow() {
+    fn page_is_sorted_and_starts_behind_the_cursor() {
         let names = ["d", "b", "a", "bb", "c"];
         let pick =
             |after, limit, prefix| query(after, Some(limit), prefix).check(MOST).unwrap().pick(names.into_iter());

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_balancer_says_why_better_nodes_are_passed_over() {
+    fn placement_report_has_the_reason_of_skipped_nodes() {
         let candidate = |node: &str, trunk: bool, suspect: bool| Candidate {
             node: node.into(),
             suspect,

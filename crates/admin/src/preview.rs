@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_takes_its_share_and_nobody_moves_between_the_others() {
+    fn joining_node_takes_its_share_from_the_others_only() {
         let preview = preview(&Change::Join("node-3".into()), &Page::new(None, 1_000));
         assert_eq!((preview.total, preview.elsewhere, preview.ideal_moving), (1_000, 0, 250.0));
         assert!((200..300).contains(&preview.moving), "{}", preview.moving);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_gives_away_all_and_nobody_else_moves() {
+    fn leaving_node_moves_its_clients_only() {
         let preview = preview(&Change::Leave("node-1".into()), &Page::new(None, 1_000));
         let left = preview.nodes.iter().find(|share| share.node == "node-1").unwrap();
         assert_eq!((left.before, left.after), (preview.moving, 0));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_nothing_is_said_to() {
+    fn preview_without_changes_is_an_error() {
         let of = |change| Rankings::new(0, &MEMBERS, &change).unwrap_err();
         assert_eq!(of(Change::Join("node-1".into())), NoChange::IsThere("node-1".into()));
         assert_eq!(of(Change::Leave("node-9".into())), NoChange::Unknown("node-9".into()));

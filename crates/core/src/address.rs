@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_port_or_with_a_bad_one_is_refused() {
+    fn address_without_port_or_with_a_bad_one_is_refused() {
         assert_eq!("localhost".parse::<Address>(), Err(NO_PORT));
         for bad in ["a:", "a:0", "a:65536", "a:+80", "a:80 ", "a:x"] {
             assert_eq!(bad.parse::<Address>(), Err(BAD_PORT), "{bad:?}");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_would_change_a_url_is_refused() {
+    fn host_that_would_change_a_url_is_refused() {
         for bad in [":80", "::1:80", "[::1:80", "[x]:80", "a/b:80", "user@a:80", "a b:80", "a?b:80", "a#b:80"] {
             assert_eq!(bad.parse::<Address>(), Err(BAD_HOST), "{bad:?}");
         }

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_only_starting_is_trusted_at_its_first_answer() {
+    fn starting_node_is_trusted_at_its_first_answer() {
         let start = Instant::now();
         let mut trust = FailureDetector::new(start);
         assert!(trust.failed(start));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspect_is_trusted_again_after_answers_without_a_failure_between() {
+    fn suspect_is_trusted_after_answers_without_failure() {
         let start = Instant::now();
         let mut trust = known(start);
         assert!(trust.failed(start));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flapping_member_waits_longer_each_time_until_it_has_lived_it_down() {
+    fn flapping_member_waits_longer_each_time() {
         let mut now = Instant::now();
         let mut trust = known(now);
         let mut probation = |trust: &mut FailureDetector| {

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_those_that_another_implementation_makes() {
+    fn turn_credentials_equal_those_of_another_implementation() {
         // printf %s 1800000000:alice | openssl dgst -sha1 -hmac north -binary | base64
         let turn = Turn {
             urls: Arc::from(["turn:turn.example:3478".to_owned()]),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_list_is_said_and_never_quoted() {
+    fn bad_ice_list_is_explained_and_never_quoted() {
         for (list, part) in [
             (r#"{"urls":"stun:a"}"#, "line 1"),
             (r#"[{"urls":"stun:a","username":7}]"#, "line 1"),

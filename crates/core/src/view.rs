@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn a_duplicate_id_is_refused_even_with_another_address() {
+    fn duplicate_id_is_refused_even_with_another_address() {
         let refused = View::new([member("a", 1, false), member("b", 1, false), member("a", 2, false)]);
         assert_eq!(refused, Err(ViewError(NodeId::new("a").unwrap())));
     }
 
     #[test]
-    fn the_hash_tells_id_address_and_draining_apart() {
+    fn view_hash_depends_on_id_address_and_draining() {
         let hash = |member| View::new([member]).unwrap().hash();
         let base = hash(member("a", 1, false));
         for other in [member("b", 1, false), member("a", 2, false), member("a", 1, true)] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_the_same_in_every_release() {
+    fn hash_is_the_same_in_every_release() {
         // XXH3's published hash of no input, and a hash from the time at which the encoding was
         // fixed.
         assert_eq!(View::default().hash(), 0x2d06_8005_38d3_94c2);
@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_of_members_does_not_matter(members in members(), seed in any::<prop::sample::Index>()) {
+        fn order_of_members_does_not_matter(members in members(), seed in any::<prop::sample::Index>()) {
             let mut rotated = members.clone();
             if !rotated.is_empty() {
                 let middle = seed.index(rotated.len());
@@ -191,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn a_diff_applied_to_the_older_view_gives_the_newer(older in members(), newer in members()) {
+        fn diff_applied_to_the_older_view_gives_the_newer(older in members(), newer in members()) {
             let (older, newer) = (View::new(older).unwrap(), View::new(newer).unwrap());
             let diff = older.diff(&newer);
             prop_assert_eq!(apply(&older, &diff), newer.clone());

@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_may_come_without_its_scheme_and_nonsense_is_named() {
+    fn address_needs_no_scheme_and_a_bad_one_is_quoted() {
         let api = |server: &str| Api::new(&ServerArgs { server: Some(server.into()), secret_file: None, dir: None });
         assert!(api("127.0.0.1:7900").is_ok() && api("http://[::1]:7900/").is_ok());
         for bad in ["https://h:1", "ftp://h", "http://", ""] {

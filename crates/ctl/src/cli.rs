@@ -148,14 +148,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_are_consistent_and_the_exit_codes_documented() {
+    fn commands_are_consistent_and_exit_codes_documented() {
         Cli::command().debug_assert();
         let help = Cli::command().render_help().to_string();
         assert!((0..=3).all(|code| help.contains(&format!("\n  {code}  "))), "{help}");
     }
 
     #[test]
-    fn a_preview_is_of_one_change() {
+    fn preview_is_of_one_change() {
         let parse = |words: &[&str]| Cli::try_parse_from([&["mesh-ctl", "preview"], words].concat());
         assert!(parse(&["--join", "node-3"]).is_ok() && parse(&["--leave", "node-3"]).is_ok());
         assert!(parse(&[]).is_err() && parse(&["--join", "a", "--leave", "b"]).is_err());

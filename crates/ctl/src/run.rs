@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_until_there_are_enough_or_no_more() {
+    fn list_is_read_until_there_are_enough_or_no_more() {
         let pages = |limit, all| Pages { after: None, limit, all };
         let mut some = Reader::new(&pages(1_500, false), PAGE);
         let next = "m".to_owned();

@@ -295,13 +295,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_told_in_two_units() {
+    fn span_is_told_in_two_units() {
         let told = [5, 65, 3_600 * 3 + 61, 86_400 * 12 + 3_600].map(|seconds| span(Duration::from_secs(seconds)));
         assert_eq!(told, ["5s", "1m05s", "3h01m", "12d01h"]);
     }
 
     #[test]
-    fn an_empty_page_is_a_heading_and_a_full_one_names_the_next() {
+    fn empty_page_is_a_heading_and_a_full_one_names_the_next() {
         let mut page = Clients::default();
         assert_eq!(clients(&page, None), "CLIENT  NODE  BALANCER  FOR  RELIABLE  SESSION\n");
         page.next = Some("m".into());
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_shows_what_its_members_show() {
+    fn room_shows_what_its_members_show() {
         let members = vec![Member { client_id: "alice".into(), data: serde_json::json!({ "name": "Alice" }) }];
         let (room_name, count) = ("standup".to_owned(), 1);
         let it = Room { room: room_name, version: 7, capacity: Some(8), count, waiting: 0, members, more: false };

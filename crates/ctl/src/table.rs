@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_cuts_the_widest_texts_and_no_number() {
+    fn narrow_terminal_cuts_the_widest_texts_and_no_number() {
         let text = table().render(Some(50));
         assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
         assert!(text.contains('…') && text.contains("1234"), "{text}");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_clients_wrote_moves_no_cursor() {
+    fn control_characters_are_not_printed() {
         let mut table = Table::new(&["DATA"]);
         table.row(["\u{1b}[2J\u{9b}1m\u{202e}x\r\n".into()]);
         let text = table.render(None);

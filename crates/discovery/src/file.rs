@@ -113,20 +113,20 @@ mod tests {
     }
 
     #[test]
-    fn a_view_written_as_json_reads_the_same() {
+    fn view_written_as_json_reads_the_same() {
         let view = parse(TWO.as_bytes()).unwrap();
         assert_eq!(parse(&serde_json::to_vec(view.members()).unwrap()), Ok(view));
     }
 
     #[test]
-    fn an_empty_list_is_a_view_and_an_empty_file_is_not() {
+    fn empty_list_is_a_view_and_an_empty_file_is_not() {
         assert_eq!(parse(b" [] "), Ok(View::default()));
         assert_eq!(parse(b""), Err(ReadError::Blank));
         assert_eq!(parse(b" \n"), Err(ReadError::Blank));
     }
 
     #[test]
-    fn what_is_wrong_with_the_content_is_said() {
+    fn bad_content_is_explained() {
         for (content, part) in [
             (r#"{"id":"a"}"#, "expected a sequence"),
             (r#"[{"id":"a"}]"#, "missing field `address`"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_apart() {
+    fn read_errors_are_distinguished() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(&dir.path().join("absent")), Err(ReadError::Missing));
         assert_eq!(read(dir.path()), Err(ReadError::NotAFile));

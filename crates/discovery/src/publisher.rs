@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_names_a_few_nodes_and_counts_the_others() {
+    fn line_names_a_few_nodes_and_counts_the_others() {
         let members = |count: u32| -> Vec<_> {
             let member = |number| Member {
                 id: NodeId::new(&format!("n{number}")).unwrap(),

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_static_list_becomes_a_view() {
+    fn static_list_becomes_a_view() {
         let text = "static:node-0=127.0.0.1:7900,a:b=[::1]:1";
         let Source::Static(view) = text.parse().unwrap() else { panic!("not static") };
         assert_eq!(view.len(), 2);
@@ -139,12 +139,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_keeps_its_path_as_it_stands() {
+    fn file_keeps_its_path_as_it_stands() {
         assert_eq!("file:/a/b:c.json".parse(), Ok(Source::File("/a/b:c.json".into())));
     }
 
     #[test]
-    fn a_source_prints_as_it_is_written() {
+    fn source_prints_as_it_is_written() {
         for text in [
             "static:a=h:1,b=h:2",
             "file:nodes.json",

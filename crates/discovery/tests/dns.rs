@@ -18,7 +18,7 @@ const ADDRESSES: &str = "dns:nodes.example.com.:7900";
 const SERVICES: &str = "dns:_signaling._tcp.nodes.example.com.";
 
 #[tokio::test]
-async fn each_address_is_a_node_and_those_that_come_and_go_are_followed() {
+async fn each_address_is_a_node_and_changes_are_followed() {
     let dns = DnsServer::start(1).await;
     dns.addresses(&["127.0.0.2", "127.0.0.1"]);
     let discovery = follow(&dns, ADDRESSES).await;
@@ -28,7 +28,7 @@ async fn each_address_is_a_node_and_those_that_come_and_go_are_followed() {
 }
 
 #[tokio::test]
-async fn an_address_that_only_one_answer_lacks_stays_though_that_answer_holds_for_long() {
+async fn address_missing_in_one_answer_stays_despite_a_long_ttl() {
     let dns = DnsServer::start(1).await;
     dns.addresses(&["127.0.0.1", "127.0.0.2"]);
     let discovery = follow(&dns, ADDRESSES).await;
@@ -51,7 +51,7 @@ async fn each_service_record_is_a_node_named_by_its_target() {
 }
 
 #[tokio::test]
-async fn records_that_name_no_node_hide_no_others_and_are_said_once() {
+async fn records_without_a_node_hide_no_others_and_are_logged_once() {
     let logs = Logs::collect();
     let dns = DnsServer::start(0).await;
     let (good, bad) = (("node-0.nodes.example.com.", 7900), ("node-1.nodes.example.com.", 0));
@@ -76,7 +76,7 @@ async fn ipv6_addresses_count_only_where_there_is_no_other() {
 }
 
 #[tokio::test]
-async fn an_answer_too_long_for_a_datagram_is_asked_for_by_tcp() {
+async fn answer_too_long_for_a_datagram_is_asked_for_by_tcp() {
     let dns = DnsServer::start(60).await;
     let addresses: Vec<_> = (1..=100).map(|last| format!("127.0.1.{last}")).collect();
     dns.addresses(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
@@ -86,7 +86,7 @@ async fn an_answer_too_long_for_a_datagram_is_asked_for_by_tcp() {
 }
 
 #[tokio::test]
-async fn an_answer_is_asked_for_again_when_its_time_to_live_is_over() {
+async fn answer_is_asked_for_again_when_its_time_to_live_is_over() {
     let dns = DnsServer::start(1).await;
     dns.addresses(&["127.0.0.1"]);
     let _discovery = follow(&dns, ADDRESSES).await;
@@ -115,19 +115,19 @@ async fn times_to_live_beyond_reason_are_bounded_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_keeps_the_last_view_and_that_is_said_once() {
+async fn last_view_stays_when_the_server_fails() {
     for code in [ResponseCode::ServFail, ResponseCode::Refused] {
         keeps_the_last_view_while(|dns| dns.answers(code)).await;
     }
 }
 
 #[tokio::test]
-async fn a_server_that_falls_silent_keeps_the_last_view_and_that_is_said_once() {
+async fn last_view_stays_when_the_server_is_silent() {
     keeps_the_last_view_while(DnsServer::falls_silent).await;
 }
 
 #[tokio::test]
-async fn a_name_that_is_suddenly_unknown_or_empty_keeps_the_last_view_and_that_is_said_once() {
+async fn last_view_stays_when_the_name_is_unknown_or_empty() {
     keeps_the_last_view_while(|dns| dns.answers(ResponseCode::NXDomain)).await;
     keeps_the_last_view_while(|dns| dns.addresses(&[])).await;
 }
@@ -154,7 +154,7 @@ async fn keeps_the_last_view_while(fault: impl FnOnce(&DnsServer)) {
 }
 
 #[tokio::test]
-async fn without_a_server_at_the_start_the_first_reading_is_waited_for() {
+async fn first_answer_is_awaited_when_no_server_runs_at_start() {
     let dns = DnsServer::start(0).await;
     dns.falls_silent();
     dns.addresses(&["127.0.0.1"]);
@@ -166,7 +166,7 @@ async fn without_a_server_at_the_start_the_first_reading_is_waited_for() {
 }
 
 #[tokio::test]
-async fn the_system_knows_who_to_ask() {
+async fn dns_server_comes_from_the_system() {
     let discovery = watch("dns:localhost:7900".parse().unwrap()).await.unwrap();
     becomes(&discovery, "127.0.0.1=127.0.0.1:7900").await;
 }

@@ -13,14 +13,14 @@ use tokio::time::{sleep, timeout};
 const A_WHILE: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn the_first_view_is_there_at_once() {
+async fn first_view_is_there_at_once() {
     let mesh = Mesh::with(&["a", "b"]);
     let discovery = mesh.watch().await;
     assert_eq!(ids(&discovery), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_file_that_comes_later_fills_an_empty_view() {
+async fn file_that_comes_later_fills_an_empty_view() {
     let mesh = Mesh::absent();
     let discovery = mesh.watch().await;
     assert!(discovery.view().is_empty());
@@ -31,7 +31,7 @@ async fn a_file_that_comes_later_fills_an_empty_view() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_atomic_replacement_is_seen() {
+async fn atomic_replacement_is_seen() {
     let mesh = Mesh::with(&["a"]);
     let discovery = mesh.watch().await;
     for ids in [&["a", "b"][..], &["b"], &["a", "b", "c"]] {
@@ -53,7 +53,7 @@ async fn last_view_stays_while_the_file_is_unusable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_source_that_reads_well_stays_young_without_changes() {
+async fn source_that_reads_well_stays_young_without_changes() {
     let mesh = Mesh::with(&["a"]);
     let discovery = mesh.watch().await;
     let receiver = discovery.subscribe();
@@ -63,7 +63,7 @@ async fn a_source_that_reads_well_stays_young_without_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_say_how_large_the_view_is_and_how_often_reading_failed() {
+async fn metrics_have_the_view_size_and_failed_reads() {
     let mesh = Mesh::with(&["a", "b"]);
     let discovery = mesh.watch().await;
     assert_eq!(value(&signaling_metrics::encode(), "signaling_view_nodes"), Some(2.0));
@@ -90,7 +90,7 @@ async fn dropping_the_handle_ends_following() {
 }
 
 #[tokio::test]
-async fn a_static_list_never_changes_or_ages() {
+async fn static_list_never_changes_or_ages() {
     let discovery = watch("static:a=127.0.0.1:1".parse().unwrap()).await.unwrap();
     assert_eq!(ids(&discovery), ["a"]);
     assert_eq!(discovery.age(), Duration::ZERO);

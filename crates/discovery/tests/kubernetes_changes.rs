@@ -30,7 +30,7 @@ async fn pods_come_drain_and_go() {
 }
 
 #[tokio::test]
-async fn a_pod_that_flaps_does_not_change_the_view() {
+async fn pod_that_flaps_does_not_change_the_view() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
     for _ in 0..6 {
         cluster.api.put(Slice::new("one", 7900, [pod("a"), pod("b").unready()])).await;
@@ -42,7 +42,7 @@ async fn a_pod_that_flaps_does_not_change_the_view() {
 }
 
 #[tokio::test]
-async fn a_pod_that_stays_unready_leaves_after_a_while() {
+async fn pod_that_stays_unready_leaves_after_a_while() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
     cluster.api.put(Slice::new("one", 7900, [pod("a"), pod("b").unready()])).await;
     sleep(HOLD / 2).await;
@@ -51,7 +51,7 @@ async fn a_pod_that_stays_unready_leaves_after_a_while() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_not_ready_because_it_ends_drains_also_for_who_has_never_seen_it_ready() {
+async fn terminating_pod_drains_even_if_never_seen_ready() {
     let cluster = Cluster::in_service(&["a"]).await;
     cluster.api.put(Slice::new("one", 7900, [pod("a"), pod("b").terminating().unready()])).await;
     cluster.becomes_within(AT_ONCE, "a b!").await;
@@ -60,7 +60,7 @@ async fn a_pod_that_is_not_ready_because_it_ends_drains_also_for_who_has_never_s
 }
 
 #[tokio::test]
-async fn a_peer_that_is_unready_is_still_to_be_asked_and_one_that_ends_drains() {
+async fn unready_peer_stays_and_terminating_peer_drains() {
     let cluster = Cluster::of_peers(&["a", "b"]).await;
     cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready(), pod("c").unready()]));
     cluster.becomes_within(AT_ONCE, "a b c").await;
@@ -71,7 +71,7 @@ async fn a_peer_that_is_unready_is_still_to_be_asked_and_one_that_ends_drains() 
 }
 
 #[tokio::test]
-async fn a_pod_that_moves_between_slices_is_there_all_the_time_and_once() {
+async fn pod_moving_between_slices_is_present_exactly_once() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
     // The order of the slices does not matter.
     cluster.api.put(slice("one", &["a"])).await;
@@ -86,7 +86,7 @@ async fn a_pod_that_moves_between_slices_is_there_all_the_time_and_once() {
 }
 
 #[tokio::test]
-async fn a_dual_stack_pod_counts_once_with_its_ipv4_address() {
+async fn dual_stack_pod_counts_once_with_its_ipv4_address() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
     let ipv6 = |name: &str| Pod::serving(name, &format!("fd00::{name}"));
     cluster.api.put(Slice::new("ipv6", 7900, ["a", "b", "c"].map(ipv6))).await;
@@ -118,7 +118,7 @@ async fn other_services_are_none_of_our_business() {
 }
 
 #[tokio::test]
-async fn without_changes_the_view_stays_young() {
+async fn view_without_changes_has_a_low_age() {
     let cluster = Cluster::in_service(&["a"]).await;
     let KubernetesSettings { watch, grace, answer, .. } = settings(None).kubernetes;
     // A watch sends nothing between its start and its end if bookmarks come only once a minute.

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 #[tokio::test]
-async fn a_watch_that_ends_at_its_time_goes_on_without_a_list() {
+async fn watch_that_ends_at_its_time_goes_on_without_a_list() {
     let cluster = Cluster::of(&["a", "b"]).await;
     let (lists, watches) = (cluster.asked("list"), cluster.asked("watch"));
     eventually("two more watches", || async { (cluster.asked("watch") >= watches + 2).then_some(()) }).await;
@@ -35,7 +35,7 @@ async fn expired_version_is_healed_by_a_list() {
 }
 
 #[tokio::test]
-async fn a_version_that_expires_in_a_watch_that_has_worked_for_a_while_is_healed_by_a_list() {
+async fn expired_version_of_a_working_watch_causes_a_list() {
     let cluster = Cluster::of(&["a", "b"]).await;
     sleep(settings(None).kubernetes.proven * 2).await;
     expires_in(cluster, |api| api.expires(Expiry::Event)).await;
@@ -53,7 +53,7 @@ async fn expires_in(cluster: Cluster<ApiServer>, expire: impl FnOnce(&ApiServer)
 }
 
 #[tokio::test]
-async fn whatever_befalls_watches_changes_are_seen_and_the_api_server_is_not_asked_without_pause() {
+async fn changes_are_seen_with_bounded_requests_when_watches_fail() {
     let statuses = [403, 410, 429, 500, 503, 504].map(Fault::Status);
     let others = [Fault::Cut, Fault::Truncated, Fault::EndsAtOnce, Fault::Silent, Fault::Hang];
     statuses.into_iter().chain(others).map(is_seen_in_spite_of).collect::<JoinSet<()>>().join_all().await;
@@ -78,7 +78,7 @@ async fn is_seen_in_spite_of(fault: Fault) {
 }
 
 #[tokio::test]
-async fn an_api_server_that_hangs_or_answers_errors_for_a_while_costs_nothing_but_age() {
+async fn view_only_ages_while_the_api_server_hangs_or_fails() {
     let faults = [Fault::Hang, Fault::Status(503), Fault::Status(429), Fault::Status(500)];
     faults.map(costs_nothing_but_age).into_iter().collect::<JoinSet<()>>().join_all().await;
 }
@@ -95,7 +95,7 @@ async fn costs_nothing_but_age(fault: Fault) {
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_away_for_long_and_comes_back_with_another_set_is_believed_then() {
+async fn returning_api_server_with_another_set_is_believed() {
     let logs = Logs::collect();
     let mut cluster = Cluster::of(&["a", "b"]).await;
     cluster.api.goes_away();
@@ -116,7 +116,7 @@ async fn an_api_server_that_is_away_for_long_and_comes_back_with_another_set_is_
 }
 
 #[tokio::test]
-async fn a_short_break_is_not_worth_a_warning() {
+async fn short_break_is_not_logged() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     cluster.api.expires(Expiry::Event);
@@ -125,7 +125,7 @@ async fn a_short_break_is_not_worth_a_warning() {
 }
 
 #[tokio::test]
-async fn watches_that_break_again_and_again_though_each_has_worked_are_said_once() {
+async fn repeated_breaks_of_working_watches_are_logged_once() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     for _ in 0..5 {
@@ -140,7 +140,7 @@ async fn watches_that_break_again_and_again_though_each_has_worked_are_said_once
 }
 
 #[tokio::test]
-async fn a_missing_role_is_named_once() {
+async fn missing_role_is_named_once() {
     for status in [401, 403] {
         let logs = Logs::collect();
         let api = ApiServer::start().await;
@@ -156,7 +156,7 @@ async fn a_missing_role_is_named_once() {
 }
 
 #[tokio::test]
-async fn a_role_without_watch_is_named_once_though_lists_are_answered() {
+async fn role_without_watch_is_named_once_though_lists_are_answered() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     cluster.api.fails(Faults::of_watches(Fault::Status(403)));
@@ -167,7 +167,7 @@ async fn a_role_without_watch_is_named_once_though_lists_are_answered() {
 }
 
 #[tokio::test]
-async fn two_troubles_that_take_turns_are_each_said_once() {
+async fn two_alternating_errors_are_logged_once_each() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     cluster.api.fails(Faults::of_watches(Fault::Status(403)));
@@ -184,7 +184,7 @@ async fn two_troubles_that_take_turns_are_each_said_once() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_suddenly_empty_is_not_believed() {
+async fn service_that_is_suddenly_empty_is_not_believed() {
     let cluster = Cluster::of(&["a", "b"]).await;
     cluster.api.delete("calls", "one");
     sleep(3 * HOLD).await;
@@ -198,7 +198,7 @@ async fn a_service_that_is_suddenly_empty_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_suddenly_empty_is_not_believed() {
+async fn list_that_is_suddenly_empty_is_not_believed() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a", "b"]).await;
     let lists = cluster.asked("list");
@@ -216,7 +216,7 @@ async fn a_list_that_is_suddenly_empty_is_not_believed() {
 }
 
 #[tokio::test]
-async fn without_an_api_server_at_the_start_the_first_reading_is_waited_for() {
+async fn first_list_is_awaited_when_no_api_server_runs_at_start() {
     let mut api = ApiServer::start().await;
     api.goes_away();
     api.put(&slice("one", &["a"]));
@@ -229,7 +229,7 @@ async fn without_an_api_server_at_the_start_the_first_reading_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_service_without_pods_counts_as_read() {
+async fn service_without_pods_counts_as_read() {
     let cluster = Cluster::following(ApiServer::start().await).await;
     timeout(support::SOON, cluster.discovery.first_reading()).await.expect("no reading");
     assert_eq!(cluster.members(), "");
@@ -238,7 +238,7 @@ async fn a_service_without_pods_counts_as_read() {
 }
 
 #[tokio::test]
-async fn a_kubeconfig_that_is_missing_is_said_at_the_start() {
+async fn missing_kubeconfig_is_a_start_error() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(Some(dir.path().join("absent")));
     let error = watch_with(SOURCE.parse().unwrap(), &settings).await.err().unwrap();

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_for_is_kept_to_the_letter() {
+    fn retry_after_of_the_server_is_kept_exactly() {
         let mut waits = back_off();
 
         let wait = waits.wait(Duration::ZERO, Some(Duration::from_millis(1_234)), &mut StdRng::seed_from_u64(1));

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_arrives_and_is_acked_balances() {
+    fn message_that_arrives_and_is_acked_balances() {
         let exchange = exchange();
         exchange.text(0, r#"{"type":"ack","id":1}"#);
         assert_eq!(exchange.ack_totals().untrue, 1);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_its_sender_sent_again_may_come_again_once() {
+    fn message_sent_again_may_arrive_twice() {
         let exchange = exchange();
         exchange.returned(0, &Return { resumed: true, sent_again: vec![1], tries: 1 });
         for _ in 0..3 {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_answers_the_question_and_is_counted_by_its_code() {
+    fn error_answers_its_request_and_is_counted_by_code() {
         let exchange = exchange();
         exchange.text(0, r#"{"type":"error","code":"recipient_unavailable","id":1,"to":"load-1","message":"gone"}"#);
 

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_times_at_hand_the_percentile_is_exact() {
+    fn percentile_of_few_times_is_exact() {
         assert_eq!(p99_us((1..=200).rev().collect()), Some(198));
         assert_eq!(p99_us(vec![7]), Some(7));
         assert_eq!(p99_us(vec![]), None);

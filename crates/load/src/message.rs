@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_from_other_texts() {
+    fn answers_are_distinguished_from_other_texts() {
         let error = |id| Heard::Error { code: "rate_limited".into(), id };
         for (text, heard) in [
             (r#"{"type":"ack","id":7}"#, Heard::Ack(7)),

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_read_by_whole_names_and_labels_are_summed_up() {
+    fn page_is_read_by_whole_names_and_labels_are_summed_up() {
         let page = "# TYPE signaling_sessions gauge\nsignaling_sessions{a=\"b\"} 34\nsignaling_sessions 1\n\
                     signaling_sessions_total 40\n";
 

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_that_was_not_sent_is_a_failure() {
+    fn schedule_that_was_not_sent_is_a_failure() {
         let mut late = Record::default();
         late.add("generator", "planned", 100);
         late.add("generator", "begun", 100);

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_due_from_its_time_on_and_not_before() {
+    fn message_is_due_from_its_time_on_and_not_before() {
         for number in 0..SCHEDULE.total() {
             let time = SCHEDULE.time_us(number);
             assert!(SCHEDULE.due(time) > number, "{number} is not due at its time");

@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 #[test]
-fn a_faithful_relay_passes_and_every_message_is_accounted_for() {
+fn faithful_relay_passes_and_every_message_is_accounted_for() {
     let outcome = steady(Relay::Faithful, &["--clients=20", "--rate=1000", "--warmup=1", "--size=varied"]).unwrap();
 
     assert_eq!(outcome.failures, Vec::<String>::new());
@@ -36,7 +36,7 @@ fn a_faithful_relay_passes_and_every_message_is_accounted_for() {
 }
 
 #[test]
-fn what_a_relay_loses_doubles_or_swaps_is_counted() {
+fn lost_duplicated_and_swapped_messages_are_counted() {
     let arguments = ["--clients=2", "--rate=500", "--settle-ms=100", "--warmup=0"];
     let failures = |relay| steady(relay, &arguments).unwrap().failures;
 
@@ -48,7 +48,7 @@ fn what_a_relay_loses_doubles_or_swaps_is_counted() {
 }
 
 #[test]
-fn failures_say_what_went_wrong() {
+fn failures_are_explained() {
     let short = ["--clients=4", "--rate=100", "--settle-ms=10", "--warmup=0"];
     let large = ["--clients=2", "--rate=1000", "--size=60000", "--settle-ms=10", "--warmup=0"];
     let resumed = [&short[..], &["--resume"]].concat();
@@ -74,7 +74,7 @@ fn failures_say_what_went_wrong() {
 }
 
 #[test]
-fn a_refused_client_ends_the_run_with_the_status() {
+fn refused_client_ends_the_run_with_the_status() {
     let error = format!("{:#}", steady(Relay::Full, &["--clients=2"]).unwrap_err());
 
     assert!(error.contains("refused with 503"), "{error}");

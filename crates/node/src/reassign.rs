@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn those_whom_another_node_owns_go_when_their_moment_comes_and_nobody_else() {
+    fn only_clients_of_other_owners_leave_at_their_time() {
         let mut node = Node::new();
         node.sees(&view(&["a", "b"]), 0.5);
         assert!(node.due_after(WINDOW / 2 - Duration::from_millis(1)).is_empty());
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_given_back_meanwhile_stays() {
+    fn client_returned_before_its_time_stays() {
         let mut node = Node::new();
         node.sees(&view(&["a", "b"]), 0.5);
         node.sees(&view(&["a"]), 0.5);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_further_view_puts_nobody_off() {
+    fn further_view_does_not_delay_clients() {
         let mut node = Node::new();
         node.sees(&view(&["a", "b"]), 0.2);
         node.sees(&view(&["a", "b", "c"]), 0.9);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draining_node_owns_nobody_and_an_empty_view_moves_nobody() {
+    fn draining_node_owns_no_client_and_empty_view_moves_none() {
         let mut node = Node::new();
         node.sees(&view(&[]), 0.5);
         node.sees(&draining_view(&["a"], &["a"]), 0.5);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_left_is_forgotten() {
+    fn departed_client_is_forgotten() {
         let mut node = Node::new();
         node.sees(&view(&["b"]), 0.5);
         let (client, _) = node.clients[0];

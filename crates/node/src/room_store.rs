@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_without_its_password() {
+    fn address_is_shown_without_its_password() {
         let at: RoomStoreAt = "redis://:secret@127.0.0.1:6379/2".parse().unwrap();
         assert_eq!(format!("{at} {at:?}"), "redis://127.0.0.1:6379/2 redis://127.0.0.1:6379/2");
         let cluster: RoomStoreAt = "redis-cluster://:secret@10.0.0.1:1,u:secret@10.0.0.2:2".parse().unwrap();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_makes_no_sense_is_not_quoted() {
+    fn invalid_address_is_not_quoted() {
         for bad in [
             "http://:secret@127.0.0.1",
             "redis://:secret@",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_comes_from_a_file() {
+    fn password_comes_from_a_file() {
         let with = |url: &str, content: &str| url.parse::<RoomStoreAt>().unwrap().with_password(content.as_bytes());
         let redis = |url: &str| Ok(RoomStoreAt::Redis(url.into()));
         assert_eq!(with("redis://h:1/2", "secret\n"), redis("redis://:secret@h:1/2"));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_follow_from_the_settings() {
+    fn bounds_follow_from_the_settings() {
         let config = RoomConfig {
             store: RoomStoreAt::Memory,
             prefix: KeyPrefix::default(),

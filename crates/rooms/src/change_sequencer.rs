@@ -184,7 +184,7 @@ impl ChangeSequencer {
     }
 
     /// Records that the local clients received this state, which the store had when it was
-    /// [asked](ChangeSequencer::asked).
+    /// [requested](Self::state_requested).
     pub fn resynced(&mut self, now: Instant, at: Stamp) {
         let is_lost = at.incarnation != self.at.incarnation || self.has_fallen();
         if is_lost {

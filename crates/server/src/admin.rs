@@ -168,13 +168,13 @@ mod tests {
     const TOKEN: &str = "0123456789abcdef";
 
     #[tokio::test]
-    async fn without_a_token_set_everyone_may_ask() {
+    async fn admin_api_is_open_when_no_token_is_set() {
         let router = guarded(routes(), None, hosts());
         assert_eq!(ask(&router, "/admin/view", None).await, (200, "a view".into()));
     }
 
     #[tokio::test]
-    async fn without_a_token_foreign_pages_are_refused() {
+    async fn foreign_pages_are_refused_when_no_token_is_set() {
         for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
             let request = || Request::get("/admin/view").header(name, value);
             let open = guarded(routes(), None, hosts());
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_a_token_set_only_who_shows_it_may_ask() {
+    async fn admin_api_requires_the_token_when_set() {
         let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
         assert_eq!(ask(&router, "/admin/view", Some(TOKEN)).await, (200, "a view".into()));
         for wrong in [None, Some("0123456789abcdeF")] {
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn which_routes_exist_is_told_only_to_who_shows_the_token() {
+    async fn routes_are_hidden_from_requests_without_token() {
         let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
         assert_eq!(ask(&router, "/admin/other", None).await.0, 401);
         assert_eq!(ask(&router, "/admin/other", Some(TOKEN)).await.0, 404);
     }
 
     #[tokio::test]
-    async fn another_method_is_refused_and_those_that_serve_are_named() {
+    async fn wrong_method_is_refused_with_the_allowed_ones() {
         let router = guarded(routes(), None, hosts());
         let request = Request::post("/admin/view").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_stays_on_its_thread_is_asked_from_elsewhere_until_it_stops() {
+    async fn local_calls_from_other_threads_work_until_it_stops() {
         let (asker, questions) = questions::<Rc<Cell<u32>>>();
         let asking = tokio::spawn({
             let asker = asker.clone();

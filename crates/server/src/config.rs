@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_names_its_flag_and_itself_but_not_its_content() {
+    fn bad_file_names_its_flag_and_itself_but_not_its_content() {
         let files = Files::new();
         let bad = files.write("bad", "short");
         let absent = files.dir.path().join("absent").display().to_string();

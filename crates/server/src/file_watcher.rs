@@ -57,7 +57,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(3);
 
     #[tokio::test(start_paused = true)]
-    async fn a_rewrite_and_a_link_that_leads_elsewhere_show_once_each() {
+    async fn rewrite_and_changed_link_are_reported_once_each() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("one"), "1").unwrap();

@@ -131,7 +131,7 @@ mod tests {
     use crate::testing::get as ask;
 
     #[tokio::test]
-    async fn readiness_follows_the_state_and_says_why_not() {
+    async fn readiness_follows_the_state_with_a_reason() {
         let health = Health::new();
         let router = router(health.clone());
         assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_draining_server_never_becomes_ready_again_but_lives() {
+    async fn draining_server_never_becomes_ready_again_but_lives() {
         let health = Health::new();
         let router = router(health.clone());
         health.draining();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_out_of_service_is_as_ready_afterwards_as_it_became_meanwhile() {
+    fn readiness_changed_while_out_of_service_counts_afterwards() {
         let health = Health::new();
         health.set_ready(true, "");
         health.set_out_of_service(true);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_clients_elsewhere_is_not_ready_for_them_and_only_where_nobody_else_relies_on_it_not_at_all() {
+    async fn load_unready_keeps_readyz_only_where_peers_rely_on_it() {
         for (health, relied_on) in [(Health::new(), true), (Health::for_clients(), false)] {
             let router = router(health.clone());
             health.set_ready(true, "");

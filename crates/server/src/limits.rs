@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_in_force_becomes_the_highest_allowed() {
+    fn limit_in_force_becomes_the_highest_allowed() {
         let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         assert_eq!(raise_open_files().unwrap(), hard);
         assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_just_left_can_be_bound_again() {
+    async fn port_just_left_can_be_bound_again() {
         let mut listener = Listener::bind(LOOPBACK.parse().unwrap()).unwrap();
         let address = listener.local_addr();
         let mut client = TcpStream::connect(address).await.unwrap();

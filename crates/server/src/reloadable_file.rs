@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_file_comes_to_hold_is_given_on_and_what_makes_no_sense_is_not() {
+    async fn valid_file_changes_are_published_and_invalid_ones_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("number");
         std::fs::write(&path, "1").unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_at_the_start_names_flag_and_file() {
+    fn start_error_names_flag_and_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("number");
         let absent = ReloadableFile::open("--number", &path).err().unwrap().to_string();

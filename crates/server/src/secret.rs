@@ -133,7 +133,7 @@ mod tests {
     const TEXT: &str = "0123456789abcdef";
 
     #[test]
-    fn a_secret_is_trimmed_and_matches_only_itself() {
+    fn secret_is_trimmed_and_matches_only_itself() {
         let secret = Secret::new(&format!(" {TEXT}\r\n")).unwrap();
         assert_eq!(secret.as_bytes(), TEXT.as_bytes());
         assert!(secret.matches(TEXT.as_bytes()));
@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_never_printed() {
+    fn secret_is_never_printed() {
         let secret = Secret::new(TEXT).unwrap();
         assert_eq!(format!("{secret:?} {:?}", secret.bearer()), "*** Sensitive");
         assert_eq!(format!("{:?}", HashSeed(7)), "***");
     }
 
     #[test]
-    fn a_secret_that_is_short_or_unsendable_is_refused() {
+    fn secret_that_is_short_or_unsendable_is_refused() {
         assert_eq!(Secret::new("0123456789abcde ").unwrap_err(), SecretError::TooShort(15));
         for bad in ["0123456789 abcdef", "0123456789\nabcdef", "0123456789abcdeä"] {
             assert_eq!(Secret::new(bad).unwrap_err(), SecretError::NotVisible, "{bad:?}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_seed_is_decimal_or_hexadecimal() {
+    fn hash_seed_is_decimal_or_hexadecimal() {
         assert_eq!(HashSeed::parse(" 42\n"), Some(HashSeed(42)));
         assert_eq!(HashSeed::parse("0xffffffffffffffff"), Some(HashSeed(u64::MAX)));
         for bad in ["", "0x", "-1", "18446744073709551616", "ff", "1 2"] {

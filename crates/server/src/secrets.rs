@@ -111,7 +111,7 @@ mod tests {
     const NEW: &str = "the-new-secret-of-ours";
 
     #[tokio::test(start_paused = true)]
-    async fn a_secret_is_changed_in_three_steps_and_nonsense_changes_nothing() {
+    async fn secret_changes_in_three_steps_and_ignores_invalid_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         let write = |lines: &[&str]| std::fs::write(&path, lines.join("\n")).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_one_or_two() {
+    fn file_holds_one_or_two() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         for (text, part) in [("\n \n", "at least 16"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")] {

@@ -64,7 +64,7 @@ mod tests {
     use crate::testing::{ask, get};
 
     #[tokio::test]
-    async fn a_drain_makes_unready_at_once_and_can_be_taken_back() {
+    async fn drain_makes_unready_at_once_and_can_be_taken_back() {
         let (switch, health, _) = switch();
         assert_eq!(post(&switch, "/drain").await, (200, r#"{"draining":true}"#.into()));
         assert_eq!(health.obstacle(), Some("draining"));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_was_told_to_stop_cannot_be_put_back() {
+    async fn stopping_server_cannot_be_undrained() {
         let (switch, health, shutdown) = switch();
         shutdown.drain();
         health.draining();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_only_looks_changes_nothing() {
+    async fn get_of_the_drain_route_is_refused() {
         let (switch, health, _) = switch();
         assert_eq!(get(&switch.routes().bare(), "/drain").await.0, 405);
         assert_eq!(health.obstacle(), None);

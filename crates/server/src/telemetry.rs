@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_loop_that_stood_still_is_late_and_a_long_stand_is_a_pause() {
+    async fn stalled_event_loop_is_late_and_a_long_stall_is_a_pause() {
         let mut watch = Box::pin(watch_event_loop());
         for stand in [LOOK, LOOK + Duration::from_millis(300), LOOK + SUSPECT_AFTER] {
             assert!(timeout(Duration::ZERO, &mut watch).await.is_err());

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 #[tokio::test]
-async fn a_listener_without_descriptors_pauses_and_goes_on_when_there_are_some() {
+async fn listener_pauses_without_descriptors_and_then_resumes() {
     let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let client = TcpStream::connect(listener.local_addr()).await.unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();

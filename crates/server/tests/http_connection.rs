@@ -42,7 +42,7 @@ async fn head_beyond_the_limits_is_refused() {
 }
 
 #[tokio::test]
-async fn a_local_service_falls_back_to_a_router() {
+async fn local_service_falls_back_to_a_router() {
     let asked = b"GET /page HTTP/1.1\r\nhost: a\r\n\r\nGET /none HTTP/1.1\r\nhost: a\r\n\r\n";
     let answer = talk(HttpLimits::PUBLIC, asked).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("a page, for request 1"), "{answer}");
@@ -50,7 +50,7 @@ async fn a_local_service_falls_back_to_a_router() {
 }
 
 #[tokio::test]
-async fn what_came_behind_a_refused_request_is_not_taken_for_another() {
+async fn bytes_behind_a_refused_request_are_not_parsed() {
     let asked = b"GET /refused HTTP/1.1\r\nhost: a\r\n\r\nGET /page HTTP/1.1\r\nhost: a\r\n\r\n";
     let answer = talk(HttpLimits::PUBLIC, asked).await;
     assert_eq!(status(&answer), 429);
@@ -58,7 +58,7 @@ async fn what_came_behind_a_refused_request_is_not_taken_for_another() {
 }
 
 #[tokio::test]
-async fn an_upgraded_socket_comes_back_bare_with_the_bytes_that_came_early() {
+async fn upgraded_socket_is_returned_with_its_early_bytes() {
     let asked = b"GET /upgrade HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\nearly bird";
     let answer = talk(HttpLimits::PUBLIC, asked).await;
     assert_eq!(status(&answer), 101);

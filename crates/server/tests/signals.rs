@@ -14,7 +14,7 @@ use tokio::time::timeout;
 const ROLE: &str = "SIGNALING_TEST_SERVER";
 
 #[test]
-fn the_first_signal_drains_and_a_drained_server_ends_well() {
+fn first_signal_drains_and_a_drained_server_ends_well() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut server = Server::start("ends when drained");
         server.says("running");
@@ -26,7 +26,7 @@ fn the_first_signal_drains_and_a_drained_server_ends_well() {
 }
 
 #[test]
-fn the_second_signal_exits_at_once() {
+fn second_signal_exits_at_once() {
     for (second, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
         let mut server = Server::start("drains for ever");
         server.says("running");

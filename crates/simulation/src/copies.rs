@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_known_by_what_its_data_says() {
+    fn message_is_identified_by_its_data() {
         let payload = br#"{"type":"signal","from":"c1","data":{"m":42,"pad":"xx"},"id":7}"#;
         assert_eq!((message_in(payload), message_in(b"{}")), (Some(42), None));
     }

@@ -13,7 +13,7 @@ fn assert_kept(seeds: std::ops::Range<u64>, size: &Size) {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn same_seed_gives_the_same_run() {
     let size = Size::default();
     let (one, other) = (run(7, &size, true), run(7, &size, true));
     assert_eq!(one.counters, other.counters);
@@ -28,7 +28,7 @@ fn promises_are_kept_while_nothing_goes_wrong() {
 }
 
 #[test]
-fn promises_are_kept_to_clients_that_come_and_go_and_read_slowly() {
+fn promises_hold_for_clients_that_reconnect_and_read_slowly() {
     assert_kept(0..5, &Size { faults: 0, ..Size::default() });
 }
 

@@ -45,7 +45,7 @@ mod tests {
     use crate::limits::{MAX_BATCH_BYTES, MAX_FRAME_BYTES};
 
     #[test]
-    fn what_waits_leaves_in_order_in_batches_of_a_bounded_size() {
+    fn queued_items_leave_in_order_in_bounded_batches() {
         let mut batches = Batches::default();
         for frame in 0..100_u8 {
             let size = if frame % 50 == 49 { MAX_FRAME_BYTES } else { 10_000 };

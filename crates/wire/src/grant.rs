@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_characters_or_none() {
+    fn star_stands_for_any_characters_or_none() {
         for (pattern, name, whether) in [
             ("team", "team", true),
             ("team", "team-1", false),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_pattern_that_fits_says_the_capacity() {
+    fn first_matching_pattern_sets_the_capacity() {
         let grant = grant(&[("team-1", Some(2)), ("team-*", None), ("big", Some(0))]);
         assert_eq!(grant.admits("team-1"), Some(Some(2)));
         assert_eq!(grant.admits("team-2"), Some(None));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_comes_back_as_it_was_and_nothing_else_does() {
+    fn grant_comes_back_as_it_was_and_nothing_else_does() {
         let grant = grant(&[("team-*", Some(8)), ("x", None)]);
         let bytes = grant.to_bytes();
         assert_eq!(Grant::read(&bytes).unwrap(), grant);

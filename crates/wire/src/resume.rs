@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_proves_its_session_until_it_expires() {
+    fn token_proves_its_session_until_it_expires() {
         let session = SessionId([7; 16]);
         let expiry = UNIX_EPOCH + Duration::from_secs(1_000);
         let token = issue(SECRET, &alice(), session, expiry);
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_worth_nothing_for_others_or_when_changed() {
+    fn token_is_worth_nothing_for_others_or_when_changed() {
         let expiry = UNIX_EPOCH + Duration::from_secs(1_000);
         let token = issue(SECRET, &alice(), SessionId([7; 16]), expiry);
         assert_eq!(verify(SECRET, &ClientId::new("bob").unwrap(), &token, UNIX_EPOCH), None);

@@ -199,7 +199,7 @@ async fn page_shown_again_from_the_cache_resumes_its_session() {
 }
 
 #[tokio::test]
-async fn of_two_tabs_with_one_saved_session_one_resumes_it() {
+async fn one_of_two_tabs_resumes_their_saved_session() {
     let Some(browser) = Chromium::start().await else { return };
     let (_mesh, page) = connected_page(&browser).await;
 

@@ -140,7 +140,7 @@ async fn restart_of_all_nodes_in_turn_loses_no_message() {
 }
 
 #[tokio::test]
-async fn restart_of_nodes_and_balancers_loses_nothing_of_who_resumes() {
+async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
     let outcome = Drill::new("rolling restart of nodes and balancers")
         .with_clients_that_come_back()
         .run(&mut two_balancers(3_000).await, async |mesh| {

@@ -52,7 +52,7 @@ mod turn;
 mod unnamed_node;
 
 #[test]
-fn every_file_here_takes_part() {
+fn every_test_file_is_compiled() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/promises");
     let here = include_str!("main.rs");
     for file in folder.read_dir().unwrap() {

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_of_a_trunk_that_is_lost_count_as_gone_to_their_next_owners() {
+    fn clients_of_a_lost_trunk_count_for_their_next_owners() {
         let mut mesh = Mesh::new();
         mesh.sees(&["a", "b"]);
         mesh.placement.link_down(&id("a"), mesh.a);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_no_node_can_serve_have_not_gone_anywhere() {
+    fn unplaced_clients_are_not_counted_as_moved() {
         let mut mesh = Mesh::new();
         mesh.placement.link_down(&id("a"), mesh.a);
         mesh.scheduler.lost("a", mesh.a, &mesh.placement, &mesh.core);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_move_a_few_at_a_time_and_the_end_is_told() {
+    fn handoffs_are_paced_and_report_their_end() {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         assert_eq!(mesh.plan(), Some(10));
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_moves_nothing_begins() {
+    fn rebalance_without_moves_does_not_start() {
         let mut mesh = Mesh::new();
         assert_eq!(mesh.plan(), None);
         assert!(mesh.scheduler.is_over());
     }
 
     #[test]
-    fn who_waits_while_its_node_comes_back_stays() {
+    fn waiting_client_stays_when_its_node_returns() {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         mesh.plan();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_under_way_belongs_to_the_same_rebalance() {
+    fn change_under_way_belongs_to_the_same_rebalance() {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         mesh.plan();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_comes_to_nothing_ends_at_its_next_turn() {
+    fn plan_that_comes_to_nothing_ends_at_its_next_turn() {
         let mut mesh = Mesh::new();
         mesh.sees(&["b"]);
         mesh.plan();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_is_told_from_news() {
+    fn duplicate_is_distinguished_from_a_new_message() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Write);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_overtaken_is_never_called_written() {
+    fn overtaken_message_is_never_reported_written() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), DuplicateCheck::Write);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_predecessor_is_a_gap_and_changes_nothing() {
+    fn missing_predecessor_is_a_gap_and_changes_nothing() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), DuplicateCheck::Not(Unwritten::Gap));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_after_its_time_is_passed_and_bars_a_late_copy() {
+    fn expired_query_is_skipped_and_blocks_a_late_copy() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), DuplicateCheck::Not(Unwritten::Skipped));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_1024_numbers_keep_their_mark_while_it_grows() {
+    fn latest_1024_numbers_keep_their_mark_while_it_grows() {
         let limits = FilterLimits::default();
         let mut filter = Deduplicator::default();
         let now = Instant::now();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_senders_are_forgotten_reliable_ones_only_when_they_cannot_come_back_any_more() {
+    fn idle_senders_are_forgotten_when_they_cannot_return() {
         let limits = FilterLimits::default();
         let hold = Duration::from_secs(20);
         for (reliable, age) in
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_burst_of_senders_took_is_given_back_and_those_who_stay_are_known() {
+    fn memory_of_a_burst_is_freed_and_other_senders_stay() {
         let limits = FilterLimits::default();
         let mut filter = Deduplicator::default();
         let start = Instant::now();

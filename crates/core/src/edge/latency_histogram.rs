@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_all_sizes_counts_among_the_longest() {
+    fn time_above_all_buckets_counts_in_the_last() {
         let mut delays = LatencyHistogram::default();
         delays.count(Duration::from_secs(3_600));
         delays.count(Duration::MAX);

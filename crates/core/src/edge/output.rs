@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_are_whole_frames_without_those_that_somebody_else_must_say() {
+    fn final_output_has_whole_frames_and_no_undelivered_messages() {
         let (mut pool, mut output, now) = (Pool::default(), Output::default(), Instant::now());
         let mut say = |output: &mut Output, text: &str| {
             output.append(&mut pool, |out| encode::text(out, text.as_bytes()));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drained_output_gives_its_buffer_back() {
+    fn drained_output_gives_its_buffer_back() {
         let (mut pool, mut output, now) = (Pool::default(), Output::default(), Instant::now());
         output.append(&mut pool, |out| out.extend_from_slice(b"hello"));
         assert_eq!((output.pending(), output.end()), (&b"hello"[..], 5));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_to_the_rate_is_never_refused() {
+    fn client_within_its_rate_is_never_refused() {
         assert_eq!(passed(&MESSAGES, 10, 60, 100), 600);
     }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_burst_passes_alone_and_is_paid_for() {
+    fn message_above_the_burst_passes_alone_and_is_charged() {
         let start = Instant::now();
         let bytes = Some(Rate { per_second: 1_000, burst: 1_000 });
         let limits = PaceLimits { bytes, ..PaceLimits::default() };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_as_told_passes_and_a_refused_message_costs_nothing() {
+    fn client_that_waits_passes_and_refusals_are_not_charged() {
         let start = Instant::now();
         let mut pace = ClientRateLimiter::new(start);
         (0..10).for_each(|_| assert_eq!(pace.message(&MESSAGES, start, 1), RateDecision::Pass));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_for_five_seconds_abuses_and_who_pauses_starts_anew() {
+    fn five_seconds_over_the_rate_are_abuse_unless_it_pauses() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut pace = ClientRateLimiter::new(start);

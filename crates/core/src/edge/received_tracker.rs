@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn one_receipt_does_for_all_below_it_and_an_older_one_changes_nothing() {
+    fn received_covers_lower_numbers_and_ignores_older_ones() {
         let now = Instant::now();
         let mut tracker = sent(now, &[7, 8, 9]);
         assert_eq!((tracker.received(), tracker.needed_for(origin(8))), (0, 2));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_in_time_is_late_at_the_second_look() {
+    fn client_without_received_is_late_at_the_second_check() {
         let now = Instant::now();
         let mut tracker = sent(now, &[1, 2]);
         assert!(!tracker.is_late(now + Duration::from_millis(4999), LIMIT, LONGEST));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_time_does_not_run_before_its_socket_took_the_message() {
+    fn received_timeout_starts_when_the_socket_took_the_message() {
         let now = Instant::now();
         let (mut tracker, mut output, mut pool) = (ReceivedTracker::default(), Output::default(), Pool::default());
         tracker.write(&mut output, &mut pool, origin(1), b"{}");

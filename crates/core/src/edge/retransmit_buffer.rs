@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_store_that_is_tidied_has_no_buffer() {
+    fn empty_retransmit_buffer_frees_its_memory() {
         let mut store = filled(100);
         (2..=100).rev().for_each(|seq| {
             store.remove(seq);

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_outlives_its_token_only_if_a_newer_one_was_shown() {
+    fn socket_outlives_its_token_only_if_a_newer_one_was_shown() {
         let mut stage = Stage::new(|now| Some(proven(b"old", Some(now + 10 * SECOND))));
         assert_eq!(stage.said(), ["proven old"]);
         stage.says(r#"{"type":"token","token":"a.b.c"}"#);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_refused_changes_nothing_but_is_answered() {
+    fn token_that_is_refused_changes_nothing_but_is_answered() {
         let mut stage = Stage::new(|now| Some(proven(b"old", Some(now + 10 * SECOND))));
         stage.core.not_renewed(stage.client, "the token's signature is wrong");
         let output = String::from_utf8_lossy(stage.core.output(stage.client)).into_owned();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_node_is_told_what_the_latest_token_says() {
+    fn next_node_gets_the_grant_of_the_latest_token() {
         let mut stage = Stage::new(|_| Some(proven(b"old", None)));
         stage.core.renewed(stage.client, proven(b"new", None));
         stage.said();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn where_tokens_are_not_asked_for_the_node_says_so() {
+    fn attach_has_no_grant_when_tokens_are_not_required() {
         let mut stage = Stage::new(|_| None);
         let text = r#"{"type":"token","token":"a.b.c"}"#;
         stage.says(text);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_out_has_left_for_good() {
+    fn kicked_session_ends_for_good() {
         let mut stage = Stage::new(|_| Some(proven(b"old", None)));
         stage.said();
         assert!(!stage.core.kick(&ClientId::new("bob").unwrap(), ISSUED - 1, true));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_have_somebody_put_out_whom_another_serves() {
+    fn kick_by_a_node_reaches_a_client_of_another_node() {
         let mut stage = Stage::new(|_| None);
         let (mut bytes, other) = (Vec::new(), stage.core.link_up());
         for client_id in ["alice", "no client"] {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_put_out_elsewhere_stays_if_it_has_come_back_with_a_newer_token() {
+    fn client_with_a_newer_token_survives_a_kick_from_elsewhere() {
         let alice = ClientId::new("alice").unwrap();
         let mut stage = Stage::new(|_| Some(proven(b"grant", None)));
         assert!(!stage.core.kick(&alice, ISSUED - 1, false));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_out_before_the_node_has_decided_is_taken_back_from_it() {
+    fn kick_before_the_nodes_decision_detaches_the_session() {
         let alice = ClientId::new("alice").unwrap();
         let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
         let newcomer = Newcomer {
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_out_while_the_answer_to_its_upgrade_is_on_its_way_has_left_for_good_too() {
+    fn kick_during_the_upgrade_answer_ends_the_session() {
         let mut stage = Stage::waiting(|_| None);
         assert!(stage.core.kick(&ClientId::new("alice").unwrap(), ISSUED, true));
         assert!(!stage.core.kick(&ClientId::new("alice").unwrap(), ISSUED, true), "once is enough");
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn node_hears_of_the_kicks_that_an_edge_remembers() {
+    fn node_receives_the_kicks_that_an_edge_remembers() {
         let mut stage = Stage::new(|_| None);
         let [alice, bob] = ["alice", "bob"].map(|name| ClientId::new(name).unwrap());
         stage.core.kick(&bob, 8, false);

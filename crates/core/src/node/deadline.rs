@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_counts_from_the_edges_first_sight_and_is_no_longer_than_asked() {
+    fn ttl_counts_from_the_edge_up_to_the_requested_time() {
         assert_eq!(seconds(20, None), (20, true));
         assert_eq!(seconds(15, None), (15, true));
         assert_eq!(seconds(99, None), (20, true), "another node may have another hold time");
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_wait_still_has_time_to_arrive() {
+    fn message_without_hold_still_has_time_to_arrive() {
         assert_eq!(seconds(20, Some(0)), (2, false));
         assert_eq!(seconds(17, Some(0)), (0, false));
     }

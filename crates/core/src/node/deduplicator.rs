@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_told_from_news_and_from_a_new_incarnation() {
+    fn retry_is_distinguished_from_a_new_batch_or_incarnation() {
         let a = NodeId::new("a").unwrap();
         let mut received = BatchDeduplicator::default();
         let sender = sender();

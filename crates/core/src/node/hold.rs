@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_comes_back_once_in_the_senders_order() {
+    fn held_messages_return_once_in_the_senders_order() {
         let soon = Instant::now() + Duration::from_secs(1);
         let mut holds = HoldQueues::new(HoldLimits::default());
         for number in [1, 3, 2, 3] {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_was_sent_elsewhere_is_forgotten_alone() {
+    fn redirected_queue_is_forgotten_alone() {
         let soon = Instant::now() + Duration::from_secs(1);
         let mut holds = HoldQueues::new(HoldLimits::default());
         assert!(holds.push("bob", message(1, soon)));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn one_batch_is_under_way_at_a_time_and_fates_ride_behind() {
+    fn one_batch_is_in_flight_and_outcomes_follow_envelopes() {
         let (now, mut batches, mut lane) = (Instant::now(), 4, Lane::default());
         assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
         assert!(lane.push_outcome(outcome(1)));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_messages_life_runs_on_while_it_waits_and_while_its_batch_is_tried_again() {
+    fn ttl_runs_while_a_message_waits_and_while_it_is_retried() {
         let (start, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let second = Duration::from_secs(1);
         assert!(lane.push(envelope(1, start + 5 * second)));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fate_answers_repeats_until_it_is_known_to_have_come() {
+    fn outcome_answers_retransmissions_until_acknowledged() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let message = outcome(1).message.unwrap();
         assert!(lane.push_outcome(outcome(1)));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_is_an_empty_batch() {
+    fn ping_is_an_empty_batch() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         lane.ping();
         assert_eq!(lane.wants(), FlushUrgency::Immediate);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_elsewhere_is_taken_out_of_the_batch_that_is_tried_again() {
+    fn redirected_messages_leave_the_retried_batch() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         assert!(lane.push(envelope(1, now)));
         lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_an_end_however_much_waits() {
+    fn batch_size_is_bounded_when_much_waits() {
         let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
         let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
         (1..=10).for_each(|number| {

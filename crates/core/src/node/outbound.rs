@@ -276,7 +276,7 @@ mod tests {
     const LIFE: Duration = Duration::from_secs(20);
 
     #[test]
-    fn a_predecessor_is_the_latest_without_fate_that_is_still_alive() {
+    fn prev_pending_is_the_latest_unexpired_pending_number() {
         let now = Instant::now();
         let mut queue = queue(now);
         assert_eq!(queue.prev_pending(now, 4), 0);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_the_client_repeats_goes_where_it_was_and_its_fate_to_the_latest_frame() {
+    fn repeated_request_keeps_its_route_and_answers_the_last_frame() {
         let now = Instant::now();
         let mut queue = queue(now);
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_has_all_in_order_with_predecessors_reckoned_anew() {
+    fn retransmission_is_ordered_with_new_prev_pending() {
         let now = Instant::now();
         let mut queue = queue(now);
         (1..=4).for_each(|number| send(&mut queue, now, number, LIFE));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn it_repeats_after_two_seconds_or_five_when_held_or_at_once_when_redirected() {
+    fn queue_retransmits_after_2_s_or_5_s_or_when_redirected() {
         let now = Instant::now();
         let mut queue = queue(now);
         send(&mut queue, now, 1, LIFE);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_fate_was_lost_is_repeated_however_many_later_ones_have_theirs() {
+    fn message_without_outcome_is_repeated_behind_later_outcomes() {
         let now = Instant::now();
         let mut queue = queue(now);
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_only_destination_may_say_expired() {
+    fn only_a_single_destination_may_report_expired() {
         let now = Instant::now();
         let over = now + LIFE;
         let mut queue = queue(now);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_for_it_again_may_have_passed_it_on_and_so_not_say_expired() {
+    fn node_that_asked_again_cannot_report_a_message_expired() {
         let now = Instant::now();
         let over = now + LIFE;
         let mut queue = queue(now);

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chain_is_found_and_removed_however_many_there_are() {
+    fn queue_is_found_and_removed_among_many() {
         let (mut recipients, mut queues) = (OutboundQueues::default(), SlotMap::<QueueKey, ()>::with_key());
         let client = |at: usize| ClientId::new(&format!("c{at}")).unwrap();
         let keys: Vec<_> = (0..3 * LISTED).map(|_| queues.insert(())).collect();

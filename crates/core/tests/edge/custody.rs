@@ -137,7 +137,7 @@ fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
 }
 
 #[test]
-fn what_stands_in_front_of_a_fault_is_carried_out() {
+fn frames_before_a_fault_are_executed() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open(link);
@@ -163,7 +163,7 @@ fn confirms_follow_a_session_to_its_next_link() {
 }
 
 #[test]
-fn a_link_carries_no_confirms_of_a_session_that_has_left_it() {
+fn link_carries_no_confirms_of_a_session_that_has_left_it() {
     let mut edge = Edge::new();
     let (old, new) = (edge.core.link_up(), edge.core.link_up());
     let client = edge.open(old);
@@ -178,7 +178,7 @@ fn a_link_carries_no_confirms_of_a_session_that_has_left_it() {
 }
 
 #[test]
-fn a_backlog_does_not_keep_confirms() {
+fn backlog_does_not_keep_confirms() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open(link);
@@ -193,7 +193,7 @@ fn a_backlog_does_not_keep_confirms() {
 }
 
 #[test]
-fn what_a_replaced_client_sent_last_still_finds_a_node() {
+fn last_messages_of_a_replaced_client_reach_a_node() {
     let mut edge = Edge::new();
     let (old, new) = (edge.core.link_up(), edge.core.link_up());
     let client = edge.open(old);
@@ -213,7 +213,7 @@ fn what_a_replaced_client_sent_last_still_finds_a_node() {
 }
 
 #[test]
-fn a_newcomer_that_was_moved_before_it_was_admitted_comes_as_a_newcomer() {
+fn newcomer_moved_before_admission_attaches_as_newcomer() {
     let mut edge = Edge::new();
     let (old, new) = (edge.core.link_up(), edge.core.link_up());
     let client = edge.connect();
@@ -226,7 +226,7 @@ fn a_newcomer_that_was_moved_before_it_was_admitted_comes_as_a_newcomer() {
 }
 
 #[test]
-fn a_session_without_frames_leaves_with_its_socket() {
+fn session_without_frames_leaves_with_its_socket() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open(link);
@@ -236,7 +236,7 @@ fn a_session_without_frames_leaves_with_its_socket() {
 }
 
 #[test]
-fn who_asks_without_end_and_reads_nothing_is_too_slow() {
+fn client_that_requests_without_reading_is_too_slow() {
     for ask in [
         (|core: &mut EdgeCore, now, client| {
             core.client_text(now, client, br#"{"type":"ping"}"#);
@@ -283,7 +283,7 @@ fn only_a_close_with_1000_ends_the_session() {
 }
 
 #[test]
-fn what_a_reliable_client_was_sent_is_confirmed_once_it_has_said_so() {
+fn message_is_confirmed_when_the_reliable_client_received_it() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open_reliable(link);
@@ -300,7 +300,7 @@ fn what_a_reliable_client_was_sent_is_confirmed_once_it_has_said_so() {
 }
 
 #[test]
-fn a_repeat_is_confirmed_with_the_receipt_of_its_first_copy_also_at_the_next_node() {
+fn received_confirms_duplicates_also_at_the_next_node() {
     let mut edge = Edge::new();
     let (old, new) = (edge.core.link_up(), edge.core.link_up());
     let client = edge.open_reliable(old);
@@ -318,7 +318,7 @@ fn a_repeat_is_confirmed_with_the_receipt_of_its_first_copy_also_at_the_next_nod
 }
 
 #[test]
-fn what_a_reliable_client_has_not_received_when_its_socket_ends_goes_back_to_the_node() {
+fn unreceived_messages_return_to_the_node_when_a_socket_ends() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open_reliable(link);
@@ -330,7 +330,7 @@ fn what_a_reliable_client_has_not_received_when_its_socket_ends_goes_back_to_the
 }
 
 #[test]
-fn a_reliable_client_that_never_says_received_is_closed_as_too_slow() {
+fn reliable_client_without_received_is_closed_as_too_slow() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open_reliable(link);
@@ -350,7 +350,7 @@ fn a_reliable_client_that_never_says_received_is_closed_as_too_slow() {
 }
 
 #[test]
-fn a_receipt_that_was_read_late_because_the_edge_was_paused_is_in_time() {
+fn received_is_in_time_when_the_edge_was_paused() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open_reliable(link);
@@ -365,7 +365,7 @@ fn a_receipt_that_was_read_late_because_the_edge_was_paused_is_in_time() {
 }
 
 #[test]
-fn a_receipt_for_what_was_never_sent_is_an_error_and_the_connection_lives() {
+fn received_for_an_unsent_number_is_an_error() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open_reliable(link);
@@ -380,7 +380,7 @@ fn a_receipt_for_what_was_never_sent_is_an_error_and_the_connection_lives() {
 }
 
 #[test]
-fn a_plain_client_gets_no_numbers_and_its_receipts_mean_nothing() {
+fn plain_client_gets_no_numbers_and_its_received_is_ignored() {
     let mut edge = Edge::new();
     let link = edge.core.link_up();
     let client = edge.open(link);

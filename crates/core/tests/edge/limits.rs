@@ -104,7 +104,7 @@ fn signal(id: u64) -> String {
 }
 
 #[test]
-fn a_message_over_the_rate_is_refused_by_name_with_the_time_to_wait_and_not_kept() {
+fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
     let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
     let client = edge.open(false);
     (1..=11).for_each(|id| assert_eq!(edge.say(client, &signal(id)), Reading::On));
@@ -119,7 +119,7 @@ fn a_message_over_the_rate_is_refused_by_name_with_the_time_to_wait_and_not_kept
 }
 
 #[test]
-fn who_sends_all_it_may_for_a_minute_gets_the_rate_and_stays_and_who_ignores_the_refusals_is_closed() {
+fn client_at_the_rate_stays_and_one_ignoring_refusals_is_closed() {
     let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
     let client = edge.open(false);
     let (mut passed, mut again_at) = (0, edge.now);
@@ -157,7 +157,7 @@ fn who_sends_all_it_may_for_a_minute_gets_the_rate_and_stays_and_who_ignores_the
 }
 
 #[test]
-fn what_a_reliable_client_has_is_heard_even_when_it_says_too_much() {
+fn received_is_read_when_a_client_exceeds_its_rate() {
     let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
     let client = edge.open(true);
     for id in 1..=20 {
@@ -169,7 +169,7 @@ fn what_a_reliable_client_has_is_heard_even_when_it_says_too_much() {
 }
 
 #[test]
-fn who_pings_too_often_is_closed() {
+fn client_that_pings_too_often_is_closed() {
     let pace = PaceLimits { pings: Some(RATE), ..PaceLimits::default() };
     for by_message in [true, false] {
         let mut edge = Edge::paced(pace);
@@ -186,7 +186,7 @@ fn who_pings_too_often_is_closed() {
 }
 
 #[test]
-fn whoever_is_of_a_class_may_send_as_its_class_and_a_name_that_nobody_has_given_rates_means_the_usual_ones() {
+fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
     let class = |name: &str| RateClass::new(name).unwrap();
     let few = PaceLimits { messages: Some(Rate { per_second: 2, burst: 2 }), ..PaceLimits::default() };
     let mut edge = Edge::with(|settings| {
@@ -206,7 +206,7 @@ fn whoever_is_of_a_class_may_send_as_its_class_and_a_name_that_nobody_has_given_
 }
 
 #[test]
-fn while_memory_is_short_clients_are_read_less_and_as_usual_again_later() {
+fn clients_are_read_less_while_memory_is_short() {
     let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 100_000 });
     let (greedy, modest) = (edge.open(false), edge.open(false));
     let text = format!(r#"{{"type":"signal","to":"bob","data":"{}"}}"#, "x".repeat(5_000));
@@ -228,7 +228,7 @@ fn while_memory_is_short_clients_are_read_less_and_as_usual_again_later() {
 }
 
 #[test]
-fn when_memory_is_used_up_those_with_the_most_unread_lose_their_sockets() {
+fn clients_with_the_most_unread_output_close_without_memory() {
     let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 300_000 });
     let (deaf, slow, idle) = (edge.open(false), edge.open(false), edge.open(false));
     let payload = vec![b'x'; 50_000];

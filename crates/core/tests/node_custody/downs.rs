@@ -5,7 +5,7 @@ use signaling_wire::trunk::{DeliveryOutcome, ToNode};
 use crate::node::{Node, SECOND};
 
 #[test]
-fn what_was_held_for_a_latecomer_comes_as_fast_as_it_reads_and_no_faster() {
+fn held_messages_arrive_as_fast_as_the_client_reads() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 0);
@@ -24,7 +24,7 @@ fn what_was_held_for_a_latecomer_comes_as_fast_as_it_reads_and_no_faster() {
 }
 
 #[test]
-fn a_copy_of_what_is_down_already_does_not_go_down_again() {
+fn duplicate_of_an_unconfirmed_message_is_not_sent_down() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 0);

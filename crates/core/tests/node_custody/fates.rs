@@ -8,7 +8,7 @@ use signaling_wire::trunk::{DeliveryOutcome, ToNode};
 use crate::node::{HOLD, Node, SECOND};
 
 #[test]
-fn messages_given_up_at_the_same_moment_get_a_fate_each() {
+fn messages_expired_together_get_an_outcome_each() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 0);
@@ -23,7 +23,7 @@ fn messages_given_up_at_the_same_moment_get_a_fate_each() {
 }
 
 #[test]
-fn the_fate_of_an_expired_message_does_not_wait_for_the_next_repeat() {
+fn outcome_of_an_expired_message_needs_no_retransmission() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 1);
@@ -33,7 +33,7 @@ fn the_fate_of_an_expired_message_does_not_wait_for_the_next_repeat() {
 }
 
 #[test]
-fn only_what_has_been_nowhere_before_is_unavailable_at_once() {
+fn only_unsent_messages_are_unavailable_at_once() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 70);
@@ -42,7 +42,7 @@ fn only_what_has_been_nowhere_before_is_unavailable_at_once() {
 }
 
 #[test]
-fn a_message_that_may_not_wait_reaches_who_is_there_and_is_answered_at_once_for_who_is_not() {
+fn message_without_hold_is_delivered_or_answered_at_once() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "alice", 0);
@@ -63,7 +63,7 @@ fn a_message_that_may_not_wait_reaches_who_is_there_and_is_answered_at_once_for_
 }
 
 #[test]
-fn what_may_have_been_written_is_not_called_unavailable_because_it_may_not_wait() {
+fn possibly_written_message_without_hold_is_not_unavailable() {
     let mut node = Node::new("a");
     let (senders, recipients) = (node.core.trunk_up(), node.core.trunk_up());
     node.attach(senders, 0, "alice", 0);

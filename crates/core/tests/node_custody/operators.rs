@@ -53,7 +53,7 @@ fn reports_tell_suspects_and_draining_nodes_from_owners() {
 }
 
 #[test]
-fn who_is_put_out_is_named_to_every_edge_and_cannot_come_back_to_a_session() {
+fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     let mut node = Node::new("a");
     node.sees(&["a"]);
     let trunks = [node.core.trunk_up(), node.core.trunk_up()];
@@ -92,7 +92,7 @@ fn kicked(node: &mut Node, trunk: TrunkKey) -> Vec<(String, u64, bool)> {
 }
 
 #[test]
-fn an_edge_that_comes_later_hears_whom_an_operator_has_put_out() {
+fn new_edge_receives_earlier_kicks() {
     let mut node = Node::new("a");
     node.sees(&["a"]);
     let first = node.core.trunk_up();
@@ -104,7 +104,7 @@ fn an_edge_that_comes_later_hears_whom_an_operator_has_put_out() {
 }
 
 #[test]
-fn what_an_edge_remembers_of_kicks_the_node_passes_on_once() {
+fn kicks_of_an_edge_are_forwarded_once() {
     let mut node = Node::new("a");
     node.sees(&["a"]);
     let [knows, others] = [(); 2].map(|()| node.core.trunk_up());

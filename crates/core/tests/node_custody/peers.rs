@@ -17,7 +17,7 @@ fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<
 }
 
 #[test]
-fn a_peer_that_was_out_of_the_view_for_a_while_sees_no_batch_number_again() {
+fn peer_back_in_the_view_gets_no_batch_number_twice() {
     let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
     let trunk = node.core.trunk_up();
     node.sees(&["a", "b"]);
@@ -33,7 +33,7 @@ fn a_peer_that_was_out_of_the_view_for_a_while_sees_no_batch_number_again() {
 }
 
 #[test]
-fn messages_on_their_way_elsewhere_find_a_client_that_has_come_here() {
+fn redirected_messages_reach_a_client_that_attached_here() {
     let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
     let trunk = node.core.trunk_up();
     node.sees(&["a", "b"]);
@@ -46,7 +46,7 @@ fn messages_on_their_way_elsewhere_find_a_client_that_has_come_here() {
 }
 
 #[test]
-fn a_node_that_messages_no_longer_go_to_is_told_to_forget_them() {
+fn former_destination_is_told_to_forget_messages() {
     let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
     let mut other = Node::new("b");
     let trunk = node.core.trunk_up();
@@ -65,7 +65,7 @@ fn a_node_that_messages_no_longer_go_to_is_told_to_forget_them() {
 }
 
 #[test]
-fn a_fate_for_a_node_that_the_view_does_not_name_yet_goes_with_the_answer_to_its_next_batch() {
+fn outcome_for_an_unknown_node_goes_with_its_next_answer() {
     let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
     sender.sees(&["a", "b"]);
     holder.sees(&["b"]);
@@ -108,7 +108,7 @@ fn redirect_takes_linear_time_when_many_messages_wait() {
 }
 
 #[test]
-fn every_owner_hears_of_its_client_when_a_lane_was_full() {
+fn every_owner_gets_the_location_after_a_full_lane() {
     const MOVED: usize = 60_000;
     // Together their names exceed the lane.
     let clients = clients_of("b", &["a", "b"], MOVED, 128);

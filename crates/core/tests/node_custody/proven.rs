@@ -11,7 +11,7 @@ fn comes_proven(node: &mut Node, trunk: signaling_core::node::TrunkKey, attach: 
 }
 
 #[test]
-fn the_newest_proven_connection_gets_the_id_at_once() {
+fn newest_proven_connection_gets_the_id_at_once() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 2));
@@ -24,7 +24,7 @@ fn the_newest_proven_connection_gets_the_id_at_once() {
 }
 
 #[test]
-fn one_that_waits_to_see_whether_the_holder_answers_yields_to_a_proven_one() {
+fn newcomer_waiting_for_the_holder_yields_to_a_proven_one() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
@@ -37,7 +37,7 @@ fn one_that_waits_to_see_whether_the_holder_answers_yields_to_a_proven_one() {
 }
 
 #[test]
-fn without_a_token_nobody_takes_the_id_of_one_who_has_proven_it() {
+fn id_of_a_proven_client_is_safe_from_clients_without_token() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 1));

@@ -7,7 +7,7 @@ use signaling_wire::trunk::{Attach, DeliveryOutcome, ToEdge, ToNode};
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
 #[test]
-fn a_plain_clients_messages_go_by_their_frames_whatever_ids_it_gives_them() {
+fn plain_client_messages_are_named_by_seq_and_not_by_id() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "alice", 0);
@@ -17,7 +17,7 @@ fn a_plain_clients_messages_go_by_their_frames_whatever_ids_it_gives_them() {
 }
 
 #[test]
-fn a_reliable_clients_messages_go_by_its_own_ids() {
+fn reliable_clients_messages_go_by_its_own_ids() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 41), (2, 42)]);
@@ -25,7 +25,7 @@ fn a_reliable_clients_messages_go_by_its_own_ids() {
 }
 
 #[test]
-fn what_a_reliable_client_repeats_before_its_fate_is_one_message_whose_fate_goes_to_the_latest_frame() {
+fn repeat_before_the_outcome_is_one_message() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2), (3, 1)]);
@@ -40,7 +40,7 @@ fn what_a_reliable_client_repeats_before_its_fate_is_one_message_whose_fate_goes
 }
 
 #[test]
-fn what_a_reliable_client_repeats_after_its_fate_is_asked_for_again_under_its_name() {
+fn repeat_after_the_outcome_is_sent_again_with_its_number() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2)]);
@@ -53,7 +53,7 @@ fn what_a_reliable_client_repeats_after_its_fate_is_asked_for_again_under_its_na
 }
 
 #[test]
-fn a_request_of_a_reliable_client_without_an_id_is_refused() {
+fn request_of_a_reliable_client_without_an_id_is_refused() {
     let (mut node, trunk) = alice_is_here();
     let requests = [
         r#"{"type":"signal","to":"bob","data":1}"#,
@@ -75,7 +75,7 @@ fn a_request_of_a_reliable_client_without_an_id_is_refused() {
 }
 
 #[test]
-fn only_what_nobody_has_had_before_is_given_up_with_its_time() {
+fn only_unsent_messages_expire_at_their_deadline() {
     let (mut node, trunk) = alice_is_here();
     say(&mut node, trunk, "bob", &[(1, 1)]);
     node.pass(HOLD);

@@ -6,7 +6,7 @@ use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
 use crate::node::{Node, SECOND, newcomer};
 
 #[test]
-fn a_newcomer_that_waits_for_a_contended_id_can_be_moved() {
+fn newcomer_that_waits_for_a_contended_id_can_be_moved() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
@@ -19,7 +19,7 @@ fn a_newcomer_that_waits_for_a_contended_id_can_be_moved() {
 }
 
 #[test]
-fn frames_that_cross_a_close_on_the_way_still_get_their_fates() {
+fn frames_that_cross_a_close_get_their_outcomes() {
     let mut node = Node::new("a");
     let (trunk, other) = (node.core.trunk_up(), node.core.trunk_up());
     node.attach(trunk, 0, "bob", 0);
@@ -32,7 +32,7 @@ fn frames_that_cross_a_close_on_the_way_still_get_their_fates() {
 }
 
 #[test]
-fn nothing_is_left_of_a_session_once_its_last_fate_is_told() {
+fn ended_session_is_removed_after_its_last_outcome() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "bob", 0);

@@ -218,7 +218,7 @@ fn broadcast_waits_for_member_that_joined_between_losses() {
 const DELIVERED_TO_NOBODY: &str = r#"{"type":"ack","id":3,"delivered":0}"#;
 
 #[test]
-fn member_that_joins_again_behind_an_emptied_store_sees_all_members() {
+fn member_rejoining_after_a_store_loss_sees_all_members() {
     for leave in [false, true] {
         let mut stage = Stage::new(&["n0", "n1"], 4);
         for (name, node) in [("a", "n0"), ("b", "n1")] {

@@ -76,14 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_ports_and_service_names_are_read_and_written_alike() {
+    fn names_with_ports_and_services_parse_and_print_alike() {
         for text in ["nodes:7900", "nodes.mesh.example.com.:1", "_signaling._tcp.nodes.example.com"] {
             assert_eq!(text.parse::<DnsQuery>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn what_cannot_be_asked_is_refused() {
+    fn invalid_dns_name_is_refused() {
         for (text, error) in [
             ("", BAD_NAME),
             (":7900", BAD_NAME),

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn services_have_their_targets_first_label_as_id_and_their_own_port() {
+    fn service_id_is_the_first_label_of_its_target() {
         let records = [service("node-1.nodes.example.com.", 7901), service("node-0.nodes.example.com.", 7900)];
         assert_eq!(
             shown(&by_service(&records)),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_as_a_target_is_nobody() {
+    fn root_target_means_no_service() {
         assert_eq!(by_service(&[service(".", 0)]), Named::default());
     }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn one_id_in_two_places_counts_once_whichever_comes_first_and_the_others_are_passed_over() {
+    fn id_at_two_addresses_counts_once_in_any_order() {
         let mut records = [service("node-0.b.", 1), service("node-0.a.", 1), service("node-1.a.", 1)];
         for _ in 0..2 {
             let named = by_service(&records);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_name_no_node_are_passed_over_and_what_is_wrong_is_said() {
+    fn records_without_a_node_are_skipped_and_reported() {
         let (portless, nameless) = (service("node-1.a.", 0), service("*.a.", 1));
         let named = by_service(&[portless, service("node-0.a.", 1), nameless]);
         assert_eq!(shown(&named), ["node-0 node-0.a:1"]);

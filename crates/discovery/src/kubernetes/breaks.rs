@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn breaks_in_a_row_are_said_once_until_as_many_watches_have_ended_well() {
+    fn breaks_in_a_row_are_logged_once() {
         let mut breaks = Breaks::default();
         for _ in 0..2 {
             let said: Vec<_> = (0..6).map(|_| breaks.broke()).collect();
@@ -45,13 +45,13 @@ mod tests {
     }
 
     #[test]
-    fn a_break_now_and_then_is_not_said() {
+    fn rare_break_is_not_logged() {
         let mut breaks = Breaks::default();
         assert!((0..100).all(|_| !breaks.broke() && !breaks.ended()));
     }
 
     #[test]
-    fn a_good_end_now_and_then_does_not_begin_it_all_anew() {
+    fn rare_clean_end_does_not_reset_the_count() {
         let mut breaks = Breaks::default();
         let said = (0..100).filter(|_| breaks.broke() | breaks.broke() | breaks.ended()).count();
         assert_eq!(said, 1);

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_no_name_is_said() {
+    fn missing_or_invalid_part_of_a_service_is_explained() {
         for text in ["", "calls", "calls/nodes", "nodes:internal"] {
             assert_eq!(text.parse::<ServicePort>(), Err(INCOMPLETE.into()), "{text:?}");
         }

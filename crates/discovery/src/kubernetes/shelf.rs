@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_replaces_all_and_events_change_one() {
+    fn list_replaces_all_and_events_change_one() {
         let (mut shelf, slices) = shelf();
         assert_eq!(ids(&shelf), ["4kq2z", "9wd7c", "q7vhd"]);
         shelf.remove(&slices[0]);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_that_has_changed_takes_its_own_place() {
+    fn slice_that_has_changed_takes_its_own_place() {
         let (mut shelf, mut slices) = shelf();
         slices[1].endpoints = None;
         shelf.put(&slices[1]);

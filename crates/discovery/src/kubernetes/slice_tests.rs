@@ -5,7 +5,7 @@ use k8s_openapi::List;
 use super::*;
 
 #[test]
-fn a_rollout_shows_who_serves_who_drains_and_who_is_not_ready() {
+fn rollout_has_serving_draining_and_unready_pods() {
     assert_eq!(
         shown(include_str!("../../fixtures/rolling.json")),
         [
@@ -19,7 +19,7 @@ fn a_rollout_shows_who_serves_who_drains_and_who_is_not_ready() {
 }
 
 #[test]
-fn a_pod_in_slices_of_both_families_counts_once_with_its_ipv4_address() {
+fn pod_in_slices_of_both_families_counts_once_with_ipv4() {
     assert_eq!(
         shown(include_str!("../../fixtures/dual-stack.json")),
         [
@@ -32,7 +32,7 @@ fn a_pod_in_slices_of_both_families_counts_once_with_its_ipv4_address() {
 }
 
 #[test]
-fn a_pod_that_moves_between_slices_counts_once_and_serves_if_one_of_them_says_so() {
+fn pod_in_two_slices_counts_once_and_serves_if_one_is_ready() {
     let text = include_str!("../../fixtures/moving.json");
     let expected = [
         "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
@@ -46,7 +46,7 @@ fn a_pod_that_moves_between_slices_counts_once_and_serves_if_one_of_them_says_so
 }
 
 #[test]
-fn conditions_that_are_left_out_mean_that_it_serves_and_does_not_end() {
+fn missing_conditions_mean_serving_and_not_terminating() {
     assert_eq!(
         shown(include_str!("../../fixtures/conditions-left-out.json")),
         [
@@ -60,7 +60,7 @@ fn conditions_that_are_left_out_mean_that_it_serves_and_does_not_end() {
 }
 
 #[test]
-fn of_pods_of_one_name_the_one_that_serves_best_counts() {
+fn best_state_of_pods_with_one_name_counts() {
     assert_eq!(
         shown(include_str!("../../fixtures/same-name.json")),
         ["signaling-node-0 10.244.1.44:7900 Serving", "signaling-node-1 10.244.2.8:7900 Draining"]
@@ -76,7 +76,7 @@ fn endpoints_that_are_no_nodes_are_passed_over_and_counted() {
 }
 
 #[test]
-fn the_port_is_found_by_its_name_in_each_slice() {
+fn port_is_found_by_its_name_in_each_slice() {
     let slices = slices(include_str!("../../fixtures/rolling.json"));
     let public = shown_by(&slices, "public");
     assert!(public.iter().all(|line| line.contains(":8080 ")), "{public:?}");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_is_welcomed_gets_back_what_it_sends_and_is_closed_with_its_own_code() {
+    async fn echo_welcomes_returns_messages_and_repeats_the_close_code() {
         let talk = async {
             let mut socket = connected().await;
             let mut said = vec![socket.next().await.unwrap().unwrap()];

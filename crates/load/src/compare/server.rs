@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_whole_family_ends_when_the_value_is_dropped() {
+    async fn whole_family_ends_when_the_value_is_dropped() {
         let (server, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
         let server = server.unwrap();
         eventually(|| family(server.pid()).len() == 3).await;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_ends_at_once_is_an_error_with_what_it_said() {
+    async fn server_that_exits_at_once_is_an_error_with_its_output() {
         let (server, _dir) = start("echo 'bad line 3' >&2; exit 2", false).await;
 
         let error = format!("{:#}", server.err().unwrap());

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_all_contestants_and_the_balancer_by_each_other() {
+    fn row_has_all_contestants_and_the_balancer_by_each_other() {
         let medians = [(Balancer, 7.25), (Nginx, 12.5), (Echo, 104.6)];
         let row = row(Unit::Microseconds, &medians, &[(Nginx, 0.58), (Echo, 1.451)]);
 

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_was_there_is_a_mean() {
+    fn connected_strangers_are_reported_as_a_mean() {
         assert_eq!(Present::mean(&[(10, 4), (20, 8)]), Present { handshakes: 15.0, deaf: 6.0 });
         assert_eq!(Present::mean(&[]), Present::default());
     }

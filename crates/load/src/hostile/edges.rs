@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_fails_that_has_more_than_it_said_or_says_nothing() {
+    fn edge_above_its_stated_bound_or_without_one_fails() {
         let seen = |resident_bytes, bound_bytes| Seen { resident_bytes, bound_bytes, ..Seen::default() };
 
         assert_eq!(seen(1, 1).failure(), None);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn change_is_over_when_answered_and_heard_by_each_resident() {
+    fn change_ends_when_answered_and_received_by_all_members() {
         let mut book = book();
         let (leave, act) = book.turn(2, 2_000).unwrap();
         assert_eq!(act, Act::Leave);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_state_tells_a_resident_of_all_changes() {
+    fn room_state_covers_all_changes_for_a_member() {
         let mut book = book();
         let (leave, _) = book.turn(2, 2_000).unwrap();
         book.acked(leave, 2_300);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_whole_state_does_not_show_yet_is_news_behind_it() {
+    fn change_missing_in_the_room_state_follows_it() {
         let mut book = book();
         let (leave, _) = book.turn(2, 2_000).unwrap();
         let still_in = Members::from([(0, None), (1, None), (2, None), (3, None)]);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_named() {
+    fn conflicting_options_are_named() {
         assert_eq!(check(&[], 500), None);
         assert!(check(&["--rooms=2000"], 500).unwrap().contains("--rooms 2000"));
         assert!(check(&["--rate=501"], 500).unwrap().contains("--rate 501"));

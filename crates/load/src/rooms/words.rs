@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_say_of_rooms_is_read() {
+    fn room_messages_are_parsed() {
         let joined = r#"{"type":"joined","room":"r","version":4,"capacity":null,"count":1,"members":[{"client_id":"a","data":null}],"more":false}"#;
         let members = Some(vec![("a".into(), None)]);
         assert_eq!(read(joined), Some(Heard::Joined { members }));

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_search_ends_at_twice_the_first_time_or_with_failures() {
+    fn search_ends_at_twice_the_first_time_or_with_failures() {
         let step = |p99_us, failures| Step { rate: 1, p50_us: 1, p99_us, failures };
 
         assert!(!has_doubled(&[step(5, 0), step(10, 0)]));

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_read_as_it_is_written() {
+    fn share_is_read_as_it_is_written() {
         let share: Share = "2/4".parse().unwrap();
 
         assert_eq!(share.to_string(), "2/4");

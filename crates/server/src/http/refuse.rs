@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_refusal_is_json_and_ends_the_connection() {
+    async fn refusal_is_json_and_ends_the_connection() {
         let response = refusal(StatusCode::CONFLICT, "in_use", "a \"quoted\" word", None);
         assert_eq!(response.status(), 409);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_in_whole_seconds_and_never_too_short() {
+    fn retry_after_is_rounded_up_to_whole_seconds() {
         for (millis, seconds) in [(0, "1"), (1, "1"), (1_000, "1"), (1_001, "2"), (30_000, "30")] {
             let wait = Some(Duration::from_millis(millis));
             let response = refusal(StatusCode::SERVICE_UNAVAILABLE, "draining", "come back", wait);

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resumed_session_repeats_its_ids_and_another_one_starts_at_one() {
+    fn resumed_session_repeats_its_ids_and_a_new_one_starts_at_1() {
         let mut client = Reliable::new(3);
         assert!(!client.may_send(), "nobody has welcomed it");
         assert!(client.starts_again().is_empty());
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_news_once_on_whatever_socket() {
+    fn message_is_new_once_on_any_socket() {
         let mut client = Reliable::new(3);
         assert_eq!([client.gets(1, "a"), client.gets(2, "b"), client.gets(4, "c")], [Got::News, Got::News, Got::Gap]);
         assert_eq!((client.says(), client.says()), (Some(2), None));

@@ -6,7 +6,7 @@ use crate::clients::SECOND;
 use crate::mesh::Mesh;
 
 #[test]
-fn message_and_its_fate_go_by_a_node_that_reaches_the_owner() {
+fn message_and_outcome_pass_a_node_that_reaches_the_owner() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["b", "a", "c"], "a", "b");
     mesh.cut("a", "b");
     mesh.cut("b", "a");
@@ -18,7 +18,7 @@ fn message_and_its_fate_go_by_a_node_that_reaches_the_owner() {
 }
 
 #[test]
-fn fates_come_in_answers_when_a_node_cannot_connect() {
+fn outcomes_come_in_answers_when_a_node_cannot_connect() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["b", "a"], "a", "b");
     mesh.hold_back("b", "a");
     (1..=3).for_each(|number| mesh.sends(anna, &bob_id, number));

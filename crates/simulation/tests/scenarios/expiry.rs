@@ -51,7 +51,7 @@ fn holder_left_behind_cannot_call_a_message_undeliverable() {
 }
 
 #[test]
-fn written_message_is_asked_after_when_its_fate_was_lost() {
+fn lost_outcome_of_a_written_message_is_requested() {
     let (mut mesh, anna, bob) = bobs_edge_has_written_a_message_and_not_said_so();
     mesh.pass(HOLD + SECOND / 10);
     // The edge's confirm is lost with the trunk.
@@ -63,7 +63,7 @@ fn written_message_is_asked_after_when_its_fate_was_lost() {
 }
 
 #[test]
-fn an_edge_knows_what_it_wrote_for_as_long_as_it_can_be_asked() {
+fn edge_remembers_written_messages_while_copies_can_arrive() {
     let (mut mesh, anna, bob) = bobs_edge_has_written_a_message_and_not_said_so();
     mesh.pass(HOLD + 3 * SECOND - Duration::from_millis(200));
     mesh.goes_next_to(bob, "c");

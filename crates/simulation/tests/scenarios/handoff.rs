@@ -19,7 +19,7 @@ fn messages_of_a_handed_off_client_follow_in_order_at_once() {
 }
 
 #[test]
-fn a_node_that_drains_waits_for_nobody_who_is_absent() {
+fn draining_node_does_not_wait_for_absent_recipients() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     let dora = mesh.connects("dora", "e", "a");
@@ -41,7 +41,7 @@ fn a_node_that_drains_waits_for_nobody_who_is_absent() {
 }
 
 #[test]
-fn what_a_session_sent_before_its_trunk_was_lost_runs_on() {
+fn messages_of_a_lost_trunk_are_still_delivered() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, "bob", 1);

@@ -12,7 +12,7 @@ fn owner_passes_on_to_a_clients_node_from_its_attach_on() {
 }
 
 #[test]
-fn where_a_client_was_is_taken_back_when_it_leaves() {
+fn location_is_withdrawn_when_the_client_leaves() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_lost(bob);
     mesh.sends(anna, &bob_id, 1);
@@ -21,7 +21,7 @@ fn where_a_client_was_is_taken_back_when_it_leaves() {
 }
 
 #[test]
-fn restarted_owner_is_told_again_where_its_clients_are() {
+fn restarted_owner_gets_the_locations_again() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "b");
     mesh.is_killed("a");
     mesh.starts("a");
@@ -32,7 +32,7 @@ fn restarted_owner_is_told_again_where_its_clients_are() {
 }
 
 #[test]
-fn new_owner_is_told_where_clients_are_when_the_view_changes() {
+fn new_owner_gets_the_locations_when_the_view_changes() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     mesh.all_see(&["b", "c"]);
     let anna = mesh.connects("anna", "e", "c");

@@ -38,7 +38,7 @@ fn restarted_node_gets_what_it_forgot_at_its_first_sign() {
 }
 
 #[test]
-fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
+fn held_message_is_not_retransmitted_every_two_seconds() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.sends(anna, &bob_id, 1);
@@ -49,7 +49,7 @@ fn what_is_known_to_wait_is_not_repeated_every_two_seconds() {
 }
 
 #[test]
-fn where_only_draining_nodes_are_left_they_are_used() {
+fn draining_nodes_are_used_when_no_others_are_left() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.all_see(&["-a", "-b"]);

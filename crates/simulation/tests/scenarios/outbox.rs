@@ -35,7 +35,7 @@ fn memory_of_a_left_session_means_nothing_once_it_is_back() {
 }
 
 #[test]
-fn copy_left_behind_is_forgotten_even_if_heard_late() {
+fn former_copy_is_forgotten_when_the_order_is_late() {
     let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
     let anna = mesh.connects("anna", "e", "c");
     mesh.sends(anna, &bob_id, 1);
@@ -54,7 +54,7 @@ fn copy_left_behind_is_forgotten_even_if_heard_late() {
 }
 
 #[test]
-fn repeat_is_not_delivered_when_it_meets_its_fate() {
+fn retransmission_ends_where_it_meets_its_outcome() {
     let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(1);
     assert!(mesh.got(anna).is_empty());
     mesh.pass(2 * SECOND + Duration::from_millis(100));
@@ -63,7 +63,7 @@ fn repeat_is_not_delivered_when_it_meets_its_fate() {
 }
 
 #[test]
-fn lost_answer_is_given_again_with_its_fates() {
+fn lost_answer_is_repeated_with_its_outcomes() {
     // The first outcome is in flight and keeps the second one in the lane until the next answer.
     let (mut mesh, anna, second) = bob_is_back_and_what_he_got_is_not_known_to_annas_node(2);
     mesh.cut("b", "a");

@@ -33,7 +33,7 @@ fn stopped_node_does_not_blame_others_for_the_silence() {
 }
 
 #[test]
-fn an_edge_that_was_stopped_lets_its_clients_show_life_first() {
+fn paused_edge_pings_its_clients_before_closing_them() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let anna = mesh.connects("anna", "e", "a");
     mesh.answers_no_pings(anna);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::mesh::Mesh;
 
 #[test]
-fn the_token_of_the_present_session_wins_over_its_open_socket() {
+fn token_of_the_present_session_wins_over_its_open_socket() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let anna = mesh.connects("anna", "e", "a");
     let old = mesh.connects("bob", "e", "a");
@@ -41,7 +41,7 @@ fn session_without_a_socket_is_resumed_at_its_new_owner() {
 }
 
 #[test]
-fn a_session_whose_client_has_said_goodbye_is_not_resumed() {
+fn session_whose_client_has_said_goodbye_is_not_resumed() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let bob = mesh.connects("bob", "e", "a");
     mesh.says_goodbye(bob);

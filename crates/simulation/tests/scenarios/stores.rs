@@ -4,7 +4,7 @@ use crate::clients::{SECOND, unavailable};
 use crate::mesh::{HOLD, Mesh, named};
 
 #[test]
-fn a_fate_that_was_lost_on_its_way_comes_again_with_its_ack() {
+fn lost_outcome_is_sent_again_with_its_ack() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b"], "a", "a");
     mesh.hold_back("a", "e");
     mesh.sends(anna, &bob_id, 1);
@@ -35,7 +35,7 @@ fn one_absent_recipient_does_not_block_messages_to_others() {
 }
 
 #[test]
-fn unread_client_hears_pongs_when_its_store_is_full() {
+fn unread_client_gets_pongs_when_its_buffer_is_full() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let anna = mesh.connects("anna", "e", "a");
     for number in 0..256 {

@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn a_frame_cut_short_anywhere_is_refused(frame in to_edge(), at in any::<Index>()) {
+    fn frame_cut_short_anywhere_is_refused(frame in to_edge(), at in any::<Index>()) {
         let mut written = Vec::new();
         frame.append(&mut written);
         written.truncate(at.index(written.len()));
@@ -142,7 +142,7 @@ fn forged(front: &[u8], length: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_forged_length_is_refused_before_anything_is_reserved_for_it() {
+fn forged_length_is_refused_before_allocation() {
     for length in [6, MAX_FRAME_BYTES as u64, MAX_FRAME_BYTES as u64 + 1, 1 << 40, u64::MAX] {
         let payload_of_up = forged(&[1, 1, 1, 1], length);
         assert!(ToNode::take(&mut &*payload_of_up).is_err(), "{length}");
@@ -158,7 +158,7 @@ fn a_forged_length_is_refused_before_anything_is_reserved_for_it() {
 }
 
 #[test]
-fn the_same_frames_with_true_lengths_are_taken() {
+fn same_frames_with_true_lengths_are_taken() {
     assert!(ToNode::take(&mut &*forged(&[1, 1, 1, 1], 5)).is_ok());
     assert!(ToNode::take(&mut &*forged(&[2, 1, 1], 0)).is_ok());
     assert!(ToEdge::take(&mut &*forged(&[5, 1], 5)).is_ok());
@@ -168,7 +168,7 @@ fn the_same_frames_with_true_lengths_are_taken() {
 }
 
 #[test]
-fn the_largest_message_fits_a_frame_and_a_larger_frame_is_refused() {
+fn largest_message_fits_and_a_larger_frame_is_refused() {
     let payload = vec![b'x'; MAX_MESSAGE_BYTES];
     let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, left: RemainingTtl::NONE, payload: &payload };
     let mut written = Vec::new();
@@ -182,7 +182,7 @@ fn the_largest_message_fits_a_frame_and_a_larger_frame_is_refused() {
 }
 
 #[test]
-fn a_batch_of_another_version_is_refused() {
+fn batch_of_another_version_is_refused() {
     assert!(forward::open(&mut &[][..]).is_err());
     assert!(forward::open(&mut &[forward::VERSION + 1, 0, 0][..]).is_err());
 }

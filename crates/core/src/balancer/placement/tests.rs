@@ -78,7 +78,7 @@ fn clients_go_to_their_owner_and_only_those_of_a_lost_node_move() {
 }
 
 #[test]
-fn a_draining_node_takes_nobody_unless_only_such_are_left() {
+fn draining_node_owns_clients_only_if_all_nodes_drain() {
     let mut nodes = Nodes::new(2);
     nodes.sees(&[0, 1], &[0]);
     assert_eq!(nodes.used(), [1]);
@@ -87,7 +87,7 @@ fn a_draining_node_takes_nobody_unless_only_such_are_left() {
 }
 
 #[test]
-fn a_node_that_serves_again_after_draining_has_its_clients_back() {
+fn node_that_serves_again_after_draining_has_its_clients_back() {
     let mut nodes = Nodes::new(2);
     let before = nodes.owners();
     nodes.placement.said_draining(&node(1), nodes.links[1]);
@@ -97,7 +97,7 @@ fn a_node_that_serves_again_after_draining_has_its_clients_back() {
 }
 
 #[test]
-fn a_node_outside_the_view_takes_nobody() {
+fn node_outside_the_view_owns_no_client() {
     let mut nodes = Nodes::new(2);
     nodes.sees(&[1], &[]);
     assert_eq!(nodes.used(), [1]);
@@ -106,7 +106,7 @@ fn a_node_outside_the_view_takes_nobody() {
 }
 
 #[test]
-fn a_node_whose_trunk_was_lost_is_passed_over_until_it_has_answered_for_a_while() {
+fn node_with_a_lost_trunk_is_on_probation_until_it_answers() {
     let mut nodes = Nodes::new(2);
     nodes.lost(1);
     nodes.now += SECOND;
@@ -119,7 +119,7 @@ fn a_node_whose_trunk_was_lost_is_passed_over_until_it_has_answered_for_a_while(
 }
 
 #[test]
-fn a_node_that_was_never_tried_is_trusted_as_soon_as_its_trunk_is_up() {
+fn untried_node_is_trusted_when_its_trunk_is_up() {
     let mut nodes = Nodes::new(1);
     nodes.sees(&[0, 1, 2], &[]);
     assert!(nodes.placement.failed(nodes.now, &node(2)));
@@ -132,7 +132,7 @@ fn a_node_that_was_never_tried_is_trusted_as_soon_as_its_trunk_is_up() {
 }
 
 #[test]
-fn a_view_that_drops_a_node_clears_its_name() {
+fn view_that_drops_a_node_clears_its_name() {
     let mut nodes = Nodes::new(2);
     nodes.lost(1);
     nodes.sees(&[0], &[]);
@@ -143,7 +143,7 @@ fn a_view_that_drops_a_node_clears_its_name() {
 }
 
 #[test]
-fn a_suspect_serves_where_there_is_nobody_better() {
+fn suspect_serves_when_all_nodes_are_suspect() {
     let mut nodes = Nodes::new(3);
     (0..3).for_each(|n| nodes.lost(n));
     assert_eq!(nodes.placement.usable(), 0);
@@ -155,7 +155,7 @@ fn a_suspect_serves_where_there_is_nobody_better() {
 }
 
 #[test]
-fn of_nodes_that_all_failed_the_first_to_be_trusted_does_not_take_the_clients_of_the_others() {
+fn first_trusted_node_takes_no_clients_of_other_failed_nodes() {
     let mut nodes = Nodes::new(3);
     (0..3).for_each(|n| nodes.lost(n));
     nodes.up(0, 0);
@@ -168,7 +168,7 @@ fn of_nodes_that_all_failed_the_first_to_be_trusted_does_not_take_the_clients_of
 }
 
 #[test]
-fn a_trunk_that_ends_after_its_node_said_so_is_no_failure() {
+fn announced_end_of_a_trunk_is_no_failure() {
     let mut nodes = Nodes::new(2);
     nodes.placement.said_draining(&node(1), nodes.links[1]);
     nodes.lost(1);
@@ -178,7 +178,7 @@ fn a_trunk_that_ends_after_its_node_said_so_is_no_failure() {
 }
 
 #[test]
-fn the_end_of_an_old_trunk_leaves_the_new_one_to_the_same_node_alone() {
+fn end_of_an_old_trunk_keeps_the_new_one_to_the_same_node() {
     let mut nodes = Nodes::new(2);
     nodes.up(1, 2);
     assert_eq!(nodes.used(), [0, 2]);
@@ -189,7 +189,7 @@ fn the_end_of_an_old_trunk_leaves_the_new_one_to_the_same_node_alone() {
 }
 
 #[test]
-fn a_node_that_was_dropped_and_is_named_again_still_has_its_trunk() {
+fn node_keeps_its_trunk_when_it_returns_to_the_view() {
     let mut nodes = Nodes::new(2);
     let before = nodes.owners();
     nodes.sees(&[0], &[]);
@@ -199,7 +199,7 @@ fn a_node_that_was_dropped_and_is_named_again_still_has_its_trunk() {
 }
 
 #[test]
-fn a_node_that_drains_is_not_taken_for_another_because_it_is_named_again() {
+fn draining_node_keeps_draining_when_it_is_named_again() {
     let mut nodes = Nodes::new(2);
     nodes.placement.said_draining(&node(1), nodes.links[1]);
     nodes.sees(&[0], &[]);
