@@ -241,3 +241,47 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use signaling_core::node::{HoldLimits, RoomSettings, Rules, Settings};
+    use signaling_protocol::ClientId;
+    use signaling_server::unix_time;
+    use signaling_wire::Incarnation;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sweep_sets_the_time_of_day_of_the_core() {
+        let node = Node::new(NodeCore::new(Settings {
+            id: NodeId::new("a").unwrap(),
+            incarnation: Incarnation([1; 8]),
+            hash_seed: 0,
+            hold: Duration::from_secs(20),
+            resume: Duration::from_secs(30),
+            hold_limits: HoldLimits::default(),
+            rules: Arc::new(Rules::default()),
+            rooms: RoomSettings::default(),
+            max_message_bytes: 64 * 1024,
+            reveal_nodes: false,
+            mesh_secret: Arc::from(&b"0123456789abcdef"[..]),
+            epoch: (Instant::now(), SystemTime::UNIX_EPOCH),
+        }));
+        // A core ignores kicks of the future.
+        let kicks_of_now = || {
+            node.with_core(|core| {
+                core.learn_kick(Instant::now(), &ClientId::new("anna").unwrap(), unix_time().as_secs());
+                core.kicks().count()
+            })
+        };
+        assert_eq!(kicks_of_now(), 0);
+
+        let _ = timeout(SWEEP_INTERVAL / 2, node.clone().sweep()).await;
+
+        assert_eq!(kicks_of_now(), 1);
+    }
+}
