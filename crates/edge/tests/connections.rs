@@ -78,7 +78,7 @@ async fn open(address: SocketAddr, count: usize, request: &str) -> Vec<TcpStream
     streams
 }
 
-/// Returns how many of these connections stay open.
+/// Sends one request on each of `count` connections. Returns the number that stay open.
 async fn stay_open(config: EdgeConfig, count: usize, request: &str) -> usize {
     with_edge(config, async |address| count_open(open(address, count, request).await).await).await
 }

@@ -97,7 +97,7 @@ async fn answers_fit_the_openapi_document() {
     for (server, kind) in [(node, "node"), (balancer, "balancer")] {
         for operation in description.operations(kind) {
             let path = operation.path.strip_prefix("/admin/").unwrap();
-            // Bob comes out with the last of these.
+            // The last operation kicks Bob.
             let client = if path.ends_with("kick") { "bob" } else { "dave" };
             let filled = |path: &str, client: &str, node: &str| {
                 path.replace("{client}", client).replace("{node}", node).replace("{room}", "standup")

@@ -145,7 +145,7 @@ async fn passed(peer: &mut Peer, message: &Value, times: usize, why: &str) -> f6
 }
 
 /// Sends a message again and again until the socket is closed with 4029, after about 5 s of
-/// refusals. Gives back the first of these.
+/// refusals. Returns the first refusal.
 async fn flood(mesh: &TestMesh, name: &str, text: &[u8], pace: Duration, why: &str) -> Value {
     let socket = RawSocket::connect(&mesh.address(), name).await;
     let (mut reader, mut writer) = socket.stream.into_split();

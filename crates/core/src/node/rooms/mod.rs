@@ -11,7 +11,7 @@
 //! | signals of clients that are confined to their rooms | `scope`, `known_members` |
 //! | rooms with a seat at this node | `local_room` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
-//! | texts of these messages | `messages` |
+//! | JSON texts for clients | `messages` |
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
 //! | operations of the store | `task` |
