@@ -33,7 +33,12 @@ fn main() -> Result<()> {
         mesh.round()?;
     }
     let counts = mesh.edge.counts();
-    println!("{} messages sent, {} written, {} fates", counts.ups, counts.downs, mesh.nodes[0].core.counts().delivered);
+    println!(
+        "{} messages sent, {} written, {} outcomes",
+        counts.ups,
+        counts.downs,
+        mesh.nodes[0].core.counts().delivered
+    );
     Ok(())
 }
 
@@ -122,7 +127,7 @@ impl Mesh {
         Ok(client)
     }
 
-    /// Every sender sends one message, and its fate comes back.
+    /// Every sender sends one message, and its outcome comes back.
     #[inline(never)]
     fn round(&mut self) -> Result<()> {
         self.now += TURN;

@@ -53,8 +53,8 @@ pub fn commands(data: &[u8]) {
         }
     }
     stage.passes(ALL_OVER, LAST_STEPS);
-    for (slot, unfated) in &stage.unfated {
-        assert!(unfated.is_empty(), "{unfated:?} of {slot} have no fate");
+    for (slot, without_outcome) in &stage.without_outcome {
+        assert!(without_outcome.is_empty(), "{without_outcome:?} of {slot} have no outcome");
     }
 }
 
@@ -66,7 +66,7 @@ struct Stage {
     start: Instant,
     now: Instant,
     seqs: [u64; CLIENTS.len()],
-    unfated: BTreeMap<Slot, BTreeSet<u64>>,
+    without_outcome: BTreeMap<Slot, BTreeSet<u64>>,
 }
 
 impl Stage {
@@ -80,8 +80,8 @@ impl Stage {
         node.set_view(now, Arc::new(View::new([member]).ok()?));
         let trunk = node.trunk_up();
         let store = Rooms::new(Rules { capacity: Some(CAPACITY), max_waiting, ..Rules::default() });
-        let (seqs, unfated) = ([0; CLIENTS.len()], BTreeMap::new());
-        let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, unfated };
+        let (seqs, without_outcome) = ([0; CLIENTS.len()], BTreeMap::new());
+        let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, without_outcome };
         for (slot, client_id) in (0..).zip(CLIENTS) {
             let (session, request, accepted_at_us) =
                 (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
@@ -95,7 +95,7 @@ impl Stage {
                 request,
                 grant: None,
                 state: None,
-                gone: None,
+                cause: None,
             };
             stage.tell(&ToNode::Attach(attach));
         }
@@ -114,8 +114,8 @@ impl Stage {
         let client = who % CLIENTS.len();
         self.seqs[client] += 1;
         let (slot, seq) = (client as Slot, self.seqs[client]);
-        self.unfated.entry(slot).or_default().insert(seq);
-        self.tell(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload });
+        self.without_outcome.entry(slot).or_default().insert(seq);
+        self.tell(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(HOLD), payload });
         self.settle();
     }
 
@@ -172,11 +172,11 @@ impl Stage {
                     check(payload);
                     confirms.push((slot, d));
                 }
-                ToEdge::Fates { slot, first, count, reply, .. } => {
+                ToEdge::Outcomes { slot, first, count, reply, .. } => {
                     check(reply);
-                    let unfated = self.unfated.entry(slot).or_default();
+                    let without_outcome = self.without_outcome.entry(slot).or_default();
                     for seq in first..first + u64::from(count) {
-                        assert!(unfated.remove(&seq), "{seq} of {slot} has two fates, or was never said");
+                        assert!(without_outcome.remove(&seq), "{seq} of {slot} has two outcomes, or was never said");
                     }
                 }
                 other => assert!(matches!(other, ToEdge::SessionState { .. }), "nobody has asked for {other:?}"),

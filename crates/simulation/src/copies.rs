@@ -28,7 +28,7 @@ impl Copies {
                         self.0.insert(message, (envelope.queue_id.0, envelope.origin.number));
                     }
                 }
-                Item::Outcome { queue_id, number, fate: EnvelopeOutcome::Expired, via } if via.is_empty() => {
+                Item::Outcome { queue_id, number, outcome: EnvelopeOutcome::Expired, via } if via.is_empty() => {
                     over.extend(
                         self.0.extract_if(.., |_, name| *name == (queue_id.0, number)).map(|(message, _)| message),
                     );

@@ -179,14 +179,14 @@ impl Ledger {
             entry.taken = Some((socket, now));
             entry.first_taken.get_or_insert(now);
             entry.place = Some(place);
-            if let Some(unfated) = before.and_then(|(before, _)| self.unfated_by_socket.get_mut(&before)) {
-                unfated.remove(&message);
+            if let Some(without_outcome) = before.and_then(|(before, _)| self.unfated_by_socket.get_mut(&before)) {
+                without_outcome.remove(&message);
             }
-            let unfated = self.unfated_by_socket.entry(socket).or_default();
-            unfated.insert(message);
+            let without_outcome = self.unfated_by_socket.entry(socket).or_default();
+            without_outcome.insert(message);
             self.last_taken = now;
-            if unfated.len() > self.most_unfated && !slow {
-                let what = format!("{} messages of socket {socket} have no fate", unfated.len());
+            if without_outcome.len() > self.most_unfated && !slow {
+                let what = format!("{} messages of socket {socket} have no outcome", without_outcome.len());
                 self.broken(now, "store bound", what);
             }
         }
@@ -294,18 +294,18 @@ impl Ledger {
     ) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else {
-            return self.broken(now, "invented", format!("{name} has a fate and was never sent"));
+            return self.broken(now, "invented", format!("{name} has an outcome and was never sent"));
         };
         let Some((sender, at)) = entry.taken.filter(|(sender, _)| *sender == socket) else {
-            return self.broken(now, "wrong sender", format!("{name} has a fate on socket {socket}"));
+            return self.broken(now, "wrong sender", format!("{name} has an outcome on socket {socket}"));
         };
         if let Some((before, _)) = entry.told.replace((told, now)) {
-            return self.broken(now, "two fates", format!("{name} was told {before:?} and then {told:?}"));
+            return self.broken(now, "two outcomes", format!("{name} was told {before:?} and then {told:?}"));
         }
         let to = entry.to;
         let crowded = self.unfated_to(sender, to) >= MANY_FOR_ONE;
-        if let Some(unfated) = self.unfated_by_socket.get_mut(&sender) {
-            unfated.remove(&message);
+        if let Some(without_outcome) = self.unfated_by_socket.get_mut(&sender) {
+            without_outcome.remove(&message);
         }
         let Some(entry) = self.messages.get(message) else { return };
         let (life, written, first_taken) = (entry.life, !entry.written.is_empty(), entry.first_taken);
@@ -367,8 +367,8 @@ impl Ledger {
     }
 
     fn unfated_to(&self, sender: SocketId, to: ClientIx) -> usize {
-        let unfated = self.unfated_by_socket.get(&sender).into_iter().flatten();
-        unfated.filter(|message| self.messages.get(**message).is_some_and(|message| message.to == to)).count()
+        let without_outcome = self.unfated_by_socket.get(&sender).into_iter().flatten();
+        without_outcome.filter(|message| self.messages.get(**message).is_some_and(|message| message.to == to)).count()
     }
 
     /// Reports messages without an outcome. `answerable` returns `true` if a socket can receive
@@ -379,16 +379,16 @@ impl Ledger {
             let Some((socket, at)) = message.taken else { continue };
             let due = at.max(quiet_from) + self.hold + LATEST_FATE;
             match message.told {
-                None if answerable(socket) => late.push((id, "has no fate".to_owned())),
+                None if answerable(socket) => late.push((id, "has no outcome".to_owned())),
                 Some((_, told)) if told > due => {
-                    late.push((id, format!("got its fate {} ms late", (told - due) / MS)));
+                    late.push((id, format!("got its outcome {} ms late", (told - due) / MS)));
                 }
                 _ => {}
             }
         }
         for (id, what) in late {
             let what = format!("{} {what}", self.name(id));
-            self.broken(now, "no fate", what);
+            self.broken(now, "no outcome", what);
         }
     }
 }

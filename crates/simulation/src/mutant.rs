@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use signaling_core::edge;
 use signaling_core::node::Rules;
 
-pub(crate) use self::wire::{Ordered, without_fates};
+pub(crate) use self::wire::{Ordered, without_outcomes};
 
 /// A broken rule. Its name in flags is the variant in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -33,7 +33,7 @@ pub enum Mutant {
     /// Outcomes come in separate batches, not in answers.
     Answers,
     /// A stored outcome does not answer a retransmission.
-    KeptFates,
+    KeptOutcomes,
     /// Nodes do not send the order to forget a message.
     Forget,
     /// Nodes do not report the location of clients.

@@ -11,7 +11,7 @@ use signaling_wire::forward::{self, Item};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
 use crate::event::{ConnId, Event, Host, Input};
-use crate::mutant::{Mutant, without_fates};
+use crate::mutant::{Mutant, without_outcomes};
 use crate::trunks::{End, front, seconds, short};
 use crate::world::{Pause, World};
 
@@ -253,7 +253,7 @@ impl World {
         };
         let reaches = self.reaches(Host::Node(index), Host::Node(to));
         let withheld = if reaches { self.withheld.remove(&(index, to)) } else { None };
-        let bytes = withheld.map_or(Rc::clone(&bytes), |fates| Rc::from([&*bytes, &fates].concat()));
+        let bytes = withheld.map_or(Rc::clone(&bytes), |outcomes| Rc::from([&*bytes, &outcomes].concat()));
         self.look_for_copies(&bytes);
         if self.trace.is_wanted() {
             let lost = if reaches { "" } else { " (lost)" };
@@ -286,8 +286,8 @@ impl World {
             (Err(error), _) => return self.ledger.broken(now, "damaged", error.to_string()),
         };
         let answer = if self.mutant == Some(Mutant::Answers) {
-            let (rest, fates) = without_fates(&answer);
-            self.withheld.entry((index, from)).or_default().extend(fates);
+            let (rest, outcomes) = without_outcomes(&answer);
+            self.withheld.entry((index, from)).or_default().extend(outcomes);
             rest
         } else {
             answer
@@ -348,12 +348,12 @@ fn describe(mut bytes: &[u8]) -> String {
     while !bytes.is_empty() {
         match Item::take(&mut bytes) {
             Ok(Item::Envelope(envelope)) => text.push_str(&format!(
-                "Envelope to {} {}/{} prev {} left {} via {:?} {}; ",
+                "Envelope to {} {}/{} prev {} ttl {} via {:?} {}; ",
                 envelope.to,
                 short(envelope.origin.session.0),
                 envelope.origin.number,
                 envelope.prev_pending,
-                seconds(envelope.left.as_duration()),
+                seconds(envelope.ttl.as_duration()),
                 envelope.via,
                 front(envelope.payload)
             )),

@@ -303,10 +303,10 @@ fn describe_to_node(frame: &ToNode<'_>) -> String {
             short(attach.session.0),
             attach.seq,
             attach.state.is_some(),
-            attach.gone
+            attach.cause
         ),
-        ToNode::Up { slot, seq, left, payload } => {
-            format!("Up slot {slot} seq {seq} left {} {}", seconds(left.as_duration()), front(payload))
+        ToNode::Up { slot, seq, ttl, payload } => {
+            format!("Up slot {slot} seq {seq} ttl {} {}", seconds(ttl.as_duration()), front(payload))
         }
         other => format!("{other:?}"),
     }
@@ -314,14 +314,14 @@ fn describe_to_node(frame: &ToNode<'_>) -> String {
 
 fn describe_to_edge(frame: &ToEdge<'_>) -> String {
     match frame {
-        ToEdge::Down { slot, down_seq, origin, prev_pending, left, payload } => format!(
-            "Down slot {slot} down_seq {down_seq} {} prev_pending {prev_pending} left {} {}",
+        ToEdge::Down { slot, down_seq, origin, prev_pending, ttl, payload } => format!(
+            "Down slot {slot} down_seq {down_seq} {} prev_pending {prev_pending} ttl {} {}",
             origin.map_or_else(String::new, |origin| format!("{}/{}", short(origin.session.0), origin.number)),
-            seconds(left.as_duration()),
+            seconds(ttl.as_duration()),
             front(payload)
         ),
-        ToEdge::Fates { slot, first, count, fate, reply } => {
-            format!("Fates slot {slot} {first}+{count} {fate:?} {}", front(reply))
+        ToEdge::Outcomes { slot, first, count, outcome, reply } => {
+            format!("Outcomes slot {slot} {first}+{count} {outcome:?} {}", front(reply))
         }
         ToEdge::Attached { slot, session, .. } => format!("Attached slot {slot} {}", short(session.0)),
         other => format!("{other:?}"),

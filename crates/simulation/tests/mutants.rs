@@ -80,7 +80,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Question => (hurried(), More("unavailable though written", 150)),
         Mutant::Forget => (Size { faults: 6, clients: 30, ..flaps() }, More("nodes: copies left behind", 300)),
         Mutant::View => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
-        Mutant::KeptFates => (answers_lost(), More("edges: filtered repeats", 200)),
+        Mutant::KeptOutcomes => (answers_lost(), More("edges: filtered repeats", 200)),
     }
 }
 

@@ -44,11 +44,11 @@ pub struct Envelope<'a> {
     /// The sender's previous pending number to this recipient, or 0.
     pub prev_pending: u64,
     /// Its remaining TTL.
-    pub left: RemainingTtl,
+    pub ttl: RemainingTtl,
     /// Whether it can be held for an absent recipient.
     pub may_hold: bool,
     /// Whether it may be a retransmission. An outcome that is on its way back answers it.
-    pub repeat: bool,
+    pub retransmitted: bool,
     /// Returned with the outcome.
     pub queue_id: QueueId,
     /// Nodes before the sender of this batch, the message's own node first.
@@ -89,7 +89,7 @@ pub enum Item<'a> {
         /// Its number in the origin.
         number: u64,
         /// Its outcome.
-        fate: EnvelopeOutcome,
+        outcome: EnvelopeOutcome,
         /// Nodes ahead, the message's own node first; empty if this batch goes to that node.
         via: Vec<&'a str>,
     },
@@ -130,7 +130,7 @@ pub enum Item<'a> {
         /// Number of its latest uplink frame.
         seq: u64,
         /// Time in which it can be resumed.
-        left: RemainingTtl,
+        ttl: RemainingTtl,
     },
     /// Requests a session: its client has proven at the sender of this batch that it owns the
     /// session.

@@ -84,7 +84,7 @@ pub struct Attach<'a> {
     /// The state that the last node sent; `None` for a client without admission.
     pub state: Option<&'a [u8]>,
     /// Cause of the socket's end, if it has ended: the session only needs its last outcomes.
-    pub gone: Option<DetachReason>,
+    pub cause: Option<DetachReason>,
 }
 
 /// Why the edge did not write a downlink message.
@@ -132,7 +132,7 @@ pub enum ToNode<'a> {
         /// Its number, rising by one per session.
         seq: u64,
         /// Its remaining TTL.
-        left: RemainingTtl,
+        ttl: RemainingTtl,
         /// JSON text.
         payload: &'a [u8],
     },
@@ -150,7 +150,7 @@ pub enum ToNode<'a> {
         /// The session.
         slot: Slot,
         /// The cause.
-        gone: DetachReason,
+        cause: DetachReason,
     },
     /// A handoff: the node stops routing for the session, and forwards its messages to `to`.
     Release {
@@ -214,7 +214,7 @@ pub enum ToEdge<'a> {
         retry_after_ms: Option<u32>,
     },
     /// The outcome of `count` uplink frames from `first` on.
-    Fates {
+    Outcomes {
         /// The session.
         slot: Slot,
         /// The first number.
@@ -222,7 +222,7 @@ pub enum ToEdge<'a> {
         /// Numbers in a row.
         count: u32,
         /// Their outcome.
-        fate: DeliveryOutcome,
+        outcome: DeliveryOutcome,
         /// JSON text for the client; empty for none.
         reply: &'a [u8],
     },
@@ -237,7 +237,7 @@ pub enum ToEdge<'a> {
         /// The sender's previous pending number to this client, or 0.
         prev_pending: u64,
         /// Its remaining TTL.
-        left: RemainingTtl,
+        ttl: RemainingTtl,
         /// JSON text that ends in `}`.
         payload: &'a [u8],
     },
@@ -290,7 +290,7 @@ impl ToEdge<'_> {
         match *self {
             Self::Attached { slot, .. }
             | Self::Rejected { slot, .. }
-            | Self::Fates { slot, .. }
+            | Self::Outcomes { slot, .. }
             | Self::Down { slot, .. }
             | Self::Close { slot, .. }
             | Self::Released { slot, .. }

@@ -61,12 +61,12 @@ impl EdgeCore {
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.token.as_ref().map(|proven| &*proven.grant),
             state: session.state.as_deref(),
-            gone: session.phase.closed(),
+            cause: session.phase.closed(),
         };
         link.send(&ToNode::Attach(attach));
         for (seq, kept) in session.buffer.iter() {
-            let left = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
-            link.send(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(left), payload: &kept.payload });
+            let ttl = session.hold.saturating_sub(now.saturating_duration_since(kept.seen));
+            link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(ttl), payload: &kept.payload });
             self.counts.retransmissions += 1;
         }
         session.attachment = Attachment::Attached(Binding { link: link_key, slot, confirms: Confirms::default() });

@@ -89,20 +89,20 @@ impl Deduplicator {
         now: Instant,
         origin: Origin,
         prev_pending: u64,
-        left: RemainingTtl,
+        ttl: RemainingTtl,
     ) -> DuplicateCheck {
         let window = bounds.limits.window;
         // An expired message only requests its outcome.
-        let may_write = left == RemainingTtl::NONE || !bounds.output_is_full;
+        let may_write = ttl == RemainingTtl::NONE || !bounds.output_is_full;
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
                 return DuplicateCheck::Not(Unwritten::NoRoom);
             }
-            if left != RemainingTtl::NONE && prev_pending > 0 {
+            if ttl != RemainingTtl::NONE && prev_pending > 0 {
                 return DuplicateCheck::Not(Unwritten::Gap);
             }
-            self.senders.insert(now, origin.session, Sender::first(origin.number, left != RemainingTtl::NONE));
-            return if left == RemainingTtl::NONE {
+            self.senders.insert(now, origin.session, Sender::first(origin.number, ttl != RemainingTtl::NONE));
+            return if ttl == RemainingTtl::NONE {
                 DuplicateCheck::Not(Unwritten::Skipped)
             } else {
                 DuplicateCheck::Write
@@ -119,7 +119,7 @@ impl Deduplicator {
         if !may_write {
             return DuplicateCheck::Not(Unwritten::NoRoom);
         }
-        let verdict = if left == RemainingTtl::NONE {
+        let verdict = if ttl == RemainingTtl::NONE {
             DuplicateCheck::Not(Unwritten::Skipped)
         } else if prev_pending > sender.last() {
             return DuplicateCheck::Not(Unwritten::Gap);
@@ -192,9 +192,9 @@ mod tests {
         now: Instant,
         origin: Origin,
         prev_pending: u64,
-        left: RemainingTtl,
+        ttl: RemainingTtl,
     ) -> DuplicateCheck {
-        filter.judge(&bounds(), now, origin, prev_pending, left)
+        filter.judge(&bounds(), now, origin, prev_pending, ttl)
     }
 
     fn alive() -> RemainingTtl {

@@ -32,15 +32,15 @@ impl EdgeCore {
     /// code when a script states none.
     pub fn client_left(&mut self, client: ClientKey, code: Option<CloseCode>) {
         let code = code.unwrap_or(CloseCode::NO_CODE);
-        let gone = if code.is_goodbye() { DetachReason::Left } else { DetachReason::Lost };
-        self.end(client, code, "", gone);
+        let cause = if code.is_goodbye() { DetachReason::Left } else { DetachReason::Lost };
+        self.end(client, code, "", cause);
     }
 
-    pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, gone: DetachReason) {
+    pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, cause: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match &mut session.phase {
             SessionPhase::Waiting => {
-                session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
+                session.send(&mut self.links, |slot| ToNode::Detach { slot, cause });
                 let message = reason.to_owned();
                 let refusal = match code {
                     CloseCode::KICKED => {
@@ -52,7 +52,7 @@ impl EdgeCore {
             }
             // A close frame must not overtake the answer to the upgrade.
             SessionPhase::Accepted { pending_end } => {
-                pending_end.get_or_insert_with(|| Box::new((code, reason.into(), gone)));
+                pending_end.get_or_insert_with(|| Box::new((code, reason.into(), cause)));
             }
             SessionPhase::Open { .. } => {
                 // Unwritten messages go to the next socket. Only a reliable client could drop their
@@ -65,7 +65,7 @@ impl EdgeCore {
                 encode::close(&mut last_words, code.0, reason);
                 self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
-                self.end_socket(client, gone);
+                self.end_socket(client, cause);
             }
             SessionPhase::Closed { .. } => {}
         }
@@ -82,10 +82,10 @@ impl EdgeCore {
     }
 
     /// Ends the socket. The session stays while its messages have no outcomes.
-    pub(super) fn end_socket(&mut self, client: ClientKey, gone: DetachReason) {
+    pub(super) fn end_socket(&mut self, client: ClientKey, cause: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let must_attach = gone != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
-        session.phase = SessionPhase::Closed { reason: gone, must_attach };
+        let must_attach = cause != DetachReason::Left && session.state.is_some() && session.uplink().is_none();
+        session.phase = SessionPhase::Closed { reason: cause, must_attach };
         session.deduplicator = Deduplicator::default();
         session.queued_before = Vec::new();
         if let Some(tracker) = &mut session.received {
@@ -97,7 +97,7 @@ impl EdgeCore {
         if let Some((up_to, exceptions)) = delivered {
             session.send(&mut self.links, |slot| ToNode::Confirm { slot, up_to, exceptions });
         }
-        session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
+        session.send(&mut self.links, |slot| ToNode::Detach { slot, cause });
         if session.is_over() {
             self.remove(client);
         }

@@ -26,7 +26,7 @@ struct Down<'a> {
     down_seq: u64,
     origin: Option<Origin>,
     prev_pending: u64,
-    left: RemainingTtl,
+    ttl: RemainingTtl,
     payload: &'a [u8],
 }
 
@@ -45,9 +45,9 @@ impl EdgeCore {
     }
 
     /// Handles the loss of the client's socket.
-    pub fn socket_closed(&mut self, client: ClientKey, gone: DetachReason) {
+    pub fn socket_closed(&mut self, client: ClientKey, cause: DetachReason) {
         if self.sessions.get(client).is_some_and(|session| session.phase.closed().is_none()) {
-            self.end_socket(client, gone);
+            self.end_socket(client, cause);
         }
     }
 
@@ -99,12 +99,7 @@ impl EdgeCore {
                 if let Some((link, slot)) = session.uplink()
                     && let Some(link) = self.links.get_mut(link)
                 {
-                    link.send(&ToNode::Up {
-                        slot,
-                        seq,
-                        left: RemainingTtl::from_duration(session.hold),
-                        payload: text,
-                    });
+                    link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(session.hold), payload: text });
                 }
             }
         }
@@ -208,7 +203,7 @@ impl EdgeCore {
                 if let SessionPhase::Closed { reason, must_attach } = &mut session.phase {
                     *must_attach = false;
                     let reason = *reason;
-                    self.done_if_all_have_fates(client, reason);
+                    self.done_if_all_have_outcomes(client, reason);
                 } else if !greeting.is_empty() {
                     session.output.append(&mut self.pool, |out| encode::text(out, greeting));
                     list_output(&mut self.clients_with_output, client, session);
@@ -217,9 +212,11 @@ impl EdgeCore {
             ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
                 self.rejected(client, status, code, message, retry_after_ms);
             }
-            ToEdge::Fates { first, count, fate, reply, .. } => self.fates(now, client, (first, count), fate, reply),
-            ToEdge::Down { down_seq, origin, prev_pending, left, payload, .. } => {
-                self.down(now, client, Down { down_seq, origin, prev_pending, left, payload });
+            ToEdge::Outcomes { first, count, outcome, reply, .. } => {
+                self.outcomes(now, client, (first, count), outcome, reply)
+            }
+            ToEdge::Down { down_seq, origin, prev_pending, ttl, payload, .. } => {
+                self.down(now, client, Down { down_seq, origin, prev_pending, ttl, payload });
             }
             ToEdge::Close { code, reason, .. } => self.close(client, CloseCode(code), reason),
             ToEdge::Released { state, .. } => {
@@ -247,9 +244,9 @@ impl EdgeCore {
     }
 
     /// Removes a session with a closed socket once all its messages have outcomes.
-    fn done_if_all_have_fates(&mut self, client: ClientKey, gone: DetachReason) {
+    fn done_if_all_have_outcomes(&mut self, client: ClientKey, cause: DetachReason) {
         let Some(session) = self.sessions.get_mut(client).filter(|session| session.buffer.is_empty()) else { return };
-        session.send(&mut self.links, |slot| ToNode::Detach { slot, gone });
+        session.send(&mut self.links, |slot| ToNode::Detach { slot, cause });
         self.remove(client);
     }
 
@@ -277,12 +274,12 @@ impl EdgeCore {
         }
     }
 
-    fn fates(
+    fn outcomes(
         &mut self,
         now: Instant,
         client: ClientKey,
         (first, count): (u64, u32),
-        fate: DeliveryOutcome,
+        outcome: DeliveryOutcome,
         reply: &[u8],
     ) {
         let Some(session) = self.sessions.get_mut(client) else { return };
@@ -290,7 +287,7 @@ impl EdgeCore {
         for seq in (first..).take(count as usize) {
             let Some(seen) = session.buffer.remove(seq) else { continue };
             news = true;
-            if fate == DeliveryOutcome::Done {
+            if outcome == DeliveryOutcome::Done {
                 self.latency.count(now.saturating_duration_since(seen));
             }
         }
@@ -298,7 +295,7 @@ impl EdgeCore {
             return;
         }
         if let Some(reason) = session.phase.closed() {
-            return self.done_if_all_have_fates(client, reason);
+            return self.done_if_all_have_outcomes(client, reason);
         }
         if session.phase.is_paused()
             && !session.buffer.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store))
@@ -327,7 +324,7 @@ impl EdgeCore {
                     memory_is_scarce: self.memory.is_scarce(self.settings.memory),
                     output_is_full,
                 };
-                session.deduplicator.judge(&bounds, now, origin, down.prev_pending, down.left)
+                session.deduplicator.judge(&bounds, now, origin, down.prev_pending, down.ttl)
             }
             None => DuplicateCheck::Write,
         };

@@ -24,7 +24,7 @@ impl EdgeCore {
         for frame in frames {
             match (frame, session_of(frame)) {
                 (ToEdge::Down { origin: Some(origin), .. }, Some(session)) => session.deduplicator.prefetch(*origin),
-                (ToEdge::Fates { .. }, Some(session)) => session.buffer.prefetch(),
+                (ToEdge::Outcomes { .. }, Some(session)) => session.buffer.prefetch(),
                 _ => {}
             }
         }

@@ -131,7 +131,7 @@ mod tests {
     fn frames_are_numbered_from_one_and_go_one_by_one() {
         let mut store = filled(3);
         assert!(store.remove(2).is_some());
-        assert!(store.remove(2).is_none(), "a second fate changes nothing");
+        assert!(store.remove(2).is_none(), "a second outcome changes nothing");
         assert!(store.remove(0).is_none());
         assert!(store.remove(9).is_none());
         assert_eq!(store.iter().map(|(seq, _)| seq).collect::<Vec<_>>(), [1, 3]);

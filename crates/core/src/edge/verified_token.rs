@@ -142,7 +142,7 @@ mod tests {
                     ToNode::Attach(_) => "attach".to_owned(),
                     ToNode::Grant { grant, .. } => format!("grant {}", grant.escape_ascii()),
                     ToNode::Up { payload, .. } => format!("up {}", payload.escape_ascii()),
-                    ToNode::Detach { gone, .. } => format!("detach {gone:?}"),
+                    ToNode::Detach { cause, .. } => format!("detach {cause:?}"),
                     other => panic!("{other:?}"),
                 });
             }
@@ -270,7 +270,7 @@ mod tests {
         let batch = core.take_batch(link);
         let mut rest = &batch[..];
         assert!(matches!(ToNode::take(&mut rest).unwrap(), ToNode::Attach(_)));
-        assert_eq!(ToNode::take(&mut rest).unwrap(), ToNode::Detach { slot: 0, gone: DetachReason::Left });
+        assert_eq!(ToNode::take(&mut rest).unwrap(), ToNode::Detach { slot: 0, cause: DetachReason::Left });
         let refused = std::iter::from_fn(|| core.next_effect()).find_map(|effect| match effect {
             Effect::Refuse(_, refusal) => Some(refusal.status),
             _ => None,

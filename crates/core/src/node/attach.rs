@@ -44,8 +44,8 @@ impl NodeCore {
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
         let arrival = AttachInfo::new(attach, client_id, grant.map(Rc::new));
-        if arrival.gone {
-            return self.settle(now, trunk, &arrival, attach.gone);
+        if arrival.socket_ended {
+            return self.settle(now, trunk, &arrival, attach.cause);
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
@@ -131,17 +131,17 @@ impl NodeCore {
     }
 
     /// Serves a session whose socket is closed already, until its frames have their outcomes.
-    fn settle(&mut self, now: Instant, trunk: TrunkKey, arrival: &AttachInfo, gone: Option<DetachReason>) {
+    fn settle(&mut self, now: Instant, trunk: TrunkKey, arrival: &AttachInfo, cause: Option<DetachReason>) {
         if !self.trunks.contains(trunk) {
             return;
         }
         let session = self.directory.add(Session::new(trunk, arrival));
         self.trunks.bind((trunk, arrival.slot), session);
-        if gone != Some(DetachReason::Left) {
+        if cause != Some(DetachReason::Left) {
             self.attach_seats(now, arrival);
         }
         self.say_attached(session, false, &[]);
-        if gone != Some(DetachReason::Left) {
+        if cause != Some(DetachReason::Left) {
             let AttachInfo { session, accepted_at_us, seq, .. } = *arrival;
             self.lingering_comes(now, &arrival.client_id, (session, accepted_at_us, seq), self.settings.resume);
         }
@@ -211,7 +211,7 @@ impl NodeCore {
         ServerMessage::Moved { node: self.settings.id.as_str() }.to_json()
     }
 
-    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), gone: DetachReason) {
+    pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), cause: DetachReason) {
         let Some(key) = self.trunks.session_at(at) else {
             self.directory.withdraw(at);
             return;
@@ -220,12 +220,12 @@ impl NodeCore {
             session.detached = true;
             session.said_last = true;
         }
-        self.lose(now, key, gone);
+        self.lose(now, key, cause);
     }
 
     /// Ends a session whose socket is closed. It lingers unless its client said goodbye.
-    pub(super) fn lose(&mut self, now: Instant, key: SessionKey, gone: DetachReason) {
-        if gone == DetachReason::Left {
+    pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
+        if cause == DetachReason::Left {
             self.queue_farewell(key);
         } else {
             self.linger(now, key);
@@ -239,7 +239,7 @@ impl NodeCore {
         self.untell(key);
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id) = (session.client_id.clone(), session.id);
-        session.gone = true;
+        session.socket_ended = true;
         let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
             owed.extend(self.custody.holds_mut().take(client_id.as_str()));
@@ -261,7 +261,7 @@ impl NodeCore {
     /// Removes a gone session after its last frame, once all its frames have their outcomes.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
-        if !session.gone || !session.detached || !session.is_settled() {
+        if !session.socket_ended || !session.detached || !session.is_settled() {
             return;
         }
         self.trunks.unbind((session.trunk, session.slot));
@@ -280,7 +280,7 @@ impl NodeCore {
         };
         let state = self.session_state(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
-        let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.gone);
+        let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.socket_ended);
         let queues = session.recipients.take();
         queues.into_iter().for_each(|queue| drop(self.custody.close(queue)));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {

@@ -57,10 +57,10 @@ impl NodeCore {
                     self.hand_over_wanted(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
-            Item::Lingering { client_id, session, accepted_at_us, seq, left } => {
+            Item::Lingering { client_id, session, accepted_at_us, seq, ttl } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
-                    self.lingering_comes(now, &client, (*session, *accepted_at_us, *seq), left.as_duration());
+                    self.lingering_comes(now, &client, (*session, *accepted_at_us, *seq), ttl.as_duration());
                 }
             }
             Item::Seats { client_id, session, accepted_at_us, seats } => {
@@ -116,12 +116,12 @@ impl NodeCore {
     }
 
     fn envelope(&mut self, now: Instant, sender: &NodeId, envelope: &Envelope<'_>, payload: &Rc<[u8]>) {
-        let Envelope { to, origin, prev_pending, left, may_hold, repeat, queue_id, ref via, .. } = *envelope;
+        let Envelope { to, origin, prev_pending, ttl, may_hold, retransmitted, queue_id, ref via, .. } = *envelope;
         let Ok(via) = via.iter().map(|node| NodeId::new(node)).collect() else {
             self.counts.dropped += 1;
             return;
         };
-        let deadline = Deadline { expires: now + left.as_duration(), may_hold };
+        let deadline = Deadline { expires: now + ttl.as_duration(), may_hold };
         let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
         let message = InboundMessage {
@@ -129,13 +129,13 @@ impl NodeCore {
             to: key,
             prev_pending,
             deadline,
-            repeat,
+            retransmitted,
             may_have_copies: false,
             queue_id,
             back,
             payload,
         };
-        if repeat && let Some(outcome) = self.peers.outcome_on_its_way((origin, key)) {
+        if retransmitted && let Some(outcome) = self.peers.outcome_on_its_way((origin, key)) {
             return self.return_outcome(now, &message, outcome);
         }
         self.deliver_or_hold(now, to, message);

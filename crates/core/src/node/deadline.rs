@@ -32,7 +32,7 @@ impl Deadline {
         self.expires <= now
     }
 
-    pub(super) fn left(self, now: Instant) -> RemainingTtl {
+    pub(super) fn ttl(self, now: Instant) -> RemainingTtl {
         RemainingTtl::from_duration(self.expires.saturating_duration_since(now))
     }
 }

@@ -308,7 +308,7 @@ impl Directory {
     pub(super) fn announce_all(&mut self, again_at: Instant) {
         self.announce_again_at = again_at;
         let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();
-        let here = self.sessions.iter().filter(|(key, session)| !session.gone && !waiting.contains(key));
+        let here = self.sessions.iter().filter(|(key, session)| !session.socket_ended && !waiting.contains(key));
         self.unannounced.extend(here.map(|(key, _)| key));
     }
 

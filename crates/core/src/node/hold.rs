@@ -48,7 +48,7 @@ pub(super) struct InboundMessage {
     pub(super) prev_pending: u64,
     pub(super) deadline: Deadline,
     /// It may be a retransmission.
-    pub(super) repeat: bool,
+    pub(super) retransmitted: bool,
     /// Other copies may be under way, so this node cannot declare it undelivered.
     pub(super) may_have_copies: bool,
     pub(super) queue_id: QueueId,
@@ -248,7 +248,7 @@ mod tests {
             to: KeyHash::of("bob"),
             prev_pending: 0,
             deadline: Deadline { expires, may_hold: true },
-            repeat: false,
+            retransmitted: false,
             may_have_copies: false,
             queue_id: QueueId(0),
             back: ReturnPath::Here,

@@ -69,13 +69,13 @@ impl NodeCore {
             match ToNode::take(&mut frames)? {
                 ToNode::Attach(attach) => self.attach(now, trunk, &attach, attach.grant.map(Grant::read).transpose()?),
                 ToNode::Grant { slot, grant } => self.granted((trunk, slot), Grant::read(grant)?),
-                ToNode::Up { slot, seq, left, payload } => {
+                ToNode::Up { slot, seq, ttl, payload } => {
                     if let Some(session) = self.trunks.uplink((trunk, slot)) {
-                        self.up(now, session, seq, left, payload);
+                        self.up(now, session, seq, ttl, payload);
                     }
                 }
                 ToNode::Confirm { slot, up_to, exceptions } => self.confirm(now, (trunk, slot), up_to, &exceptions),
-                ToNode::Detach { slot, gone } => self.detach(now, (trunk, slot), gone),
+                ToNode::Detach { slot, cause } => self.detach(now, (trunk, slot), cause),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
                 ToNode::Kicked { client_id, at } => self.hear_of_kick(now, trunk, client_id, at),

@@ -34,7 +34,7 @@ pub(super) struct QueuedEnvelope {
     pub(super) origin: Origin,
     pub(super) prev_pending: u64,
     pub(super) deadline: Deadline,
-    pub(super) repeat: bool,
+    pub(super) retransmitted: bool,
     pub(super) queue_id: QueueId,
     pub(super) via: Box<[NodeId]>,
     pub(super) payload: Rc<[u8]>,
@@ -49,21 +49,21 @@ impl QueuedEnvelope {
     /// one.
     fn is_copied_by(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.payload, &other.payload)
-            && (self.origin, self.deadline, self.repeat) == (other.origin, other.deadline, other.repeat)
+            && (self.origin, self.deadline, self.retransmitted) == (other.origin, other.deadline, other.retransmitted)
             && self.via == other.via
     }
 
     /// Encodes a message once for all its recipients.
     fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
-        let Some((Self { to, origin, prev_pending, deadline, repeat, queue_id, via, payload }, others)) =
+        let Some((Self { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload }, others)) =
             same.split_first()
         else {
             return;
         };
         let via = via.iter().map(NodeId::as_str).collect();
-        let (to, left, may_hold) = (to.as_str(), deadline.left(now), deadline.may_hold);
-        let (origin, prev_pending, repeat, queue_id) = (*origin, *prev_pending, *repeat, *queue_id);
-        let envelope = Envelope { to, origin, prev_pending, left, may_hold, repeat, queue_id, via, payload };
+        let (to, ttl, may_hold) = (to.as_str(), deadline.ttl(now), deadline.may_hold);
+        let (origin, prev_pending, retransmitted, queue_id) = (*origin, *prev_pending, *retransmitted, *queue_id);
+        let envelope = Envelope { to, origin, prev_pending, ttl, may_hold, retransmitted, queue_id, via, payload };
         if others.is_empty() {
             return Item::Envelope(envelope).append(out);
         }
@@ -95,7 +95,7 @@ impl QueuedOutcome {
     fn append(&self, out: &mut Vec<u8>) {
         let Self { queue_id, number, outcome, .. } = *self;
         let via = self.via.iter().map(NodeId::as_str).collect();
-        Item::Outcome { queue_id, number, fate: outcome, via }.append(out);
+        Item::Outcome { queue_id, number, outcome, via }.append(out);
     }
 }
 
@@ -298,7 +298,7 @@ mod tests {
             origin: Origin { session: SessionId([1; 16]), number },
             prev_pending: 0,
             deadline: Deadline { expires, may_hold: true },
-            repeat: false,
+            retransmitted: false,
             queue_id: QueueId(1),
             via: Box::default(),
             payload: Rc::from(&b"{}"[..]),
@@ -316,7 +316,7 @@ mod tests {
 
     fn lives(batch: &[u8]) -> Vec<Duration> {
         let envelope = |item: &Item<'_>| match item {
-            Item::Envelope(envelope) => envelope.left.as_duration(),
+            Item::Envelope(envelope) => envelope.ttl.as_duration(),
             other => panic!("{other:?}"),
         };
         items(batch).1.iter().map(envelope).collect()
@@ -372,7 +372,7 @@ mod tests {
         lane.ended();
         assert_eq!(lane.outcome_on_its_way(message), None);
         assert!(lane.push_outcome(QueuedOutcome { outcome: EnvelopeOutcome::Retransmit, ..outcome(1) }));
-        assert_eq!(lane.outcome_on_its_way(message), None, "a repeat is what it asks for");
+        assert_eq!(lane.outcome_on_its_way(message), None, "it asks for a retransmission");
     }
 
     #[test]

@@ -45,7 +45,9 @@ impl NodeCore {
     /// Starts lingering of a session that lost its socket.
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
-        let Some(session) = self.directory.get(key).filter(|session| !session.gone && until > now) else { return };
+        let Some(session) = self.directory.get(key).filter(|session| !session.socket_ended && until > now) else {
+            return;
+        };
         if !self.directory.may_linger() {
             self.counts.lingering_refused += 1;
             return;
@@ -120,9 +122,9 @@ impl NodeCore {
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering(client) else { return };
         let (Lingering { session, accepted_at_us, seq, .. }, client_id) = (*known, client.as_str());
-        let left = RemainingTtl::from_duration(known.left(now));
+        let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
-        Item::Lingering { client_id, session, accepted_at_us, seq, left }.append(&mut items);
+        Item::Lingering { client_id, session, accepted_at_us, seq, ttl }.append(&mut items);
         if let Some(seats) = self.lingering_seats(client, session, accepted_at_us) {
             seats.append(&mut items);
         }

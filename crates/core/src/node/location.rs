@@ -108,7 +108,7 @@ impl NodeCore {
 
     /// Sends the location of a client to its owners. Returns `false` if a lane had no room.
     fn announce(&mut self, key: SessionKey) -> bool {
-        let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return true };
+        let Some(session) = self.directory.get_mut(key).filter(|session| !session.socket_ended) else { return true };
         let (owner, stand_in) = (self.peers.owner_by_view(session.key), self.peers.owner(session.key));
         let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
         let owners: Vec<_> = owners.into_iter().flatten().collect();

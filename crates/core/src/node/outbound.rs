@@ -233,7 +233,7 @@ impl OutboundQueue {
                 origin,
                 prev_pending,
                 deadline: sent.deadline,
-                repeat: true,
+                retransmitted: true,
                 payload: Rc::clone(&sent.payload),
             });
             if !sent.deadline.is_over(now) {
@@ -251,7 +251,7 @@ pub(super) struct Retransmission {
     pub(super) prev_pending: u64,
     pub(super) deadline: Deadline,
     /// It may have been sent before.
-    pub(super) repeat: bool,
+    pub(super) retransmitted: bool,
     pub(super) payload: Rc<[u8]>,
 }
 

@@ -68,7 +68,7 @@ impl NodeCore {
     /// Takes in an outcome or a `Held` of another node, or relays it.
     pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
-            Item::Outcome { queue_id, number, fate: outcome, via } => match via.split_last() {
+            Item::Outcome { queue_id, number, outcome, via } => match via.split_last() {
                 None => self.outcome(now, *queue_id, *number, *outcome),
                 // The sender's node may have sent copies elsewhere: its clock decides.
                 Some(_) if *outcome == EnvelopeOutcome::Expired => {}
@@ -148,7 +148,7 @@ impl NodeCore {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let (trunk, slot) = (session.trunk, session.slot);
         if !reply.is_empty() {
-            return self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first: seq, count: 1, fate: outcome, reply });
+            return self.trunks.send_lazily(trunk, &ToEdge::Outcomes { slot, first: seq, count: 1, outcome, reply });
         }
         if !self.trunks.contains(trunk) {
             return;
@@ -161,7 +161,7 @@ impl NodeCore {
             Some((_, Some(longer))) => session.outcomes = Some(longer),
             Some((run, None)) => {
                 let OutcomeRun { first, count, outcome: earlier } = run;
-                self.trunks.send_lazily(trunk, &ToEdge::Fates { slot, first, count, fate: earlier, reply });
+                self.trunks.send_lazily(trunk, &ToEdge::Outcomes { slot, first, count, outcome: earlier, reply });
                 session.outcomes = Some(OutcomeRun { first: seq, count: 1, outcome });
             }
         }
@@ -171,7 +171,7 @@ impl NodeCore {
     pub(super) fn write_outcomes(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get_mut(key) else { return };
         if let Some(OutcomeRun { first, count, outcome }) = session.outcomes.take() {
-            let outcomes = ToEdge::Fates { slot: session.slot, first, count, fate: outcome, reply: &[] };
+            let outcomes = ToEdge::Outcomes { slot: session.slot, first, count, outcome, reply: &[] };
             self.trunks.send_lazily(session.trunk, &outcomes);
         }
         self.remove_if_done(key);

@@ -111,7 +111,7 @@ impl NodeCore {
     /// Returns for each trunk the name of its edge, the clients served over it, and the uplink
     /// frames received from it.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
-        self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.gone))
+        self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
     }
 
     fn name_of(&self, peer: PeerKey) -> Option<&NodeId> {

@@ -27,7 +27,7 @@ struct Refused<'a> {
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
-    pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: u64, left: RemainingTtl, payload: &[u8]) {
+    pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: u64, ttl: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id };
@@ -43,7 +43,7 @@ impl NodeCore {
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 write_signal(&mut scratch, from.as_str(), data, id);
-                let deadline = Deadline::new(now, left, self.settings.hold, ttl_ms.map(Duration::from_millis));
+                let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
                 if self.directory.get(key).is_some_and(|session| self.is_confined(session)) {
                     self.signal_in_rooms(now, key, &to, sent, fresh);
@@ -66,7 +66,7 @@ impl NodeCore {
             Ok(ClientMessage::Broadcast { room, data, id }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
-                let deadline = Deadline::new(now, left, self.settings.hold, None);
+                let deadline = Deadline::new(now, ttl, self.settings.hold, None);
                 match self.check_broadcast_wait(now, key, number, repeated) {
                     Ok(may_be_accepted) => {
                         let payload = Rc::from(payload);
@@ -143,7 +143,7 @@ impl NodeCore {
             origin,
             prev_pending,
             deadline: sent.deadline,
-            repeat: !fresh,
+            retransmitted: !fresh,
             payload: Rc::clone(&sent.payload),
         };
         queue.push(now, sent);

@@ -66,7 +66,7 @@ impl NodeCore {
         let queue_id = self.custody.id(queue_key);
         let Some(queue) = self.custody.get(queue_key) else { return };
         let (to, key) = (queue.to.clone(), queue.key);
-        let Retransmission { origin, prev_pending, deadline, repeat, payload } = message;
+        let Retransmission { origin, prev_pending, deadline, retransmitted, payload } = message;
         match queue.destination {
             Destination::Here => {
                 let (may_have_copies, back) = (false, ReturnPath::Here);
@@ -75,7 +75,7 @@ impl NodeCore {
                     to: key,
                     prev_pending,
                     deadline,
-                    repeat,
+                    retransmitted,
                     may_have_copies,
                     queue_id,
                     back,
@@ -85,7 +85,8 @@ impl NodeCore {
             }
             Destination::Peer(peer) => {
                 let via = Box::default();
-                let envelope = QueuedEnvelope { to, origin, prev_pending, deadline, repeat, queue_id, via, payload };
+                let envelope =
+                    QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload };
                 let sent = self.peers.push(peer, key.get(), envelope);
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
@@ -214,12 +215,12 @@ impl NodeCore {
     /// Sends a copy of a message to a peer. Returns `false` if there is no room.
     fn forward_copy(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, via: Box<[NodeId]>) -> bool {
         let Ok(to) = ClientId::new(to) else { return false };
-        let InboundMessage { origin, to: key, prev_pending, deadline, repeat, queue_id, .. } = *message;
+        let InboundMessage { origin, to: key, prev_pending, deadline, retransmitted, queue_id, .. } = *message;
         let payload = Rc::clone(&message.payload);
         self.peers.push(
             peer,
             key.get(),
-            QueuedEnvelope { to, origin, prev_pending, deadline, repeat, queue_id, via, payload },
+            QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload },
         )
     }
 
@@ -308,8 +309,8 @@ impl NodeCore {
     /// Sends a message down, and keeps it until the edge confirms.
     fn send_down(trunks: &mut Trunks, session: &mut Session, now: Instant, message: InboundMessage) {
         let down_seq = session.next_down_seq();
-        let (origin, prev_pending, left) = (Some(message.origin), message.prev_pending, message.deadline.left(now));
-        let down = ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, left, payload: &message.payload };
+        let (origin, prev_pending, ttl) = (Some(message.origin), message.prev_pending, message.deadline.ttl(now));
+        let down = ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, ttl, payload: &message.payload };
         trunks.send(session.trunk, &down);
         session.went_down(down_seq, message);
     }

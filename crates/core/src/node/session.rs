@@ -57,7 +57,7 @@ pub(super) struct AttachInfo {
     /// Rights by its client's token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
     /// `true` if its socket is closed. It attaches for the outcomes of its last frames.
-    pub(super) gone: bool,
+    pub(super) socket_ended: bool,
     /// Its state, as its former node sent it.
     pub(super) state: Box<[u8]>,
 }
@@ -76,7 +76,7 @@ impl AttachInfo {
             newcomer: attach.state.is_none(),
             resumed: state.is_some_and(|state| state.resumed),
             grant,
-            gone: attach.gone.is_some(),
+            socket_ended: attach.cause.is_some(),
             state: attach.state.unwrap_or_default().into(),
         }
     }
@@ -99,7 +99,7 @@ pub(super) struct Session {
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
     /// `true` without a socket here. Its outbound queues go on.
-    pub(super) gone: bool,
+    pub(super) socket_ended: bool,
     /// `true` if the edge sends no more frames of it. Until then it keeps its slot.
     pub(super) detached: bool,
     /// `true` if the edge reported the end itself. It never writes unconfirmed messages then.
@@ -141,7 +141,7 @@ impl Session {
             known_id: arrival.reliable.then_some(if arrival.resumed { u64::MAX } else { 0 }),
             resumed: arrival.resumed,
             grant: arrival.grant.clone(),
-            gone: arrival.gone,
+            socket_ended: arrival.socket_ended,
             detached: false,
             said_last: false,
             has_backlog: false,

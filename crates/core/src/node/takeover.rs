@@ -77,7 +77,7 @@ impl NodeCore {
             self.leave(now, holder);
             return earlier;
         }
-        session.gone = true;
+        session.socket_ended = true;
         session.has_backlog = false;
         let (client_id, id) = (session.client_id.clone(), session.id);
         self.directory.detach(holder);

@@ -114,8 +114,8 @@ impl Edge {
 fn detach_reason(batch: &[u8]) -> Option<DetachReason> {
     let mut rest = batch;
     while !rest.is_empty() {
-        if let ToNode::Detach { gone, .. } = ToNode::take(&mut rest).unwrap() {
-            return Some(gone);
+        if let ToNode::Detach { cause, .. } = ToNode::take(&mut rest).unwrap() {
+            return Some(cause);
         }
     }
     None
@@ -132,8 +132,8 @@ fn down(slot: Slot, d: u64) -> ToEdge<'static> {
 
 fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
     let origin = Some(Origin { session: SessionId([2; 16]), number });
-    let left = RemainingTtl::from_duration(Duration::from_secs(1));
-    ToEdge::Down { slot, down_seq: d, origin, prev_pending: 0, left, payload: b"{}" }
+    let ttl = RemainingTtl::from_duration(Duration::from_secs(1));
+    ToEdge::Down { slot, down_seq: d, origin, prev_pending: 0, ttl, payload: b"{}" }
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn last_messages_of_a_replaced_client_reach_a_node() {
     assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
     assert_eq!(edge.said(new), ["attach 0 known true", "up 0 1", "attach 1 known true", "up 1 1"]);
-    edge.hear(new, &[ToEdge::Fates { slot: 1, first: 1, count: 1, fate: DeliveryOutcome::Done, reply: &[] }]);
+    edge.hear(new, &[ToEdge::Outcomes { slot: 1, first: 1, count: 1, outcome: DeliveryOutcome::Done, reply: &[] }]);
     assert_eq!(edge.said(new), ["detach 1"], "the node may forget it");
     assert!(edge.core.is_empty());
 }
@@ -395,7 +395,7 @@ fn plain_client_gets_no_numbers_and_its_received_is_ignored() {
 
 /// Outcomes of the client's own requests, each with a reply.
 fn acked(slot: Slot, first: u64, reply: &str) -> ToEdge<'_> {
-    ToEdge::Fates { slot, first, count: 1, fate: DeliveryOutcome::Done, reply: reply.as_bytes() }
+    ToEdge::Outcomes { slot, first, count: 1, outcome: DeliveryOutcome::Done, reply: reply.as_bytes() }
 }
 
 fn last_words(edge: &mut Edge) -> (CloseCode, String) {

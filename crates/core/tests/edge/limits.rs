@@ -87,8 +87,8 @@ impl Edge {
         text
     }
 
-    fn fates(&mut self, slot: u32, first: u64, count: u32) {
-        self.hear(&ToEdge::Fates { slot, first, count, fate: DeliveryOutcome::Done, reply: b"" });
+    fn outcomes(&mut self, slot: u32, first: u64, count: u32) {
+        self.hear(&ToEdge::Outcomes { slot, first, count, outcome: DeliveryOutcome::Done, reply: b"" });
     }
 
     fn closed(&mut self) -> Option<CloseCode> {
@@ -136,7 +136,7 @@ fn client_at_the_rate_stays_and_one_ignoring_refusals_is_closed() {
             again_at = edge.now + Duration::from_millis(wait);
         }
         passed += ups as u64;
-        edge.fates(0, passed, u32::try_from(ups).unwrap());
+        edge.outcomes(0, passed, u32::try_from(ups).unwrap());
     }
     assert!((588..=612).contains(&passed), "{passed} of 600");
     assert_eq!(edge.closed(), None);
@@ -220,7 +220,7 @@ fn clients_are_read_less_while_memory_is_short() {
 
     // All messages of `greedy` have outcomes, so it is read at once. `modest` is read after the
     // next sweep.
-    edge.fates(0, 1, greedy_said + 1);
+    edge.outcomes(0, 1, greedy_said + 1);
     (0..2).for_each(|_| edge.core.sweep(edge.now));
     let effects: Vec<_> = std::iter::from_fn(|| edge.core.next_effect()).collect();
     assert_eq!(effects, [Effect::Read(greedy), Effect::Read(modest)]);
@@ -239,7 +239,7 @@ fn clients_with_the_most_unread_output_close_without_memory() {
                 down_seq: d,
                 origin: None,
                 prev_pending: 0,
-                left: RemainingTtl::NONE,
+                ttl: RemainingTtl::NONE,
                 payload: &payload,
             };
             edge.hear(&down);

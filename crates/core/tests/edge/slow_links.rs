@@ -80,8 +80,8 @@ impl Flood {
         self.number += 1;
         let origin = Some(Origin { session: SessionId([2; 16]), number: self.number });
         let payload = format!(r#"{{"data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
-        let (d, left) = (self.down, RemainingTtl::from_duration(HOLD));
-        self.hear(&ToEdge::Down { slot: 0, down_seq: d, origin, prev_pending: 0, left, payload: payload.as_bytes() });
+        let (d, ttl) = (self.down, RemainingTtl::from_duration(HOLD));
+        self.hear(&ToEdge::Down { slot: 0, down_seq: d, origin, prev_pending: 0, ttl, payload: payload.as_bytes() });
         self.unconfirmed.push_back(d);
     }
 

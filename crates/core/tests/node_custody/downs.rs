@@ -11,15 +11,15 @@ fn held_messages_arrive_as_fast_as_the_client_reads() {
     node.attach(trunk, 0, "anna", 0);
     (1..=40).for_each(|seq| node.up(trunk, 0, seq, "bob", 10_000));
     node.attach(trunk, 1, "bob", 0);
-    let mut fates = 0;
+    let mut outcomes = 0;
     loop {
         let said = node.said(trunk);
-        fates += said.fates.len();
+        outcomes += said.outcomes.len();
         assert!(said.down_bytes < 200 * 1024, "{} bytes at once", said.down_bytes);
         let Some(up_to) = said.downs.into_iter().max() else { break };
         node.tell(trunk, &ToNode::Confirm { slot: 1, up_to, exceptions: vec![] });
     }
-    assert_eq!(fates, 40);
+    assert_eq!(outcomes, 40);
     assert_eq!(node.core.held_bytes(), 0);
 }
 
@@ -34,5 +34,5 @@ fn duplicate_of_an_unconfirmed_message_is_not_sent_down() {
     node.pass(5 * SECOND);
     assert!(node.said(trunk).downs.is_empty());
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
+    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }

@@ -3,9 +3,9 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod downs;
-mod fates;
 mod node;
 mod operators;
+mod outcomes;
 mod peers;
 mod proven;
 mod reliable;

@@ -74,7 +74,7 @@ impl Node {
 
     pub(crate) fn up(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, to: &str, padding: usize) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":"{}","id":{seq}}}"#, "x".repeat(padding));
-        self.tell(trunk, &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
+        self.tell(trunk, &ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
     }
 
     pub(crate) fn said(&mut self, trunk: TrunkKey) -> Said {
@@ -87,8 +87,8 @@ impl Node {
                     said.downs.push(d);
                     said.down_bytes += payload.len();
                 }
-                ToEdge::Fates { first, count, fate, .. } => {
-                    said.fates.extend((first..).take(count as usize).map(|seq| (seq, fate)));
+                ToEdge::Outcomes { first, count, outcome, .. } => {
+                    said.outcomes.extend((first..).take(count as usize).map(|seq| (seq, outcome)));
                 }
                 ToEdge::Released { slot, state } => said.released.push((slot, state.to_vec())),
                 ToEdge::Attached { slot, .. } => said.attached.push(slot),
@@ -131,7 +131,7 @@ impl Node {
 pub(crate) struct Said {
     pub(crate) downs: Vec<u64>,
     pub(crate) down_bytes: usize,
-    pub(crate) fates: Vec<(u64, DeliveryOutcome)>,
+    pub(crate) outcomes: Vec<(u64, DeliveryOutcome)>,
     pub(crate) released: Vec<(Slot, Vec<u8>)>,
     pub(crate) attached: Vec<Slot>,
     pub(crate) rejected: Vec<(Slot, u16)>,
@@ -151,7 +151,7 @@ pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
         request,
         grant: None,
         state: None,
-        gone: None,
+        cause: None,
     }
 }
 

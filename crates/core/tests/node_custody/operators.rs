@@ -71,7 +71,7 @@ fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     }
     assert!(!node.core.kick(&ClientId::new("bert").unwrap(), 1_000));
 
-    node.tell(trunks[0], &ToNode::Detach { slot: 0, gone: DetachReason::Lost });
+    node.tell(trunks[0], &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
     assert_eq!(node.core.lingering(), 1);
     assert!(node.core.kick(&anna, 1_001), "its session was still there");
     assert_eq!(node.core.lingering(), 0);

@@ -78,7 +78,7 @@ fn outcome_for_an_unknown_node_goes_with_its_next_answer() {
         sender.sends_to(&mut holder);
         holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: seq, exceptions: vec![] });
     }
-    assert_eq!(sender.said(senders).fates, [(1, DeliveryOutcome::Done)]);
+    assert_eq!(sender.said(senders).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
 /// Returns the time in which a node redirects one message to each recipient, when their owner

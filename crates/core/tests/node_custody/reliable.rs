@@ -31,12 +31,12 @@ fn repeat_before_the_outcome_is_one_message() {
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2), (3, 1)]);
     let said = node.said(trunk);
     assert_eq!(
-        (said.downs, said.fates),
+        (said.downs, said.outcomes),
         (vec![1, 2], vec![(1, DeliveryOutcome::Done)]),
         "its first frame is done with"
     );
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 2, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(3, DeliveryOutcome::Done), (2, DeliveryOutcome::Done)]);
+    assert_eq!(node.said(trunk).outcomes, [(3, DeliveryOutcome::Done), (2, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn repeat_after_the_outcome_is_sent_again_with_its_number() {
     say(&mut node, trunk, "bob", &[(3, 1)]);
     assert_eq!(named(&mut node, trunk), [(1, 0)]);
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 3, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
+    assert_eq!(node.said(trunk).outcomes, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn request_of_a_reliable_client_without_an_id_is_refused() {
     for (seq, text) in (1..).zip(requests) {
         node.tell(
             trunk,
-            &ToNode::Up { slot: 0, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot: 0, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
         let batch = node.core.take_trunk_batch(trunk);
         assert!(String::from_utf8_lossy(&batch).contains("bad_message"), "{text}");
     }
     let text = br#"{"type":"ice_servers"}"#;
-    node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, left: RemainingTtl::from_duration(HOLD), payload: text });
-    assert_eq!(node.said(trunk).fates, [(5, DeliveryOutcome::Done)], "what has no id needs none");
+    node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, ttl: RemainingTtl::from_duration(HOLD), payload: text });
+    assert_eq!(node.said(trunk).outcomes, [(5, DeliveryOutcome::Done)], "what has no id needs none");
 }
 
 #[test]
@@ -79,12 +79,12 @@ fn only_unsent_messages_expire_at_their_deadline() {
     let (mut node, trunk) = alice_is_here();
     say(&mut node, trunk, "bob", &[(1, 1)]);
     node.pass(HOLD);
-    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Unavailable)]);
+    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
     say(&mut node, trunk, "bob", &[(2, 1)]);
     node.pass(HOLD + 2 * SECOND);
-    assert_eq!(node.said(trunk).fates, [], "a copy of the first may still be delivered");
+    assert_eq!(node.said(trunk).outcomes, [], "a copy of the first may still be delivered");
     node.pass(2 * SECOND);
-    assert_eq!(node.said(trunk).fates, [(2, DeliveryOutcome::Unavailable)]);
+    assert_eq!(node.said(trunk).outcomes, [(2, DeliveryOutcome::Unavailable)]);
 }
 
 /// A node with the reliable client `alice` in slot 0.
@@ -102,7 +102,7 @@ fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
         node.tell(
             trunk,
-            &ToNode::Up { slot: 0, seq: *seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot: 0, seq: *seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
     }
 }

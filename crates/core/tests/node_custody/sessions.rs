@@ -28,7 +28,7 @@ fn frames_that_cross_a_close_get_their_outcomes() {
     node.tell(other, &ToNode::Attach(newer));
     node.up(trunk, 1, 1, "bob", 0);
     node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
+    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -36,13 +36,13 @@ fn ended_session_is_removed_after_its_last_outcome() {
     let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "bob", 0);
-    let settling = Attach { gone: Some(DetachReason::Lost), ..newcomer(1, "anna", 1) };
+    let settling = Attach { cause: Some(DetachReason::Lost), ..newcomer(1, "anna", 1) };
     node.tell(trunk, &ToNode::Attach(settling));
     node.up(trunk, 1, 1, "bob", 0);
     node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
-    node.tell(trunk, &ToNode::Detach { slot: 0, gone: DetachReason::Left });
-    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
-    node.tell(trunk, &ToNode::Detach { slot: 1, gone: DetachReason::Lost });
+    node.tell(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Left });
+    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
+    node.tell(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost });
     assert!(node.core.is_quiet());
 }
 
@@ -52,7 +52,7 @@ fn sessions_past_the_lingering_limit_are_refused_and_counted() {
     let trunk = node.core.trunk_up();
     for (slot, client) in [(0, "anna"), (1, "bob")] {
         node.attach(trunk, slot, client, 0);
-        node.tell(trunk, &ToNode::Detach { slot, gone: DetachReason::Lost });
+        node.tell(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost });
     }
     assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
 }

@@ -31,7 +31,7 @@ fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&st
     let request = Request { resume, ..Request::default() };
     node.tell(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
     let batch = node.core.take_trunk_batch(trunk);
-    node.tell(trunk, &ToNode::Detach { slot: SLOT, gone: DetachReason::Lost });
+    node.tell(trunk, &ToNode::Detach { slot: SLOT, cause: DetachReason::Lost });
     let mut rest = &batch[..];
     loop {
         if let ToEdge::Attached { greeting, .. } = ToEdge::take(&mut rest).unwrap() {

@@ -60,7 +60,7 @@ fn commands_sent_at_once_are_carried_out_in_order() {
     assert_eq!(
         received.last().unwrap(),
         r#"{"type":"ack","id":2,"delivered":1}"#,
-        "a broadcast's comes with its fates"
+        "a broadcast's comes with its outcomes"
     );
     assert!(received[4].contains("not_in_room"));
     let broadcast = r#"{"type":"broadcast","room":"r","from":"a","data":1,"id":2}"#.to_owned();

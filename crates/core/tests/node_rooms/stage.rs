@@ -143,7 +143,7 @@ impl Stage {
             request,
             grant: grant.as_deref(),
             state: state.as_deref(),
-            gone: None,
+            cause: None,
         };
         self.send_frame(node, &ToNode::Attach(attach));
     }
@@ -196,7 +196,7 @@ impl Stage {
         let (node, slot, seq) = (client.node, client.slot, client.seq);
         self.send_frame(
             node,
-            &ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
     }
 
@@ -228,9 +228,9 @@ impl Stage {
     }
 
     /// Closes the client's socket.
-    pub(crate) fn detach(&mut self, name: &'static str, gone: DetachReason) {
+    pub(crate) fn detach(&mut self, name: &'static str, cause: DetachReason) {
         let Client { node, slot, .. } = self.clients[name];
-        self.send_frame(node, &ToNode::Detach { slot, gone });
+        self.send_frame(node, &ToNode::Detach { slot, cause });
         self.settle();
     }
 
@@ -448,9 +448,9 @@ impl Stage {
                             client.received.extend(without_version(payload));
                         }
                     }
-                    ToEdge::Fates { slot, reply, fate, .. } => {
+                    ToEdge::Outcomes { slot, reply, outcome, .. } => {
                         if let Some(client) = clients.find(of(slot)) {
-                            assert!(fate != DeliveryOutcome::Unavailable || !reply.is_empty());
+                            assert!(outcome != DeliveryOutcome::Unavailable || !reply.is_empty());
                             client.received.extend(without_version(reply));
                         }
                     }

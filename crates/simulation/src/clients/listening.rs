@@ -165,7 +165,7 @@ impl World {
                 Some(wish) => wish,
                 None => {
                     let what = format!("c{index} was told {answer:?} of its request {request}, which has its answer");
-                    return self.ledger.broken(now, "two fates", what);
+                    return self.ledger.broken(now, "two outcomes", what);
                 }
             },
             None => super::wish_of(request),

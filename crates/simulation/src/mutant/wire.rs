@@ -9,8 +9,8 @@ use signaling_wire::{Incarnation, RemainingTtl};
 use super::Mutant;
 
 impl Mutant {
-    fn left(self, left: RemainingTtl, hold: RemainingTtl) -> RemainingTtl {
-        if self == Self::Life { hold } else { left }
+    fn ttl(self, ttl: RemainingTtl, hold: RemainingTtl) -> RemainingTtl {
+        if self == Self::Life { hold } else { ttl }
     }
 
     fn prev_pending(self, number: u64) -> u64 {
@@ -35,9 +35,7 @@ impl Mutant {
                 {
                     continue;
                 }
-                ToNode::Up { slot, seq, left, payload } => {
-                    ToNode::Up { slot, seq, left: self.left(left, hold), payload }
-                }
+                ToNode::Up { slot, seq, ttl, payload } => ToNode::Up { slot, seq, ttl: self.ttl(ttl, hold), payload },
                 ToNode::Confirm { slot, up_to, .. } if self == Self::Written => {
                     ToNode::Confirm { slot, up_to, exceptions: Vec::new() }
                 }
@@ -57,9 +55,9 @@ impl Mutant {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(frame) = ToEdge::take(&mut bytes) {
             let frame = match frame {
-                ToEdge::Down { slot, down_seq, origin, prev_pending, left, payload } => {
-                    let (prev_pending, left) = (self.prev_pending(prev_pending), self.left(left, hold));
-                    ToEdge::Down { slot, down_seq, origin, prev_pending, left, payload }
+                ToEdge::Down { slot, down_seq, origin, prev_pending, ttl, payload } => {
+                    let (prev_pending, ttl) = (self.prev_pending(prev_pending), self.ttl(ttl, hold));
+                    ToEdge::Down { slot, down_seq, origin, prev_pending, ttl, payload }
                 }
                 other => other,
             };
@@ -81,11 +79,10 @@ impl Mutant {
             }
             let item = match item {
                 Item::Envelope(envelope) => {
-                    let (prev_pending, left) =
-                        (self.prev_pending(envelope.prev_pending), self.left(envelope.left, hold));
+                    let (prev_pending, ttl) = (self.prev_pending(envelope.prev_pending), self.ttl(envelope.ttl, hold));
                     let via = if self == Self::Via { Vec::new() } else { envelope.via };
-                    let repeat = envelope.repeat && self != Self::KeptFates;
-                    Item::Envelope(Envelope { prev_pending, left, via, repeat, ..envelope })
+                    let retransmitted = envelope.retransmitted && self != Self::KeptOutcomes;
+                    Item::Envelope(Envelope { prev_pending, ttl, via, retransmitted, ..envelope })
                 }
                 other => other,
             };
@@ -97,7 +94,7 @@ impl Mutant {
     fn drops(self, item: &Item<'_>) -> bool {
         match item {
             Item::Envelope(envelope) => match self {
-                Self::Question => envelope.left == RemainingTtl::NONE,
+                Self::Question => envelope.ttl == RemainingTtl::NONE,
                 Self::PassingOn => !envelope.via.is_empty(),
                 _ => false,
             },
@@ -120,20 +117,20 @@ fn without_seats(state: &[u8]) -> &[u8] {
 }
 
 /// Splits an answer: one part without the outcomes, and the outcomes for a separate batch.
-pub(crate) fn without_fates(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let (mut rest, mut fates) = (Vec::new(), Vec::new());
-    let Ok(header) = forward::open(&mut answer) else { return (rest, fates) };
+pub(crate) fn without_outcomes(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let (mut rest, mut outcomes) = (Vec::new(), Vec::new());
+    let Ok(header) = forward::open(&mut answer) else { return (rest, outcomes) };
     forward::start(&mut rest, &header);
     while let Ok(item) = Item::take(&mut answer) {
-        item.append(if matches!(item, Item::Outcome { .. }) { &mut fates } else { &mut rest });
+        item.append(if matches!(item, Item::Outcome { .. }) { &mut outcomes } else { &mut rest });
     }
-    (rest, fates)
+    (rest, outcomes)
 }
 
 /// Outcomes of one trunk connection, released only in the order of their messages.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
-    unfated: BTreeMap<Slot, BTreeSet<u64>>,
+    without_outcome: BTreeMap<Slot, BTreeSet<u64>>,
     waiting: BTreeMap<(Slot, u64), Vec<u8>>,
 }
 
@@ -142,7 +139,7 @@ impl Ordered {
     pub(crate) fn asks(&mut self, mut bytes: &[u8]) {
         while let Ok(frame) = ToNode::take(&mut bytes) {
             if let ToNode::Up { slot, seq, .. } = frame {
-                self.unfated.entry(slot).or_default().insert(seq);
+                self.without_outcome.entry(slot).or_default().insert(seq);
             }
         }
     }
@@ -151,21 +148,21 @@ impl Ordered {
     pub(crate) fn answers(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(frame) = ToEdge::take(&mut bytes) {
-            let ToEdge::Fates { slot, first, count, fate, reply } = frame else {
+            let ToEdge::Outcomes { slot, first, count, outcome, reply } = frame else {
                 frame.append(&mut out);
                 continue;
             };
             for seq in (first..).take(count as usize) {
                 let mut one = Vec::new();
-                ToEdge::Fates { slot, first: seq, count: 1, fate, reply }.append(&mut one);
+                ToEdge::Outcomes { slot, first: seq, count: 1, outcome, reply }.append(&mut one);
                 self.waiting.insert((slot, seq), one);
             }
-            let unfated = self.unfated.entry(slot).or_default();
-            while let Some(first) = unfated.first().copied()
-                && let Some(fate) = self.waiting.remove(&(slot, first))
+            let without_outcome = self.without_outcome.entry(slot).or_default();
+            while let Some(first) = without_outcome.first().copied()
+                && let Some(outcome) = self.waiting.remove(&(slot, first))
             {
-                unfated.remove(&first);
-                out.extend(fate);
+                without_outcome.remove(&first);
+                out.extend(outcome);
             }
         }
         out

@@ -215,7 +215,7 @@ impl World {
         let RoomRequest { from, room, what, turn, said, .. } = *request;
         let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
         if std::mem::replace(&mut request.answered, true) {
-            return self.ledger.broken(now, "two fates", name);
+            return self.ledger.broken(now, "two outcomes", name);
         }
         let in_order = request.is_in_order();
         let lost = said.is_some_and(|(_, said)| self.rooms.has_lost(said.saturating_sub(5 * SECOND), now));

@@ -141,7 +141,7 @@ impl World {
             }
         }
         for what in unanswered {
-            self.ledger.broken(now, "no fate", what);
+            self.ledger.broken(now, "no outcome", what);
         }
     }
 

@@ -170,14 +170,14 @@ fn same_frames_with_true_lengths_are_taken() {
 #[test]
 fn largest_message_fits_and_a_larger_frame_is_refused() {
     let payload = vec![b'x'; MAX_MESSAGE_BYTES];
-    let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, left: RemainingTtl::NONE, payload: &payload };
+    let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, ttl: RemainingTtl::NONE, payload: &payload };
     let mut written = Vec::new();
     largest.append(&mut written);
     assert_eq!(ToNode::take(&mut &*written).unwrap(), largest);
 
     let payload = vec![b'x'; MAX_FRAME_BYTES + 1];
     let mut written = Vec::new();
-    ToNode::Up { slot: 1, seq: 1, left: RemainingTtl::NONE, payload: &payload }.append(&mut written);
+    ToNode::Up { slot: 1, seq: 1, ttl: RemainingTtl::NONE, payload: &payload }.append(&mut written);
     assert!(ToNode::take(&mut &*written).is_err());
 }
 

@@ -28,11 +28,11 @@ fn origin() -> impl Strategy<Value = Origin> {
     (session(), any::<u64>()).prop_map(|(session, number)| Origin { session, number })
 }
 
-fn left() -> impl Strategy<Value = RemainingTtl> {
+fn ttl() -> impl Strategy<Value = RemainingTtl> {
     any::<std::time::Duration>().prop_map(RemainingTtl::from_duration)
 }
 
-fn gone() -> impl Strategy<Value = DetachReason> {
+fn cause() -> impl Strategy<Value = DetachReason> {
     prop_oneof![Just(DetachReason::Left), Just(DetachReason::Lost), Just(DetachReason::Closed)]
 }
 
@@ -43,10 +43,10 @@ fn request() -> impl Strategy<Value = Request<'static>> {
 
 fn attach() -> impl Strategy<Value = Attach<'static>> {
     let who = (any::<u32>(), session(), text(), any::<u64>(), any::<bool>(), any::<u64>());
-    (who, request(), option::of(bytes()), option::of(bytes()), option::of(gone())).prop_map(
-        |(who, request, grant, state, gone)| {
+    (who, request(), option::of(bytes()), option::of(bytes()), option::of(cause())).prop_map(
+        |(who, request, grant, state, cause)| {
             let (slot, session, client_id, accepted_at_us, reliable, seq) = who;
-            Attach { slot, session, client_id, accepted_at_us, reliable, seq, request, grant, state, gone }
+            Attach { slot, session, client_id, accepted_at_us, reliable, seq, request, grant, state, cause }
         },
     )
 }
@@ -56,15 +56,15 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
     let unwritten = prop_oneof![Just(Unwritten::Skipped), Just(Unwritten::Gap), Just(Unwritten::NoRoom)];
     prop_oneof![
         attach().prop_map(ToNode::Attach),
-        (slot(), any::<u64>(), left(), bytes()).prop_map(|(slot, seq, left, payload)| ToNode::Up {
+        (slot(), any::<u64>(), ttl(), bytes()).prop_map(|(slot, seq, ttl, payload)| ToNode::Up {
             slot,
             seq,
-            left,
+            ttl,
             payload
         }),
         (slot(), any::<u64>(), vec((any::<u64>(), unwritten), 0..5))
             .prop_map(|(slot, up_to, exceptions)| ToNode::Confirm { slot, up_to, exceptions }),
-        (slot(), gone()).prop_map(|(slot, gone)| ToNode::Detach { slot, gone }),
+        (slot(), cause()).prop_map(|(slot, cause)| ToNode::Detach { slot, cause }),
         (slot(), text()).prop_map(|(slot, to)| ToNode::Release { slot, to }),
         slot().prop_map(|slot| ToNode::Alive { slot }),
         (slot(), bytes()).prop_map(|(slot, grant)| ToNode::Grant { slot, grant }),
@@ -75,10 +75,10 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
 pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
     let slot = any::<u32>;
     let number = any::<u64>;
-    let fate =
+    let outcome =
         prop_oneof![Just(DeliveryOutcome::Done), Just(DeliveryOutcome::Unavailable), Just(DeliveryOutcome::Refused)];
     prop_oneof![
-        (slot(), session(), any::<bool>(), number(), left(), bytes(), bytes()).prop_map(
+        (slot(), session(), any::<bool>(), number(), ttl(), bytes(), bytes()).prop_map(
             |(slot, session, resumed, seq, hold, greeting, state)| {
                 ToEdge::Attached { slot, session, resumed, seq, hold, greeting, state }
             }
@@ -88,20 +88,15 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
                 ToEdge::Rejected { slot, status, code, message, retry_after_ms }
             }
         ),
-        (slot(), number(), any::<u32>(), fate, bytes()).prop_map(|(slot, first, count, fate, reply)| ToEdge::Fates {
-            slot,
-            first,
-            count,
-            fate,
-            reply
-        }),
-        (slot(), number(), option::of(origin()), number(), left(), bytes()).prop_map(
-            |(slot, down_seq, origin, prev_pending, left, payload)| ToEdge::Down {
+        (slot(), number(), any::<u32>(), outcome, bytes())
+            .prop_map(|(slot, first, count, outcome, reply)| ToEdge::Outcomes { slot, first, count, outcome, reply }),
+        (slot(), number(), option::of(origin()), number(), ttl(), bytes()).prop_map(
+            |(slot, down_seq, origin, prev_pending, ttl, payload)| ToEdge::Down {
                 slot,
                 down_seq,
                 origin,
                 prev_pending,
-                left,
+                ttl,
                 payload
             }
         ),
@@ -133,14 +128,14 @@ pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
 
 fn envelope() -> impl Strategy<Value = Envelope<'static>> {
     let queue_id = any::<u64>().prop_map(QueueId);
-    (text(), origin(), any::<u64>(), left(), any::<[bool; 2]>(), queue_id, via(), bytes()).prop_map(
-        |(to, origin, prev_pending, left, [may_hold, repeat], queue_id, via, payload)| Envelope {
+    (text(), origin(), any::<u64>(), ttl(), any::<[bool; 2]>(), queue_id, via(), bytes()).prop_map(
+        |(to, origin, prev_pending, ttl, [may_hold, retransmitted], queue_id, via, payload)| Envelope {
             to,
             origin,
             prev_pending,
-            left,
+            ttl,
             may_hold,
-            repeat,
+            retransmitted,
             queue_id,
             via,
             payload,
@@ -173,7 +168,7 @@ fn room_change() -> impl Strategy<Value = RoomChange<'static>> {
 
 pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
     let queue_id = || any::<u64>().prop_map(QueueId);
-    let fate = prop_oneof![
+    let outcome = prop_oneof![
         Just(EnvelopeOutcome::Written),
         Just(EnvelopeOutcome::Skipped),
         Just(EnvelopeOutcome::Retransmit),
@@ -181,10 +176,10 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
     ];
     prop_oneof![
         envelope().prop_map(Item::Envelope),
-        (queue_id(), any::<u64>(), fate, via()).prop_map(|(queue_id, number, fate, via)| Item::Outcome {
+        (queue_id(), any::<u64>(), outcome, via()).prop_map(|(queue_id, number, outcome, via)| Item::Outcome {
             queue_id,
             number,
-            fate,
+            outcome,
             via
         }),
         (queue_id(), via()).prop_map(|(queue_id, via)| Item::Held { queue_id, via }),
@@ -197,9 +192,9 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
             session,
             accepted_at_us
         }),
-        (text(), session(), any::<u64>(), any::<u64>(), left()).prop_map(
-            |(client_id, session, accepted_at_us, seq, left)| {
-                Item::Lingering { client_id, session, accepted_at_us, seq, left }
+        (text(), session(), any::<u64>(), any::<u64>(), ttl()).prop_map(
+            |(client_id, session, accepted_at_us, seq, ttl)| {
+                Item::Lingering { client_id, session, accepted_at_us, seq, ttl }
             }
         ),
         (text(), session(), any::<u64>(), vec(seat(), 0..4)).prop_map(|(client_id, session, accepted_at_us, seats)| {

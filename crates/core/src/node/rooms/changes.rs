@@ -239,9 +239,9 @@ impl NodeCore {
 
     /// Sends a client a message of the server.
     pub(super) fn notify(&mut self, key: SessionKey, payload: &[u8]) {
-        let Some(session) = self.directory.get_mut(key).filter(|session| !session.gone) else { return };
+        let Some(session) = self.directory.get_mut(key).filter(|session| !session.socket_ended) else { return };
         let (slot, down_seq) = (session.slot, session.next_down_seq());
-        let down = ToEdge::Down { slot, down_seq, origin: None, prev_pending: 0, left: RemainingTtl::NONE, payload };
+        let down = ToEdge::Down { slot, down_seq, origin: None, prev_pending: 0, ttl: RemainingTtl::NONE, payload };
         self.trunks.send(session.trunk, &down);
     }
 
@@ -256,7 +256,7 @@ impl NodeCore {
     /// Sends the outcome of a command after the messages that its client received before.
     pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get(key) else { return };
-        let fates = ToEdge::Fates { slot: session.slot, first: seq, count: 1, fate: outcome, reply };
-        self.trunks.send(session.trunk, &fates);
+        let outcomes = ToEdge::Outcomes { slot: session.slot, first: seq, count: 1, outcome, reply };
+        self.trunks.send(session.trunk, &outcomes);
     }
 }

@@ -19,7 +19,7 @@ fn messages_expired_together_get_an_outcome_each() {
     (1..=3).for_each(|seq| node.up(trunk, 1, seq, "nobody", 0));
     node.said(trunk);
     node.pass(HOLD + 4 * SECOND);
-    assert_eq!(node.said(trunk).fates, [1, 2, 3].map(|seq| (seq, DeliveryOutcome::Unavailable)));
+    assert_eq!(node.said(trunk).outcomes, [1, 2, 3].map(|seq| (seq, DeliveryOutcome::Unavailable)));
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn outcome_of_an_expired_message_needs_no_retransmission() {
     node.attach(trunk, 0, "anna", 1);
     node.up(trunk, 0, 1, "nobody", 0);
     node.pass(HOLD + 3 * SECOND + Duration::from_millis(100));
-    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Unavailable)]);
+    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn only_unsent_messages_are_unavailable_at_once() {
     let trunk = node.core.trunk_up();
     node.attach(trunk, 0, "anna", 70);
     (1..=72).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
-    assert_eq!(node.said(trunk).fates, [71, 72].map(|seq| (seq, DeliveryOutcome::Unavailable)));
+    assert_eq!(node.said(trunk).outcomes, [71, 72].map(|seq| (seq, DeliveryOutcome::Unavailable)));
 }
 
 #[test]
@@ -53,13 +53,13 @@ fn message_without_hold_is_delivered_or_answered_at_once() {
         let text = no_wait(to);
         node.tell(
             trunk,
-            &ToNode::Up { slot: 0, seq, left: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot: 0, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
     }
     let said = node.said(trunk);
-    assert_eq!((said.downs, said.fates), (vec![1], vec![(2, DeliveryOutcome::Unavailable)]));
+    assert_eq!((said.downs, said.outcomes), (vec![1], vec![(2, DeliveryOutcome::Unavailable)]));
     node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
-    assert_eq!(node.said(trunk).fates, [(1, DeliveryOutcome::Done)]);
+    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn possibly_written_message_without_hold_is_not_unavailable() {
     node.attach(senders, 0, "alice", 0);
     node.attach(recipients, 0, "bob", 0);
     let text = br#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
-    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, left: RemainingTtl::from_duration(HOLD), payload: text });
+    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, ttl: RemainingTtl::from_duration(HOLD), payload: text });
     node.core.trunk_down(node.now, recipients);
-    assert_eq!(node.said(senders).fates, [], "its edge may have written it");
+    assert_eq!(node.said(senders).outcomes, [], "its edge may have written it");
 }
