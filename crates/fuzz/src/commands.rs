@@ -11,7 +11,7 @@ use signaling_core::{Member, View};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{Op, Rooms, Rules};
 use signaling_wire::trunk::{Attach, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{RemainingTtl, SessionId};
+use signaling_wire::{RemainingTtl, Seq, SessionId};
 
 use crate::batches::settings;
 
@@ -91,7 +91,7 @@ impl Stage {
                 client_id,
                 accepted_at_us,
                 reliable: false,
-                seq: 0,
+                seq: Seq(0),
                 request,
                 grant: None,
                 state: None,
@@ -115,7 +115,7 @@ impl Stage {
         self.seqs[client] += 1;
         let (slot, seq) = (client as Slot, self.seqs[client]);
         self.without_outcome.entry(slot).or_default().insert(seq);
-        self.tell(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(HOLD), payload });
+        self.tell(&ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload });
         self.settle();
     }
 
@@ -175,8 +175,8 @@ impl Stage {
                 ToEdge::Outcomes { slot, first, count, reply, .. } => {
                     check(reply);
                     let without_outcome = self.without_outcome.entry(slot).or_default();
-                    for seq in first..first + u64::from(count) {
-                        assert!(without_outcome.remove(&seq), "{seq} of {slot} has two outcomes, or was never said");
+                    for seq in first.run(count) {
+                        assert!(without_outcome.remove(&seq.0), "{seq} of {slot} has two outcomes, or was never said");
                     }
                 }
                 other => assert!(matches!(other, ToEdge::SessionState { .. }), "nobody has asked for {other:?}"),

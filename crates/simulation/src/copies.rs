@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use signaling_wire::forward::{self, EnvelopeOutcome, Item};
+use signaling_wire::MessageNumber;
+use signaling_wire::forward::{self, EnvelopeOutcome, Item, QueueId};
 
 use crate::event::MessageId;
 
@@ -12,7 +13,7 @@ use crate::event::MessageId;
 /// session moved away, and relayed messages, do not count: no node is responsible for forgetting
 /// them.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(BTreeMap<MessageId, (u64, u64)>);
+pub(crate) struct Copies(BTreeMap<MessageId, (QueueId, MessageNumber)>);
 
 impl Copies {
     /// Reads a batch or an answer. Returns each message of which a copy has expired, once.
@@ -25,12 +26,12 @@ impl Copies {
             match item {
                 Item::Envelope(envelope) if envelope.via.is_empty() => {
                     if let Some(message) = message_in(envelope.payload) {
-                        self.0.insert(message, (envelope.queue_id.0, envelope.origin.number));
+                        self.0.insert(message, (envelope.queue_id, envelope.origin.number));
                     }
                 }
                 Item::Outcome { queue_id, number, outcome: EnvelopeOutcome::Expired, via } if via.is_empty() => {
                     over.extend(
-                        self.0.extract_if(.., |_, name| *name == (queue_id.0, number)).map(|(message, _)| message),
+                        self.0.extract_if(.., |_, name| *name == (queue_id, number)).map(|(message, _)| message),
                     );
                 }
                 _ => {}

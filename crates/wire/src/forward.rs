@@ -7,7 +7,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
-use crate::{Incarnation, Origin, RemainingTtl, SessionId};
+use crate::{Incarnation, MessageNumber, Origin, RemainingTtl, Seq, SessionId};
 
 /// Path of the endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/forward";
@@ -42,7 +42,7 @@ pub struct Envelope<'a> {
     /// The name of the message.
     pub origin: Origin,
     /// The sender's previous pending number to this recipient, or 0.
-    pub prev_pending: u64,
+    pub prev_pending: MessageNumber,
     /// Its remaining TTL.
     pub ttl: RemainingTtl,
     /// Whether it can be held for an absent recipient.
@@ -87,7 +87,7 @@ pub enum Item<'a> {
         /// Its queue.
         queue_id: QueueId,
         /// Its number in the origin.
-        number: u64,
+        number: MessageNumber,
         /// Its outcome.
         outcome: EnvelopeOutcome,
         /// Nodes ahead, the message's own node first; empty if this batch goes to that node.
@@ -128,7 +128,7 @@ pub enum Item<'a> {
         /// Time at which its last socket was accepted.
         accepted_at_us: u64,
         /// Number of its latest uplink frame.
-        seq: u64,
+        seq: Seq,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
     },
@@ -182,7 +182,7 @@ pub struct Recipient<'a> {
     /// The recipient.
     pub to: &'a str,
     /// The sender's previous pending number to this recipient, or 0.
-    pub prev_pending: u64,
+    pub prev_pending: MessageNumber,
     /// Returned with the outcome.
     pub queue_id: QueueId,
 }

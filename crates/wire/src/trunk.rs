@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
-use crate::{RemainingTtl, SessionId};
+use crate::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
@@ -31,7 +31,7 @@ pub struct Origin {
     /// The sender's session.
     pub session: SessionId,
     /// The sender's `id` for reliable clients, else the frame number of its edge.
-    pub number: u64,
+    pub number: MessageNumber,
 }
 
 impl Origin {
@@ -40,7 +40,7 @@ impl Origin {
     pub fn message_name(&self) -> String {
         let mut name = URL_SAFE_NO_PAD.encode(self.session.0);
         // Writing to a string cannot fail.
-        let _ = write!(name, "-{:x}", self.number);
+        let _ = write!(name, "-{:x}", self.number.0);
         name
     }
 }
@@ -75,7 +75,7 @@ pub struct Attach<'a> {
     /// Whether the client takes part in custody.
     pub reliable: bool,
     /// Number of the session's latest uplink frame.
-    pub seq: u64,
+    pub seq: Seq,
     /// The upgrade request.
     pub request: Request<'a>,
     /// The [`Grant`](crate::grant::Grant) of the client's token; `None` where tokens are not
@@ -130,7 +130,7 @@ pub enum ToNode<'a> {
         /// The session.
         slot: Slot,
         /// Its number, rising by one per session.
-        seq: u64,
+        seq: Seq,
         /// Its remaining TTL.
         ttl: RemainingTtl,
         /// JSON text.
@@ -141,9 +141,9 @@ pub enum ToNode<'a> {
         /// The session.
         slot: Slot,
         /// The last number.
-        up_to: u64,
+        up_to: DownSeq,
         /// Numbers that were not written.
-        exceptions: Vec<(u64, Unwritten)>,
+        exceptions: Vec<(DownSeq, Unwritten)>,
     },
     /// The session is over, or has lost its socket.
     Detach {
@@ -192,7 +192,7 @@ pub enum ToEdge<'a> {
         /// Whether it was resumed.
         resumed: bool,
         /// Number of the latest uplink frame that the node knows. The edge continues from there.
-        seq: u64,
+        seq: Seq,
         /// The hold time at this node: the TTL of new messages.
         hold: RemainingTtl,
         /// Text for the client: `welcome`, `moved` after a handoff, or empty.
@@ -218,7 +218,7 @@ pub enum ToEdge<'a> {
         /// The session.
         slot: Slot,
         /// The first number.
-        first: u64,
+        first: Seq,
         /// Numbers in a row.
         count: u32,
         /// Their outcome.
@@ -231,11 +231,11 @@ pub enum ToEdge<'a> {
         /// The session.
         slot: Slot,
         /// Its number in this attachment, from 1 on.
-        down_seq: u64,
+        down_seq: DownSeq,
         /// Name of the client's message; `None` for a message of the node itself.
         origin: Option<Origin>,
         /// The sender's previous pending number to this client, or 0.
-        prev_pending: u64,
+        prev_pending: MessageNumber,
         /// Its remaining TTL.
         ttl: RemainingTtl,
         /// JSON text that ends in `}`.

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use signaling_wire::DownSeq;
 use signaling_wire::trunk::Unwritten;
 
 #[derive(Debug)]
 struct Pending {
-    down_seq: u64,
+    down_seq: DownSeq,
     /// Delivery must have reached this mark.
     mark: u64,
     answer: Answer,
@@ -25,23 +26,23 @@ enum Answer {
 #[derive(Debug, Default)]
 pub(super) struct Confirms {
     pending: VecDeque<Pending>,
-    confirmed: u64,
-    up_to: u64,
-    exceptions: Vec<(u64, Unwritten)>,
+    confirmed: DownSeq,
+    up_to: DownSeq,
+    exceptions: Vec<(DownSeq, Unwritten)>,
 }
 
 impl Confirms {
     /// Adds a message that was queued. It is delivered once delivery reaches `mark`.
-    pub(super) fn delivered_at(&mut self, down_seq: u64, mark: u64) {
+    pub(super) fn delivered_at(&mut self, down_seq: DownSeq, mark: u64) {
         self.pending.push_back(Pending { down_seq, mark, answer: Answer::Written });
     }
 
     /// Adds a message that was queued or written before, with the `mark` of that one.
-    pub(super) fn duplicate(&mut self, down_seq: u64, mark: u64) {
+    pub(super) fn duplicate(&mut self, down_seq: DownSeq, mark: u64) {
         self.pending.push_back(Pending { down_seq, mark, answer: Answer::Duplicate });
     }
 
-    pub(super) fn unwritten(&mut self, down_seq: u64, why: Unwritten) {
+    pub(super) fn unwritten(&mut self, down_seq: DownSeq, why: Unwritten) {
         self.pending.push_back(Pending { down_seq, mark: 0, answer: Answer::Unwritten(why) });
     }
 
@@ -71,7 +72,7 @@ impl Confirms {
     }
 
     /// Takes the content of the next `Confirm`: last number and exceptions.
-    pub(super) fn take(&mut self) -> Option<(u64, Vec<(u64, Unwritten)>)> {
+    pub(super) fn take(&mut self) -> Option<(DownSeq, Vec<(DownSeq, Unwritten)>)> {
         if self.up_to == self.confirmed {
             return None;
         }
@@ -87,15 +88,15 @@ mod tests {
     #[test]
     fn nothing_is_confirmed_before_it_is_delivered() {
         let mut confirms = Confirms::default();
-        confirms.delivered_at(1, 100);
-        confirms.unwritten(2, Unwritten::Gap);
-        confirms.delivered_at(3, 200);
+        confirms.delivered_at(DownSeq(1), 100);
+        confirms.unwritten(DownSeq(2), Unwritten::Gap);
+        confirms.delivered_at(DownSeq(3), 200);
         assert!(!confirms.delivered(99));
         assert_eq!(confirms.take(), None);
         assert!(confirms.delivered(100));
-        assert_eq!(confirms.take(), Some((2, vec![(2, Unwritten::Gap)])));
+        assert_eq!(confirms.take(), Some((DownSeq(2), vec![(DownSeq(2), Unwritten::Gap)])));
         assert_eq!(confirms.take(), None);
         assert!(confirms.delivered(200));
-        assert_eq!(confirms.take(), Some((3, vec![])));
+        assert_eq!(confirms.take(), Some((DownSeq(3), vec![])));
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::limits;
 use signaling_wire::trunk::Unwritten;
-use signaling_wire::{Origin, RemainingTtl};
+use signaling_wire::{MessageNumber, Origin, RemainingTtl};
 
 use super::memory::SENDER_BYTES;
 use super::senders::{Sender, Senders};
@@ -88,7 +88,7 @@ impl Deduplicator {
         bounds: &FilterBounds,
         now: Instant,
         origin: Origin,
-        prev_pending: u64,
+        prev_pending: MessageNumber,
         ttl: RemainingTtl,
     ) -> DuplicateCheck {
         let window = bounds.limits.window;
@@ -98,7 +98,7 @@ impl Deduplicator {
             if !may_write || !self.makes_room(bounds, now) {
                 return DuplicateCheck::Not(Unwritten::NoRoom);
             }
-            if ttl != RemainingTtl::NONE && prev_pending > 0 {
+            if ttl != RemainingTtl::NONE && prev_pending > MessageNumber::NONE {
                 return DuplicateCheck::Not(Unwritten::Gap);
             }
             self.senders.insert(now, origin.session, Sender::first(origin.number, ttl != RemainingTtl::NONE));
@@ -194,7 +194,7 @@ mod tests {
         prev_pending: u64,
         ttl: RemainingTtl,
     ) -> DuplicateCheck {
-        filter.judge(&bounds(), now, origin, prev_pending, ttl)
+        filter.judge(&bounds(), now, origin, MessageNumber(prev_pending), ttl)
     }
 
     fn alive() -> RemainingTtl {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     fn origin(number: u64) -> Origin {
-        Origin { session: SessionId([1; 16]), number }
+        Origin { session: SessionId([1; 16]), number: MessageNumber(number) }
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
     fn first_of(sender: u64, reliable: bool) -> Origin {
         let mut drawn = [0; 16];
         drawn[..8].copy_from_slice(&sender.to_le_bytes());
-        Origin { session: SessionId::new(drawn, reliable), number: 1 }
+        Origin { session: SessionId::new(drawn, reliable), number: MessageNumber(1) }
     }
 
     #[test]
@@ -277,18 +277,24 @@ mod tests {
         let start = Instant::now();
         for sender in 0..2_000 {
             let at = start + Duration::from_millis(sender);
-            assert_eq!(filter.judge(&bounds, at, first_of(sender, false), 0, alive()), DuplicateCheck::Write);
+            assert_eq!(
+                filter.judge(&bounds, at, first_of(sender, false), MessageNumber::NONE, alive()),
+                DuplicateCheck::Write
+            );
         }
         let later = start + HOLD;
         let refused = DuplicateCheck::Not(Unwritten::NoRoom);
-        assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), 0, alive()), refused);
+        assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), MessageNumber::NONE, alive()), refused);
         assert_eq!(
-            filter.judge(&bounds, later, first_of(9_999, false), 0, RemainingTtl::NONE),
+            filter.judge(&bounds, later, first_of(9_999, false), MessageNumber::NONE, RemainingTtl::NONE),
             refused,
             "nor is it barred"
         );
         for sender in 0..2_000 {
-            assert_eq!(filter.judge(&bounds, later, first_of(sender, false), 0, alive()), DuplicateCheck::Duplicate);
+            assert_eq!(
+                filter.judge(&bounds, later, first_of(sender, false), MessageNumber::NONE, alive()),
+                DuplicateCheck::Duplicate
+            );
         }
     }
 
@@ -298,19 +304,25 @@ mod tests {
         let mut filter = Deduplicator::default();
         let start = Instant::now();
         for (sender, reliable) in [(0, true), (1, false), (2, false)] {
-            filter.judge(&bounds, start, first_of(sender, reliable), 0, alive());
+            filter.judge(&bounds, start, first_of(sender, reliable), MessageNumber::NONE, alive());
         }
         let later = start + HOLD + bounds.limits.afterlife;
-        filter.judge(&bounds, later, first_of(1, false), 0, alive());
+        filter.judge(&bounds, later, first_of(1, false), MessageNumber::NONE, alive());
         for new in [10, 11] {
-            assert_eq!(filter.judge(&bounds, later, first_of(new, false), 0, alive()), DuplicateCheck::Write);
+            assert_eq!(
+                filter.judge(&bounds, later, first_of(new, false), MessageNumber::NONE, alive()),
+                DuplicateCheck::Write
+            );
         }
         assert_eq!(
-            filter.judge(&bounds, later, first_of(12, false), 0, alive()),
+            filter.judge(&bounds, later, first_of(12, false), MessageNumber::NONE, alive()),
             DuplicateCheck::Not(Unwritten::NoRoom),
             "the rest is recent"
         );
-        assert_eq!(filter.judge(&bounds, later, first_of(1, false), 0, alive()), DuplicateCheck::Duplicate);
+        assert_eq!(
+            filter.judge(&bounds, later, first_of(1, false), MessageNumber::NONE, alive()),
+            DuplicateCheck::Duplicate
+        );
     }
 
     #[test]
@@ -319,9 +331,12 @@ mod tests {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         judge(&mut filter, now, origin(1), 0, alive());
-        assert_eq!(filter.judge(&full, now, origin(1), 0, alive()), DuplicateCheck::Duplicate);
+        assert_eq!(filter.judge(&full, now, origin(1), MessageNumber::NONE, alive()), DuplicateCheck::Duplicate);
         for new in [origin(2), first_of(7, false)] {
-            assert_eq!(filter.judge(&full, now, new, 0, alive()), DuplicateCheck::Not(Unwritten::NoRoom));
+            assert_eq!(
+                filter.judge(&full, now, new, MessageNumber::NONE, alive()),
+                DuplicateCheck::Not(Unwritten::NoRoom)
+            );
             assert_eq!(judge(&mut filter, now, new, 0, alive()), DuplicateCheck::Write, "it was not barred");
         }
     }
@@ -331,8 +346,9 @@ mod tests {
         let scarce = FilterBounds { memory_is_scarce: true, ..bounds() };
         let mut filter = Deduplicator::default();
         let now = Instant::now();
-        let written = (0..40)
-            .filter(|&sender| filter.judge(&scarce, now, first_of(sender, false), 0, alive()) == DuplicateCheck::Write);
+        let written = (0..40).filter(|&sender| {
+            filter.judge(&scarce, now, first_of(sender, false), MessageNumber::NONE, alive()) == DuplicateCheck::Write
+        });
         assert_eq!(written.count(), LEAST_SENDERS);
     }
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
-use signaling_wire::RemainingTtl;
 use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge, ToNode, Unwritten};
+use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq};
 
 use super::confirms::Confirms;
 use super::deduplicator::{DuplicateCheck, FilterBounds};
@@ -23,9 +23,9 @@ const MAX_RUN_FRAMES: usize = 32;
 
 #[derive(Clone, Copy)]
 struct Down<'a> {
-    down_seq: u64,
+    down_seq: DownSeq,
     origin: Option<Origin>,
-    prev_pending: u64,
+    prev_pending: MessageNumber,
     ttl: RemainingTtl,
     payload: &'a [u8],
 }
@@ -213,7 +213,7 @@ impl EdgeCore {
                 self.rejected(client, status, code, message, retry_after_ms);
             }
             ToEdge::Outcomes { first, count, outcome, reply, .. } => {
-                self.outcomes(now, client, (first, count), outcome, reply)
+                self.outcomes(now, client, (first, count), outcome, reply);
             }
             ToEdge::Down { down_seq, origin, prev_pending, ttl, payload, .. } => {
                 self.down(now, client, Down { down_seq, origin, prev_pending, ttl, payload });
@@ -278,13 +278,13 @@ impl EdgeCore {
         &mut self,
         now: Instant,
         client: ClientKey,
-        (first, count): (u64, u32),
+        (first, count): (Seq, u32),
         outcome: DeliveryOutcome,
         reply: &[u8],
     ) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let mut news = false;
-        for seq in (first..).take(count as usize) {
+        for seq in first.run(count) {
             let Some(seen) = session.buffer.remove(seq) else { continue };
             news = true;
             if outcome == DeliveryOutcome::Done {

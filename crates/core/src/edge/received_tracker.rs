@@ -129,7 +129,7 @@ impl ReceivedTracker {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use signaling_wire::SessionId;
+    use signaling_wire::{MessageNumber, SessionId};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(20);
 
     fn origin(number: u64) -> Origin {
-        Origin { session: SessionId([1; 16]), number }
+        Origin { session: SessionId([1; 16]), number: MessageNumber(number) }
     }
 
     /// A tracker with these numbers of one sender, all written to the socket at `now`.

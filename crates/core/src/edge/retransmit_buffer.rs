@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::Instant;
 
+use signaling_wire::Seq;
+
 /// Limits of one retransmit buffer. At any of them the edge stops reading the client.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreLimits {
@@ -35,25 +37,25 @@ pub struct Kept {
 /// The messages of one session without an outcome, by number.
 #[derive(Debug, Default)]
 pub struct RetransmitBuffer {
-    kept: VecDeque<(u64, Kept)>,
+    kept: VecDeque<(Seq, Kept)>,
     bytes: usize,
-    last: u64,
+    last: Seq,
 }
 
 impl RetransmitBuffer {
     /// Returns a buffer whose first message gets the number `last + 1`.
-    pub fn starting_after(last: u64) -> Self {
+    pub fn starting_after(last: Seq) -> Self {
         Self { last, ..Self::default() }
     }
 
     /// Returns the number of the newest message.
-    pub fn last(&self) -> u64 {
+    pub fn last(&self) -> Seq {
         self.last
     }
 
     /// Adds a message and returns its number.
-    pub fn push(&mut self, payload: &[u8], seen: Instant) -> u64 {
-        self.last += 1;
+    pub fn push(&mut self, payload: &[u8], seen: Instant) -> Seq {
+        self.last = self.last.plus(1);
         self.bytes += payload.len();
         self.kept.push_back((self.last, Kept { seen, payload: payload.into() }));
         self.last
@@ -61,7 +63,7 @@ impl RetransmitBuffer {
 
     /// Removes a message and returns the time of its receipt. `None`: it was removed before, since
     /// outcomes can repeat.
-    pub fn remove(&mut self, seq: u64) -> Option<Instant> {
+    pub fn remove(&mut self, seq: Seq) -> Option<Instant> {
         // Most outcomes arrive in the order of the messages.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
             self.kept.pop_front()
@@ -89,7 +91,7 @@ impl RetransmitBuffer {
 
     /// Returns `true` if the client must not be read until an outcome arrives.
     pub fn is_full(&self, limits: &StoreLimits) -> bool {
-        let span = self.kept.front().map_or(0, |(oldest, _)| self.last + 1 - oldest);
+        let span = self.kept.front().map_or(0, |(oldest, _)| self.last.0 + 1 - oldest.0);
         self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
 
@@ -109,7 +111,7 @@ impl RetransmitBuffer {
     }
 
     /// Returns all messages, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Kept)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Seq, &Kept)> {
         self.kept.iter().map(|(seq, kept)| (*seq, kept))
     }
 }
@@ -130,15 +132,15 @@ mod tests {
     #[test]
     fn frames_are_numbered_from_one_and_go_one_by_one() {
         let mut store = filled(3);
-        assert!(store.remove(2).is_some());
-        assert!(store.remove(2).is_none(), "a second outcome changes nothing");
-        assert!(store.remove(0).is_none());
-        assert!(store.remove(9).is_none());
-        assert_eq!(store.iter().map(|(seq, _)| seq).collect::<Vec<_>>(), [1, 3]);
-        assert!(store.remove(1).is_some());
-        assert!(store.remove(3).is_some());
+        assert!(store.remove(Seq(2)).is_some());
+        assert!(store.remove(Seq(2)).is_none(), "a second outcome changes nothing");
+        assert!(store.remove(Seq(0)).is_none());
+        assert!(store.remove(Seq(9)).is_none());
+        assert_eq!(store.iter().map(|(seq, _)| seq.0).collect::<Vec<_>>(), [1, 3]);
+        assert!(store.remove(Seq(1)).is_some());
+        assert!(store.remove(Seq(3)).is_some());
         assert!(store.is_empty());
-        assert_eq!(store.push(b"", Instant::now()), 4);
+        assert_eq!(store.push(b"", Instant::now()), Seq(4));
     }
 
     #[test]
@@ -149,10 +151,10 @@ mod tests {
         assert!(filled(4).is_full(&StoreLimits { bytes: 16, ..wide }));
         let mut store = filled(4);
         (2..=3).for_each(|seq| {
-            store.remove(seq);
+            store.remove(Seq(seq));
         });
         assert!(store.is_full(&StoreLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
-        store.remove(1);
+        store.remove(Seq(1));
         assert!(!store.is_full(&StoreLimits { span: 4, ..wide }));
     }
 
@@ -160,11 +162,11 @@ mod tests {
     fn empty_retransmit_buffer_frees_its_memory() {
         let mut store = filled(100);
         (2..=100).rev().for_each(|seq| {
-            store.remove(seq);
+            store.remove(Seq(seq));
         });
         store.tidy();
-        assert_eq!(store.iter().map(|(seq, _)| seq).collect::<Vec<_>>(), [1]);
-        store.remove(1);
+        assert_eq!(store.iter().map(|(seq, _)| seq.0).collect::<Vec<_>>(), [1]);
+        store.remove(Seq(1));
         store.tidy();
         assert_eq!(store.kept.capacity(), 0);
     }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use signaling_wire::SessionId;
+use signaling_wire::{MessageNumber, SessionId};
 
 /// Ratio of capacity to use above which a table is shrunk.
 const SPARSE: usize = 4;
@@ -17,8 +17,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Sender {
     /// The first number with a final decision.
-    base: u64,
-    last: u64,
+    base: MessageNumber,
+    last: MessageNumber,
     /// Bit `n % len` is set if number `n` was written, for the latest `len` numbers.
     written: Words,
 }
@@ -47,13 +47,13 @@ impl Words {
 }
 
 impl Sender {
-    pub(super) fn first(number: u64, written: bool) -> Self {
+    pub(super) fn first(number: MessageNumber, written: bool) -> Self {
         let mut sender = Self { base: number, last: number, written: Words::One(0) };
         sender.mark(number, written);
         sender
     }
 
-    pub(super) fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> MessageNumber {
         self.last
     }
 
@@ -69,19 +69,19 @@ impl Sender {
         }
     }
 
-    fn place(&self, number: u64) -> (usize, u64) {
-        let bit = number & (self.window() - 1);
+    fn place(&self, number: MessageNumber) -> (usize, u64) {
+        let bit = number.0 & (self.window() - 1);
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
-    pub(super) fn was_written(&self, number: u64) -> bool {
+    pub(super) fn was_written(&self, number: MessageNumber) -> bool {
         let (word, bit) = self.place(number);
         number >= self.base
-            && self.last.wrapping_sub(number) < self.window()
+            && self.last.0.wrapping_sub(number.0) < self.window()
             && self.written.all().get(word).is_some_and(|bits| bits & bit != 0)
     }
 
-    fn mark(&mut self, number: u64, written: bool) {
+    fn mark(&mut self, number: MessageNumber, written: bool) {
         let (word, bit) = self.place(number);
         if let Some(bits) = self.written.all_mut().get_mut(word) {
             *bits = if written { *bits | bit } else { *bits & !bit };
@@ -90,13 +90,13 @@ impl Sender {
 
     /// Makes `number` the latest, and all numbers since the former one unwritten. Returns the
     /// growth of its window in bytes.
-    pub(super) fn advance(&mut self, number: u64, written: bool, most: u64) -> usize {
+    pub(super) fn advance(&mut self, number: MessageNumber, written: bool, most: u64) -> usize {
         let before = self.window_bytes();
-        while self.window() < most && number.saturating_sub(self.base) >= self.window() {
+        while self.window() < most && number.0.saturating_sub(self.base.0) >= self.window() {
             self.grow();
         }
-        let unwritten = (number - self.last).min(self.window());
-        (number - unwritten + 1..number).for_each(|between| self.mark(between, false));
+        let unwritten = (number.0 - self.last.0).min(self.window());
+        (number.0 - unwritten + 1..number.0).for_each(|between| self.mark(MessageNumber(between), false));
         self.mark(number, written);
         self.last = number;
         self.window_bytes() - before
@@ -106,8 +106,9 @@ impl Sender {
         let Self { base, last, .. } = *self;
         let written = Words::Many(vec![0; self.written.all().len() * 2].into());
         let mut larger = Self { base, last, written };
-        let oldest = self.last.saturating_sub(self.window() - 1);
-        (oldest..=self.last).filter(|&number| self.was_written(number)).for_each(|number| larger.mark(number, true));
+        let oldest = last.0.saturating_sub(self.window() - 1);
+        let written = (oldest..=last.0).map(MessageNumber).filter(|&number| self.was_written(number));
+        written.for_each(|number| larger.mark(number, true));
         *self = larger;
     }
 }
@@ -312,7 +313,7 @@ mod tests {
                 idlest.map(|idlest| model.remove(idlest));
             } else {
                 if senders.touched(now, session).is_none() {
-                    senders.insert(now, session, Sender::first(1, true));
+                    senders.insert(now, session, Sender::first(MessageNumber(1), true));
                 }
                 model.retain(|(other, _)| *other != session);
                 model.push((session, now));

@@ -64,7 +64,7 @@ mod tests {
 
     use signaling_protocol::{ClientId, CloseCode};
     use signaling_wire::trunk::{Attach, DetachReason, ToEdge};
-    use signaling_wire::{RemainingTtl, SessionId};
+    use signaling_wire::{RemainingTtl, Seq, SessionId};
 
     use super::super::{ConnectRequest, Effect, Kick, LinkKey, Newcomer, Settings};
     use super::*;
@@ -113,7 +113,7 @@ mod tests {
                 slot: 0,
                 session,
                 resumed: false,
-                seq: 0,
+                seq: Seq(0),
                 hold: RemainingTtl::NONE,
                 greeting: &[],
                 state: b"s",

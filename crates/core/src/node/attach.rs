@@ -7,7 +7,7 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
-use signaling_wire::{RemainingTtl, SessionId, resume};
+use signaling_wire::{RemainingTtl, Seq, SessionId, resume};
 
 use super::linger::Lingering;
 use super::session::{AttachInfo, Session};
@@ -302,7 +302,7 @@ impl NodeCore {
 }
 
 /// Returns the attach info of a client that continues an earlier session.
-fn resumed(arrival: AttachInfo, session: SessionId, seq: u64, rules: &Rules) -> AttachInfo {
+fn resumed(arrival: AttachInfo, session: SessionId, seq: Seq, rules: &Rules) -> AttachInfo {
     let seq = Lingering::goes_on_after(seq, arrival.accepted_at_us, rules);
     AttachInfo { session, seq, resumed: true, ..arrival }
 }

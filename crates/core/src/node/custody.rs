@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 
+use signaling_wire::MessageNumber;
 use signaling_wire::forward::{EnvelopeOutcome, QueueId};
 use slotmap::{Key, KeyData, SlotMap};
 
@@ -131,7 +132,7 @@ impl Custody {
         &mut self,
         now: Instant,
         id: QueueId,
-        number: u64,
+        number: MessageNumber,
         outcome: EnvelopeOutcome,
     ) -> Option<(QueueKey, OutboundMessage)> {
         let key = QueueKey::from(KeyData::from_ffi(id.0 ^ self.id_salt));

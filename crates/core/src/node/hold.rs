@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::Origin;
 use signaling_wire::forward::QueueId;
+use signaling_wire::{MessageNumber, Origin};
 use slotmap::{SlotMap, new_key_type};
 
 use super::deadline::Deadline;
@@ -45,7 +45,7 @@ pub(super) struct InboundMessage {
     pub(super) origin: Origin,
     /// Hash of the recipient's id.
     pub(super) to: KeyHash,
-    pub(super) prev_pending: u64,
+    pub(super) prev_pending: MessageNumber,
     pub(super) deadline: Deadline,
     /// It may be a retransmission.
     pub(super) retransmitted: bool,
@@ -202,12 +202,12 @@ impl HoldQueues {
     }
 
     /// Removes a message whose outcome arrived on another path.
-    pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: u64) {
+    pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: MessageNumber) {
         self.discard(to, |message| message.queue_id == queue_id && message.origin.number == number);
     }
 
     /// Returns the recipient of a held message that may have other copies.
-    pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: u64) -> Option<ClientId> {
+    pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: MessageNumber) -> Option<ClientId> {
         let is_it = |message: &InboundMessage| {
             message.may_have_copies && message.queue_id == queue_id && message.origin.number == number
         };
@@ -244,9 +244,9 @@ mod tests {
 
     fn message(number: u64, expires: Instant) -> InboundMessage {
         InboundMessage {
-            origin: Origin { session: SessionId([1; 16]), number },
+            origin: Origin { session: SessionId([1; 16]), number: MessageNumber(number) },
             to: KeyHash::of("bob"),
-            prev_pending: 0,
+            prev_pending: MessageNumber::NONE,
             deadline: Deadline { expires, may_hold: true },
             retransmitted: false,
             may_have_copies: false,
@@ -264,7 +264,7 @@ mod tests {
             assert!(holds.push("bob", message(number, soon)));
         }
         assert_eq!(holds.bytes(), 3 * 200);
-        let numbers: Vec<_> = holds.take("bob").iter().map(|message| message.origin.number).collect();
+        let numbers: Vec<_> = holds.take("bob").iter().map(|message| message.origin.number.0).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert!(holds.take("bob").is_empty());
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
@@ -302,7 +302,7 @@ mod tests {
         assert!(holds.push("bob", message(1, now + Duration::from_secs(2))));
         assert!(holds.push("bob", message(2, now + Duration::from_secs(1))));
         let expired = holds.take_expired(now + Duration::from_secs(1));
-        assert_eq!(expired.iter().map(|message| message.origin.number).collect::<Vec<_>>(), [2]);
+        assert_eq!(expired.iter().map(|message| message.origin.number.0).collect::<Vec<_>>(), [2]);
         assert_eq!(holds.take_expired(now + Duration::from_secs(2)).len(), 1);
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
     }

@@ -8,9 +8,9 @@ use crate::edge::FlushUrgency;
 use rustc_hash::FxHashSet;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_wire::Origin;
 use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
 use signaling_wire::limits;
+use signaling_wire::{MessageNumber, Origin};
 
 use super::deadline::Deadline;
 use super::deduplicator::Sender;
@@ -32,7 +32,7 @@ const OUTCOME_BYTES: usize = 16;
 pub(super) struct QueuedEnvelope {
     pub(super) to: ClientId,
     pub(super) origin: Origin,
-    pub(super) prev_pending: u64,
+    pub(super) prev_pending: MessageNumber,
     pub(super) deadline: Deadline,
     pub(super) retransmitted: bool,
     pub(super) queue_id: QueueId,
@@ -85,7 +85,7 @@ pub(super) struct QueuedOutcome {
     /// The message and the hash of its recipient. `None` at nodes that do not expect the recipient.
     pub(super) message: Option<(Origin, KeyHash)>,
     pub(super) queue_id: QueueId,
-    pub(super) number: u64,
+    pub(super) number: MessageNumber,
     pub(super) outcome: EnvelopeOutcome,
     /// Nodes behind the peer, starting with the sender's node.
     pub(super) via: Box<[NodeId]>,
@@ -280,23 +280,29 @@ impl Lane {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use signaling_wire::{Incarnation, SessionId};
+    use signaling_wire::{Incarnation, MessageNumber, SessionId};
 
     use super::*;
 
     const SENDER: Sender<'static> = Sender { id: "a", incarnation: Incarnation([1; 8]), view: 7 };
 
     fn outcome(number: u64) -> QueuedOutcome {
-        let origin = Origin { session: SessionId([1; 16]), number };
+        let origin = Origin { session: SessionId([1; 16]), number: MessageNumber(number) };
         let (queue_id, outcome) = (QueueId(1), EnvelopeOutcome::Written);
-        QueuedOutcome { message: Some((origin, KeyHash::of("bob"))), queue_id, number, outcome, via: Box::default() }
+        QueuedOutcome {
+            message: Some((origin, KeyHash::of("bob"))),
+            queue_id,
+            number: origin.number,
+            outcome,
+            via: Box::default(),
+        }
     }
 
     fn envelope(number: u64, expires: Instant) -> QueuedEnvelope {
         QueuedEnvelope {
             to: ClientId::new("bob").unwrap(),
-            origin: Origin { session: SessionId([1; 16]), number },
-            prev_pending: 0,
+            origin: Origin { session: SessionId([1; 16]), number: MessageNumber(number) },
+            prev_pending: MessageNumber::NONE,
             deadline: Deadline { expires, may_hold: true },
             retransmitted: false,
             queue_id: QueueId(1),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::Item;
-use signaling_wire::{RemainingTtl, SessionId};
+use signaling_wire::{RemainingTtl, Seq, SessionId};
 
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
@@ -17,7 +17,7 @@ pub(super) struct Lingering {
     pub(super) session: SessionId,
     pub(super) accepted_at_us: u64,
     /// The latest known `seq` of it.
-    pub(super) seq: u64,
+    pub(super) seq: Seq,
     until: Instant,
 }
 
@@ -25,8 +25,8 @@ impl Lingering {
     /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
     /// this node knows an old state of the session. A client sends less than one message per
     /// microsecond.
-    pub(super) fn goes_on_after(seq: u64, accepted_at_us: u64, rules: &Rules) -> u64 {
-        (seq + rules.numbers_ahead).max(accepted_at_us)
+    pub(super) fn goes_on_after(seq: Seq, accepted_at_us: u64, rules: &Rules) -> Seq {
+        seq.plus(rules.numbers_ahead).max(Seq(accepted_at_us))
     }
 
     /// Returns the time in which its client can still resume it.
@@ -63,7 +63,7 @@ impl NodeCore {
         &mut self,
         now: Instant,
         client: &ClientId,
-        (session, accepted_at_us, seq): (SessionId, u64, u64),
+        (session, accepted_at_us, seq): (SessionId, u64, Seq),
         left: Duration,
     ) {
         let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (accepted_at_us, seq);

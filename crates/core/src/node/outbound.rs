@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::{Origin, SessionId};
+use signaling_wire::{MessageNumber, Origin, Seq, SessionId};
 
 use super::deadline::Deadline;
 use super::{PeerKey, Rules, SessionKey};
@@ -24,8 +24,8 @@ pub(super) enum Destination {
 /// A message in custody.
 #[derive(Debug)]
 pub(super) struct OutboundMessage {
-    pub(super) number: u64,
-    pub(super) seq: u64,
+    pub(super) number: MessageNumber,
+    pub(super) seq: Seq,
     /// The client's id for the `ack`. `None`: the client requested no `ack`.
     pub(super) id: Option<u64>,
     pub(super) deadline: Deadline,
@@ -42,8 +42,8 @@ pub(super) struct OutboundMessage {
 impl OutboundMessage {
     /// Creates a message to send. `fresh`: no other node has had it.
     pub(super) fn new(
-        number: u64,
-        seq: u64,
+        number: MessageNumber,
+        seq: Seq,
         id: Option<u64>,
         deadline: Deadline,
         payload: Rc<[u8]>,
@@ -54,7 +54,7 @@ impl OutboundMessage {
     }
 
     /// Creates a copy of a broadcast.
-    pub(super) fn copy(number: u64, seq: u64, deadline: Deadline, payload: Rc<[u8]>, fresh: bool) -> Self {
+    pub(super) fn copy(number: MessageNumber, seq: Seq, deadline: Deadline, payload: Rc<[u8]>, fresh: bool) -> Self {
         Self { to_many: true, ..Self::new(number, seq, None, deadline, payload, fresh) }
     }
 }
@@ -110,7 +110,7 @@ impl OutboundQueue {
         self.sent.is_empty()
     }
 
-    fn position(&self, number: u64) -> Option<usize> {
+    fn position(&self, number: MessageNumber) -> Option<usize> {
         self.sent.binary_search_by_key(&number, |sent| sent.number).ok()
     }
 
@@ -132,20 +132,20 @@ impl OutboundQueue {
         }
     }
 
-    /// Returns the latest pending number below `number` that is not over, or 0.
-    pub(super) fn prev_pending(&self, now: Instant, number: u64) -> u64 {
+    /// Returns the latest pending number below `number` that is not over, or `NONE`.
+    pub(super) fn prev_pending(&self, now: Instant, number: MessageNumber) -> MessageNumber {
         let before = |sent: &&OutboundMessage| sent.number < number && !sent.deadline.is_over(now);
-        self.sent.iter().rev().find(before).map_or(0, |sent| sent.number)
+        self.sent.iter().rev().find(before).map_or(MessageNumber::NONE, |sent| sent.number)
     }
 
     /// Moves a pending message to the frame `seq` of its retransmission. Returns its former frame.
-    pub(super) fn renew(&mut self, number: u64, seq: u64) -> Option<u64> {
+    pub(super) fn renew(&mut self, number: MessageNumber, seq: Seq) -> Option<Seq> {
         let at = self.position(number)?;
         self.sent.get_mut(at).map(|sent| std::mem::replace(&mut sent.seq, seq))
     }
 
     /// Ends custody of a message.
-    pub(super) fn remove(&mut self, now: Instant, number: u64) -> Option<OutboundMessage> {
+    pub(super) fn remove(&mut self, now: Instant, number: MessageNumber) -> Option<OutboundMessage> {
         let at = self.position(number)?;
         // Outcomes of later messages do not postpone the retransmission of the oldest one.
         if at == 0 {
@@ -156,7 +156,7 @@ impl OutboundQueue {
 
     /// Takes in the destination's report that a message expired. Ends custody if no other node ever
     /// had the message.
-    pub(super) fn expired(&mut self, now: Instant, number: u64) -> Option<OutboundMessage> {
+    pub(super) fn expired(&mut self, now: Instant, number: MessageNumber) -> Option<OutboundMessage> {
         let sent = self.sent.get(self.position(number)?)?;
         if sent.was_elsewhere || (sent.deadline.may_hold && !sent.deadline.is_over(now)) {
             None
@@ -184,7 +184,7 @@ impl OutboundQueue {
 
     /// Schedules a retransmission that the destination requested. It is delayed shortly after
     /// another one.
-    pub(super) fn again(&mut self, now: Instant, number: u64) {
+    pub(super) fn again(&mut self, now: Instant, number: MessageNumber) {
         if let Some(sent) = self.position(number).and_then(|at| self.sent.get_mut(at)) {
             sent.was_elsewhere = true;
         }
@@ -223,7 +223,7 @@ impl OutboundQueue {
         let Rules { repeat_after, repeat_held_after, .. } = *self.rules;
         self.repeat_at = now + if self.held { repeat_held_after } else { repeat_after };
         let destination = self.destination;
-        let mut prev_pending = 0;
+        let mut prev_pending = MessageNumber::NONE;
         let origin = self.origin;
         let mut copies = Vec::with_capacity(self.sent.len());
         for sent in &mut self.sent {
@@ -248,7 +248,7 @@ impl OutboundQueue {
 #[derive(Debug)]
 pub(super) struct Retransmission {
     pub(super) origin: Origin,
-    pub(super) prev_pending: u64,
+    pub(super) prev_pending: MessageNumber,
     pub(super) deadline: Deadline,
     /// It may have been sent before.
     pub(super) retransmitted: bool,
@@ -270,7 +270,10 @@ mod tests {
 
     fn send(queue: &mut OutboundQueue, now: Instant, number: u64, deadline: Duration) {
         let deadline = Deadline { expires: now + deadline, may_hold: true };
-        queue.push(now, OutboundMessage::new(number, number, None, deadline, Rc::from(&b"{}"[..]), true));
+        queue.push(
+            now,
+            OutboundMessage::new(MessageNumber(number), Seq(number), None, deadline, Rc::from(&b"{}"[..]), true),
+        );
     }
 
     const LIFE: Duration = Duration::from_secs(20);
@@ -279,13 +282,13 @@ mod tests {
     fn prev_pending_is_the_latest_unexpired_pending_number() {
         let now = Instant::now();
         let mut queue = queue(now);
-        assert_eq!(queue.prev_pending(now, 4), 0);
+        assert_eq!(queue.prev_pending(now, MessageNumber(4)), MessageNumber(0));
         send(&mut queue, now, 4, LIFE);
         send(&mut queue, now, 7, Duration::from_millis(1));
-        assert_eq!(queue.prev_pending(now, 9), 7);
-        assert_eq!(queue.prev_pending(now + Duration::from_secs(1), 9), 4);
-        assert!(queue.remove(now, 4).is_some());
-        assert_eq!(queue.prev_pending(now + Duration::from_secs(1), 9), 0);
+        assert_eq!(queue.prev_pending(now, MessageNumber(9)), MessageNumber(7));
+        assert_eq!(queue.prev_pending(now + Duration::from_secs(1), MessageNumber(9)), MessageNumber(4));
+        assert!(queue.remove(now, MessageNumber(4)).is_some());
+        assert_eq!(queue.prev_pending(now + Duration::from_secs(1), MessageNumber(9)), MessageNumber(0));
     }
 
     #[test]
@@ -293,12 +296,13 @@ mod tests {
         let now = Instant::now();
         let mut queue = queue(now);
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
-        assert_eq!(queue.renew(2, 12), Some(2));
-        assert_eq!(queue.remove(now, 2).map(|sent| sent.seq), Some(12));
-        assert_eq!(queue.renew(2, 13), None);
-        assert_eq!(queue.prev_pending(now, 2), 1);
+        assert_eq!(queue.renew(MessageNumber(2), Seq(12)), Some(Seq(2)));
+        assert_eq!(queue.remove(now, MessageNumber(2)).map(|sent| sent.seq), Some(Seq(12)));
+        assert_eq!(queue.renew(MessageNumber(2), Seq(13)), None);
+        assert_eq!(queue.prev_pending(now, MessageNumber(2)), MessageNumber(1));
         send(&mut queue, now, 2, LIFE);
-        let copies: Vec<_> = queue.retransmit(now).iter().map(|copy| (copy.origin.number, copy.prev_pending)).collect();
+        let copies: Vec<_> =
+            queue.retransmit(now).iter().map(|copy| (copy.origin.number.0, copy.prev_pending.0)).collect();
         assert_eq!(copies, [(1, 0), (2, 1), (3, 2)]);
     }
 
@@ -307,8 +311,9 @@ mod tests {
         let now = Instant::now();
         let mut queue = queue(now);
         (1..=4).for_each(|number| send(&mut queue, now, number, LIFE));
-        queue.remove(now, 2);
-        let copies: Vec<_> = queue.retransmit(now).iter().map(|copy| (copy.origin.number, copy.prev_pending)).collect();
+        queue.remove(now, MessageNumber(2));
+        let copies: Vec<_> =
+            queue.retransmit(now).iter().map(|copy| (copy.origin.number.0, copy.prev_pending.0)).collect();
         assert_eq!(copies, [(1, 0), (3, 1), (4, 3)]);
     }
 
@@ -325,7 +330,7 @@ mod tests {
         queue.redirected(now);
         assert!(queue.is_due(now));
         queue.retransmit(now);
-        queue.again(now, 1);
+        queue.again(now, MessageNumber(1));
         assert!(!queue.is_due(now), "not above ten a second");
         assert!(queue.is_due(now + Duration::from_millis(100)));
     }
@@ -336,9 +341,9 @@ mod tests {
         let mut queue = queue(now);
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
         let later = now + Duration::from_millis(1900);
-        queue.remove(later, 2);
+        queue.remove(later, MessageNumber(2));
         assert!(queue.is_due(now + Duration::from_secs(2)));
-        queue.remove(later, 1);
+        queue.remove(later, MessageNumber(1));
         assert!(!queue.is_due(now + Duration::from_secs(2)));
     }
 
@@ -349,12 +354,12 @@ mod tests {
         let mut queue = queue(now);
         send(&mut queue, now, 1, LIFE);
         send(&mut queue, now, 2, LIFE);
-        assert!(queue.expired(now, 1).is_none(), "its time is not over by our clock");
-        assert!(queue.expired(over, 1).is_some());
+        assert!(queue.expired(now, MessageNumber(1)).is_none(), "its time is not over by our clock");
+        assert!(queue.expired(over, MessageNumber(1)).is_some());
         queue.destination = Destination::Peer(PeerKey::default());
         queue.redirected(now);
         queue.retransmit(now);
-        assert!(queue.expired(over, 2).is_none(), "another destination may have delivered it");
+        assert!(queue.expired(over, MessageNumber(2)).is_none(), "another destination may have delivered it");
         assert!(queue.take_overdue(over + Duration::from_millis(2999)).is_none());
         assert!(queue.take_overdue(over + Duration::from_secs(3)).is_some());
     }
@@ -366,9 +371,9 @@ mod tests {
         let mut queue = queue(now);
         (1..=2).for_each(|number| send(&mut queue, now, number, LIFE));
         queue.retransmit(now);
-        queue.again(now, 1);
+        queue.again(now, MessageNumber(1));
         queue.retransmit(now);
-        assert!(queue.expired(over, 1).is_none(), "where it was passed on to may have written it since");
-        assert!(queue.expired(over, 2).is_some());
+        assert!(queue.expired(over, MessageNumber(1)).is_none(), "where it was passed on to may have written it since");
+        assert!(queue.expired(over, MessageNumber(2)).is_some());
     }
 }

@@ -6,6 +6,7 @@ use signaling_protocol::NodeId;
 use signaling_protocol::server::write_ack;
 use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
 use signaling_wire::trunk::{DeliveryOutcome, Slot, ToEdge, Unwritten};
+use signaling_wire::{DownSeq, MessageNumber, Seq};
 
 use super::hold::{InboundMessage, ReturnPath};
 use super::lane::QueuedOutcome;
@@ -15,10 +16,16 @@ use super::{NodeCore, QueueKey, SessionKey, TrunkKey};
 
 impl NodeCore {
     /// Takes in a confirm of a recipient's edge, up to a number. `exceptions` were not written.
-    pub(super) fn confirm(&mut self, now: Instant, at: (TrunkKey, Slot), up_to: u64, exceptions: &[(u64, Unwritten)]) {
+    pub(super) fn confirm(
+        &mut self,
+        now: Instant,
+        at: (TrunkKey, Slot),
+        up_to: DownSeq,
+        exceptions: &[(DownSeq, Unwritten)],
+    ) {
         let Some(key) = self.trunks.session_at(at) else { return };
-        while let Some((d, message)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
-            let outcome = match exceptions.iter().find(|(exception, _)| *exception == d) {
+        while let Some((down_seq, message)) = self.directory.get_mut(key).and_then(|session| session.confirmed(up_to)) {
+            let outcome = match exceptions.iter().find(|(exception, _)| *exception == down_seq) {
                 None => EnvelopeOutcome::Written,
                 Some((_, Unwritten::Skipped)) => EnvelopeOutcome::Skipped,
                 Some((_, Unwritten::Gap)) => EnvelopeOutcome::Retransmit,
@@ -103,7 +110,7 @@ impl NodeCore {
     }
 
     /// Takes in the outcome of a message in this node's custody.
-    fn outcome(&mut self, now: Instant, queue_id: QueueId, number: u64, outcome: EnvelopeOutcome) {
+    fn outcome(&mut self, now: Instant, queue_id: QueueId, number: MessageNumber, outcome: EnvelopeOutcome) {
         if let Some((queue, sent)) = self.custody.outcome(now, queue_id, number, outcome) {
             self.end(queue, &sent, outcome == EnvelopeOutcome::Written);
         }
@@ -144,7 +151,7 @@ impl NodeCore {
     }
 
     /// Sends the outcome of an uplink frame to the sender's edge, with a reply for the client.
-    pub(super) fn reply(&mut self, session_key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
+    pub(super) fn reply(&mut self, session_key: SessionKey, seq: Seq, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let (trunk, slot) = (session.trunk, session.slot);
         if !reply.is_empty() {

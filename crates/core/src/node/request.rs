@@ -10,7 +10,7 @@ use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::DeliveryOutcome;
-use signaling_wire::{Origin, RemainingTtl};
+use signaling_wire::{MessageNumber, Origin, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue, Retransmission};
@@ -27,7 +27,7 @@ struct Refused<'a> {
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
-    pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: u64, ttl: RemainingTtl, payload: &[u8]) {
+    pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: Seq, ttl: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
         let refuse = |code, message, id| Refused { code, message, id };
@@ -96,7 +96,7 @@ impl NodeCore {
     fn room_command(
         &mut self,
         key: SessionKey,
-        (seq, number, id): (u64, u64, Option<u64>),
+        (seq, number, id): (Seq, MessageNumber, Option<u64>),
         room: &str,
         kind: CommandKind,
     ) {
@@ -166,7 +166,7 @@ impl NodeCore {
         Some(queue)
     }
 
-    pub(super) fn unavailable(&mut self, session: SessionKey, seq: u64, id: Option<u64>, to: &str) {
+    pub(super) fn unavailable(&mut self, session: SessionKey, seq: Seq, id: Option<u64>, to: &str) {
         self.counts.unavailable += 1;
         self.directory.count_undelivered(session);
         let (code, message) = (ErrorCode::RecipientUnavailable, "not known to have been delivered");
@@ -174,7 +174,7 @@ impl NodeCore {
         self.reply(session, seq, DeliveryOutcome::Unavailable, &error.to_json());
     }
 
-    fn refuse(&mut self, session: SessionKey, seq: u64, refused: &Refused<'_>) {
+    fn refuse(&mut self, session: SessionKey, seq: Seq, refused: &Refused<'_>) {
         let Refused { code, message, id } = *refused;
         self.counts.refuse(code);
         let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::SessionId;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
+use signaling_wire::{DownSeq, MessageNumber, Seq, SessionId};
 
 use super::hold::InboundMessage;
 use super::outbound_queues::OutboundQueues;
@@ -19,15 +19,15 @@ use super::{PeerKey, Rules, SessionKey, TrunkKey};
 /// Equal outcomes of consecutive uplink frames.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutcomeRun {
-    pub(super) first: u64,
+    pub(super) first: Seq,
     pub(super) count: u32,
     pub(super) outcome: DeliveryOutcome,
 }
 
 impl OutcomeRun {
     /// Returns the run with one more outcome, if that continues it.
-    pub(super) fn and(self, seq: u64, outcome: DeliveryOutcome) -> Option<Self> {
-        let follows = self.outcome == outcome && self.first + u64::from(self.count) == seq && self.count < u32::MAX;
+    pub(super) fn and(self, seq: Seq, outcome: DeliveryOutcome) -> Option<Self> {
+        let follows = self.outcome == outcome && self.first.plus(u64::from(self.count)) == seq && self.count < u32::MAX;
         follows.then_some(Self { count: self.count + 1, ..self })
     }
 }
@@ -49,7 +49,7 @@ pub(super) struct AttachInfo {
     pub(super) session: SessionId,
     pub(super) accepted_at_us: u64,
     pub(super) reliable: bool,
-    pub(super) seq: u64,
+    pub(super) seq: Seq,
     /// `true` if no node has admitted it before.
     pub(super) newcomer: bool,
     /// `true` if it resumes a session of another socket.
@@ -92,9 +92,9 @@ pub(super) struct Session {
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
     /// The latest `seq`. Frames up to it have been at a node before.
-    pub(super) seq: u64,
+    pub(super) seq: Seq,
     /// The highest `id` that may have been at a node before. `None`: a plain client.
-    pub(super) known_id: Option<u64>,
+    pub(super) known_id: Option<MessageNumber>,
     pub(super) resumed: bool,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
@@ -115,15 +115,15 @@ pub(super) struct Session {
     /// Room commands without an answer.
     pub(super) commands: usize,
     /// Broadcasts without all outcomes, by number.
-    pub(super) broadcasts: BTreeMap<u64, Tally>,
+    pub(super) broadcasts: BTreeMap<MessageNumber, Tally>,
     pub(super) broadcast_budget: BroadcastBudget,
     pub(super) outcomes: Option<OutcomeRun>,
     pub(super) contender: Option<Box<Contender>>,
     /// Its undelivered messages at this node.
     pub(super) undelivered: u32,
-    last_down_seq: u64,
+    last_down_seq: DownSeq,
     /// Messages that went down and are not confirmed, by downlink number.
-    unconfirmed: VecDeque<(u64, InboundMessage)>,
+    unconfirmed: VecDeque<(DownSeq, InboundMessage)>,
     unconfirmed_bytes: usize,
 }
 
@@ -138,7 +138,11 @@ impl Session {
             slot: arrival.slot,
             seq: arrival.seq,
             // The ids of its earlier socket are unknown.
-            known_id: arrival.reliable.then_some(if arrival.resumed { u64::MAX } else { 0 }),
+            known_id: arrival.reliable.then_some(if arrival.resumed {
+                MessageNumber(u64::MAX)
+            } else {
+                MessageNumber::NONE
+            }),
             resumed: arrival.resumed,
             grant: arrival.grant.clone(),
             socket_ended: arrival.socket_ended,
@@ -154,7 +158,7 @@ impl Session {
             outcomes: None,
             contender: None,
             undelivered: 0,
-            last_down_seq: 0,
+            last_down_seq: DownSeq(0),
             unconfirmed: VecDeque::new(),
             unconfirmed_bytes: 0,
         }
@@ -163,22 +167,22 @@ impl Session {
     /// Returns a message's number, and `true` if no node has had the message before. The number of
     /// a plain client's message is its frame's number. The number of a reliable client's message is
     /// its `id`, which stays the same in a retransmission.
-    pub(super) fn number(&mut self, seq: u64, id: Option<u64>) -> (u64, bool) {
+    pub(super) fn number(&mut self, seq: Seq, id: Option<u64>) -> (MessageNumber, bool) {
         let fresh = seq > self.seq;
         self.seq = self.seq.max(seq);
-        match self.known_id.as_mut().zip(id) {
+        match self.known_id.as_mut().zip(id.map(MessageNumber)) {
             Some((known, id)) => {
                 let news = id > *known;
                 *known = id.max(*known);
                 (id, fresh && news)
             }
-            None => (seq, fresh),
+            None => (MessageNumber(seq.0), fresh),
         }
     }
 
     /// Returns the next downlink number.
-    pub(super) fn next_down_seq(&mut self) -> u64 {
-        self.last_down_seq += 1;
+    pub(super) fn next_down_seq(&mut self) -> DownSeq {
+        self.last_down_seq = self.last_down_seq.plus(1);
         self.last_down_seq
     }
 
@@ -226,19 +230,19 @@ impl Session {
     }
 
     /// Stores a message that went down, until its confirm.
-    pub(super) fn went_down(&mut self, d: u64, message: InboundMessage) {
+    pub(super) fn went_down(&mut self, down_seq: DownSeq, message: InboundMessage) {
         self.unconfirmed_bytes += message.payload.len();
-        self.unconfirmed.push_back((d, message));
+        self.unconfirmed.push_back((down_seq, message));
     }
 
     /// Takes the next message that a confirm up to `up_to` answers for.
-    pub(super) fn confirmed(&mut self, up_to: u64) -> Option<(u64, InboundMessage)> {
+    pub(super) fn confirmed(&mut self, up_to: DownSeq) -> Option<(DownSeq, InboundMessage)> {
         if self.unconfirmed.front()?.0 > up_to {
             return None;
         }
-        let (d, message) = self.unconfirmed.pop_front()?;
+        let (down_seq, message) = self.unconfirmed.pop_front()?;
         self.unconfirmed_bytes -= message.payload.len();
-        Some((d, message))
+        Some((down_seq, message))
     }
 
     /// Takes all unconfirmed messages, in order.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge, ToNode};
-use signaling_wire::{RemainingTtl, SessionId};
+use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 const HOLD: RemainingTtl = RemainingTtl::NONE;
 
@@ -123,7 +123,7 @@ fn detach_reason(batch: &[u8]) -> Option<DetachReason> {
 
 fn attached(slot: Slot) -> ToEdge<'static> {
     let session = SessionId([1; 16]);
-    ToEdge::Attached { slot, session, resumed: false, seq: 0, hold: HOLD, greeting: &[], state: b"admitted" }
+    ToEdge::Attached { slot, session, resumed: false, seq: Seq(0), hold: HOLD, greeting: &[], state: b"admitted" }
 }
 
 fn down(slot: Slot, d: u64) -> ToEdge<'static> {
@@ -131,9 +131,9 @@ fn down(slot: Slot, d: u64) -> ToEdge<'static> {
 }
 
 fn message(slot: Slot, d: u64, number: u64) -> ToEdge<'static> {
-    let origin = Some(Origin { session: SessionId([2; 16]), number });
+    let origin = Some(Origin { session: SessionId([2; 16]), number: MessageNumber(number) });
     let ttl = RemainingTtl::from_duration(Duration::from_secs(1));
-    ToEdge::Down { slot, down_seq: d, origin, prev_pending: 0, ttl, payload: b"{}" }
+    ToEdge::Down { slot, down_seq: DownSeq(d), origin, prev_pending: MessageNumber::NONE, ttl, payload: b"{}" }
 }
 
 #[test]
@@ -207,7 +207,10 @@ fn last_messages_of_a_replaced_client_reach_a_node() {
     assert_eq!(edge.core.next_effect(), Some(Effect::AssignNode(client)));
     edge.core.attach(edge.now, client, new);
     assert_eq!(edge.said(new), ["attach 0 known true", "up 0 1", "attach 1 known true", "up 1 1"]);
-    edge.hear(new, &[ToEdge::Outcomes { slot: 1, first: 1, count: 1, outcome: DeliveryOutcome::Done, reply: &[] }]);
+    edge.hear(
+        new,
+        &[ToEdge::Outcomes { slot: 1, first: Seq(1), count: 1, outcome: DeliveryOutcome::Done, reply: &[] }],
+    );
     assert_eq!(edge.said(new), ["detach 1"], "the node may forget it");
     assert!(edge.core.is_empty());
 }
@@ -395,7 +398,7 @@ fn plain_client_gets_no_numbers_and_its_received_is_ignored() {
 
 /// Outcomes of the client's own requests, each with a reply.
 fn acked(slot: Slot, first: u64, reply: &str) -> ToEdge<'_> {
-    ToEdge::Outcomes { slot, first, count: 1, outcome: DeliveryOutcome::Done, reply: reply.as_bytes() }
+    ToEdge::Outcomes { slot, first: Seq(first), count: 1, outcome: DeliveryOutcome::Done, reply: reply.as_bytes() }
 }
 
 fn last_words(edge: &mut Edge) -> (CloseCode, String) {

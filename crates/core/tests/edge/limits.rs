@@ -9,7 +9,7 @@ use signaling_core::edge::{
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge, ToNode};
-use signaling_wire::{RemainingTtl, SessionId};
+use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
 
@@ -50,7 +50,7 @@ impl Edge {
         self.core.next_effect();
         self.core.attach(self.now, client, self.link);
         let hold = RemainingTtl::from_duration(Duration::from_secs(20));
-        let (session, seq) = (SessionId(session), 0);
+        let (session, seq) = (SessionId(session), Seq(0));
         self.hear(&ToEdge::Attached { slot, session, resumed: false, seq, hold, greeting: b"", state: b"s" });
         assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
         self.core.socket_opened(self.now, client);
@@ -88,7 +88,7 @@ impl Edge {
     }
 
     fn outcomes(&mut self, slot: u32, first: u64, count: u32) {
-        self.hear(&ToEdge::Outcomes { slot, first, count, outcome: DeliveryOutcome::Done, reply: b"" });
+        self.hear(&ToEdge::Outcomes { slot, first: Seq(first), count, outcome: DeliveryOutcome::Done, reply: b"" });
     }
 
     fn closed(&mut self) -> Option<CloseCode> {
@@ -236,9 +236,9 @@ fn clients_with_the_most_unread_output_close_without_memory() {
         for d in 1..=count {
             let down = ToEdge::Down {
                 slot,
-                down_seq: d,
+                down_seq: DownSeq(d),
                 origin: None,
-                prev_pending: 0,
+                prev_pending: MessageNumber::NONE,
                 ttl: RemainingTtl::NONE,
                 payload: &payload,
             };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, SWEEP_INTERVAL, Settings};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{Origin, ToEdge, ToNode, Unwritten};
-use signaling_wire::{RemainingTtl, SessionId};
+use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 const HOLD: Duration = Duration::from_secs(20);
 const MESSAGE_BYTES: usize = 4_000;
@@ -66,7 +66,15 @@ impl Flood {
         self.core.attach(self.now, self.client, link);
         let session = SessionId([1; 16]);
         let hold = RemainingTtl::from_duration(HOLD);
-        self.hear(&ToEdge::Attached { slot: 0, session, resumed: false, seq: 0, hold, greeting: b"", state: b"s" });
+        self.hear(&ToEdge::Attached {
+            slot: 0,
+            session,
+            resumed: false,
+            seq: Seq(0),
+            hold,
+            greeting: b"",
+            state: b"s",
+        });
     }
 
     fn hear(&mut self, frame: &ToEdge<'_>) {
@@ -78,10 +86,17 @@ impl Flood {
     fn sends(&mut self) {
         self.down += 1;
         self.number += 1;
-        let origin = Some(Origin { session: SessionId([2; 16]), number: self.number });
+        let origin = Some(Origin { session: SessionId([2; 16]), number: MessageNumber(self.number) });
         let payload = format!(r#"{{"data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
         let (d, ttl) = (self.down, RemainingTtl::from_duration(HOLD));
-        self.hear(&ToEdge::Down { slot: 0, down_seq: d, origin, prev_pending: 0, ttl, payload: payload.as_bytes() });
+        self.hear(&ToEdge::Down {
+            slot: 0,
+            down_seq: DownSeq(d),
+            origin,
+            prev_pending: MessageNumber::NONE,
+            ttl,
+            payload: payload.as_bytes(),
+        });
         self.unconfirmed.push_back(d);
     }
 
@@ -99,7 +114,7 @@ impl Flood {
         let mut rest = &batch[..];
         while !rest.is_empty() {
             if let ToNode::Confirm { up_to, exceptions, .. } = ToNode::take(&mut rest).unwrap() {
-                self.unconfirmed.retain(|d| *d > up_to);
+                self.unconfirmed.retain(|d| *d > up_to.0);
                 let no_room = exceptions.iter().filter(|(_, why)| *why == Unwritten::NoRoom);
                 self.refused += no_room.count() as u64;
             }

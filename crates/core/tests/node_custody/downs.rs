@@ -1,5 +1,6 @@
 //! Messages down to a client's edge: within its limits, and once.
 
+use signaling_wire::DownSeq;
 use signaling_wire::trunk::{DeliveryOutcome, ToNode};
 
 use crate::node::{Node, SECOND};
@@ -17,7 +18,7 @@ fn held_messages_arrive_as_fast_as_the_client_reads() {
         outcomes += said.outcomes.len();
         assert!(said.down_bytes < 200 * 1024, "{} bytes at once", said.down_bytes);
         let Some(up_to) = said.downs.into_iter().max() else { break };
-        node.tell(trunk, &ToNode::Confirm { slot: 1, up_to, exceptions: vec![] });
+        node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(up_to), exceptions: vec![] });
     }
     assert_eq!(outcomes, 40);
     assert_eq!(node.core.held_bytes(), 0);
@@ -33,6 +34,6 @@ fn duplicate_of_an_unconfirmed_message_is_not_sent_down() {
     assert_eq!(node.said(trunk).downs, [1]);
     node.pass(5 * SECOND);
     assert!(node.said(trunk).downs.is_empty());
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
     assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }

@@ -10,7 +10,7 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{Incarnation, RemainingTtl, SessionId};
+use signaling_wire::{Incarnation, RemainingTtl, Seq, SessionId};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -69,12 +69,18 @@ impl Node {
 
     /// Attaches a client that another node has admitted. `seq` is its latest frame.
     pub(crate) fn attach(&mut self, trunk: TrunkKey, slot: Slot, client_id: &str, seq: u64) {
-        self.tell(trunk, &ToNode::Attach(Attach { seq, state: Some(b"admitted"), ..newcomer(slot, client_id, 1) }));
+        self.tell(
+            trunk,
+            &ToNode::Attach(Attach { seq: Seq(seq), state: Some(b"admitted"), ..newcomer(slot, client_id, 1) }),
+        );
     }
 
     pub(crate) fn up(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, to: &str, padding: usize) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":"{}","id":{seq}}}"#, "x".repeat(padding));
-        self.tell(trunk, &ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() });
+        self.tell(
+            trunk,
+            &ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+        );
     }
 
     pub(crate) fn said(&mut self, trunk: TrunkKey) -> Said {
@@ -84,11 +90,11 @@ impl Node {
         while !rest.is_empty() {
             match ToEdge::take(&mut rest).unwrap() {
                 ToEdge::Down { down_seq: d, payload, .. } => {
-                    said.downs.push(d);
+                    said.downs.push(d.0);
                     said.down_bytes += payload.len();
                 }
                 ToEdge::Outcomes { first, count, outcome, .. } => {
-                    said.outcomes.extend((first..).take(count as usize).map(|seq| (seq, outcome)));
+                    said.outcomes.extend(first.run(count).map(|seq| (seq.0, outcome)));
                 }
                 ToEdge::Released { slot, state } => said.released.push((slot, state.to_vec())),
                 ToEdge::Attached { slot, .. } => said.attached.push(slot),
@@ -147,7 +153,7 @@ pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
         client_id,
         accepted_at_us,
         reliable: false,
-        seq: 0,
+        seq: Seq(0),
         request,
         grant: None,
         state: None,

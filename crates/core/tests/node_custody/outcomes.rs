@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use signaling_wire::RemainingTtl;
 use signaling_wire::trunk::{DeliveryOutcome, ToNode};
+use signaling_wire::{DownSeq, RemainingTtl, Seq};
 
 use crate::node::{HOLD, Node, SECOND};
 
@@ -53,12 +53,12 @@ fn message_without_hold_is_delivered_or_answered_at_once() {
         let text = no_wait(to);
         node.tell(
             trunk,
-            &ToNode::Up { slot: 0, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot: 0, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
     }
     let said = node.said(trunk);
     assert_eq!((said.downs, said.outcomes), (vec![1], vec![(2, DeliveryOutcome::Unavailable)]));
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
     assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
@@ -69,7 +69,7 @@ fn possibly_written_message_without_hold_is_not_unavailable() {
     node.attach(senders, 0, "alice", 0);
     node.attach(recipients, 0, "bob", 0);
     let text = br#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
-    node.tell(senders, &ToNode::Up { slot: 0, seq: 1, ttl: RemainingTtl::from_duration(HOLD), payload: text });
+    node.tell(senders, &ToNode::Up { slot: 0, seq: Seq(1), ttl: RemainingTtl::from_duration(HOLD), payload: text });
     node.core.trunk_down(node.now, recipients);
     assert_eq!(node.said(senders).outcomes, [], "its edge may have written it");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_wire::DownSeq;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 
@@ -76,7 +77,7 @@ fn outcome_for_an_unknown_node_goes_with_its_next_answer() {
     for seq in 1..=2 {
         sender.up(senders, 0, seq, &bob, 0);
         sender.sends_to(&mut holder);
-        holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: seq, exceptions: vec![] });
+        holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(seq), exceptions: vec![] });
     }
     assert_eq!(sender.said(senders).outcomes, [(1, DeliveryOutcome::Done)]);
 }

@@ -1,8 +1,8 @@
 //! Reliable clients, whose messages are numbered by their ids.
 
 use signaling_core::node::TrunkKey;
-use signaling_wire::RemainingTtl;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToEdge, ToNode};
+use signaling_wire::{DownSeq, RemainingTtl, Seq};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
@@ -35,7 +35,7 @@ fn repeat_before_the_outcome_is_one_message() {
         (vec![1, 2], vec![(1, DeliveryOutcome::Done)]),
         "its first frame is done with"
     );
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 2, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(2), exceptions: vec![] });
     assert_eq!(node.said(trunk).outcomes, [(3, DeliveryOutcome::Done), (2, DeliveryOutcome::Done)]);
 }
 
@@ -44,11 +44,11 @@ fn repeat_after_the_outcome_is_sent_again_with_its_number() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2)]);
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 1, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
     node.said(trunk);
     say(&mut node, trunk, "bob", &[(3, 1)]);
     assert_eq!(named(&mut node, trunk), [(1, 0)]);
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: 3, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(3), exceptions: vec![] });
     assert_eq!(node.said(trunk).outcomes, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
 }
 
@@ -64,13 +64,13 @@ fn request_of_a_reliable_client_without_an_id_is_refused() {
     for (seq, text) in (1..).zip(requests) {
         node.tell(
             trunk,
-            &ToNode::Up { slot: 0, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot: 0, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
         let batch = node.core.take_trunk_batch(trunk);
         assert!(String::from_utf8_lossy(&batch).contains("bad_message"), "{text}");
     }
     let text = br#"{"type":"ice_servers"}"#;
-    node.tell(trunk, &ToNode::Up { slot: 0, seq: 5, ttl: RemainingTtl::from_duration(HOLD), payload: text });
+    node.tell(trunk, &ToNode::Up { slot: 0, seq: Seq(5), ttl: RemainingTtl::from_duration(HOLD), payload: text });
     assert_eq!(node.said(trunk).outcomes, [(5, DeliveryOutcome::Done)], "what has no id needs none");
 }
 
@@ -102,7 +102,7 @@ fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
         node.tell(
             trunk,
-            &ToNode::Up { slot: 0, seq: *seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot: 0, seq: Seq(*seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
     }
 }
@@ -114,7 +114,7 @@ fn named(node: &mut Node, trunk: TrunkKey) -> Vec<(u64, u64)> {
     let mut names = Vec::new();
     while !rest.is_empty() {
         if let ToEdge::Down { origin: Some(origin), prev_pending, .. } = ToEdge::take(&mut rest).unwrap() {
-            names.push((origin.number, prev_pending));
+            names.push((origin.number.0, prev_pending.0));
         }
     }
     names

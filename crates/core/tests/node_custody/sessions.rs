@@ -1,6 +1,7 @@
 //! Sessions that attach, detach and compete for an id at one node.
 
 use signaling_core::node::Rules;
+use signaling_wire::DownSeq;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
@@ -27,7 +28,7 @@ fn frames_that_cross_a_close_get_their_outcomes() {
     let newer = Attach { state: Some(b"admitted"), ..newcomer(0, "anna", 2) };
     node.tell(other, &ToNode::Attach(newer));
     node.up(trunk, 1, 1, "bob", 0);
-    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
     assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
@@ -39,7 +40,7 @@ fn ended_session_is_removed_after_its_last_outcome() {
     let settling = Attach { cause: Some(DetachReason::Lost), ..newcomer(1, "anna", 1) };
     node.tell(trunk, &ToNode::Attach(settling));
     node.up(trunk, 1, 1, "bob", 0);
-    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: 1, exceptions: vec![] });
+    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
     node.tell(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Left });
     assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
     node.tell(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost });

@@ -12,7 +12,7 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
 use signaling_wire::grant::{Grant, SignalScope};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{Incarnation, RemainingTtl, SessionId};
+use signaling_wire::{Incarnation, RemainingTtl, Seq, SessionId};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const PRESENCE: Duration = Duration::from_secs(20);
@@ -139,7 +139,7 @@ impl Stage {
             client_id: name,
             accepted_at_us,
             reliable: self.reliable,
-            seq,
+            seq: Seq(seq),
             request,
             grant: grant.as_deref(),
             state: state.as_deref(),
@@ -196,7 +196,7 @@ impl Stage {
         let (node, slot, seq) = (client.node, client.slot, client.seq);
         self.send_frame(
             node,
-            &ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
+            &ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
         );
     }
 
@@ -432,7 +432,7 @@ impl Stage {
                 match frame {
                     ToEdge::Attached { slot, session, state, greeting, seq, .. } => {
                         if let Some(client) = clients.find(of(slot)) {
-                            client.seq = client.seq.max(seq);
+                            client.seq = client.seq.max(seq.0);
                             (client.session, client.state) = (session, state.to_vec());
                             client.received.extend(without_version(greeting));
                         }

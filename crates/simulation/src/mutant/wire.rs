@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_wire::forward::{self, Envelope, Header, Item};
 use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{Incarnation, RemainingTtl};
+use signaling_wire::{Incarnation, MessageNumber, RemainingTtl, Seq};
 
 use super::Mutant;
 
@@ -13,14 +13,14 @@ impl Mutant {
         if self == Self::Life { hold } else { ttl }
     }
 
-    fn prev_pending(self, number: u64) -> u64 {
-        if self == Self::Prev { 0 } else { number }
+    fn prev_pending(self, number: MessageNumber) -> MessageNumber {
+        if self == Self::Prev { MessageNumber::NONE } else { number }
     }
 
     /// Changes frames from an edge to a node.
     pub(crate) fn to_node(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        let mut stored: BTreeMap<Slot, u64> = BTreeMap::new();
+        let mut stored: BTreeMap<Slot, Seq> = BTreeMap::new();
         while let Ok(frame) = ToNode::take(&mut bytes) {
             let frame = match frame {
                 ToNode::Attach(attach) => {
@@ -130,8 +130,8 @@ pub(crate) fn without_outcomes(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// Outcomes of one trunk connection, released only in the order of their messages.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
-    without_outcome: BTreeMap<Slot, BTreeSet<u64>>,
-    waiting: BTreeMap<(Slot, u64), Vec<u8>>,
+    without_outcome: BTreeMap<Slot, BTreeSet<Seq>>,
+    waiting: BTreeMap<(Slot, Seq), Vec<u8>>,
 }
 
 impl Ordered {
@@ -152,7 +152,7 @@ impl Ordered {
                 frame.append(&mut out);
                 continue;
             };
-            for seq in (first..).take(count as usize) {
+            for seq in first.run(count) {
                 let mut one = Vec::new();
                 ToEdge::Outcomes { slot, first: seq, count: 1, outcome, reply }.append(&mut one);
                 self.waiting.insert((slot, seq), one);

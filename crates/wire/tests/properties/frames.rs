@@ -6,11 +6,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use signaling_protocol::limits::MAX_MESSAGE_BYTES;
-use signaling_wire::RemainingTtl;
 use signaling_wire::codec::DecodeError;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::limits::MAX_FRAME_BYTES;
 use signaling_wire::trunk::{ToEdge, ToNode};
+use signaling_wire::{RemainingTtl, Seq};
 
 use crate::strategies::{header, item, to_edge, to_node};
 
@@ -170,14 +170,14 @@ fn same_frames_with_true_lengths_are_taken() {
 #[test]
 fn largest_message_fits_and_a_larger_frame_is_refused() {
     let payload = vec![b'x'; MAX_MESSAGE_BYTES];
-    let largest = ToNode::Up { slot: u32::MAX, seq: u64::MAX, ttl: RemainingTtl::NONE, payload: &payload };
+    let largest = ToNode::Up { slot: u32::MAX, seq: Seq(u64::MAX), ttl: RemainingTtl::NONE, payload: &payload };
     let mut written = Vec::new();
     largest.append(&mut written);
     assert_eq!(ToNode::take(&mut &*written).unwrap(), largest);
 
     let payload = vec![b'x'; MAX_FRAME_BYTES + 1];
     let mut written = Vec::new();
-    ToNode::Up { slot: 1, seq: 1, ttl: RemainingTtl::NONE, payload: &payload }.append(&mut written);
+    ToNode::Up { slot: 1, seq: Seq(1), ttl: RemainingTtl::NONE, payload: &payload }.append(&mut written);
     assert!(ToNode::take(&mut &*written).is_err());
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use signaling_wire::forward::{Envelope, EnvelopeOutcome, Header, Item, QueueId, Recipient};
 use signaling_wire::seats::{RoomChange, SeatState};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Origin, Request, ToEdge, ToNode, Unwritten};
-use signaling_wire::{Incarnation, RemainingTtl, SessionId};
+use signaling_wire::{DownSeq, Incarnation, MessageNumber, RemainingTtl, Seq, SessionId};
 
 fn text() -> impl Strategy<Value = &'static str> {
     ".{0,24}".prop_map(|text| &*text.leak())
@@ -25,7 +25,19 @@ fn session() -> impl Strategy<Value = SessionId> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    (session(), any::<u64>()).prop_map(|(session, number)| Origin { session, number })
+    (session(), message_number()).prop_map(|(session, number)| Origin { session, number })
+}
+
+fn message_number() -> impl Strategy<Value = MessageNumber> {
+    any::<u64>().prop_map(MessageNumber)
+}
+
+fn seq() -> impl Strategy<Value = Seq> {
+    any::<u64>().prop_map(Seq)
+}
+
+fn down_seq() -> impl Strategy<Value = DownSeq> {
+    any::<u64>().prop_map(DownSeq)
 }
 
 fn ttl() -> impl Strategy<Value = RemainingTtl> {
@@ -42,7 +54,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
 }
 
 fn attach() -> impl Strategy<Value = Attach<'static>> {
-    let who = (any::<u32>(), session(), text(), any::<u64>(), any::<bool>(), any::<u64>());
+    let who = (any::<u32>(), session(), text(), any::<u64>(), any::<bool>(), seq());
     (who, request(), option::of(bytes()), option::of(bytes()), option::of(cause())).prop_map(
         |(who, request, grant, state, cause)| {
             let (slot, session, client_id, accepted_at_us, reliable, seq) = who;
@@ -56,13 +68,8 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
     let unwritten = prop_oneof![Just(Unwritten::Skipped), Just(Unwritten::Gap), Just(Unwritten::NoRoom)];
     prop_oneof![
         attach().prop_map(ToNode::Attach),
-        (slot(), any::<u64>(), ttl(), bytes()).prop_map(|(slot, seq, ttl, payload)| ToNode::Up {
-            slot,
-            seq,
-            ttl,
-            payload
-        }),
-        (slot(), any::<u64>(), vec((any::<u64>(), unwritten), 0..5))
+        (slot(), seq(), ttl(), bytes()).prop_map(|(slot, seq, ttl, payload)| ToNode::Up { slot, seq, ttl, payload }),
+        (slot(), down_seq(), vec((down_seq(), unwritten), 0..5))
             .prop_map(|(slot, up_to, exceptions)| ToNode::Confirm { slot, up_to, exceptions }),
         (slot(), cause()).prop_map(|(slot, cause)| ToNode::Detach { slot, cause }),
         (slot(), text()).prop_map(|(slot, to)| ToNode::Release { slot, to }),
@@ -74,11 +81,10 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode<'static>> {
 
 pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
     let slot = any::<u32>;
-    let number = any::<u64>;
     let outcome =
         prop_oneof![Just(DeliveryOutcome::Done), Just(DeliveryOutcome::Unavailable), Just(DeliveryOutcome::Refused)];
     prop_oneof![
-        (slot(), session(), any::<bool>(), number(), ttl(), bytes(), bytes()).prop_map(
+        (slot(), session(), any::<bool>(), seq(), ttl(), bytes(), bytes()).prop_map(
             |(slot, session, resumed, seq, hold, greeting, state)| {
                 ToEdge::Attached { slot, session, resumed, seq, hold, greeting, state }
             }
@@ -88,9 +94,9 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
                 ToEdge::Rejected { slot, status, code, message, retry_after_ms }
             }
         ),
-        (slot(), number(), any::<u32>(), outcome, bytes())
+        (slot(), seq(), any::<u32>(), outcome, bytes())
             .prop_map(|(slot, first, count, outcome, reply)| ToEdge::Outcomes { slot, first, count, outcome, reply }),
-        (slot(), number(), option::of(origin()), number(), ttl(), bytes()).prop_map(
+        (slot(), down_seq(), option::of(origin()), message_number(), ttl(), bytes()).prop_map(
             |(slot, down_seq, origin, prev_pending, ttl, payload)| ToEdge::Down {
                 slot,
                 down_seq,
@@ -128,7 +134,7 @@ pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
 
 fn envelope() -> impl Strategy<Value = Envelope<'static>> {
     let queue_id = any::<u64>().prop_map(QueueId);
-    (text(), origin(), any::<u64>(), ttl(), any::<[bool; 2]>(), queue_id, via(), bytes()).prop_map(
+    (text(), origin(), message_number(), ttl(), any::<[bool; 2]>(), queue_id, via(), bytes()).prop_map(
         |(to, origin, prev_pending, ttl, [may_hold, retransmitted], queue_id, via, payload)| Envelope {
             to,
             origin,
@@ -176,7 +182,7 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
     ];
     prop_oneof![
         envelope().prop_map(Item::Envelope),
-        (queue_id(), any::<u64>(), outcome, via()).prop_map(|(queue_id, number, outcome, via)| Item::Outcome {
+        (queue_id(), message_number(), outcome, via()).prop_map(|(queue_id, number, outcome, via)| Item::Outcome {
             queue_id,
             number,
             outcome,
@@ -192,11 +198,9 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
             session,
             accepted_at_us
         }),
-        (text(), session(), any::<u64>(), any::<u64>(), ttl()).prop_map(
-            |(client_id, session, accepted_at_us, seq, ttl)| {
-                Item::Lingering { client_id, session, accepted_at_us, seq, ttl }
-            }
-        ),
+        (text(), session(), any::<u64>(), seq(), ttl()).prop_map(|(client_id, session, accepted_at_us, seq, ttl)| {
+            Item::Lingering { client_id, session, accepted_at_us, seq, ttl }
+        }),
         (text(), session(), any::<u64>(), vec(seat(), 0..4)).prop_map(|(client_id, session, accepted_at_us, seats)| {
             Item::Seats { client_id, session, accepted_at_us, seats }
         }),
@@ -209,7 +213,7 @@ pub(crate) fn item() -> impl Strategy<Value = Item<'static>> {
                 queue_moved
             }
         ),
-        (envelope(), vec((text(), any::<u64>(), queue_id()), 0..4)).prop_map(|(envelope, others)| {
+        (envelope(), vec((text(), message_number(), queue_id()), 0..4)).prop_map(|(envelope, others)| {
             let others = others
                 .into_iter()
                 .map(|(to, prev_pending, queue_id)| Recipient { to, prev_pending, queue_id })

@@ -8,8 +8,8 @@ use crate::edge::whole_ms;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName};
 use signaling_rooms::{Op, OpResult};
-use signaling_wire::SessionId;
 use signaling_wire::trunk::DeliveryOutcome;
+use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::outbound::OutboundMessage;
 use super::super::session::Session;
@@ -21,7 +21,7 @@ use super::task::{RoomTask, Urgency};
 /// A broadcast with members whose outcomes are not known yet.
 #[derive(Debug)]
 pub(in crate::node) struct Tally {
-    seq: u64,
+    seq: Seq,
     id: Option<u64>,
     left: usize,
     delivered: u64,
@@ -35,7 +35,7 @@ impl NodeCore {
         &mut self,
         now: Instant,
         key: SessionKey,
-        number: u64,
+        number: MessageNumber,
         is_repeated: bool,
     ) -> Result<bool, Refusal> {
         if is_repeated || self.was_accepted(key, number) {
@@ -46,7 +46,7 @@ impl NodeCore {
     }
 
     /// Returns `true` if a resumed session retransmits a broadcast that was accepted before.
-    fn was_accepted(&mut self, key: SessionKey, number: u64) -> bool {
+    fn was_accepted(&mut self, key: SessionKey, number: MessageNumber) -> bool {
         // A plain client cannot retransmit.
         let can_retransmit = |session: &&Session| session.resumed && session.known_id.is_some();
         let Some(session) = self.directory.get(key).filter(can_retransmit) else { return false };
@@ -133,7 +133,7 @@ impl NodeCore {
     }
 
     /// Counts one member's outcome.
-    pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: u64, written: bool) {
+    pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: MessageNumber, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
         if let Some(tally) = self.directory.get_mut(key).and_then(|session| session.broadcasts.get_mut(&number)) {
@@ -142,7 +142,7 @@ impl NodeCore {
         self.tally(key, number);
     }
 
-    fn tally(&mut self, key: SessionKey, number: u64) {
+    fn tally(&mut self, key: SessionKey, number: MessageNumber) {
         let Some(session) = self.directory.get_mut(key) else { return };
         let Some(tally) = session.broadcasts.get_mut(&number) else { return };
         tally.left = tally.left.saturating_sub(1);

@@ -1,5 +1,6 @@
 //! Limits of one client's broadcasts.
 
+use signaling_wire::MessageNumber;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ const MAX_OPEN: usize = 128;
 #[derive(Debug, Default)]
 pub(super) struct AcceptedBroadcasts {
     /// Last accepted numbers, each with the accept time of the last socket that sent it.
-    known: VecDeque<(u64, u64)>,
+    known: VecDeque<(MessageNumber, u64)>,
     /// Broadcasts that another node may have accepted.
     unknown: usize,
 }
@@ -55,7 +56,7 @@ impl AcceptedBroadcasts {
     }
 
     /// Returns `true` if an earlier socket may have sent the broadcast.
-    pub(super) fn is_retransmission(&mut self, number: u64, accepted_at_us: u64) -> bool {
+    pub(super) fn is_retransmission(&mut self, number: MessageNumber, accepted_at_us: u64) -> bool {
         if let Some((_, last)) = self.known.iter_mut().find(|(known, _)| *known == number) {
             return std::mem::replace(last, accepted_at_us) < accepted_at_us;
         }
@@ -65,7 +66,7 @@ impl AcceptedBroadcasts {
     }
 
     /// Stores an accepted broadcast.
-    pub(super) fn note(&mut self, number: u64, accepted_at_us: u64) {
+    pub(super) fn note(&mut self, number: MessageNumber, accepted_at_us: u64) {
         self.known.retain(|&(known, _)| known != number);
         if self.known.len() >= MAX_OPEN {
             self.known.pop_front();
@@ -85,25 +86,31 @@ mod tests {
     #[test]
     fn broadcast_is_accepted_once_more_on_each_later_socket() {
         let mut accepted = AcceptedBroadcasts::default();
-        accepted.note(5, 1);
-        assert!(!accepted.is_retransmission(5, 1), "the same socket does not retransmit");
-        assert!(accepted.is_retransmission(5, 2));
-        assert!(!accepted.is_retransmission(5, 2));
-        assert!(accepted.is_retransmission(5, 3));
-        assert!(!accepted.is_retransmission(4, 3), "a lower number is not an earlier one");
+        accepted.note(MessageNumber(5), 1);
+        assert!(!accepted.is_retransmission(MessageNumber(5), 1), "the same socket does not retransmit");
+        assert!(accepted.is_retransmission(MessageNumber(5), 2));
+        assert!(!accepted.is_retransmission(MessageNumber(5), 2));
+        assert!(accepted.is_retransmission(MessageNumber(5), 3));
+        assert!(!accepted.is_retransmission(MessageNumber(4), 3), "a lower number is not an earlier one");
     }
 
     #[test]
     fn session_from_other_node_may_have_its_maximum_open() {
         let mut accepted = AcceptedBroadcasts::from_other_node();
-        assert_eq!((0..1_000).filter(|&number| accepted.is_retransmission(number, 2)).count(), MAX_OPEN);
+        assert_eq!(
+            (0..1_000).map(MessageNumber).filter(|&number| accepted.is_retransmission(number, 2)).count(),
+            MAX_OPEN
+        );
     }
 
     #[test]
     fn oldest_broadcasts_are_forgotten_at_the_limit() {
         let mut accepted = AcceptedBroadcasts::default();
-        (0..1_000).for_each(|number| accepted.note(number, 1));
-        assert_eq!((0..1_000).filter(|&number| accepted.is_retransmission(number, 2)).count(), MAX_OPEN);
-        assert!(accepted.is_retransmission(999, 3));
+        (0..1_000).map(MessageNumber).for_each(|number| accepted.note(number, 1));
+        assert_eq!(
+            (0..1_000).map(MessageNumber).filter(|&number| accepted.is_retransmission(number, 2)).count(),
+            MAX_OPEN
+        );
+        assert!(accepted.is_retransmission(MessageNumber(999), 3));
     }
 }

@@ -8,7 +8,7 @@ use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Change, Op, OpResult, Stamp};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
-use signaling_wire::{RemainingTtl, SessionId};
+use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
 use super::messages::{joined, members_changed, part, to_wire};
@@ -241,7 +241,14 @@ impl NodeCore {
     pub(super) fn notify(&mut self, key: SessionKey, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key).filter(|session| !session.socket_ended) else { return };
         let (slot, down_seq) = (session.slot, session.next_down_seq());
-        let down = ToEdge::Down { slot, down_seq, origin: None, prev_pending: 0, ttl: RemainingTtl::NONE, payload };
+        let down = ToEdge::Down {
+            slot,
+            down_seq,
+            origin: None,
+            prev_pending: MessageNumber::NONE,
+            ttl: RemainingTtl::NONE,
+            payload,
+        };
         self.trunks.send(session.trunk, &down);
     }
 
@@ -254,7 +261,7 @@ impl NodeCore {
     }
 
     /// Sends the outcome of a command after the messages that its client received before.
-    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: u64, outcome: DeliveryOutcome, reply: &[u8]) {
+    pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: Seq, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get(key) else { return };
         let outcomes = ToEdge::Outcomes { slot: session.slot, first: seq, count: 1, outcome, reply };
         self.trunks.send(session.trunk, &outcomes);

@@ -6,8 +6,8 @@ use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
 use signaling_rooms::{Op, OpResult, Seat, SeatStatus};
-use signaling_wire::SessionId;
 use signaling_wire::trunk::DeliveryOutcome;
+use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
 use super::room_session::{Command, CommandKind, LocalSeat, RoomSession};
@@ -29,7 +29,7 @@ const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 /// A session's first command, whose answer is held back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
-    command: (SessionKey, u64),
+    command: (SessionKey, Seq),
     until: Instant,
     retry_at: Instant,
 }
@@ -149,7 +149,7 @@ impl NodeCore {
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the store with later command numbers than this node.
-        let requester = room_session.requester(session, limits::MAX_REQUEST_ID, &self.settings.id);
+        let requester = room_session.requester(session, MessageNumber(limits::MAX_REQUEST_ID), &self.settings.id);
         for room in std::mem::take(&mut room_session.seats).into_keys() {
             self.rooms.remove_seat(&room, session);
             let task = RoomTask::new(Purpose::Upkeep, room, Op::Leave { requester: requester.clone() });
@@ -159,13 +159,13 @@ impl NodeCore {
 
     /// Returns the first command of a session if it is the one of this frame. `None`: the session
     /// moved and repeats its command at the next node.
-    fn first_command(&self, (session, key, seq): (SessionId, SessionKey, u64)) -> Option<Command> {
+    fn first_command(&self, (session, key, seq): (SessionId, SessionKey, Seq)) -> Option<Command> {
         let first = self.rooms.sessions.get(&session)?.commands.front()?;
         ((first.key, first.seq) == (key, seq)).then(|| first.clone())
     }
 
     /// Answers the first command of a session after the store failed.
-    pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SessionKey, u64)) {
+    pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SessionKey, Seq)) {
         match self.first_command(at).map(|command| command.kind) {
             Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
             Some(_) => self.finish(at.0, &[], Some(&STORE_UNAVAILABLE)),
@@ -178,7 +178,7 @@ impl NodeCore {
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
-        at: (SessionId, SessionKey, u64),
+        at: (SessionId, SessionKey, Seq),
         room: &RoomName,
         result: &OpResult,
     ) {
@@ -230,7 +230,7 @@ impl NodeCore {
         result: &OpResult,
     ) {
         if let Some(LocalSeat { seat, .. }) = self.rooms.seat_mut(session, room) {
-            seat.requester.number = command.number;
+            seat.requester.number = command.number.0;
             seat.data = data.or(seat.data.take());
         }
         if self.rooms.is_other_incarnation(room, result.incarnation) {
@@ -284,7 +284,7 @@ impl NodeCore {
 
     /// Holds an answer that may lack members. The store is asked again until all members are back,
     /// or until `HOLD_TIMEOUT` has passed.
-    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, u64)) {
+    pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, Seq)) {
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(HeldCommand { command, until: now + HOLD_TIMEOUT, retry_at: now });
         if now >= held.until {
@@ -351,7 +351,7 @@ impl NodeCore {
     pub(in crate::node) fn refuse_in_room(
         &mut self,
         key: SessionKey,
-        (seq, id): (u64, Option<u64>),
+        (seq, id): (Seq, Option<u64>),
         room: &str,
         refusal: &Refusal,
     ) {

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
-use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 use signaling_wire::seats::{SeatState, SessionState};
+use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
@@ -73,7 +73,7 @@ impl NodeCore {
         let (id, rooms) = (&self.settings.id, &mut self.rooms);
         let new = || RoomSession::from_other_node(client.clone(), accepted_at_us);
         let room_session = rooms.sessions.entry(session).or_insert_with(new);
-        let requester = room_session.requester(session, 0, id);
+        let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());
         let seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
         for room in std::mem::replace(&mut room_session.seats, seats.clone()).into_keys() {
@@ -107,7 +107,14 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get(&session.id) else { return };
         let is_superseded = room_session.accepted_at_us > session.accepted_at_us;
         if !is_superseded && !room_session.is_idle() {
-            self.command(Command { key, seq: 0, number: 0, id: None, room: None, kind: CommandKind::Farewell });
+            self.command(Command {
+                key,
+                seq: Seq(0),
+                number: MessageNumber::NONE,
+                id: None,
+                room: None,
+                kind: CommandKind::Farewell,
+            });
         }
     }
 
@@ -155,7 +162,7 @@ impl NodeCore {
         }
         let new = || RoomSession::from_other_node(client.clone(), resumed.unwrap_or(accepted_at_us));
         let room_session = self.rooms.sessions.entry(session).or_insert_with(new);
-        let requester = room_session.requester(session, 0, &self.settings.id);
+        let requester = room_session.requester(session, MessageNumber::NONE, &self.settings.id);
         let mut news = Vec::new();
         for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {
             if room_session.seats.get(&room).is_some_and(|known| known.number() >= local.number()) {

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Requester, Seat, SeatStatus, Stamp};
-use signaling_wire::SessionId;
 use signaling_wire::seats::SeatState;
+use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::SessionKey;
 use super::super::deadline::Deadline;
@@ -98,8 +98,8 @@ pub(in crate::node) enum CommandKind {
 pub(in crate::node) struct Command {
     /// The session key of its socket.
     pub(in crate::node) key: SessionKey,
-    pub(in crate::node) seq: u64,
-    pub(in crate::node) number: u64,
+    pub(in crate::node) seq: Seq,
+    pub(in crate::node) number: MessageNumber,
     pub(in crate::node) id: Option<u64>,
     /// Its room. For a signal, the room of the current question to the store.
     pub(in crate::node) room: Option<RoomName>,
@@ -160,7 +160,7 @@ impl RoomSession {
     }
 
     /// Returns the socket and frame of the first command.
-    pub(super) fn first_command(&self) -> Option<(SessionKey, u64)> {
+    pub(super) fn first_command(&self) -> Option<(SessionKey, Seq)> {
         self.commands.front().map(|command| (command.key, command.seq))
     }
 
@@ -170,9 +170,9 @@ impl RoomSession {
         others.map(|(_, local)| local.seat.data.as_deref().map_or(0, str::len)).sum()
     }
 
-    pub(super) fn requester(&self, session: SessionId, number: u64, node: &NodeId) -> Requester {
-        let Self { client, accepted_at_us, .. } = self;
-        Requester { client: client.clone(), session, accepted_at_us: *accepted_at_us, number, node: node.clone() }
+    pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
+        let (client, accepted_at_us, number, node) = (self.client.clone(), self.accepted_at_us, number.0, node.clone());
+        Requester { client, session, accepted_at_us, number, node }
     }
 
     /// Returns its seats for the next node.

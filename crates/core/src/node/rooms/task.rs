@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use signaling_protocol::RoomName;
 use signaling_rooms::{Op, OpResult, Request, Stamp, StoreError};
-use signaling_wire::SessionId;
+use signaling_wire::{Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
@@ -41,7 +41,7 @@ pub struct RoomTask {
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The first command in the queue of a session.
-    Command { session: SessionId, key: SessionKey, seq: u64 },
+    Command { session: SessionId, key: SessionKey, seq: Seq },
     /// Seats are refreshed or restored. `known` is the room's state at this node.
     Seats { known: Stamp },
     /// Clients here need the whole state.

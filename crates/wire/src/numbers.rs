@@ -1,0 +1,55 @@
+//! Numbers of frames and messages. Each has a type of its own, so that none is used for another.
+//! `docs/CUSTODY.md` has the table.
+
+use std::fmt;
+
+use bincode::{Decode, Encode};
+
+macro_rules! number {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+        pub struct $type(pub u64);
+
+        impl $type {
+            /// Returns the number `steps` later.
+            #[must_use]
+            #[inline]
+            pub fn plus(self, steps: u64) -> Self {
+                Self(self.0.saturating_add(steps))
+            }
+
+            /// Returns `count` numbers from this one on.
+            #[inline]
+            pub fn run(self, count: u32) -> impl Iterator<Item = Self> {
+                (0..u64::from(count)).map(move |steps| self.plus(steps))
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number!(
+    /// Number of an uplink frame in its session, from 1 on. The sender's edge assigns it.
+    Seq
+);
+number!(
+    /// Number of a downlink frame in one attachment of a session, from 1 on. The recipient's node
+    /// assigns it.
+    DownSeq
+);
+number!(
+    /// Number of a message in its sender's session: the client's `id` if the client is reliable,
+    /// else the frame's [`Seq`]. As a predecessor, 0 means that there is none.
+    MessageNumber
+);
+
+impl MessageNumber {
+    /// No message.
+    pub const NONE: Self = Self(0);
+}
