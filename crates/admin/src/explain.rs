@@ -138,7 +138,7 @@ impl Explanation {
     #[must_use]
     pub fn sentence(&self) -> String {
         let Some(owner) = &self.owner else {
-            return "There is no node in the view: nobody owns the client.".to_owned();
+            return "The view has no node: no node owns the client.".to_owned();
         };
         let expected = self.stand_in.as_ref().unwrap_or(owner);
         let by = match &self.stand_in {

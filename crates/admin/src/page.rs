@@ -10,11 +10,9 @@ use serde::Deserialize;
 use signaling_protocol::ClientId;
 
 /// Default number of names on a page.
-pub const USUAL: usize = 100;
+const DEFAULT_LIMIT: usize = 100;
 /// Maximum names on a page.
 pub const MOST: usize = 1_000;
-/// Maximum length of a prefix, equal to that of a name.
-const LONGEST: usize = 128;
 
 /// A page as requested in a query string.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -26,7 +24,7 @@ pub struct PageQuery {
     pub limit: Option<usize>,
     /// Only names with this prefix.
     pub prefix: Option<String>,
-    /// Ask this node alone.
+    /// `true` to ask this node alone.
     #[serde(default)]
     pub here: bool,
 }
@@ -46,21 +44,18 @@ impl PageQuery {
     /// If a parameter is invalid; the text names the parameter and the problem.
     pub fn check(self, most: usize) -> Result<Page, String> {
         let Self { after, limit, prefix, .. } = self;
-        let limit = limit.unwrap_or(USUAL.min(most));
+        let limit = limit.unwrap_or(DEFAULT_LIMIT.min(most));
         if !(1..=most).contains(&limit) {
             return Err(format!("limit is {limit}: it must be 1 to {most}"));
         }
         let after = after.filter(|after| !after.is_empty());
-        for (name, value) in [("after", after.as_deref()), ("prefix", prefix.as_deref().filter(|it| !it.is_empty()))] {
-            if let Some(Err(error)) = value.map(ClientId::new) {
+        let prefix = prefix.filter(|prefix| !prefix.is_empty());
+        for (name, value) in [("after", &after), ("prefix", &prefix)] {
+            if let Some(Err(error)) = value.as_deref().map(ClientId::new) {
                 return Err(format!("{name}: {error}"));
             }
         }
-        let prefix = prefix.unwrap_or_default();
-        if prefix.len() > LONGEST {
-            return Err(format!("prefix is longer than {LONGEST} characters"));
-        }
-        Ok(Page { after, limit, prefix })
+        Ok(Page { after, limit, prefix: prefix.unwrap_or_default() })
     }
 }
 
@@ -148,12 +143,13 @@ mod tests {
             (query(None, Some(MOST + 1), None), "limit"),
             (query(Some("a b"), None, None), "after"),
             (query(None, None, Some("ä")), "prefix"),
+            (query(None, None, Some(&"a".repeat(129))), "prefix"),
         ] {
             assert!(bad.check(MOST).unwrap_err().starts_with(part));
         }
         let page = query(Some("alice"), Some(7), Some("a")).check(MOST).unwrap();
         assert_eq!(page.query(), "here=true&limit=7&after=alice&prefix=a");
-        assert_eq!(query(Some(""), None, Some("")).check(MOST).unwrap(), Page::new(None, USUAL));
+        assert_eq!(query(Some(""), None, Some("")).check(MOST).unwrap(), Page::new(None, DEFAULT_LIMIT));
     }
 
     #[test]
@@ -169,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pages_put_together_are_all_names_in_order(
+        fn concatenated_pages_list_every_name_in_order(
             names in prop::collection::btree_set("[a-c]{1,4}", 0..60), limit in 1..20_usize,
         ) {
             let (mut read, mut after) = (Vec::new(), None);

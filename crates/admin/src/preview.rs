@@ -12,7 +12,8 @@ use crate::servers::ViewName;
 use crate::{Missing, Page};
 
 /// A change of the view to preview.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", content = "node", rename_all = "snake_case")]
 pub enum Change {
     /// A node joins, or a draining one returns to service.
     Join(String),
@@ -118,45 +119,33 @@ impl Rankings {
             let (from, to) = self.owners(client)?;
             Some(Move { client_id: client.to_owned(), from: from.to_owned(), to: to.to_owned() })
         };
-        let (kind, node) = match change {
-            Change::Join(node) => (Kind::Join, node.clone()),
-            Change::Leave(node) => (Kind::Leave, node.clone()),
-        };
-        let mut preview = Preview {
-            change: kind,
-            node,
+        // Linear in the number of clients, so that the values of several nodes can be added.
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let per_node = |nodes: usize| total as f64 / nodes.max(1) as f64;
+        let share = |(node, (before, after)): (&str, _)| Share { node: node.to_owned(), before, after };
+        let flow = |((from, to), clients)| Flow::new(from, to, clients);
+        Preview {
+            change: change.clone(),
             view,
             total,
             moving: flows.values().sum(),
-            ideal_moving: 0.0,
-            ideal_share: 0.0,
+            ideal_moving: per_node(self.before.len().max(self.after.len())),
+            ideal_share: per_node(self.after.len()),
             elsewhere,
-            nodes: shares.into_iter().map(|(node, share)| Share::new(node, share)).collect(),
-            flows: flows.into_iter().map(|((from, to), clients)| Flow::new(from, to, clients)).collect(),
+            nodes: shares.into_iter().map(share).collect(),
+            flows: flows.into_iter().map(flow).collect(),
             next: picked.last().filter(|_| more).map(|client| (*client).to_owned()),
             clients: picked.into_iter().filter_map(moving).collect(),
             missing: Vec::new(),
-        };
-        preview.reckon_ideals(self.before.len(), self.after.len());
-        preview
+        }
     }
-}
-
-/// Kind of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A node joins.
-    Join,
-    /// A node leaves.
-    Leave,
 }
 
 /// `GET /admin/preview`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
-    pub change: Kind,
-    pub node: String,
+    #[serde(flatten)]
+    pub change: Change,
     /// View that the result depends on.
     pub view: ViewName,
     pub total: u64,
@@ -195,14 +184,10 @@ pub struct Move {
     pub to: String,
 }
 
-impl Share {
-    fn new(node: &str, (before, after): (u64, u64)) -> Self {
-        Self { node: node.to_owned(), before, after }
-    }
-}
-
 impl Flow {
-    fn new(from: &str, to: &str, clients: u64) -> Self {
+    /// Creates a flow between two nodes.
+    #[must_use]
+    pub fn new(from: &str, to: &str, clients: u64) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), clients }
     }
 }
@@ -246,15 +231,6 @@ impl Preview {
         self.missing = missing;
         self
     }
-
-    /// Sets the ideal values, which are linear in the number of clients, so that they can be added
-    /// up.
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    fn reckon_ideals(&mut self, before: usize, after: usize) {
-        let total = self.total as f64;
-        self.ideal_share = total / after.max(1) as f64;
-        self.ideal_moving = total / before.max(after).max(1) as f64;
-    }
 }
 
 #[cfg(test)]
@@ -295,6 +271,9 @@ mod tests {
         let joined = preview.nodes.iter().find(|share| share.node == "node-3").unwrap();
         assert_eq!((joined.before, joined.after), (0, preview.moving));
         assert_eq!(preview.nodes.iter().map(|share| share.after).sum::<u64>(), 1_000);
+        let json = serde_json::to_value(&preview).unwrap();
+        assert_eq!((&json["change"], &json["node"]), (&"join".into(), &"node-3".into()));
+        assert_eq!(serde_json::from_value::<Preview>(json).unwrap(), preview);
     }
 
     #[test]
@@ -307,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_put_together_are_all_that_move() {
+    fn concatenated_pages_list_every_moving_client() {
         let change = Change::Join("node-3".into());
         let whole = preview(&change, &Page::new(None, 1_000)).clients;
         let (mut read, mut after) = (Vec::new(), None);
@@ -324,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn draining_nodes_own_nothing_unless_only_such_are_left() {
+    fn draining_nodes_own_clients_only_if_all_drain() {
         let members = [("a", false), ("b", true)];
         let rankings = |members: &[(&str, bool)], change| Rankings::new(0, members, &change);
         let back = rankings(&members, Change::Join("b".into())).unwrap();

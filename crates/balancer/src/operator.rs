@@ -50,7 +50,7 @@ impl Floor {
                 suspects,
                 totals,
                 latency_us,
-                flows: state.moves.counts().iter().map(flow).collect(),
+                flows: state.moves.counts().iter().map(|(from, to, clients)| Flow::new(from, to, clients)).collect(),
                 ..base
             }
         })
@@ -161,10 +161,6 @@ fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -
         unfated: Queue { messages: session.buffer.len(), bytes: session.buffer.bytes() },
         unwritten_bytes: session.unwritten_bytes(),
     }
-}
-
-fn flow((from, to, clients): (&str, &str, u64)) -> Flow {
-    Flow { from: from.to_owned(), to: to.to_owned(), clients }
 }
 
 async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {

@@ -1,63 +1,54 @@
-use std::fmt::Write as _;
+use std::fmt::Display;
+
+use console::{Alignment, measure_text_width, pad_str};
 
 /// Minimum width of a shortened column.
-const NARROWEST: usize = 6;
+const MIN_WIDTH: usize = 6;
 const GAP: &str = "  ";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Align {
-    Left,
-    Right,
-}
 
 /// Rows under a heading, in columns.
 #[derive(Debug)]
 pub(crate) struct Table {
-    columns: Vec<(&'static str, Align)>,
-    rows: Vec<Vec<String>>,
+    columns: Vec<Alignment>,
+    /// The headings, then the rows.
+    lines: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Creates an empty table. A heading that ends in `#` is one of numbers, which are aligned
-    /// right.
-    pub(crate) fn new(headings: &[&'static str]) -> Self {
-        let column = |heading: &&'static str| match heading.strip_suffix('#') {
-            Some(heading) => (heading, Align::Right),
-            None => (*heading, Align::Left),
-        };
-        Self { columns: headings.iter().map(column).collect(), rows: Vec::new() }
+    /// Creates an empty table. Two spaces separate `headings`. A heading that ends in `#` is one of
+    /// numbers, which are aligned right.
+    pub(crate) fn new(headings: &str) -> Self {
+        let align = |heading: &str| if heading.ends_with('#') { Alignment::Right } else { Alignment::Left };
+        let first = headings.split(GAP).map(|heading| heading.trim_end_matches('#').to_owned()).collect();
+        Self { columns: headings.split(GAP).map(align).collect(), lines: vec![first] }
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
+    /// Adds a row with a cell for each heading.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [&dyn Display; N]) {
+        self.lines.push(cells.map(|cell| printable(&cell.to_string())).into());
+    }
+
+    /// Returns the text behind an empty line, or nothing if the table has no rows.
+    pub(crate) fn section(&self, width: Option<usize>) -> String {
+        if self.lines.len() > 1 { format!("\n{}", self.render(width)) } else { String::new() }
     }
 
     /// Returns the text. With a `width`, shortens the widest columns until lines fit or all have
     /// their minimum width.
     pub(crate) fn render(&self, width: Option<usize>) -> String {
-        let widest = |at: usize, heading: &str| {
-            let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-            cells.chain([heading.len()]).max().unwrap_or(0)
+        let widest = |at: usize| {
+            let cells = self.lines.iter().filter_map(|line| line.get(at));
+            cells.map(|cell| measure_text_width(cell)).max().unwrap_or(0)
         };
-        let mut widths: Vec<_> =
-            self.columns.iter().enumerate().map(|(at, (heading, _))| widest(at, heading)).collect();
+        let mut widths: Vec<_> = (0..self.columns.len()).map(widest).collect();
         if let Some(width) = width {
             self.narrow(&mut widths, width);
         }
         let mut text = String::new();
-        let headings: Vec<_> = self.columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
-        for row in [&headings].into_iter().chain(&self.rows) {
-            let mut line = String::new();
-            for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(&self.columns) {
-                let (cell, width) = (cut(cell, *width), *width);
-                let separator = if line.is_empty() { "" } else { GAP };
-                // Writing to a string cannot fail.
-                let _ = match align {
-                    Align::Left => write!(line, "{separator}{cell:<width$}"),
-                    Align::Right => write!(line, "{separator}{cell:>width$}"),
-                };
-            }
-            text.push_str(line.trim_end());
+        for line in &self.lines {
+            let cells = line.iter().zip(&widths).zip(&self.columns);
+            let cells = cells.map(|((cell, width), align)| pad_str(cell, *width, *align, Some("…")));
+            text.push_str(cells.collect::<Vec<_>>().join(GAP).trim_end());
             text.push('\n');
         }
         text
@@ -68,8 +59,8 @@ impl Table {
         let gaps = GAP.len() * widths.len().saturating_sub(1);
         let whole: usize = widths.iter().sum::<usize>() + gaps;
         for _ in width..whole {
-            let texts = widths.iter_mut().zip(&self.columns).filter(|(_, (_, align))| *align == Align::Left);
-            match texts.map(|(width, _)| width).filter(|width| **width > NARROWEST).max() {
+            let texts = widths.iter_mut().zip(&self.columns).filter(|(_, align)| **align == Alignment::Left);
+            match texts.map(|(width, _)| width).filter(|width| **width > MIN_WIDTH).max() {
                 Some(widest) => *widest -= 1,
                 None => return,
             }
@@ -77,25 +68,18 @@ impl Table {
     }
 }
 
-fn cut(cell: &str, width: usize) -> String {
-    if cell.chars().count() <= width {
-        return cell.to_owned();
-    }
-    cell.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
 /// Replaces characters that move the cursor or change the writing direction: clients choose the
 /// content of rooms.
 pub(crate) fn printable(text: &str) -> String {
     let is_unsafe = |char: char| char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().map(|char| if is_unsafe(char) { '\u{fffd}' } else { char }).collect()
+    text.replace(is_unsafe, "\u{fffd}")
 }
 
 /// Returns the terminal's width, `None` if the output is no terminal. `COLUMNS` takes precedence.
 pub(crate) fn terminal_width() -> Option<usize> {
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = console::Term::stdout();
-    told.or_else(|| terminal.size_checked().filter(|_| terminal.is_term()).map(|(_, columns)| columns.into()))
+    set.or_else(|| terminal.size_checked().filter(|_| terminal.is_term()).map(|(_, columns)| columns.into()))
 }
 
 #[cfg(test)]
@@ -103,14 +87,14 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&["CLIENT", "MESSAGES#", "WHY"]);
-        table.row(["alice".into(), "7".into(), "it is where it should be, by all that is known".into()]);
-        table.row(["a-client-with-a-long-name".into(), "1234".into(), "-".into()]);
+        let mut table = Table::new("CLIENT  MESSAGES#  WHY");
+        table.row([&"alice", &7, &"it is where it should be, by all that is known"]);
+        table.row([&"a-client-with-a-long-name", &1234, &"-"]);
         table
     }
 
     #[test]
-    fn numbers_stand_to_the_right_and_no_line_has_blanks_at_its_end() {
+    fn numbers_are_aligned_right_without_trailing_blanks() {
         assert_eq!(
             table().render(None),
             "CLIENT                     MESSAGES  WHY\n\
@@ -129,8 +113,8 @@ mod tests {
 
     #[test]
     fn control_characters_are_not_printed() {
-        let mut table = Table::new(&["DATA"]);
-        table.row(["\u{1b}[2J\u{9b}1m\u{202e}x\r\n".into()]);
+        let mut table = Table::new("DATA");
+        table.row([&"\u{1b}[2J\u{9b}1m\u{202e}x\r\n"]);
         let text = table.render(None);
         assert!(text.chars().all(|char| char == '\n' || !char.is_control()) && !text.contains('\u{202e}'), "{text:?}");
     }
