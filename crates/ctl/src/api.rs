@@ -13,33 +13,33 @@ use crate::local::LocalMesh;
 /// Longer than a server's time limit for other servers.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Larger than a page of 1,000 clients.
-const LONGEST_ANSWER: usize = 16 * 1024 * 1024;
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Default listen address of a server.
-const USUAL_SERVER: &str = "http://127.0.0.1:7900";
-/// Maximum size of a secret file that is read.
-const LONGEST_SECRET: u64 = 4_096;
+const DEFAULT_SERVER: &str = "http://127.0.0.1:7900";
+/// Maximum bytes that are read of a secret file.
+const MAX_SECRET_BYTES: u64 = 4_096;
 
 /// Why a command got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("--server: {0:?} is no address: give http://HOST:PORT of a server's internal listener")]
+    #[error("--server: {0:?} is no address; pass http://HOST:PORT of a server's internal listener")]
     Address(String),
-    #[error("--dir: no mesh runs in {}, or it is not ready", .0.display())]
+    #[error("--dir: {} has no running mesh, or the mesh is not ready", .0.display())]
     NoMesh(PathBuf),
     #[error("--secret-file: cannot read {}: {error}", path.display())]
     Secret { path: PathBuf, error: io::Error },
-    #[error("--secret-file: {} holds nothing that can be shown as a token", .0.display())]
+    #[error("--secret-file: {} has no line of printable ASCII; write the admin token there", .0.display())]
     BadSecret(PathBuf),
     #[error("cannot reach {server}: {why}")]
     Unreachable { server: String, why: String },
-    #[error("{0} asks for the admin token: give a file with it by --secret-file")]
+    #[error("{0} requires the admin token; pass its file by --secret-file")]
     Unauthorized(String),
-    #[error("{0} knows no such question: balancers do not, nor do older releases; ask a node by --server")]
+    #[error("{0} does not support this command; pass a node of this release to --server")]
     NoSuchRoute(String),
     #[error("{message}")]
     Refused { status: u16, code: String, message: String },
-    #[error("{server} answers what makes no sense: {why}")]
-    Nonsense { server: String, why: String },
+    #[error("{server} sent an invalid answer: {why}")]
+    InvalidAnswer { server: String, why: String },
     #[error("cannot write the answer: {0}")]
     Output(io::Error),
 }
@@ -55,10 +55,8 @@ impl Failure {
         match self {
             Self::Address(_) | Self::NoMesh(_) | Self::Secret { .. } | Self::BadSecret(_) => 2,
             Self::Refused { status: 400, .. } => 2,
-            Self::Refused { status: 500.., .. } => 3,
-            Self::Refused { .. } => 1,
-            Self::Unreachable { .. } | Self::Unauthorized(_) | Self::NoSuchRoute(_) => 3,
-            Self::Nonsense { .. } | Self::Output(_) => 3,
+            Self::Refused { status: ..500, .. } => 1,
+            _ => 3,
         }
     }
 }
@@ -77,7 +75,7 @@ impl Api {
             return Err(Failure::NoMesh(dir.clone()));
         }
         let of_mesh = mesh.as_ref().and_then(LocalMesh::server);
-        let server = args.server.as_deref().or(of_mesh).unwrap_or(USUAL_SERVER);
+        let server = args.server.as_deref().or(of_mesh).unwrap_or(DEFAULT_SERVER);
         let bad = || Failure::Address(server.to_owned());
         let text = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
         let base = Url::parse(&text).map_err(|_| bad())?;
@@ -96,16 +94,29 @@ impl Api {
         Ok(Self { base, token, http })
     }
 
-    pub(crate) async fn get(&self, path: &[&str], query: &[(&str, &str)]) -> Result<Value, Failure> {
-        self.ask(Method::GET, path, query, None).await
+    /// Sends `GET /admin/PATH`. Returns the answer as JSON and decoded.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<(Value, T), Failure> {
+        self.ask(Method::GET, path, None).await
     }
 
-    /// Sends a request to `/admin/PATH`.
-    pub(crate) async fn ask(
+    /// Sends a request to `/admin/PATH`. Returns the answer as JSON and decoded.
+    pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &[&str],
-        query: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Result<(Value, T), Failure> {
+        let answer = self.send(method, path, &[], body).await?;
+        let decoded = self.decode(&answer)?;
+        Ok((answer, decoded))
+    }
+
+    /// Sends a request to `/admin/PATH`. Returns the answer as JSON.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, String)],
         body: Option<Value>,
     ) -> Result<Value, Failure> {
         let server = self.base.origin().ascii_serialization();
@@ -132,8 +143,8 @@ impl Api {
         let mut answer = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
             answer.extend_from_slice(&chunk);
-            if answer.len() > LONGEST_ANSWER {
-                return Err(Failure::Nonsense { server, why: "it never ends".to_owned() });
+            if answer.len() > MAX_ANSWER_BYTES {
+                return Err(Failure::InvalidAnswer { server, why: format!("more than {MAX_ANSWER_BYTES} bytes") });
             }
         }
         match serde_json::from_slice(&answer) {
@@ -141,15 +152,15 @@ impl Api {
             Ok(answer) => Err(refused(server, status, &answer)),
             // A proxy in between may answer in another format.
             Err(_) if status.is_server_error() => Err(refused(server, status, &Value::Null)),
-            Err(error) => Err(Failure::Nonsense { server, why: format!("{status}, {error}") }),
+            Err(error) => Err(Failure::InvalidAnswer { server, why: format!("{status}, {error}") }),
         }
     }
 
     /// Decodes an answer.
-    pub(crate) fn read<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
+    pub(crate) fn decode<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
         T::deserialize(answer).map_err(|error| {
             let server = self.base.origin().ascii_serialization();
-            Failure::Nonsense { server, why: format!("{error}; is mesh-ctl as new as the server?") }
+            Failure::InvalidAnswer { server, why: format!("{error}; use mesh-ctl of the server's release") }
         })
     }
 }
@@ -163,7 +174,7 @@ fn refused(server: String, status: StatusCode, answer: &Value) -> Failure {
         _ if message.is_empty() && status.is_server_error() => {
             Failure::Refused { status: status.as_u16(), code, message: format!("{server} answers {status}") }
         }
-        _ if message.is_empty() => Failure::Nonsense { server, why: status.to_string() },
+        _ if message.is_empty() => Failure::InvalidAnswer { server, why: status.to_string() },
         _ => Failure::Refused { status: status.as_u16(), code, message },
     }
 }
@@ -177,10 +188,10 @@ fn cause(error: &reqwest::Error) -> String {
     innermost.to_string()
 }
 
-/// Reads the first line that is not empty: the secret that servers present.
+/// Reads the first line that is not empty.
 fn read_secret(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LONGEST_SECRET).read_to_string(&mut text));
+    let read = File::open(path).and_then(|file| file.take(MAX_SECRET_BYTES).read_to_string(&mut text));
     read.map_err(|error| Failure::Secret { path: path.into(), error })?;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = line.filter(|line| line.bytes().all(|byte| byte.is_ascii_graphic()));
@@ -213,10 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_pass_is_asked_again() {
+    fn temporary_failures_may_be_retried() {
         let answered = |status, answer: &Value| refused("h".into(), StatusCode::from_u16(status).unwrap(), answer);
         let unreachable = Failure::Unreachable { server: "h".into(), why: "it takes no connections".into() };
-        assert!(unreachable.may_pass() && answered(503, &Value::Null).may_pass(), "also without words of ours");
+        assert!(
+            unreachable.may_pass() && answered(503, &Value::Null).may_pass(),
+            "also without a message of the server"
+        );
         for (status, code) in [(401, ""), (404, "not_found"), (404, "no_such_node"), (418, "")] {
             let answer = serde_json::json!({ "error": { "code": code, "message": "words" } });
             assert!(!answered(status, &answer).may_pass(), "{status} {code}");

@@ -5,11 +5,11 @@ use clap_complete::Shell;
 
 const EXIT_CODES: &str = "Exit codes:
   0  done
-  1  the answer is no: no such client, room or node, it cannot be done, or it did not happen in time
-  2  these words make no sense
-  3  the server cannot be reached or refuses the secret, or some nodes are missing from the answer";
+  1  no such client, room or node, the change is impossible, or it did not happen in time
+  2  invalid arguments
+  3  the server is unreachable or refuses the token, or some nodes are missing from the answer";
 
-/// Shows a signaling mesh, and acts on it, through any of its servers.
+/// Reports and changes the state of a signaling mesh through any of its servers.
 #[derive(Debug, Parser)]
 #[command(name = "mesh-ctl", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -24,117 +24,114 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Internal listener of any node; balancers answer explain, kick, drain and undrain [default:
-    /// the first node of the mesh in --dir, else http://127.0.0.1:7900]
+    /// Internal listener of any node; balancers answer only nodes, explain, kick, drain and undrain
+    /// [default: the first node of the mesh in --dir, else http://127.0.0.1:7900]
     #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// File with the admin token, where the servers ask for one [default: that of the mesh in
-    /// --dir, for its servers]
+    /// File with the admin token, for servers that require it [default: for servers of the mesh in
+    /// --dir, the token file of that mesh]
     #[arg(long, global = true, env = "MESH_CTL_SECRET_FILE", value_name = "PATH")]
     pub(crate) secret_file: Option<PathBuf>,
-    /// Folder of a mesh that mesh-dev runs on this machine [default: .mesh, if there is one]
+    /// Folder of a mesh that mesh-dev runs on this machine [default: .mesh]
     #[arg(long, global = true, env = "MESH_CTL_DIR", value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Nodes and balancers, and how they are
+    /// List nodes and balancers with their state
     #[command(visible_alias = "status")]
     Nodes,
-    /// Clients with a socket
-    Clients {
-        /// Only those whose ids begin so
-        #[arg(long)]
-        prefix: Option<String>,
-        #[command(flatten)]
-        pages: Pages,
-    },
-    /// Where a client is, and what waits for it
+    /// List clients with a socket
+    Clients(Names),
+    /// Show the node, session and rooms of a client
     Client {
-        /// Its id
+        /// client_id
         id: String,
     },
-    /// Why a client is where it is
+    /// Explain which node owns a client, and why
     Explain {
-        /// Its id
+        /// client_id
         id: String,
     },
-    /// Which clients would move if a node joined or left
+    /// List the clients that would move if a node joined or left
     #[command(group = clap::ArgGroup::new("change").required(true))]
     Preview {
-        /// A node that joins, or returns to service
+        /// Node that joins or returns to service
         #[arg(long, group = "change", value_name = "NODE")]
         join: Option<String>,
-        /// A node that leaves, or drains
+        /// Node that leaves or drains
         #[arg(long, group = "change", value_name = "NODE")]
         leave: Option<String>,
         #[command(flatten)]
         pages: Pages,
     },
-    /// Rooms with members or waiting clients
-    Rooms {
-        /// Only those whose names begin so
-        #[arg(long)]
-        prefix: Option<String>,
-        #[command(flatten)]
-        pages: Pages,
-    },
-    /// A room and its members
+    /// List rooms with members or waiting clients
+    Rooms(Names),
+    /// Show a room and its members
     Room {
-        /// Its name
+        /// Name of the room
         name: String,
-        /// All members, not the first 500 alone
+        /// List all members instead of the first 500
         #[arg(long)]
         all: bool,
     },
-    /// How many a room holds
+    /// Show or set the maximum members of a room
     Capacity {
-        /// The room
+        /// Name of the room
         room: String,
         /// New capacity of the room (0 for no limit); present members stay
         capacity: Option<u32>,
-        /// Give it the mesh's capacity again
+        /// Return to the capacity of the mesh
         #[arg(long, conflicts_with = "capacity")]
         reset: bool,
     },
-    /// Put a client out
+    /// Close a client's session and reject its older tokens
     Kick {
-        /// Its id
+        /// client_id
         id: String,
     },
     /// Take a server out of service: its clients move elsewhere, its process stays
     Drain {
-        /// A node of the mesh [default: the server that is asked]
+        /// Node of the mesh [default: the server of --server]
         node: Option<String>,
-        /// Wait until it has no clients any more
+        /// Wait until the server has no clients
         #[arg(long)]
         wait: bool,
-        /// For how long at most
+        /// Maximum wait in seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "wait")]
         timeout: u64,
     },
-    /// Put a server back into service
+    /// Return a server to service
     Undrain {
-        /// A node of the mesh [default: the server that is asked]
+        /// Node of the mesh [default: the server of --server]
         node: Option<String>,
     },
-    /// Print what a shell needs to complete these words
+    /// Print the completion script of a shell
     Completions {
-        /// The shell
+        /// Shell that reads the script
         shell: Shell,
     },
 }
 
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Args)]
+pub(crate) struct Names {
+    /// List only names with this prefix
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    #[command(flatten)]
+    pub(crate) pages: Pages,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Pages {
-    /// Only names behind this one
+    /// List only names after this one
     #[arg(long, value_name = "NAME")]
     pub(crate) after: Option<String>,
-    /// How many at most
+    /// Maximum number of names
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// All of them
+    /// List all names
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
 }
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn preview_is_of_one_change() {
+    fn preview_takes_exactly_one_change() {
         let parse = |words: &[&str]| Cli::try_parse_from([&["mesh-ctl", "preview"], words].concat());
         assert!(parse(&["--join", "node-3"]).is_ok() && parse(&["--leave", "node-3"]).is_ok());
         assert!(parse(&[]).is_err() && parse(&["--join", "a", "--leave", "b"]).is_err());

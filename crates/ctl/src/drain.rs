@@ -6,47 +6,46 @@ use tokio::time::{Instant, sleep};
 use crate::Ending;
 use crate::api::{Api, Failure};
 
-/// First interval of checks. It grows, since a node counts its clients for each check.
-const LOOK: Duration = Duration::from_millis(250);
-const LATEST_LOOK: Duration = Duration::from_secs(2);
+/// Interval of the first checks. It grows, since a node counts its clients for each check.
+const FIRST_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Waits at most `seconds` until a server has no clients. `node` is a node's name, or `None` for
 /// the asked server.
 pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
     let start = Instant::now();
-    let (mut told, mut pause) = (None, LOOK);
+    let (mut reported, mut pause) = (None, FIRST_CHECK_INTERVAL);
     loop {
         let is_over = start.elapsed() >= Duration::from_secs(seconds);
         match clients_of(api, node).await {
             Ok(0) => {
-                eprintln!("mesh-ctl: it has no clients any more, after {:.1} s", start.elapsed().as_secs_f64());
+                eprintln!("mesh-ctl: no clients any more after {:.1} s", start.elapsed().as_secs_f64());
                 return Ok(Ending::Done);
             }
             Ok(clients) if is_over => {
-                eprintln!("mesh-ctl: after {seconds} s it still has {clients} clients");
+                eprintln!("mesh-ctl: still {clients} clients after {seconds} s");
                 return Ok(Ending::No);
             }
             Ok(clients) => {
-                if told.replace(clients) != Some(clients) {
-                    eprintln!("mesh-ctl: {clients} clients are left");
+                if reported.replace(clients) != Some(clients) {
+                    eprintln!("mesh-ctl: {clients} clients left");
                 }
             }
             Err(failure) if is_over || !failure.may_pass() => return Err(failure),
-            Err(failure) => eprintln!("mesh-ctl: {failure}; asking again"),
+            Err(failure) => eprintln!("mesh-ctl: {failure}; retrying"),
         }
         sleep(pause).await;
-        pause = (pause * 2).min(LATEST_LOOK);
+        pause = (pause * 2).min(MAX_CHECK_INTERVAL);
     }
 }
 
 async fn clients_of(api: &Api, node: Option<&str>) -> Result<usize, Failure> {
     let Some(name) = node else {
-        let server: Server = api.read(&api.get(&["server"], &[]).await?)?;
-        return Ok(server.clients);
+        return Ok(api.get::<Server>(&["server"]).await?.1.clients);
     };
-    let nodes: Nodes = api.read(&api.get(&["nodes"], &[]).await?)?;
+    let (_, nodes) = api.get::<Nodes>(&["nodes"]).await?;
     // A node that left has no clients.
     let Some(node) = nodes.nodes.into_iter().find(|node| node.node == name) else { return Ok(0) };
-    let silent = || Failure::Unreachable { server: name.to_owned(), why: "the node that was asked cannot".to_owned() };
+    let silent = || Failure::Unreachable { server: name.to_owned(), why: "the asked node cannot reach it".to_owned() };
     Ok(node.server.ok_or_else(silent)?.clients)
 }

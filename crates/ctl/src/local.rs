@@ -7,7 +7,7 @@ use reqwest::Url;
 use serde::Deserialize;
 
 /// Folder of `make run`.
-const USUAL_DIR: &str = ".mesh";
+const DEFAULT_DIR: &str = ".mesh";
 
 /// The parts of `mesh.json` in use here.
 #[derive(Debug, Deserialize)]
@@ -34,7 +34,7 @@ pub(crate) struct LocalMesh {
 impl LocalMesh {
     /// Reads the mesh in `dir`, or in the default folder. `None` without a mesh there.
     pub(crate) fn find(dir: Option<&Path>) -> Option<Self> {
-        let dir = dir.unwrap_or(Path::new(USUAL_DIR));
+        let dir = dir.unwrap_or(Path::new(DEFAULT_DIR));
         let text = std::fs::read(dir.join("mesh.json")).ok()?;
         Some(Self { dir: dir.to_owned(), file: serde_json::from_slice(&text).ok()? })
     }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn token_is_shown_to_servers_of_the_mesh_alone() {
+    fn token_is_sent_only_to_servers_of_the_mesh() {
         let mesh = mesh(FILE);
         let token = |server: &str| mesh.token_file(&Url::parse(server).unwrap());
         for server in ["http://127.0.0.1:4001", "http://127.0.0.1:4002/"] {
@@ -79,12 +79,12 @@ mod tests {
     }
 
     #[test]
-    fn first_node_is_asked_where_no_server_is_given() {
+    fn first_node_is_the_default_server() {
         assert_eq!(mesh(FILE).server(), Some("http://127.0.0.1:4002"));
     }
 
     #[test]
-    fn mesh_file_of_an_older_release_names_no_token() {
+    fn mesh_file_of_an_older_release_has_no_token() {
         let old = mesh(r#"{"balancers":[],"nodes":[{"internal":"http://127.0.0.1:4002"}],"redis":null}"#);
         assert_eq!(old.token_file(&Url::parse("http://127.0.0.1:4002").unwrap()), None);
     }

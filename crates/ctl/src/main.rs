@@ -7,7 +7,7 @@
 //! | `local` | folder of a mesh that `mesh-dev` runs |
 //! | `api` | requests to a server, and their errors |
 //! | `run` | requests of each command |
-//! | `drain` | drains, and waits until servers are empty |
+//! | `drain` | waits until drained servers are empty |
 //! | `show` | answers as tables |
 //! | `table` | columns that fit the terminal |
 
@@ -28,29 +28,20 @@ use crate::cli::Cli;
 
 /// Result of a command without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Ending {
     /// Done as requested.
-    Done,
+    Done = 0,
     /// The answer is negative.
-    No,
+    No = 1,
     /// Some nodes are missing from the answer.
-    Partial,
-}
-
-impl From<Ending> for ExitCode {
-    fn from(ending: Ending) -> Self {
-        Self::from(match ending {
-            Ending::Done => 0,
-            Ending::No => 1,
-            Ending::Partial => 3,
-        })
-    }
+    Partial = 3,
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match run::run(Cli::parse()).await {
-        Ok(ending) => ending.into(),
+        Ok(ending) => ExitCode::from(ending as u8),
         Err(failure) => {
             eprintln!("mesh-ctl: {failure}");
             ExitCode::from(failure.exit_code())

@@ -2,22 +2,19 @@ use clap::CommandFactory as _;
 use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use signaling_admin::Missing;
+use serde_json::json;
 use signaling_admin::clients::{Client, Clients, Kicked};
 use signaling_admin::explain::Explanation;
 use signaling_admin::placement::BalancerExplanation;
 use signaling_admin::preview::Preview;
 use signaling_admin::rooms::{self, Room, Rooms};
 use signaling_admin::servers::{Draining, Nodes};
+use signaling_admin::{Missing, page};
 
 use crate::api::{Api, Failure};
-use crate::cli::{Cli, Command, Pages};
+use crate::cli::{Cli, Command, Names, Pages};
 use crate::table::terminal_width;
 use crate::{Ending, drain, print, show};
-
-/// Names per request.
-const PAGE: usize = 1_000;
 
 /// Runs a command: sends its requests and prints the answers.
 pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
@@ -31,58 +28,48 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
     let api = Api::new(&cli.server)?;
     match cli.command {
         Command::Nodes => {
-            let answer = api.get(&["nodes"], &[]).await?;
-            let nodes: Nodes = api.read(&answer)?;
-            out.answer(&answer, || show::nodes(&nodes, out.width))?;
-            Ok(partial(&nodes.missing))
+            let (answer, nodes) = api.get::<Nodes>(&["nodes"]).await?;
+            out.answer(&answer, &nodes.missing, || show::nodes(&nodes, out.width))
         }
-        Command::Clients { prefix, pages } => {
-            let query: Vec<_> = prefix.as_deref().map(|prefix| ("prefix", prefix)).into_iter().collect();
-            let clients: Clients = all_pages(&api, "clients", &query, Reader::new(&pages, PAGE)).await?;
-            out.answer(&clients, || show::clients(&clients, out.width))?;
-            Ok(partial(&clients.missing))
+        Command::Clients(Names { prefix, pages }) => {
+            let query = prefix.map(|prefix| ("prefix", prefix));
+            let clients: Clients = all_pages(&api, &["clients"], query, Reader::new(pages)).await?;
+            out.answer(&clients, &clients.missing, || show::clients(&clients, out.width))
         }
         Command::Client { id } => {
-            let answer = api.get(&["clients", &id], &[]).await?;
-            let client: Client = api.read(&answer)?;
-            out.answer(&answer, || show::client(&client, out.width))?;
-            Ok(partial(&client.missing))
+            let (answer, client) = api.get::<Client>(&["clients", &id]).await?;
+            out.answer(&answer, &client.missing, || show::client(&client, out.width))
         }
         Command::Explain { id } => explain(&api, &out, &id).await,
         Command::Preview { join, leave, pages } => {
-            let change = join.as_deref().map(|node| ("join", node)).or(leave.as_deref().map(|node| ("leave", node)));
-            let reader = Reader::new(&pages, PAGE);
-            let preview: Preview = all_pages(&api, "preview", &[change.unwrap_or_default()], reader).await?;
-            out.answer(&preview, || show::preview(&preview, out.width))?;
-            Ok(partial(&preview.missing))
+            let query = join.map(|node| ("join", node)).or(leave.map(|node| ("leave", node)));
+            let preview: Preview = all_pages(&api, &["preview"], query, Reader::new(pages)).await?;
+            out.answer(&preview, &preview.missing, || show::preview(&preview, out.width))
         }
-        Command::Rooms { prefix, pages } => {
-            let query: Vec<_> = prefix.as_deref().map(|prefix| ("prefix", prefix)).into_iter().collect();
-            let rooms: Rooms = all_pages(&api, "rooms", &query, Reader::new(&pages, rooms::MAX_PAGE)).await?;
-            out.answer(&rooms, || show::rooms(&rooms, out.width))?;
-            Ok(partial(&rooms.missing))
+        Command::Rooms(Names { prefix, pages }) => {
+            let query = prefix.map(|prefix| ("prefix", prefix));
+            let rooms: Rooms = all_pages(&api, &["rooms"], query, Reader::new(pages)).await?;
+            out.answer(&rooms, &rooms.missing, || show::rooms(&rooms, out.width))
         }
         Command::Room { name, all } => {
-            let room = whole_room(&api, &name, all).await?;
-            out.answer(&room, || show::room(&room, out.width))?;
+            // Without `all` one page is enough, of any length.
+            let reader = Reader { left: if all { usize::MAX } else { 1 }, after: None };
+            let room: Room = all_pages(&api, &["rooms", &name], None, reader).await?;
+            out.answer(&room, &[], || show::room(&room, out.width))?;
             Ok(if room.count == 0 && room.waiting == 0 { Ending::No } else { Ending::Done })
         }
         Command::Capacity { room, capacity, reset } => {
             let path = ["rooms", &room, "capacity"];
-            let answer = match capacity {
-                Some(capacity) => api.ask(Method::PUT, &path, &[], Some(json!({ "capacity": capacity }))).await?,
-                None if reset => api.ask(Method::DELETE, &path, &[], None).await?,
-                None => api.get(&["rooms", &room], &[]).await?,
+            let (_, room): (_, Room) = match capacity {
+                Some(capacity) => api.ask(Method::PUT, &path, Some(json!({ "capacity": capacity }))).await?,
+                None if reset => api.ask(Method::DELETE, &path, None).await?,
+                None => api.get(&["rooms", &room]).await?,
             };
-            let room: Room = api.read(&answer)?;
-            out.answer(&json!({ "room": room.room, "capacity": room.capacity }), || show::capacity(&room))?;
-            Ok(Ending::Done)
+            out.answer(&json!({ "room": room.room, "capacity": room.capacity }), &[], || show::capacity(&room))
         }
         Command::Kick { id } => {
-            let answer = api.ask(Method::POST, &["clients", &id, "kick"], &[], None).await?;
-            let kicked: Kicked = api.read(&answer)?;
-            out.answer(&answer, || show::kicked(&kicked))?;
-            Ok(match partial(&kicked.missing) {
+            let (answer, kicked) = api.ask::<Kicked>(Method::POST, &["clients", &id, "kick"], None).await?;
+            Ok(match out.answer(&answer, &kicked.missing, || show::kicked(&kicked))? {
                 Ending::Done if !kicked.was_here => Ending::No,
                 ending => ending,
             })
@@ -103,87 +90,87 @@ struct Out {
 }
 
 impl Out {
-    fn answer(&self, answer: &impl Serialize, table: impl FnOnce() -> String) -> Result<(), Failure> {
+    /// Prints an answer, and warns of the nodes that are missing from it.
+    fn answer(
+        &self,
+        answer: &impl Serialize,
+        missing: &[Missing],
+        table: impl FnOnce() -> String,
+    ) -> Result<Ending, Failure> {
         if self.json {
             let text = serde_json::to_string_pretty(answer).map_err(|error| Failure::Output(error.into()))?;
-            print(&(text + "\n"))
+            print(&(text + "\n"))?;
         } else {
-            print(&table())
+            print(&table())?;
         }
+        for Missing { node, why } in missing {
+            eprintln!("mesh-ctl: without {node}: {why}");
+        }
+        Ok(if missing.is_empty() { Ending::Done } else { Ending::Partial })
     }
-}
-
-/// Warns of missing nodes.
-fn partial(missing: &[Missing]) -> Ending {
-    for Missing { node, why } in missing {
-        eprintln!("mesh-ctl: without {node}: {why}");
-    }
-    if missing.is_empty() { Ending::Done } else { Ending::Partial }
 }
 
 async fn explain(api: &Api, out: &Out, id: &str) -> Result<Ending, Failure> {
-    let answer = api.get(&["explain", id], &[]).await?;
+    let answer = api.send(Method::GET, &["explain", id], &[], None).await?;
     if answer.get("sessions").is_some() {
-        let explanation: BalancerExplanation = api.read(&answer)?;
-        out.answer(&answer, || show::balancer_explanation(&explanation, out.width))?;
-        return Ok(Ending::Done);
+        let explanation: BalancerExplanation = api.decode(&answer)?;
+        return out.answer(&answer, &[], || show::balancer_explanation(&explanation, out.width));
     }
-    let explanation: Explanation = api.read(&answer)?;
-    out.answer(&answer, || show::explanation(&explanation, out.width))?;
-    Ok(partial(&explanation.missing))
+    let explanation: Explanation = api.decode(&answer)?;
+    out.answer(&answer, &explanation.missing, || show::explanation(&explanation, out.width))
 }
 
 async fn turn(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
     let path = node.map_or_else(|| vec![what], |node| vec!["nodes", node, what]);
-    let answer = api.ask(Method::POST, &path, &[], None).await?;
-    let draining: Draining = api.read(&answer)?;
-    out.answer(&answer, || show::draining(node, draining))?;
-    Ok(Ending::Done)
+    let (answer, draining) = api.ask::<Draining>(Method::POST, &path, None).await?;
+    out.answer(&answer, &[], || show::draining(node, draining))
 }
+
+type Parameter = (&'static str, String);
 
 /// Progress in a list that is read page by page.
 struct Reader {
+    /// Maximum further names.
     left: usize,
+    /// Cursor of the next page.
     after: Option<String>,
-    most: usize,
 }
 
 impl Reader {
-    fn new(pages: &Pages, most: usize) -> Self {
-        let left = if pages.all { usize::MAX } else { pages.limit as usize };
-        Self { left, after: pages.after.clone(), most }
+    fn new(Pages { after, limit, all }: Pages) -> Self {
+        Self { left: if all { usize::MAX } else { limit as usize }, after }
     }
 
-    fn query<'a>(&'a self, limit: &'a str, further: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-        let mut query = vec![("limit", limit)];
-        query.extend(self.after.as_deref().map(|after| ("after", after)));
-        query.extend(further);
-        query
-    }
-
-    fn limit(&self) -> String {
-        self.left.min(self.most).to_string()
+    /// Returns the parameters of the next page, which has at most `max_page` names.
+    fn query(&self, max_page: Option<usize>, further: Option<&Parameter>) -> Vec<Parameter> {
+        let limit = max_page.map(|max_page| ("limit", self.left.min(max_page).to_string()));
+        let after = self.after.clone().map(|after| ("after", after));
+        limit.into_iter().chain(after).chain(further.cloned()).collect()
     }
 
     /// Counts `read` further names. Returns `true` if another page is needed.
-    fn goes_on(&mut self, read: usize, next: Option<&String>) -> bool {
+    fn goes_on(&mut self, read: usize, next: Option<&str>) -> bool {
         self.left = self.left.saturating_sub(read.max(1));
-        self.after = next.cloned();
+        self.after = next.map(str::to_owned);
         self.after.is_some() && self.left > 0
     }
 }
 
 /// An answer that is read page by page.
 trait Paged: DeserializeOwned {
+    /// Maximum names of a page. `None` if the server decides it alone.
+    const MAX_PAGE: Option<usize>;
     /// Appends a further page. Counts stay those of the first page.
     fn append(&mut self, page: Self);
     /// Returns the number of names, and the cursor of the next page.
-    fn read(&self) -> (usize, Option<&String>);
+    fn read(&self) -> (usize, Option<&str>);
 }
 
 macro_rules! paged {
-    ($answer:ty, $list:ident) => {
+    ($answer:ty, $list:ident, $max_page:expr) => {
         impl Paged for $answer {
+            const MAX_PAGE: Option<usize> = Some($max_page);
+
             fn append(&mut self, page: Self) {
                 self.$list.extend(page.$list);
                 self.next = page.next;
@@ -194,58 +181,50 @@ macro_rules! paged {
                 }
             }
 
-            fn read(&self) -> (usize, Option<&String>) {
-                (self.$list.len(), self.next.as_ref())
+            fn read(&self) -> (usize, Option<&str>) {
+                (self.$list.len(), self.next.as_deref())
             }
         }
     };
 }
 
-paged!(Clients, clients);
-paged!(Rooms, rooms);
-paged!(Preview, clients);
+paged!(Clients, clients, page::MOST);
+paged!(Rooms, rooms, rooms::MAX_PAGE);
+paged!(Preview, clients, page::MOST);
 
-async fn all_pages<T: Paged>(api: &Api, path: &str, query: &[(&str, &str)], mut reader: Reader) -> Result<T, Failure> {
-    let mut whole: Option<T> = None;
-    loop {
-        let answer = api.get(&[path], &reader.query(&reader.limit(), query)).await?;
-        let page: T = api.read(&answer)?;
-        let (read, next) = page.read();
-        let goes_on = reader.goes_on(read, next);
-        let all = match whole.take() {
-            None => page,
-            Some(mut all) => {
-                all.append(page);
-                all
-            }
-        };
-        if !goes_on {
-            return Ok(all);
-        }
-        whole = Some(all);
+impl Paged for Room {
+    const MAX_PAGE: Option<usize> = None;
+
+    fn append(&mut self, page: Self) {
+        self.members.extend(page.members);
+        self.more = page.more;
+    }
+
+    fn read(&self) -> (usize, Option<&str>) {
+        let last = self.members.last().filter(|_| self.more);
+        (self.members.len(), last.map(|member| member.client_id.as_str()))
     }
 }
 
-async fn whole_room(api: &Api, name: &str, all: bool) -> Result<Room, Failure> {
-    let mut whole: Option<Room> = None;
+async fn all_pages<T: Paged>(
+    api: &Api,
+    path: &[&str],
+    query: Option<Parameter>,
+    mut reader: Reader,
+) -> Result<T, Failure> {
+    let mut whole: Option<T> = None;
     loop {
-        let after = whole.as_ref().and_then(|room| room.members.last()).map(|member| member.client_id.clone());
-        let query: Vec<_> = after.as_deref().map(|after| ("after", after)).into_iter().collect();
-        let answer: Value = api.get(&["rooms", name], &query).await?;
-        let page: Room = api.read(&answer)?;
-        let more = page.more && !page.members.is_empty();
-        let room = match whole.take() {
-            None => page,
-            Some(mut first) => {
-                first.members.extend(page.members);
-                first.more = page.more;
-                first
-            }
-        };
-        if !(all && more) {
-            return Ok(room);
+        let query = reader.query(T::MAX_PAGE, query.as_ref());
+        let page: T = api.decode(&api.send(Method::GET, path, &query, None).await?)?;
+        let (read, next) = page.read();
+        let goes_on = reader.goes_on(read, next);
+        match &mut whole {
+            None => whole = Some(page),
+            Some(whole) => whole.append(page),
         }
-        whole = Some(room);
+        if let Some(whole) = whole.take_if(|_| !goes_on) {
+            return Ok(whole);
+        }
     }
 }
 
@@ -254,16 +233,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn list_is_read_until_there_are_enough_or_no_more() {
+    fn list_is_read_until_the_limit_or_its_end() {
         let pages = |limit, all| Pages { after: None, limit, all };
-        let mut some = Reader::new(&pages(1_500, false), PAGE);
-        let next = "m".to_owned();
-        assert_eq!(some.limit(), "1000");
-        assert!(some.goes_on(1_000, Some(&next)));
-        assert_eq!(some.limit(), "500");
-        assert_eq!(some.query("500", &[("prefix", "a")]), [("limit", "500"), ("after", "m"), ("prefix", "a")]);
-        assert!(!some.goes_on(500, Some(&next)));
-        let mut all = Reader::new(&pages(100, true), PAGE);
-        assert!(all.goes_on(1_000, Some(&next)) && !all.goes_on(3, None));
+        let mut some = Reader::new(pages(1_500, false));
+        let parameter = |name, value: &str| (name, value.to_owned());
+        assert_eq!(some.query(Some(1_000), None), [parameter("limit", "1000")]);
+        assert!(some.goes_on(1_000, Some("m")));
+        let prefix = parameter("prefix", "a");
+        let query = some.query(Some(1_000), Some(&prefix));
+        assert_eq!(query, [parameter("limit", "500"), parameter("after", "m"), prefix]);
+        assert!(!some.goes_on(500, Some("m")));
+        let mut all = Reader::new(pages(100, true));
+        assert!(all.goes_on(1_000, Some("m")) && !all.goes_on(3, None));
     }
 }
