@@ -3,13 +3,12 @@
 //! No I/O. Only RFC 6455 section 4.2.1 and signs of request smuggling are checked here, not
 //! identity or origin.
 
-use std::fmt;
-
 use axum::body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
+use signaling_core::edge::PresentedToken;
 use signaling_server::http::refusal;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -21,7 +20,7 @@ const RESUME: &str = "resume.";
 const KEY_BYTES: usize = 16;
 
 /// A request that may be upgraded.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accept {
     /// Value of `Sec-WebSocket-Accept` in the answer (RFC 6455 section 4.2.2).
     pub key_accept: String,
@@ -29,9 +28,9 @@ pub struct Accept {
     /// `Sec-WebSocket-Protocol`.
     pub signaling_v1: bool,
     /// The token of a `bearer.<token>` offer. Never echoed.
-    pub bearer: Option<String>,
+    pub bearer: Option<PresentedToken>,
     /// The token of a `resume.<token>` offer. Never echoed.
-    pub resume: Option<String>,
+    pub resume: Option<PresentedToken>,
 }
 
 impl Accept {
@@ -56,18 +55,6 @@ impl Accept {
             headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
         }
         response
-    }
-}
-
-impl fmt::Debug for Accept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let masked = |token: &Option<String>| token.as_ref().map(|_| "***");
-        f.debug_struct("Accept")
-            .field("key_accept", &self.key_accept)
-            .field("signaling_v1", &self.signaling_v1)
-            .field("bearer", &masked(&self.bearer))
-            .field("resume", &masked(&self.resume))
-            .finish()
     }
 }
 
@@ -100,28 +87,12 @@ impl Refused {
         Self { status: StatusCode::BAD_REQUEST, code: "bad_request", message, headers: &[] }
     }
 
-    const fn method() -> Self {
-        Self {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            code: "method_not_allowed",
-            message: "open a WebSocket with GET",
-            headers: &[("allow", "GET")],
-        }
-    }
-
     const fn upgrade_required(message: &'static str) -> Self {
         Self {
             status: StatusCode::UPGRADE_REQUIRED,
             code: "upgrade_required",
             message,
             headers: &[("upgrade", "websocket")],
-        }
-    }
-
-    const fn websocket_version() -> Self {
-        Self {
-            headers: &[("upgrade", "websocket"), ("sec-websocket-version", "13")],
-            ..Self::upgrade_required("this server supports only WebSocket version 13")
         }
     }
 }
@@ -133,7 +104,12 @@ impl Refused {
 /// WebSocket version. 400 for a missing or doubled `Host`, a body, a bad key or bad subprotocols.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
-        return Err(Refused::method());
+        return Err(Refused {
+            status: StatusCode::METHOD_NOT_ALLOWED,
+            code: "method_not_allowed",
+            message: "open a WebSocket with GET",
+            headers: &[("allow", "GET")],
+        });
     }
     if version != Version::HTTP_11 {
         return Err(Refused::upgrade_required("open a WebSocket over HTTP/1.1"));
@@ -152,7 +128,10 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
         ));
     }
     if single(headers, header::SEC_WEBSOCKET_VERSION) != Some("13") {
-        return Err(Refused::websocket_version());
+        return Err(Refused {
+            headers: &[("upgrade", "websocket"), ("sec-websocket-version", "13")],
+            ..Refused::upgrade_required("this server supports only WebSocket version 13")
+        });
     }
     let key = single(headers, header::SEC_WEBSOCKET_KEY)
         .filter(|key| STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == KEY_BYTES))
@@ -176,7 +155,7 @@ fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> 
                 accept.signaling_v1 |= offer == SUBPROTOCOL;
                 continue;
             };
-            if token.is_empty() || slot.replace(token.to_owned()).is_some() {
+            if token.is_empty() || slot.replace(PresentedToken(token.into())).is_some() {
                 return Err(Refused::bad_request(
                     "Sec-WebSocket-Protocol may offer one bearer.<token> and one resume.<token>, neither empty",
                 ));

@@ -75,8 +75,8 @@ fn subprotocol_offers_are_read_from_all_lines() {
     headers.append("sec-websocket-protocol", HeaderValue::from_static("resume.r1"));
     let accept = checked(&headers).unwrap();
     assert!(accept.signaling_v1);
-    assert_eq!(accept.bearer.as_deref(), Some("a.b-c_d"));
-    assert_eq!(accept.resume.as_deref(), Some("r1"));
+    assert_eq!(accept.bearer, Some(PresentedToken("a.b-c_d".into())));
+    assert_eq!(accept.resume, Some(PresentedToken("r1".into())));
 }
 
 #[test]
@@ -113,7 +113,7 @@ proptest! {
         prop_assert_eq!(accept.signaling_v1, offers.contains(&SUBPROTOCOL));
         for (token, prefix) in [(accept.bearer, BEARER), (accept.resume, RESUME)] {
             let offered: Vec<_> = offers.iter().filter_map(|offer| offer.strip_prefix(prefix)).collect();
-            prop_assert_eq!(token.as_deref().into_iter().collect::<Vec<_>>(), offered);
+            prop_assert_eq!(token.iter().map(|token| &*token.0).collect::<Vec<_>>(), offered);
         }
     }
 }

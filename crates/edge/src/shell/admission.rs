@@ -32,33 +32,24 @@ pub struct AdmissionLimits {
     pub rate_per_address: Option<u32>,
 }
 
-/// Reason to refuse a client for now.
+/// Refusal of a client for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TooMany {
-    Sockets,
-    OfAddress,
-    Rate,
-    RateOfAddress,
+pub(super) struct TooMany {
+    pub(super) reason: RefusalReason,
+    pub(super) message: &'static str,
 }
 
 impl TooMany {
-    pub(super) fn message(self) -> &'static str {
-        match self {
-            Self::Sockets => "this server has its maximum of clients; try again later",
-            Self::OfAddress => "your address has its maximum of clients",
-            Self::Rate => "too many new clients; try again after the given time",
-            Self::RateOfAddress => "too many requests from your address; try again after the given time",
-        }
-    }
-
-    pub(super) fn label(self) -> RefusalReason {
-        match self {
-            Self::Sockets => RefusalReason::Sockets,
-            Self::OfAddress => RefusalReason::Address,
-            Self::Rate => RefusalReason::Rate,
-            Self::RateOfAddress => RefusalReason::AddressRate,
-        }
-    }
+    const SOCKETS: Self =
+        Self { reason: RefusalReason::Sockets, message: "this server has its maximum of clients; try again later" };
+    const OF_ADDRESS: Self =
+        Self { reason: RefusalReason::Address, message: "your address has its maximum of clients" };
+    const RATE: Self =
+        Self { reason: RefusalReason::Rate, message: "too many new clients; try again after the given time" };
+    const RATE_OF_ADDRESS: Self = Self {
+        reason: RefusalReason::AddressRate,
+        message: "too many requests from your address; try again after the given time",
+    };
 }
 
 /// Counts the admitted clients and limits the rate of new ones.
@@ -111,10 +102,10 @@ impl Admission {
             self.arrivals_by_address.retain(|_, bucket| !bucket.is_full(now));
         }
         if self.arrivals_by_address.len() >= MAX_TRACKED_ADDRESSES && !self.arrivals_by_address.contains_key(&address) {
-            return Err(TooMany::RateOfAddress);
+            return Err(TooMany::RATE_OF_ADDRESS);
         }
         let bucket = self.arrivals_by_address.entry(address).or_insert(TokenBucket::full(now));
-        if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RateOfAddress) }
+        if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RATE_OF_ADDRESS) }
     }
 
     /// Returns the maximum connections of this address that are not clients. `None` sets no limit.
@@ -128,7 +119,7 @@ impl Admission {
         let address = network(address);
         self.check_room(address)?;
         if !self.arrivals.take(now, each_second(self.limits.rate), 1) {
-            return Err(TooMany::Rate);
+            return Err(TooMany::RATE);
         }
         self.sockets += 1;
         if self.limits.per_address.is_some() {
@@ -139,11 +130,11 @@ impl Admission {
 
     fn check_room(&self, network: IpAddr) -> Result<(), TooMany> {
         if self.sockets >= self.limits.sockets {
-            return Err(TooMany::Sockets);
+            return Err(TooMany::SOCKETS);
         }
         let of_address = self.sockets_by_address.get(&network).copied().unwrap_or_default();
         match self.limits.per_address.is_some_and(|limit| of_address >= limit) {
-            true => Err(TooMany::OfAddress),
+            true => Err(TooMany::OF_ADDRESS),
             false => Ok(()),
         }
     }
@@ -215,9 +206,9 @@ mod tests {
         let mut admission = Admission::new(AdmissionLimits { sockets: 3, per_address: Some(2), ..WIDE }, now);
         assert_eq!(admission.admit_client(now, A), Ok(()));
         assert_eq!(admission.admit_client(now, A), Ok(()));
-        assert_eq!(admission.admit_client(now, A), Err(TooMany::OfAddress));
+        assert_eq!(admission.admit_client(now, A), Err(TooMany::OF_ADDRESS));
         assert_eq!(admission.admit_client(now, B), Ok(()));
-        assert_eq!(admission.admit_client(now, B), Err(TooMany::Sockets));
+        assert_eq!(admission.admit_client(now, B), Err(TooMany::SOCKETS));
         admission.leave(A);
         assert_eq!(admission.admit_client(now, A), Ok(()));
         (0..2).for_each(|_| admission.leave(A));
@@ -233,7 +224,7 @@ mod tests {
         let place = AdmittedClient::new(&admission, now, A).unwrap();
         let closing = Rc::clone(&place);
         drop(place);
-        assert_eq!(AdmittedClient::new(&admission, now, A).err(), Some(TooMany::Sockets));
+        assert_eq!(AdmittedClient::new(&admission, now, A).err(), Some(TooMany::SOCKETS));
         drop(closing);
         assert!(AdmittedClient::new(&admission, now, A).is_ok());
     }
@@ -258,7 +249,7 @@ mod tests {
         let now = Instant::now();
         let mut admission = Admission::new(AdmissionLimits { rate: 1, ..WIDE }, now);
         assert_eq!(admission.admit_client(now, A), Ok(()));
-        assert_eq!(admission.admit_client(now, A), Err(TooMany::Rate));
+        assert_eq!(admission.admit_client(now, A), Err(TooMany::RATE));
         assert_eq!(admission.admit_client(now + Duration::from_secs(1), A), Ok(()));
     }
 
@@ -276,7 +267,7 @@ mod tests {
             }
         }
         assert!((29..=30).contains(&taken[0]), "a burst of one second, then the rate: {taken:?}");
-        assert_eq!(admission.admit_request(start, A), Err(TooMany::RateOfAddress));
+        assert_eq!(admission.admit_request(start, A), Err(TooMany::RATE_OF_ADDRESS));
     }
 
     #[test]
@@ -287,10 +278,10 @@ mod tests {
         let [one, another, elsewhere]: [IpAddr; 3] =
             ["2001:db8::1", "2001:db8::ffff:0:1", "2001:db8:0:1::1"].map(|address| address.parse().unwrap());
         assert_eq!(admission.admit_request(now, one), Ok(()));
-        assert_eq!(admission.admit_request(now, another), Err(TooMany::RateOfAddress));
+        assert_eq!(admission.admit_request(now, another), Err(TooMany::RATE_OF_ADDRESS));
         assert_eq!(admission.admit_client(now, one), Ok(()));
-        assert_eq!(admission.admit_client(now, another), Err(TooMany::OfAddress));
-        assert_eq!(admission.admit_request(now, another), Err(TooMany::OfAddress), "refused before the token check");
+        assert_eq!(admission.admit_client(now, another), Err(TooMany::OF_ADDRESS));
+        assert_eq!(admission.admit_request(now, another), Err(TooMany::OF_ADDRESS), "refused before the token check");
         assert_eq!((admission.admit_request(now, elsewhere), admission.admit_client(now, elsewhere)), (Ok(()), Ok(())));
         admission.leave(another);
         assert_eq!(admission.admit_client(now, one), Ok(()));
@@ -302,7 +293,7 @@ mod tests {
         let mut admission = Admission::new(AdmissionLimits { rate_per_address: Some(1), ..WIDE }, now);
         let address = |n: usize| IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(n).unwrap()));
         assert!((0..MAX_TRACKED_ADDRESSES).all(|n| admission.admit_request(now, address(n)).is_ok()));
-        assert_eq!(admission.admit_request(now, address(MAX_TRACKED_ADDRESSES)), Err(TooMany::RateOfAddress));
+        assert_eq!(admission.admit_request(now, address(MAX_TRACKED_ADDRESSES)), Err(TooMany::RATE_OF_ADDRESS));
         let later = now + Duration::from_secs(1);
         assert_eq!(admission.admit_request(later, address(MAX_TRACKED_ADDRESSES)), Ok(()));
         assert_eq!(admission.arrivals_by_address.len(), 1);

@@ -15,21 +15,20 @@ use crate::identity::IdentityArgs;
 use signaling_core::edge::{PaceLimits, Rate};
 use signaling_core::rate_class::{ClassRates, Rates};
 
-/// Bytes per second of one client where `--message-rate` names none: more than its largest messages
-/// need, and little enough that hundreds of such clients do not fill a network interface.
+/// Bytes/s of one client if `--message-rate` has no byte rate: more than its largest messages need,
+/// and so few that hundreds of clients do not fill a network interface.
 const BYTE_RATE: u32 = 1_048_576;
-/// Seconds of its message rate that a client may send at once: an application's start sends its
-/// offers and candidates to a whole room.
+/// Seconds of its message rate that a client may send at once. An application sends its offers and
+/// candidates to a whole room when it starts.
 const MESSAGE_BURST_S: u32 = 5;
-/// Seconds of its byte rate that a client may send at once: 4 MiB at the usual rate.
+/// Seconds of its byte rate that a client may send at once: 4 MiB at the default rate.
 const BYTE_BURST_S: u32 = 4;
-/// Pings per second of one client, many times the most that an SDK sends, and at once: a page that
-/// was asleep may make up for it.
+/// Pings of one client: many times the rate of an SDK, with a burst for pages that wake up.
 const PINGS: Rate = Rate { per_second: 10, burst: 100 };
 
 const LISTENERS: &str = "Listeners";
 
-/// Listener for clients, and what clients may do.
+/// Listener for clients, and their limits.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Clients and limits")]
 pub struct EdgeArgs {
@@ -94,14 +93,14 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1024 * 1024..))]
     pub max_client_buffer_bytes: usize,
 
-    /// Which clients are admitted.
+    /// Admission of clients.
     #[command(flatten)]
     pub identity: IdentityArgs,
 }
 
 impl EdgeArgs {
-    /// Checks what clap cannot, and reads the files. `listen` is the address for clients, if there
-    /// is one, from `flag`.
+    /// Checks the settings that clap cannot check, and reads the files. `listen` is the address for
+    /// clients, if any, from `flag`.
     ///
     /// # Errors
     /// Names the flag whose value cannot be used.
@@ -149,8 +148,8 @@ impl EdgeArgs {
     }
 }
 
-/// Returns a rate whose burst lasts so many seconds and is at least `least`; `None` for 0, which is
-/// no limit.
+/// Returns a rate whose burst lasts `seconds` and is at least `least`; `None` for a rate of 0,
+/// which sets no limit.
 fn with_burst(per_second: u32, seconds: u32, least: u32) -> Option<Rate> {
     (per_second > 0).then(|| Rate { per_second, burst: per_second.saturating_mul(seconds).max(least) })
 }
@@ -160,21 +159,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn burst_lasts_its_seconds_at_every_rate() {
-        let burst = |per_second, seconds, least| with_burst(per_second, seconds, least).map(|rate| rate.burst);
-        assert_eq!(burst(200, MESSAGE_BURST_S, 1), Some(1_000));
-        assert_eq!(burst(5, MESSAGE_BURST_S, 1), Some(25));
-        assert_eq!(burst(BYTE_RATE, BYTE_BURST_S, 65_536), Some(4 * 1_048_576));
-        assert_eq!(burst(u32::MAX, MESSAGE_BURST_S, 1), Some(u32::MAX));
-    }
-
-    #[test]
-    fn burst_takes_the_largest_message_at_a_lower_rate() {
-        assert_eq!(with_burst(1_024, BYTE_BURST_S, 65_536), Some(Rate { per_second: 1_024, burst: 65_536 }));
-    }
-
-    #[test]
-    fn rate_of_zero_is_no_limit() {
-        assert_eq!(with_burst(0, MESSAGE_BURST_S, 65_536), None);
+    fn burst_lasts_its_seconds_and_takes_the_largest_message() {
+        for (per_second, seconds, least, burst) in [
+            (200, MESSAGE_BURST_S, 1, Some(1_000)),
+            (5, MESSAGE_BURST_S, 1, Some(25)),
+            (BYTE_RATE, BYTE_BURST_S, 65_536, Some(4 * 1_048_576)),
+            (u32::MAX, MESSAGE_BURST_S, 1, Some(u32::MAX)),
+            (1_024, BYTE_BURST_S, 65_536, Some(65_536)),
+            (0, MESSAGE_BURST_S, 65_536, None),
+        ] {
+            let rate = burst.map(|burst| Rate { per_second, burst });
+            assert_eq!(with_burst(per_second, seconds, least), rate, "{per_second}");
+        }
     }
 }

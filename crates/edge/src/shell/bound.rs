@@ -22,8 +22,6 @@ const COPIES: usize = 2;
 /// buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
-    /// Memory before the first client.
-    pub fixed: usize,
     /// Counted client sockets: the limit, or less if there are fewer descriptors.
     pub sockets: usize,
     /// Memory for all client sockets.
@@ -41,7 +39,6 @@ impl MemoryBound {
         let (sockets, handshakes) = (config.admission.sockets, config.handshakes.min(config.connections));
         let tls = if config.tls.is_some() { TLS } else { 0 };
         Self {
-            fixed: FIXED,
             sockets,
             for_sockets: sockets.saturating_mul(SOCKET + tls),
             for_handshakes: handshakes.saturating_mul(HANDSHAKE + config.http.buffer_bytes + tls),
@@ -67,7 +64,7 @@ impl MemoryBound {
     /// Returns the sum of all parts.
     #[must_use]
     pub fn total(&self) -> usize {
-        let parts = [self.fixed, self.for_sockets, self.for_handshakes, self.for_buffers];
+        let parts = [FIXED, self.for_sockets, self.for_handshakes, self.for_buffers];
         parts.into_iter().fold(0, usize::saturating_add)
     }
 }

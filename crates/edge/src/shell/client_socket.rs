@@ -25,7 +25,20 @@ const RECORD_BYTES: usize = 16 * 1024;
 pub(super) struct PolledSocket(Socket<MioStream>);
 
 /// A socket that one task waits for, before it joins the poll or after it leaves.
-pub(super) struct TaskSocket(Socket<TcpStream>);
+pub(super) struct TaskSocket(Socket<RuntimeTcp>);
+
+/// A TCP stream of the runtime. Writing to it does not wait.
+struct RuntimeTcp(TcpStream);
+
+impl io::Write for &RuntimeTcp {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 struct Socket<S> {
     tcp: S,
@@ -43,11 +56,11 @@ pub(super) struct ReadResult {
 /// Recovers the socket after an upgrade, with the bytes that followed the request head.
 pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
-        Ok((tcp, early)) => Ok((TaskSocket(Socket { tcp, tls: None }), early)),
+        Ok((tcp, early)) => Ok((TaskSocket(Socket { tcp: RuntimeTcp(tcp), tls: None }), early)),
         Err(upgraded) => {
             let (stream, early) = upgraded_from::<TlsStream<TcpStream>>(upgraded).map_err(|_| UpgradeError)?;
             let (tcp, session) = stream.into_inner();
-            Ok((TaskSocket(Socket { tcp, tls: Some(Box::new(session)) }), early))
+            Ok((TaskSocket(Socket { tcp: RuntimeTcp(tcp), tls: Some(Box::new(session)) }), early))
         }
     }
 }
@@ -55,7 +68,7 @@ pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), Upgrade
 impl TaskSocket {
     /// Registers the socket with the poll.
     pub(super) fn register(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
-        let mut tcp = MioStream::from_std(self.0.tcp.into_std()?);
+        let mut tcp = MioStream::from_std(self.0.tcp.0.into_std()?);
         registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(PolledSocket(Socket { tcp, tls: self.0.tls }))
     }
@@ -67,7 +80,7 @@ impl TaskSocket {
 
     /// Waits until the socket takes more or has ended.
     pub(super) async fn writable(&self) -> io::Result<()> {
-        self.0.tcp.writable().await
+        self.tcp().writable().await
     }
 
     /// Ends the write side after all written bytes.
@@ -76,16 +89,16 @@ impl TaskSocket {
             tls.send_close_notify();
             while let Err(error) = flush(tls, &self.0.tcp) {
                 match error.kind() {
-                    io::ErrorKind::WouldBlock => self.0.tcp.writable().await?,
+                    io::ErrorKind::WouldBlock => self.0.tcp.0.writable().await?,
                     _ => return Err(error),
                 }
             }
         }
-        SockRef::from(&self.0.tcp).shutdown(std::net::Shutdown::Write)
+        SockRef::from(self.tcp()).shutdown(std::net::Shutdown::Write)
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
-        &self.0.tcp
+        &self.0.tcp.0
     }
 }
 
@@ -94,7 +107,7 @@ impl PolledSocket {
     pub(super) fn deregister(self, registry: &Registry) -> io::Result<TaskSocket> {
         let Socket { mut tcp, tls } = self.0;
         registry.deregister(&mut tcp)?;
-        Ok(TaskSocket(Socket { tcp: TcpStream::from_std(tcp.into())?, tls }))
+        Ok(TaskSocket(Socket { tcp: RuntimeTcp(TcpStream::from_std(tcp.into())?), tls }))
     }
 
     /// Reads once. `buffer` must have room for two records.
@@ -128,9 +141,12 @@ impl PolledSocket {
     }
 }
 
-impl<S: TryWrite> Socket<S> {
+impl<S> Socket<S>
+where
+    for<'a> &'a S: io::Write,
+{
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return self.tcp.try_write(bytes) };
+        let Some(tls) = &mut self.tls else { return (&self.tcp).write(bytes) };
         flush(tls, &self.tcp)?;
         let accepted = tls.writer().write(bytes.get(..RECORD_BYTES).unwrap_or(bytes))?;
         match flush(tls, &self.tcp) {
@@ -176,39 +192,9 @@ fn read_tls(tls: &mut ServerConnection, tcp: &mut MioStream, buffer: &mut [u8]) 
     }
 }
 
-fn flush(tls: &mut ServerConnection, tcp: &impl TryWrite) -> io::Result<()> {
+fn flush(tls: &mut ServerConnection, mut tcp: impl io::Write) -> io::Result<()> {
     while tls.wants_write() {
-        tls.write_tls(&mut Writer(tcp))?;
+        tls.write_tls(&mut tcp)?;
     }
     Ok(())
-}
-
-/// Writes without waiting.
-trait TryWrite {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
-}
-
-impl TryWrite for TcpStream {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Self::try_write(self, bytes)
-    }
-}
-
-impl TryWrite for MioStream {
-    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut socket = self;
-        socket.write(bytes)
-    }
-}
-
-struct Writer<'a, S>(&'a S);
-
-impl<S: TryWrite> io::Write for Writer<'_, S> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -21,7 +21,6 @@ use super::metrics::{AuthFailure, METRICS};
 use super::query::Query;
 use super::{Edge, Handshake, client_socket, cors, metrics};
 use crate::handshake::{self, Accept};
-use crate::identity::Origins;
 use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Refusal};
 use signaling_core::ws::encode;
 
@@ -34,10 +33,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Answers a request to [`PATH`].
 pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
-    let origins = &handshake.edge.config.identity.origins;
-    let origin = cors::origin_allowed(origins, &request);
+    let origin = cors::origin_allowed(&handshake.edge.config.identity.origins, &request);
     let mut response =
-        if cors::is_preflight(&request) { cors::preflight() } else { decide(handshake, origins, peer, request).await };
+        if cors::is_preflight(&request) { cors::preflight() } else { decide(handshake, peer, request).await };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         cors::allow(&mut response, origin);
     }
@@ -45,12 +43,7 @@ pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Req
 }
 
 /// Answers a connect request: an upgrade once a node has admitted the client, or a refusal.
-async fn decide(
-    handshake: &Handshake,
-    origins: &Origins,
-    peer: SocketAddr,
-    mut request: Request<Incoming>,
-) -> Response<Body> {
+async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refused) => {
@@ -58,20 +51,12 @@ async fn decide(
             return refused.response();
         }
     };
-    if !origins.admit(request.headers()) {
-        metrics::auth_failed(AuthFailure::Origin);
-        let message = "this origin is not among the allowed ones";
-        let refused = refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None);
-        metrics::refused_status(refused.status);
-        return refuse(handshake, request, &accept, &refused);
-    }
-    let edge = &handshake.edge;
     let started = Instant::now();
     match admit(handshake, peer, &request, &accept).await {
-        Ok(client) => {
+        Ok(mut waiting) => {
             METRICS.connect.observe(started.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
-            tokio::task::spawn_local(open(edge.clone(), client.into_key(), upgrade));
+            tokio::task::spawn_local(open(handshake.edge.clone(), waiting.key.take(), upgrade));
             accept.for_client()
         }
         Err(refused) => {
@@ -85,12 +70,6 @@ async fn decide(
 struct Waiting {
     edge: Edge,
     key: Option<ClientKey>,
-}
-
-impl Waiting {
-    fn into_key(mut self) -> Option<ClientKey> {
-        self.key.take()
-    }
 }
 
 impl Drop for Waiting {
@@ -107,12 +86,18 @@ async fn admit(
     request: &Request<Incoming>,
     accept: &Accept,
 ) -> Result<Waiting, Refusal> {
+    let edge = &handshake.edge;
+    if !edge.config.identity.origins.admit(request.headers()) {
+        METRICS.auth_failures.of(AuthFailure::Origin).inc();
+        let message = "this origin is not among the allowed ones";
+        return Err(refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None));
+    }
     let query = Query::parse(request.uri().query().unwrap_or_default())
         .map_err(|(code, message)| refused(StatusCode::BAD_REQUEST, code, &message, None))?;
-    let token = bearer(request.headers()).or_else(|| accept.bearer.clone()).or_else(|| query.token.clone());
+    let offered = || accept.bearer.clone().map(|token| token.0.into());
+    let token = bearer(request.headers()).or_else(offered).or_else(|| query.token.clone());
     let mut newcomer = newcomer(query, peer, request, accept)?;
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
-    let edge = &handshake.edge;
     let (client, decided) = edge.with(|state, _| {
         if state.draining {
             let message = "this server is draining; connect again";
@@ -120,8 +105,8 @@ async fn admit(
         }
         let now = Instant::now();
         let too_many = |limit: TooMany| {
-            metrics::refused(limit.label());
-            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message(), Some(RETRY_AFTER))
+            metrics::refused(limit.reason);
+            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message, Some(RETRY_AFTER))
         };
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
@@ -162,16 +147,12 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
         request: ConnectRequest {
             path: request.uri().path().to_owned(),
             query: query.rest,
-            origin: text(headers, &header::ORIGIN),
+            origin: headers.get(header::ORIGIN).and_then(|origin| Some(origin.to_str().ok()?.to_owned())),
             proven: None,
-            resume: accept.resume.clone().or(query.resume),
+            resume: accept.resume.clone().map(|token| token.0.into()).or(query.resume),
             address: peer.ip().to_string(),
         },
     })
-}
-
-fn text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
-    headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<String> {
@@ -190,11 +171,11 @@ fn refused(status: StatusCode, code: &str, message: &str, retry_after: Option<Du
 }
 
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
-    let waiting = Waiting { edge: edge.clone(), key: client };
+    let mut waiting = Waiting { edge: edge.clone(), key: client };
     let failed = |error: &dyn std::error::Error| edge.with_state(|state| state.upgrade_failed(client, error));
     match upgrade.await.map(client_socket::recover) {
         Ok(Ok((stream, early))) => {
-            if let Some(client) = waiting.into_key() {
+            if let Some(client) = waiting.key.take() {
                 edge.with(|state, now| state.socket_opened(now, client, stream, &early));
             }
         }

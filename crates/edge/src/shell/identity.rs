@@ -5,7 +5,7 @@ use signaling_server::unix_time;
 use tracing::{info, warn};
 
 use super::Edge;
-use super::metrics::{METRICS, auth_failed};
+use super::metrics::METRICS;
 use super::state::State;
 use crate::identity::TokenRefusal;
 use signaling_core::edge::{ClientKey, Kick, KickList, PresentedToken, VerifiedToken};
@@ -56,7 +56,7 @@ impl State {
             false => Ok(token),
         });
         if let Err(refusal) = &verified {
-            auth_failed(refusal.label());
+            METRICS.auth_failures.of(refusal.label()).inc();
         }
         verified.map(Some)
     }

@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
-use signaling_protocol::CloseCode;
 use signaling_server::http::BadHead;
 use signaling_server::metrics::Direction;
 
@@ -100,15 +99,6 @@ label! {
     }
 }
 
-/// Counts of the shell beside those of the core.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ShellCounts {
-    pub(super) handshakes: usize,
-    pub(super) unfinished_bytes: usize,
-    pub(super) read_bytes: u64,
-    pub(super) written_bytes: u64,
-}
-
 pub(super) fn publish_limits(config: &EdgeConfig) {
     METRICS.sockets_limit.publish(config.admission.sockets as u64);
     METRICS.handshakes_limit.publish(config.handshakes.min(config.connections) as u64);
@@ -119,26 +109,18 @@ pub(super) fn publish_limits(config: &EdgeConfig) {
     }
 }
 
-pub(super) fn opened() {
-    METRICS.opened.inc();
-    METRICS.sockets.inc();
-}
-
 pub(super) fn closed() {
     METRICS.closed.inc();
     METRICS.sockets.dec();
 }
 
-pub(super) fn publish(core: &EdgeCore, shell: ShellCounts) {
+/// Publishes the counts of the core.
+pub(super) fn publish(core: &EdgeCore) {
     let (metrics, counts, figures) = (&*METRICS, core.counts(), core.figures());
     metrics.delivery.publish(core.delays().counts());
     metrics.unattached.publish(figures.unattached as u64);
     metrics.paused.publish(figures.read_paused as u64);
-    metrics.handshakes.publish(shell.handshakes as u64);
     metrics.buffered.publish(core.kept() as u64);
-    metrics.partial.publish(shell.unfinished_bytes as u64);
-    metrics.bytes.of(Direction::In).publish(shell.read_bytes);
-    metrics.bytes.of(Direction::Out).publish(shell.written_bytes);
     metrics.rate_limited.of(RateLabel::Messages).publish(counts.over_message_rate);
     metrics.rate_limited.of(RateLabel::Bytes).publish(counts.over_byte_rate);
     metrics.rate_limited.of(RateLabel::Sockets).publish(counts.rate_abuses);
@@ -154,14 +136,6 @@ pub(super) fn publish(core: &EdgeCore, shell: ShellCounts) {
     metrics.resends.publish(counts.retransmissions);
     metrics.handoffs.publish(counts.handoffs);
     metrics.read_pauses.publish(counts.read_pauses);
-}
-
-pub(super) fn closes(code: CloseCode) {
-    METRICS.closes.of(CloseLabel(code.0)).inc();
-}
-
-pub(super) fn violation(code: u16) {
-    METRICS.violations.of(ViolationLabel(code)).inc();
 }
 
 pub(super) fn refused(reason: RefusalReason) {
@@ -191,10 +165,6 @@ pub(super) fn refused_head(bad: BadHead) {
         BadHead::TooLarge => RefusalReason::TooLarge,
         BadHead::Malformed => RefusalReason::BadRequest,
     });
-}
-
-pub(super) fn auth_failed(failure: AuthFailure) {
-    METRICS.auth_failures.of(failure).inc();
 }
 
 /// Publishes the expiry of the certificate in use. `None` is published as 0.

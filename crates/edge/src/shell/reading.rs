@@ -8,7 +8,7 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::DetachReason;
 
 use super::client_socket::{PolledSocket, ReadResult};
-use super::metrics::{self, EvictionLabel, METRICS};
+use super::metrics::{EvictionLabel, METRICS, ViolationLabel};
 use super::sockets::MAX_SOCKETS_PER_TURN;
 use super::state::State;
 use signaling_core::edge::{ClientKey, Reading};
@@ -172,7 +172,7 @@ impl State {
                     Reading::Paused
                 }
                 Err(violation) => {
-                    metrics::violation(violation.code);
+                    METRICS.violations.of(ViolationLabel(violation.code)).inc();
                     self.core.close(key, CloseCode(violation.code), violation.reason);
                     Reading::Paused
                 }
@@ -183,7 +183,7 @@ impl State {
         }
     }
 
-    fn socket(&mut self, key: ClientKey) -> Option<&mut Socket> {
+    pub(super) fn socket(&mut self, key: ClientKey) -> Option<&mut Socket> {
         self.clients.get_mut(key)?.socket.as_mut()
     }
 }

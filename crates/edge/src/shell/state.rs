@@ -9,8 +9,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use mio::Registry;
+use signaling_metrics::Publish as _;
 use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_server::PauseDetector;
+use signaling_server::metrics::Direction;
 use signaling_server::pause_detector::since_boot;
 use signaling_server::trunk::OutboundTrunk;
 use signaling_wire::SessionId;
@@ -24,7 +26,7 @@ use super::admission::{Admission, AdmittedClient, network};
 use super::client_socket::TaskSocket;
 use super::handshakes::{HandshakeKey, Handshakes};
 use super::links::{LinkContext, Links};
-use super::metrics::{self, ShellCounts};
+use super::metrics::{self, CloseLabel, METRICS, ViolationLabel};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of};
 use super::{Backend, EdgeConfig, closing};
@@ -148,7 +150,8 @@ impl State {
         };
         debug!(client = %client.id, session = %client.session, address = %client.address, "client connected");
         client.socket = Some(Socket::new(stream, early));
-        metrics::opened();
+        METRICS.opened.inc();
+        METRICS.sockets.inc();
         self.core.socket_opened(now, key);
         self.read_later(key);
     }
@@ -266,7 +269,7 @@ impl State {
                 self.forget(key);
             }
             Effect::Close(key, code, last_words) => {
-                metrics::closes(code);
+                METRICS.closes.of(CloseLabel(code.0)).inc();
                 if let Some(client) = self.clients.get_mut(key)
                     && let Some(socket) = client.socket.take()
                 {
@@ -331,41 +334,32 @@ impl State {
         }
     }
 
-    /// Tries to write to a blocked socket without an event.
-    fn try_blocked(&mut self, now: Instant, key: ClientKey) {
-        if let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) {
-            socket.blocked = false;
-            self.flush(now, key);
-        }
-    }
-
     /// Closes sockets with overdue partial messages and runs the core's sweep.
     pub(super) fn sweep(&mut self, now: Instant) {
-        let endless = |client: &Client| {
-            let since = client.socket.as_ref()?.unfinished_since?;
-            (now.saturating_duration_since(since) >= MAX_MESSAGE_TIME).then_some(())
-        };
-        let endless: Vec<_> =
-            self.clients.iter().filter(|(_, client)| endless(client).is_some()).map(|(key, _)| key).collect();
-        for client in endless {
-            metrics::violation(CloseCode::POLICY.0);
+        let has_taken_too_long = |since| now.saturating_duration_since(since) >= MAX_MESSAGE_TIME;
+        for client in self.clients_with(|socket| socket.unfinished_since.is_some_and(has_taken_too_long)) {
+            METRICS.violations.of(ViolationLabel(CloseCode::POLICY.0)).inc();
             self.core.close(client, CloseCode::POLICY, "the message was not finished in time");
         }
         // The system reports room only once much of the send buffer is free. A slow connection
         // takes long for that.
-        let blocked = |client: &Client| client.socket.as_ref().is_some_and(|socket| socket.blocked);
-        let blocked: Vec<_> = self.clients.iter().filter(|(_, client)| blocked(client)).map(|(key, _)| key).collect();
-        for client in blocked {
-            self.try_blocked(now, client);
+        for client in self.clients_with(|socket| socket.blocked) {
+            if let Some(socket) = self.socket(client) {
+                socket.blocked = false;
+                self.flush(now, client);
+            }
         }
         self.core.sweep(now);
-        let counts = ShellCounts {
-            handshakes: self.handshakes.len(),
-            unfinished_bytes: self.unfinished_bytes,
-            read_bytes: self.read_bytes,
-            written_bytes: self.written_bytes,
-        };
-        metrics::publish(&self.core, counts);
+        metrics::publish(&self.core);
+        METRICS.handshakes.publish(self.handshakes.len() as u64);
+        METRICS.partial.publish(self.unfinished_bytes as u64);
+        METRICS.bytes.of(Direction::In).publish(self.read_bytes);
+        METRICS.bytes.of(Direction::Out).publish(self.written_bytes);
+    }
+
+    fn clients_with(&self, is: impl Fn(&Socket) -> bool) -> Vec<ClientKey> {
+        let has = |client: &Client| client.socket.as_ref().is_some_and(&is);
+        self.clients.iter().filter(|(_, client)| has(client)).map(|(key, _)| key).collect()
     }
 
     /// Removes the client and its socket. Its admission ends with its connection. Returns `true` if

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustls::ServerConfig;
@@ -13,6 +13,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use signaling_server::FileWatcher;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
@@ -59,21 +60,11 @@ pub struct Tls {
 
 /// The certificate for new connections.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
-
-impl Shown {
-    fn show(&self, key: CertifiedKey) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-    }
-
-    fn get(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-}
+struct Shown(watch::Sender<Arc<CertifiedKey>>);
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.get())
+        Some(Arc::clone(&self.0.borrow()))
     }
 }
 
@@ -83,7 +74,7 @@ impl Tls {
     /// # Errors
     /// If they cannot be read, or do not match.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let shown = Arc::new(Shown(RwLock::new(Arc::new(files.read()?))));
+        let shown = Arc::new(Shown(watch::Sender::new(Arc::new(files.read()?))));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -96,11 +87,11 @@ impl Tls {
 
     /// Returns the earliest expiry of the certificate and its intermediates.
     pub(super) fn expires(&self) -> Option<SystemTime> {
-        self.shown.get().cert.iter().filter_map(|der| expiry(der)).min()
+        self.shown.0.borrow().cert.iter().filter_map(|der| expiry(der)).min()
     }
 
     fn show(&self, key: CertifiedKey) {
-        self.shown.show(key);
+        self.shown.0.send_replace(Arc::new(key));
         metrics::certificate_expires(self.expires());
     }
 
