@@ -15,14 +15,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use http::header::{CACHE_CONTROL, FORWARDED, HOST, ORIGIN, VIA};
 use http::uri::Authority;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use signaling_server::http::refusal;
@@ -37,8 +37,8 @@ const MARK: &str = "x-signaling-demo";
 const MAX_REQUEST_BYTES: usize = 256;
 /// Enough for the status of many servers.
 const MAX_ANSWER_BYTES: u64 = 64 * 1024;
-/// Longer than a drain.
-const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// Time limit of a request, longer than a drain.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum unanswered requests.
 const MAX_PRESSED: usize = 16;
 /// Maximum nodes of the mesh.
@@ -78,29 +78,33 @@ async fn press(
 ) -> Response {
     let no = |status, code, message: &str| refusal(status, code, message, None);
     if !headers.contains_key(MARK) || !is_of_this_page(&headers) {
-        return no(StatusCode::FORBIDDEN, "forbidden", "only the page of this server may ask");
+        return no(StatusCode::FORBIDDEN, "forbidden", "only pages of this server may send this request");
     }
     let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_sensible) else {
-        return no(StatusCode::BAD_REQUEST, "bad_request", "there is no such button, or there are nodes enough");
+        return no(StatusCode::BAD_REQUEST, "bad_request", "no such button, or the number of nodes is not 1 to 9");
     };
     let control = buttons.control.as_ref().filter(|_| is_from_here(peer, &headers));
     let Some(control) = control else {
         return match press {
             Press::Status => no_buttons(),
-            _ => no(StatusCode::FORBIDDEN, "forbidden", "only a browser on the machine of a local mesh may do that"),
+            _ => no(
+                StatusCode::FORBIDDEN,
+                "forbidden",
+                "only a browser on the machine of a local mesh may use the buttons",
+            ),
         };
     };
     let Ok(_pressed) = buttons.pressed.try_acquire() else {
-        return no(StatusCode::TOO_MANY_REQUESTS, "too_many", "wait until what was asked for is done");
+        return no(StatusCode::TOO_MANY_REQUESTS, "too_many", "too many requests; wait until earlier ones are done");
     };
-    match timeout(ANSWER_WITHIN, ask(control, &press)).await {
+    match timeout(ANSWER_TIMEOUT, ask(control, &press)).await {
         Ok(Ok(answer)) if answer["result"] == "failed" => {
             no(StatusCode::CONFLICT, "refused", answer["message"].as_str().unwrap_or_default())
         }
-        Ok(Ok(answer)) => told(answer),
+        Ok(Ok(answer)) => answered(answer),
         Ok(Err(_)) if matches!(press, Press::Status) => no_buttons(),
         Ok(Err(error)) => no(StatusCode::BAD_GATEWAY, "no_control", &format!("mesh-dev does not answer: {error}")),
-        Err(_) => no(StatusCode::GATEWAY_TIMEOUT, "no_answer", "mesh-dev is not done in time"),
+        Err(_) => no(StatusCode::GATEWAY_TIMEOUT, "no_answer", "mesh-dev did not finish in time"),
     }
 }
 
@@ -147,14 +151,12 @@ async fn ask(control: &PathBuf, press: &Press) -> std::io::Result<Value> {
     Ok(serde_json::from_slice(&answer)?)
 }
 
-fn no_buttons() -> Response<Body> {
-    told(json!({ "servers": null }))
+fn no_buttons() -> Response {
+    answered(json!({ "servers": null }))
 }
 
-fn told(answer: Value) -> Response<Body> {
-    let mut response = axum::response::IntoResponse::into_response(Json(answer));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+fn answered(answer: Value) -> Response {
+    ([(CACHE_CONTROL, "no-store")], Json(answer)).into_response()
 }
 
 #[cfg(test)]

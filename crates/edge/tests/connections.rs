@@ -1,4 +1,4 @@
-//! Every public connection counts against a limit from its accept to its end.
+//! Limits of public connections, which count from accept to end.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -19,15 +19,15 @@ use tokio::time::timeout;
 
 const PREFLIGHT: &str = "OPTIONS /v1/connect HTTP/1.1\r\nHost: a\r\nOrigin: https://a.example\r\n\
                          Access-Control-Request-Method: GET\r\n\r\n";
-/// A WebSocket whose refusal is a close frame, since it names no client.
+/// A WebSocket request without a client, which is refused by a close frame.
 const REFUSED: &str = "GET /v1/connect HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
                        Sec-WebSocket-Protocol: signaling.v1\r\n\r\n";
 const PAGE: &str = "GET /nothing HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
-/// Far less than any limit of time, and longer than a close takes.
+/// Longer than a close takes, and shorter than any time limit.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// No nodes: no client is ever let in.
+/// A backend without nodes, which admits no client.
 struct NoNodes;
 
 impl Backend for NoNodes {

@@ -1,4 +1,4 @@
-//! Our server codec against a client that others wrote.
+//! The server codec against the client of `tungstenite`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
@@ -54,23 +54,23 @@ fn tungstenite_reads_the_encoded_frames() {
     assert_eq!(client.read().unwrap(), Message::Close(Some(close)));
 }
 
-/// Of one payload each: around every change of form of the length.
+/// Payload lengths around each change of the length's form.
 const LENGTHS: [usize; 8] = [0, 1, 62, 63, 125, 126, 32_768, 65_536];
 
-/// What a client has sent, and what it is to read.
+/// The bytes that a client sent, and those it reads next.
 #[derive(Debug, Default)]
-struct PolledSocket {
+struct MemorySocket {
     sent: Vec<u8>,
     to_read: VecDeque<u8>,
 }
 
-impl Read for PolledSocket {
+impl Read for MemorySocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.to_read.read(buffer)
     }
 }
 
-impl Write for PolledSocket {
+impl Write for MemorySocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.sent.write(bytes)
     }
@@ -80,6 +80,6 @@ impl Write for PolledSocket {
     }
 }
 
-fn client() -> WebSocket<PolledSocket> {
-    WebSocket::from_raw_socket(PolledSocket::default(), Role::Client, None)
+fn client() -> WebSocket<MemorySocket> {
+    WebSocket::from_raw_socket(MemorySocket::default(), Role::Client, None)
 }

@@ -46,7 +46,7 @@ struct Case {
 fn refusals(signer: &Signer) -> Vec<Case> {
     let case = |what, token: String, status, code, reason| Case { what, token: Some(token), status, code, reason };
     let with = |others: Value| signer.token(&claims_with("alice", &others));
-    let another = Signer::Secret(b"another secret, also of 32 bytes or more".to_vec());
+    let another = Signer::secret(b"another secret, also of 32 bytes or more");
     let good = signer.token(&claims("alice"));
     vec![
         Case { what: "no token", token: None, status: 401, code: "no_token", reason: "missing" },
@@ -296,7 +296,7 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
 
 #[tokio::test]
 async fn token_keys_are_reloaded_when_their_file_is_valid() {
-    let (signer, next) = (Signer::hs256(), Signer::Secret(b"the next secret, of 32 bytes and more".to_vec()));
+    let (signer, next) = (Signer::hs256(), Signer::secret(b"the next secret, of 32 bytes and more"));
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
     let internal = mesh.balancer();
     let path = key_file(mesh.dir.path());

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
-use axum::body::to_bytes;
-use http::Request;
+use axum::body::{Body, to_bytes};
+use http::{HeaderValue, Request};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::net::UnixListener;
 use tower::ServiceExt as _;

@@ -3,16 +3,17 @@
 
 use axum::Router;
 use clap::Parser as _;
-use http::{HeaderMap, HeaderName, Method};
+use http::HeaderValue;
+use http::header::SEC_WEBSOCKET_PROTOCOL;
 use signaling_core::Member;
-use signaling_edge::handshake;
 use signaling_protocol::ClientId;
 use signaling_server::{Health, Listener};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::LocalSet;
 use tokio::time;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
 use super::*;
 use crate::config::Args;
@@ -80,26 +81,15 @@ fn listener() -> TcpListener {
 }
 
 /// Accepts a trunk like a node.
-async fn accept(node: &TcpListener) -> TcpStream {
-    let mut stream = timeout(WAIT_TIMEOUT, node.accept()).await.expect("a trunk is opened").unwrap().0;
-    let mut request = Vec::new();
-    while !request.ends_with(b"\r\n\r\n") {
-        stream.read_buf(&mut request).await.unwrap();
-    }
-    let request = String::from_utf8(request).unwrap();
-    let header = |line: &str| {
-        let (name, value) = line.split_once(": ")?;
-        Some((name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
+#[allow(clippy::result_large_err)]
+async fn accept(node: &TcpListener) -> WebSocketStream<TcpStream> {
+    let (stream, _) = timeout(WAIT_TIMEOUT, node.accept()).await.expect("a trunk is opened").unwrap();
+    let select = |_: &Request, mut answer: Response| {
+        let version = HeaderValue::from_static(signaling_wire::trunk::SUBPROTOCOL);
+        answer.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, version);
+        Ok(answer)
     };
-    let headers: HeaderMap = request.lines().filter_map(header).collect();
-    let key = handshake::check(&Method::GET, http::Version::HTTP_11, &headers).unwrap().key_accept;
-    let version = signaling_wire::trunk::SUBPROTOCOL;
-    let answer = format!(
-        "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
-         sec-websocket-accept: {key}\r\nsec-websocket-protocol: {version}\r\n\r\n"
-    );
-    stream.write_all(answer.as_bytes()).await.unwrap();
-    stream
+    accept_hdr_async(stream, select).await.unwrap()
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {

@@ -1,4 +1,4 @@
-//! Makes tokens, as an application's server would: good ones, and whatever else may come.
+//! Creates valid and invalid tokens like an application's server.
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub, reason = "test code")]
 
@@ -20,34 +20,67 @@ use serde_json::{Value, json};
 pub const AUDIENCE: &str = "the-mesh";
 pub const ISSUER: &str = "https://app.example";
 
-/// What signs.
-pub enum Signer {
-    /// HS256.
-    Secret(Vec<u8>),
-    EdDsa(Ed25519KeyPair),
-    Es256(EcdsaKeyPair),
-    Rs256(RsaKeyPair),
+/// A key that signs tokens.
+pub struct Signer {
+    algorithm: &'static str,
+    key_file: Vec<u8>,
+    jwk: Value,
+    sign: Box<Sign>,
 }
+
+type Sign = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
 
 fn pkcs8(pem: &str) -> PrivatePkcs8KeyDer<'static> {
     PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 
 impl Signer {
-    /// HS256 with the secret that [`Signer::key_file`] shows.
+    fn new(
+        algorithm: &'static str,
+        key_file: &[u8],
+        jwk: Value,
+        sign: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
+        Self { algorithm, key_file: key_file.to_vec(), jwk, sign: Box::new(sign) }
+    }
+
     pub fn hs256() -> Self {
-        Self::Secret(b"a secret of tests, 32 bytes and more".to_vec())
+        Self::secret(b"a secret of tests, 32 bytes and more")
+    }
+
+    /// Signs by HS256.
+    pub fn secret(secret: &[u8]) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        let jwk = json!({ "kty": "oct", "k": URL_SAFE_NO_PAD.encode(secret) });
+        Self::new("HS256", secret, jwk, move |message| hmac::sign(&key, message).as_ref().to_vec())
     }
 
     pub fn eddsa() -> Self {
-        let key = pkcs8(include_str!("../keys/eddsa.pem"));
-        Self::EdDsa(Ed25519KeyPair::from_pkcs8_maybe_unchecked(key.secret_pkcs8_der()).unwrap())
+        Self::eddsa_by(pkcs8(include_str!("../keys/eddsa.pem")).secret_pkcs8_der())
+    }
+
+    fn eddsa_by(der: &[u8]) -> Self {
+        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).unwrap();
+        let jwk = json!({ "kty": "OKP", "crv": "Ed25519", "x": URL_SAFE_NO_PAD.encode(key.public_key()) });
+        Self::new("EdDSA", include_bytes!("../keys/eddsa.pub.pem"), jwk, move |message| {
+            key.sign(message).as_ref().to_vec()
+        })
     }
 
     pub fn es256() -> Self {
-        let (key, random) = (pkcs8(include_str!("../keys/es256.pem")), SystemRandom::new());
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.secret_pkcs8_der(), &random);
-        Self::Es256(key.unwrap())
+        Self::es256_by(pkcs8(include_str!("../keys/es256.pem")).secret_pkcs8_der())
+    }
+
+    fn es256_by(der: &[u8]) -> Self {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random).unwrap();
+        // The first byte marks an uncompressed point.
+        let (x, y) = key.public_key().as_ref()[1..].split_at(32);
+        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+        let jwk = json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y });
+        Self::new("ES256", include_bytes!("../keys/es256.pub.pem"), jwk, move |message| {
+            key.sign(&random, message).unwrap().as_ref().to_vec()
+        })
     }
 
     pub fn rs256() -> Self {
@@ -55,93 +88,57 @@ impl Signer {
     }
 
     fn rs256_by(pem: &str) -> Self {
-        Self::Rs256(RsaKeyPair::from_pkcs8(pkcs8(pem).secret_pkcs8_der()).unwrap())
+        let key = RsaKeyPair::from_pkcs8(pkcs8(pem).secret_pkcs8_der()).unwrap();
+        let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(key.public());
+        let jwk = json!({ "kty": "RSA", "n": URL_SAFE_NO_PAD.encode(n), "e": URL_SAFE_NO_PAD.encode(e) });
+        Self::new("RS256", include_bytes!("../keys/rs256.pub.pem"), jwk, move |message| {
+            let mut signature = vec![0; key.public().modulus_len()];
+            key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).unwrap();
+            signature
+        })
     }
 
-    /// One of the same kind with another key, which [`Signer::jwk`] shows and [`Signer::key_file`]
-    /// does not.
+    /// Returns a signer by the same algorithm with another key. [`Signer::jwk`] has that key,
+    /// [`Signer::key_file`] does not unless it is a secret.
     pub fn stranger(&self) -> Self {
         let random = SystemRandom::new();
-        match self {
-            Self::Secret(_) => Self::Secret(b"another secret, also of 32 bytes or more".to_vec()),
-            Self::EdDsa(_) => {
-                let key = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
-                Self::EdDsa(Ed25519KeyPair::from_pkcs8(key.as_ref()).unwrap())
+        match self.algorithm {
+            "HS256" => Self::secret(b"another secret, also of 32 bytes or more"),
+            "EdDSA" => Self::eddsa_by(Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref()),
+            "ES256" => {
+                let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
+                Self::es256_by(key.unwrap().as_ref())
             }
-            Self::Es256(_) => {
-                let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-                let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random);
-                Self::Es256(key.unwrap())
-            }
-            // *ring* makes no keys of this kind.
-            Self::Rs256(_) => Self::rs256_by(include_str!("../keys/rs256-stranger.pem")),
+            // *ring* generates no RSA keys.
+            _ => Self::rs256_by(include_str!("../keys/rs256-stranger.pem")),
         }
     }
 
-    /// As it stands in tokens and in `--token-algorithm`.
+    /// Returns the name in tokens and in `--token-algorithm`.
     pub fn algorithm(&self) -> &'static str {
-        match self {
-            Self::Secret(_) => "HS256",
-            Self::EdDsa(_) => "EdDSA",
-            Self::Es256(_) => "ES256",
-            Self::Rs256(_) => "RS256",
-        }
+        self.algorithm
     }
 
-    /// What `--token-key-file` holds for it.
+    /// Returns the content of `--token-key-file`.
     pub fn key_file(&self) -> Vec<u8> {
-        match self {
-            Self::Secret(secret) => secret.clone(),
-            Self::EdDsa(_) => include_bytes!("../keys/eddsa.pub.pem").to_vec(),
-            Self::Es256(_) => include_bytes!("../keys/es256.pub.pem").to_vec(),
-            Self::Rs256(_) => include_bytes!("../keys/rs256.pub.pem").to_vec(),
-        }
+        self.key_file.clone()
     }
 
-    /// What verifies it, as a key of a JWK set: no more than the members that RFC 7518 and RFC 8037
-    /// ask for.
+    /// Returns the verification key for a JWK set, with only the members that RFC 7518 and RFC 8037
+    /// require.
     pub fn jwk(&self) -> Value {
-        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        match self {
-            Self::Secret(secret) => json!({ "kty": "oct", "k": text(secret) }),
-            Self::EdDsa(key) => json!({ "kty": "OKP", "crv": "Ed25519", "x": text(key.public_key().as_ref()) }),
-            Self::Es256(key) => {
-                // Behind a byte that says that both are there.
-                let point: &[u8] = key.public_key().as_ref();
-                let (x, y) = point[1..].split_at(32);
-                json!({ "kty": "EC", "crv": "P-256", "x": text(x), "y": text(y) })
-            }
-            Self::Rs256(key) => {
-                let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(key.public());
-                json!({ "kty": "RSA", "n": text(&n), "e": text(&e) })
-            }
-        }
+        self.jwk.clone()
     }
 
-    fn sign(&self, message: &[u8]) -> Vec<u8> {
-        let random = SystemRandom::new();
-        match self {
-            Self::Secret(secret) => hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec(),
-            Self::EdDsa(key) => key.sign(message).as_ref().to_vec(),
-            Self::Es256(key) => key.sign(&random, message).unwrap().as_ref().to_vec(),
-            Self::Rs256(key) => {
-                let mut signature = vec![0; key.public().modulus_len()];
-                key.sign(&RSA_PKCS1_SHA256, &random, message, &mut signature).unwrap();
-                signature
-            }
-        }
-    }
-
-    /// A token with these claims.
+    /// Returns a token with these claims.
     pub fn token(&self, claims: &Value) -> String {
-        self.token_headed(&json!({ "alg": self.algorithm(), "typ": "JWT" }), claims)
+        self.token_headed(&json!({ "alg": self.algorithm, "typ": "JWT" }), claims)
     }
 
-    /// The same with any header.
+    /// Returns a token with any header.
     pub fn token_headed(&self, header: &Value, claims: &Value) -> String {
         let front = front(header, claims);
-        let signature = URL_SAFE_NO_PAD.encode(self.sign(front.as_bytes()));
-        format!("{front}.{signature}")
+        format!("{front}.{}", URL_SAFE_NO_PAD.encode((self.sign)(front.as_bytes())))
     }
 }
 
@@ -150,22 +147,22 @@ fn front(header: &Value, claims: &Value) -> String {
     format!("{}.{}", part(header), part(claims))
 }
 
-/// A token without a signature.
+/// Returns a token without a signature.
 pub fn unsigned(algorithm: &str, claims: &Value) -> String {
     format!("{}.", front(&json!({ "alg": algorithm, "typ": "JWT" }), claims))
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub fn now() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
-/// Claims that are good for a minute.
+/// Returns claims that are valid for one minute.
 pub fn claims(client: &str) -> Value {
     json!({ "sub": client, "aud": AUDIENCE, "iss": ISSUER, "exp": now() + 60, "iat": now() })
 }
 
-/// The same with others in their place; `null` takes one out.
+/// Returns [`claims`] with `others` replaced. `null` removes a claim.
 pub fn claims_with(client: &str, others: &Value) -> Value {
     let mut claims = claims(client);
     for (name, value) in others.as_object().unwrap() {
