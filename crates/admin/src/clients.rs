@@ -33,8 +33,7 @@ impl Clients {
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
         let mut clients: Vec<_> = nodes.into_iter().flat_map(|node| node.clients).collect();
-        clients.sort_by(|a, b| (&a.client_id, Reverse(a.generation)).cmp(&(&b.client_id, Reverse(b.generation))));
-        clients.dedup_by(|later, earlier| later.client_id == earlier.client_id);
+        clients.sort_by_key(|row| Reverse(row.generation));
         let next = page.cut(&mut clients, more, |row| &row.client_id);
         Self { clients, next, missing }
     }

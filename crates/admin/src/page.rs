@@ -116,9 +116,11 @@ impl Page {
         (picked, more)
     }
 
-    /// Cuts sorted rows of all nodes to one page, with each name once. Returns the cursor of the
-    /// next page. `more` is `true` if a node has further rows.
+    /// Cuts rows of all nodes to one page, sorted, with the first row of each name. Returns the
+    /// cursor of the next page. `more` is `true` if a node has further rows.
     pub(crate) fn cut<T>(&self, rows: &mut Vec<T>, more: bool, name: impl Fn(&T) -> &str) -> Option<String> {
+        rows.sort_by(|a, b| name(a).cmp(name(b)));
+        rows.dedup_by(|later, earlier| name(later) == name(earlier));
         let more = more || rows.len() > self.limit;
         rows.truncate(self.limit);
         rows.last().filter(|_| more).map(|row| name(row).to_owned())

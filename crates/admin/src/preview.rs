@@ -224,8 +224,6 @@ impl Preview {
     /// Cuts the sum to one page.
     #[must_use]
     pub fn finish(mut self, page: &Page, missing: Vec<Missing>) -> Self {
-        self.clients.sort_by(|a, b| a.client_id.cmp(&b.client_id));
-        self.clients.dedup_by(|later, earlier| later.client_id == earlier.client_id);
         let more = self.next.is_some();
         self.next = page.cut(&mut self.clients, more, |client| &client.client_id);
         self.missing = missing;

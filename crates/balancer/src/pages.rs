@@ -76,7 +76,7 @@ pub(crate) fn router(demo: bool) -> Router {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use axum::body::{Body, to_bytes};
     use axum::response::Response;
@@ -94,18 +94,20 @@ mod tests {
         router(demo).oneshot(request).await.unwrap()
     }
 
+    /// Returns the files of a folder of this package.
+    fn files_in(folder: &str) -> impl Iterator<Item = PathBuf> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path())
+    }
+
     #[test]
     fn sdk_contains_every_module_and_joins_the_client() {
-        for folder in ["../client/web", "../client/web/core"] {
-            for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.to_str().unwrap();
-                if name.ends_with(".js") && !name.ends_with(".test.js") {
-                    let module = std::fs::read_to_string(&path).unwrap();
-                    let modules = [CLIENT, SDK[1].text, SDK[2].text];
-                    let is_served = modules.iter().chain(CLIENT_PARTS).any(|served| *served == module);
-                    assert!(is_served, "{name} is not served");
-                }
+        let modules = [&[CLIENT, SDK[1].text, SDK[2].text], CLIENT_PARTS].concat();
+        for path in ["../client/web", "../client/web/core"].into_iter().flat_map(files_in) {
+            let name = path.to_str().unwrap();
+            if name.ends_with(".js") && !name.ends_with(".test.js") {
+                let module = std::fs::read_to_string(&path).unwrap();
+                assert!(modules.contains(&module.as_str()), "{name} is not served");
             }
         }
         assert!(!JOINED_CLIENT.contains("import {"));
@@ -114,9 +116,8 @@ mod tests {
 
     #[test]
     fn demo_serves_every_file_of_its_folder() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
+        for file in files_in("web") {
+            let name = file.file_name().unwrap().to_str().unwrap();
             let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
             assert!(DEMO.iter().any(|file| file.path == path), "{path} is not served");
         }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
 
 use signaling_core::ws::{Decoder, Event, Limits, encode};
 use tokio_tungstenite::tungstenite::protocol::Role;
@@ -20,7 +19,7 @@ fn decoder_reads_the_frames_of_tungstenite() {
 
     let mut decoder = Decoder::default();
     let limits = Limits { max_message_bytes: 1 << 20, ..Limits::default() };
-    let mut input = decoder.feed(&mut client.get_mut().sent, limits);
+    let mut input = decoder.feed(client.get_mut().make_contiguous(), limits);
     for length in LENGTHS {
         assert_eq!(input.next().unwrap(), Some(Event::Text("é".repeat(length).as_bytes())));
     }
@@ -42,7 +41,7 @@ fn tungstenite_reads_the_encoded_frames() {
     encode::close(&mut out, 4002, "too slow");
 
     let mut client = client();
-    client.get_mut().to_read.extend(out);
+    client.get_mut().extend(out);
     for length in LENGTHS {
         assert_eq!(client.read().unwrap(), Message::text("é".repeat(length)));
         assert_eq!(client.read().unwrap(), Message::text(format!("<{}>", "x".repeat(length))));
@@ -57,29 +56,7 @@ fn tungstenite_reads_the_encoded_frames() {
 /// Payload lengths around each change of the length's form.
 const LENGTHS: [usize; 8] = [0, 1, 62, 63, 125, 126, 32_768, 65_536];
 
-/// The bytes that a client sent, and those it reads next.
-#[derive(Debug, Default)]
-struct MemorySocket {
-    sent: Vec<u8>,
-    to_read: VecDeque<u8>,
-}
-
-impl Read for MemorySocket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.to_read.read(buffer)
-    }
-}
-
-impl Write for MemorySocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.sent.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn client() -> WebSocket<MemorySocket> {
-    WebSocket::from_raw_socket(MemorySocket::default(), Role::Client, None)
+/// Returns a client that reads from the front of a queue and writes to its end.
+fn client() -> WebSocket<VecDeque<u8>> {
+    WebSocket::from_raw_socket(VecDeque::new(), Role::Client, None)
 }

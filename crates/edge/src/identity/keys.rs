@@ -60,7 +60,11 @@ impl Keys {
         if text.starts_with(b"{") {
             return Self::of_set(algorithm, text);
         }
-        let key = if algorithm == Algorithm::HS256 { secret(text)? } else { public_key(algorithm, text)? };
+        let key = match algorithm {
+            Algorithm::HS256 if text.len() < MIN_SECRET => return Err(KeyError::ShortSecret(text.len())),
+            Algorithm::HS256 => DecodingKey::from_secret(text),
+            _ => public_key(algorithm, text)?,
+        };
         Ok(Self(vec![(None, key)]))
     }
 
@@ -86,13 +90,6 @@ impl Keys {
         };
         self.0.iter().filter(move |(name, _)| may_be(name)).map(|(_, key)| key)
     }
-}
-
-fn secret(text: &[u8]) -> Result<DecodingKey, KeyError> {
-    if text.len() < MIN_SECRET {
-        return Err(KeyError::ShortSecret(text.len()));
-    }
-    Ok(DecodingKey::from_secret(text))
 }
 
 /// Returns a key of a set, if it fits the algorithm and is for signatures.

@@ -22,13 +22,13 @@ const CIPHERTEXT_BYTES: usize = 16 * 1024;
 const RECORD_BYTES: usize = 16 * 1024;
 
 /// A socket that is registered with the [`mio::Poll`] of all clients.
-pub(super) struct PolledSocket(Socket<MioStream>);
+pub(super) type PolledSocket = Socket<MioStream>;
 
 /// A socket that one task waits for, before it joins the poll or after it leaves.
-pub(super) struct TaskSocket(Socket<RuntimeTcp>);
+pub(super) type TaskSocket = Socket<RuntimeTcp>;
 
 /// A TCP stream of the runtime. Writing to it does not wait.
-struct RuntimeTcp(TcpStream);
+pub(super) struct RuntimeTcp(TcpStream);
 
 impl io::Write for &RuntimeTcp {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -40,7 +40,8 @@ impl io::Write for &RuntimeTcp {
     }
 }
 
-struct Socket<S> {
+/// A client's socket.
+pub(super) struct Socket<S> {
     tcp: S,
     tls: Option<Box<ServerConnection>>,
 }
@@ -56,11 +57,11 @@ pub(super) struct ReadResult {
 /// Recovers the socket after an upgrade, with the bytes that followed the request head.
 pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
-        Ok((tcp, early)) => Ok((TaskSocket(Socket { tcp: RuntimeTcp(tcp), tls: None }), early)),
+        Ok((tcp, early)) => Ok((Socket { tcp: RuntimeTcp(tcp), tls: None }, early)),
         Err(upgraded) => {
             let (stream, early) = upgraded_from::<TlsStream<TcpStream>>(upgraded).map_err(|_| UpgradeError)?;
             let (tcp, session) = stream.into_inner();
-            Ok((TaskSocket(Socket { tcp: RuntimeTcp(tcp), tls: Some(Box::new(session)) }), early))
+            Ok((Socket { tcp: RuntimeTcp(tcp), tls: Some(Box::new(session)) }, early))
         }
     }
 }
@@ -68,14 +69,9 @@ pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), Upgrade
 impl TaskSocket {
     /// Registers the socket with the poll.
     pub(super) fn register(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
-        let mut tcp = MioStream::from_std(self.0.tcp.0.into_std()?);
+        let mut tcp = MioStream::from_std(self.tcp.0.into_std()?);
         registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(PolledSocket(Socket { tcp, tls: self.0.tls }))
-    }
-
-    /// Writes without waiting. See [`PolledSocket::try_write`].
-    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_write(bytes)
+        Ok(Socket { tcp, tls: self.tls })
     }
 
     /// Waits until the socket takes more or has ended.
@@ -85,11 +81,11 @@ impl TaskSocket {
 
     /// Ends the write side after all written bytes.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
-        if let Some(tls) = &mut self.0.tls {
+        if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            while let Err(error) = flush(tls, &self.0.tcp) {
+            while let Err(error) = flush(tls, &self.tcp) {
                 match error.kind() {
-                    io::ErrorKind::WouldBlock => self.0.tcp.0.writable().await?,
+                    io::ErrorKind::WouldBlock => self.tcp.0.writable().await?,
                     _ => return Err(error),
                 }
             }
@@ -98,16 +94,16 @@ impl TaskSocket {
     }
 
     pub(super) fn tcp(&self) -> &TcpStream {
-        &self.0.tcp.0
+        &self.tcp.0
     }
 }
 
 impl PolledSocket {
     /// Deregisters the socket from the poll.
     pub(super) fn deregister(self, registry: &Registry) -> io::Result<TaskSocket> {
-        let Socket { mut tcp, tls } = self.0;
+        let Self { mut tcp, tls } = self;
         registry.deregister(&mut tcp)?;
-        Ok(TaskSocket(Socket { tcp: RuntimeTcp(TcpStream::from_std(tcp.into())?), tls }))
+        Ok(Socket { tcp: RuntimeTcp(TcpStream::from_std(tcp.into())?), tls })
     }
 
     /// Reads once. `buffer` must have room for two records.
@@ -115,7 +111,7 @@ impl PolledSocket {
     /// # Errors
     /// Returns `WouldBlock` if there is no input. Any other error ends the connection.
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
-        let Socket { tcp, tls } = &mut self.0;
+        let Self { tcp, tls } = self;
         match tls {
             // The kernel returns all its input if the buffer is larger; later input causes an
             // event.
@@ -124,20 +120,11 @@ impl PolledSocket {
         }
     }
 
-    /// Writes without waiting. Under TLS, accepted bytes may remain here: see
-    /// [`Self::has_unsent_ciphertext`].
-    ///
-    /// # Errors
-    /// Returns `WouldBlock` if nothing was accepted. Any other error ends the connection.
-    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_write(bytes)
-    }
-
     /// Returns `true` if accepted bytes are not in the socket yet.
     ///
     /// The caller then writes again when the socket takes more, even if it has no new bytes.
     pub(super) fn has_unsent_ciphertext(&self) -> bool {
-        self.0.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 }
 
@@ -145,7 +132,12 @@ impl<S> Socket<S>
 where
     for<'a> &'a S: io::Write,
 {
-    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Writes without waiting. Under TLS, accepted bytes may remain here: see
+    /// [`PolledSocket::has_unsent_ciphertext`].
+    ///
+    /// # Errors
+    /// Returns `WouldBlock` if nothing was accepted. Any other error ends the connection.
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return (&self.tcp).write(bytes) };
         flush(tls, &self.tcp)?;
         let accepted = tls.writer().write(bytes.get(..RECORD_BYTES).unwrap_or(bytes))?;

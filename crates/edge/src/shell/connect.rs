@@ -28,8 +28,8 @@ use signaling_core::ws::encode;
 pub(super) const PATH: &str = "/v1/connect";
 /// Time for a node's decision. After it the node counts as lost.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
-/// Delay before a retry that a refused client is given.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Delay before a retry that a refused client is given, in milliseconds.
+const RETRY_AFTER_MS: u32 = 1_000;
 
 /// Answers a request to [`PATH`].
 pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
@@ -101,19 +101,19 @@ async fn admit(
     let (client, decided) = edge.with(|state, _| {
         if state.draining {
             let message = "this server is draining; connect again";
-            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER)));
+            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER_MS)));
         }
         let now = Instant::now();
         let too_many = |limit: TooMany| {
             metrics::refused(limit.reason);
-            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message, Some(RETRY_AFTER))
+            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message, Some(RETRY_AFTER_MS))
         };
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
         let verified = state.verify_token(&newcomer.client_id, token.as_deref());
         newcomer.request.proven = verified.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
         let place = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
-        state.handshakes.end(handshake.key);
+        state.handshakes.remove(handshake.key);
         handshake.place.replace(Some(Rc::clone(&place)));
         Ok(state.connect(now, newcomer, peer.ip(), place))
     })?;
@@ -127,7 +127,7 @@ async fn admit(
         }
         Ok(Err(_)) | Err(_) => {
             let message = "no node answered in time; try again";
-            Err(refused(StatusCode::SERVICE_UNAVAILABLE, "no_node", message, Some(RETRY_AFTER)))
+            Err(refused(StatusCode::SERVICE_UNAVAILABLE, "no_node", message, Some(RETRY_AFTER_MS)))
         }
     }
 }
@@ -136,7 +136,7 @@ fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept:
     let mut session = [0; 16];
     getrandom::fill(&mut session).map_err(|error| {
         let message = format!("no random numbers available: {error}");
-        refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER))
+        refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER_MS))
     })?;
     let headers = request.headers();
     Ok(Newcomer {
@@ -161,13 +161,8 @@ fn bearer(headers: &HeaderMap) -> Option<String> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.to_owned())
 }
 
-fn refused(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Refusal {
-    Refusal {
-        status: status.as_u16(),
-        code: code.to_owned(),
-        message: message.to_owned(),
-        retry_after_ms: retry_after.and_then(|wait| u32::try_from(wait.as_millis()).ok()),
-    }
+fn refused(status: StatusCode, code: &str, message: &str, retry_after_ms: Option<u32>) -> Refusal {
+    Refusal { status: status.as_u16(), code: code.to_owned(), message: message.to_owned(), retry_after_ms }
 }
 
 async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {

@@ -68,12 +68,8 @@ impl Handshakes {
         self.remove(oldest)
     }
 
-    /// Removes a connection that has become a client or ended.
-    pub(super) fn end(&mut self, key: HandshakeKey) {
-        self.remove(key);
-    }
-
-    fn remove(&mut self, key: HandshakeKey) -> Option<AbortHandle> {
+    /// Removes a connection that has become a client or ended. Returns its task.
+    pub(super) fn remove(&mut self, key: HandshakeKey) -> Option<AbortHandle> {
         let Connection { task, network } = self.connection_by_key.remove(&key)?;
         if let Some(network) = network
             && let Some(keys) = self.keys_by_network.get_mut(&network)
@@ -96,7 +92,7 @@ mod tests {
 
     const ALL: usize = usize::MAX;
 
-    fn come(handshakes: &mut Handshakes, room: usize) -> (HandshakeKey, Id, Option<Id>) {
+    fn begin(handshakes: &mut Handshakes, room: usize) -> (HandshakeKey, Id, Option<Id>) {
         let task = tokio::spawn(std::future::pending::<()>());
         let (key, evicted) = handshakes.begin(room);
         handshakes.set_task(key, task.abort_handle());
@@ -106,19 +102,19 @@ mod tests {
     #[tokio::test]
     async fn oldest_connection_is_evicted_at_the_limit() {
         let mut handshakes = Handshakes::new(2);
-        let [first, second, third] = [(); 3].map(|()| come(&mut handshakes, ALL));
+        let [first, second, third] = [(); 3].map(|()| begin(&mut handshakes, ALL));
         assert_eq!([first.2, second.2, third.2], [None, None, Some(first.1)]);
         assert_eq!(handshakes.len(), 2);
-        handshakes.end(second.0);
-        handshakes.end(first.0);
+        handshakes.remove(second.0);
+        handshakes.remove(first.0);
         assert_eq!((handshakes.len(), handshakes.begin(ALL).1.is_some()), (1, false));
     }
 
     #[tokio::test]
     async fn clients_leave_less_room_for_other_connections() {
         let mut handshakes = Handshakes::new(3);
-        let [first, second] = [(); 2].map(|()| come(&mut handshakes, ALL));
-        let third = come(&mut handshakes, 2);
+        let [first, second] = [(); 2].map(|()| begin(&mut handshakes, ALL));
+        let third = begin(&mut handshakes, 2);
         assert_eq!([second.2, third.2], [None, Some(first.1)]);
     }
 
@@ -126,12 +122,12 @@ mod tests {
     async fn network_over_its_limit_loses_its_oldest() {
         let mut handshakes = Handshakes::new(10);
         let [a, b] = ["192.0.2.1", "192.0.2.2"].map(|address| address.parse().unwrap());
-        let [other, first, second, third] = [(); 4].map(|()| come(&mut handshakes, ALL));
+        let [other, first, second, third] = [(); 4].map(|()| begin(&mut handshakes, ALL));
         assert!(handshakes.set_network(other.0, b, 2).is_none());
         let evicted = [first, second, third].map(|one| handshakes.set_network(one.0, a, 2).map(|task| task.id()));
         assert_eq!(evicted, [None, None, Some(first.1)]);
         assert_eq!(handshakes.len(), 3);
-        [other, second, third].iter().for_each(|one| handshakes.end(one.0));
+        [other, second, third].iter().for_each(|one| drop(handshakes.remove(one.0)));
         assert!(handshakes.keys_by_network.is_empty());
     }
 }

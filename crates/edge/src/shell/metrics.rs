@@ -109,11 +109,6 @@ pub(super) fn publish_limits(config: &EdgeConfig) {
     }
 }
 
-pub(super) fn closed() {
-    METRICS.closed.inc();
-    METRICS.sockets.dec();
-}
-
 /// Publishes the counts of the core.
 pub(super) fn publish(core: &EdgeCore) {
     let (metrics, counts, figures) = (&*METRICS, core.counts(), core.figures());

@@ -347,7 +347,7 @@ impl Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        self.edge.with_state(|state| state.handshakes.end(self.key));
+        self.edge.with_state(|state| state.handshakes.remove(self.key));
     }
 }
 

@@ -128,13 +128,16 @@ impl Sockets {
 
     /// Reads and writes one group of ready sockets. Returns `true` if there are no more.
     fn turn(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
-        self.look(events)?;
+        self.poll(events)?;
         if events.is_empty() {
             return Ok(true);
         }
         let are_all = events.iter().count() < MAX_SOCKETS_PER_TURN;
         edge.with_sockets(|state, now| {
-            state.prefetch(events.iter().filter_map(|event| owner_of(event.token()).client()));
+            state.prefetch(events.iter().filter_map(|event| match owner_of(event.token()) {
+                Owner::Client(client) => Some(client),
+                Owner::Link(_) => None,
+            }));
             for event in &*events {
                 match owner_of(event.token()) {
                     Owner::Client(client) => state.socket_ready(now, client, event),
@@ -149,7 +152,7 @@ impl Sockets {
     }
 
     /// Polls for the next group of ready sockets.
-    fn look(&self, events: &mut Events) -> io::Result<()> {
+    fn poll(&self, events: &mut Events) -> io::Result<()> {
         let mut poll = self.ready.get_ref().0.borrow_mut();
         loop {
             match poll.poll(events, Some(Duration::ZERO)) {
@@ -167,15 +170,6 @@ const OF_LINK: u64 = 1 << 31;
 enum Owner {
     Client(ClientKey),
     Link(LinkKey),
-}
-
-impl Owner {
-    fn client(self) -> Option<ClientKey> {
-        match self {
-            Self::Client(client) => Some(client),
-            Self::Link(_) => None,
-        }
-    }
 }
 
 /// Returns the poll token of a client's socket.
@@ -208,7 +202,7 @@ mod tests {
         let (mut clients, mut links) = (SlotMap::<ClientKey, ()>::with_key(), SlotMap::<LinkKey, ()>::with_key());
         for _ in 0..3 {
             let (client, link) = (clients.insert(()), links.insert(()));
-            assert_eq!(owner_of(token_of(client)).client(), Some(client));
+            assert!(matches!(owner_of(token_of(client)), Owner::Client(of) if of == client));
             assert!(matches!(owner_of(token_of_link(link)), Owner::Link(of) if of == link));
             assert_ne!(token_of(client), token_of_link(link));
             clients.remove(client);

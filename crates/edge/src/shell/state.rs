@@ -170,9 +170,11 @@ impl State {
 
     /// Removes a client whose socket has ended, or whose request has.
     pub(super) fn client_gone(&mut self, key: ClientKey, gone: DetachReason) {
-        if self.forget(key) {
-            self.core.socket_closed(key, gone);
+        let Some(client) = self.remove(key) else { return };
+        if client.socket.is_some() {
+            debug!(client = %client.id, session = %client.session, "socket of a client ended");
         }
+        self.core.socket_closed(key, gone);
     }
 
     /// Detects a process pause, and then closes all links.
@@ -261,31 +263,23 @@ impl State {
                 }
             }
             Effect::Refuse(key, refusal) => {
-                let decision = self.clients.get_mut(key).and_then(|client| client.decision.take());
-                if let Some(decision) = decision {
+                if let Some(decision) = self.remove(key).and_then(|client| client.decision) {
                     // The request may have ended.
                     let _ = decision.send(Err(refusal));
                 }
-                self.forget(key);
             }
-            Effect::Close(key, code, last_words) => {
+            Effect::Close(key, code, last_frames) => {
                 METRICS.closes.of(CloseLabel(code.0)).inc();
-                if let Some(client) = self.clients.get_mut(key)
-                    && let Some(socket) = client.socket.take()
-                {
-                    debug!(client = %client.id, session = %client.session, code = code.0, "closing the socket of a client");
-                    self.unfinished_bytes -= socket.unfinished_bytes;
-                    metrics::closed();
-                    let place = Rc::clone(&client.place);
+                if let Some(Client { id, session, socket: Some(socket), place, .. }) = self.remove(key) {
+                    debug!(client = %id, %session, code = code.0, "closing the socket of a client");
                     match socket.stream.deregister(&self.registry) {
                         Ok(stream) => drop(tokio::task::spawn_local(async move {
-                            closing::close(stream, last_words).await;
+                            closing::close(stream, last_frames).await;
                             drop(place);
                         })),
-                        Err(error) => debug!(client = %client.id, %error, "socket closed without a close frame"),
+                        Err(error) => debug!(client = %id, %error, "socket closed without a close frame"),
                     }
                 }
-                self.forget(key);
             }
             Effect::Verify(key, token) => self.renew(key, &token),
             Effect::Kick(kick) => {
@@ -362,16 +356,15 @@ impl State {
         self.clients.iter().filter(|(_, client)| has(client)).map(|(key, _)| key).collect()
     }
 
-    /// Removes the client and its socket. Its admission ends with its connection. Returns `true` if
-    /// the client existed.
-    fn forget(&mut self, key: ClientKey) -> bool {
-        let Some(client) = self.clients.remove(key) else { return false };
-        if let Some(socket) = client.socket {
+    /// Removes the client with its socket. Its admission ends with its connection.
+    fn remove(&mut self, key: ClientKey) -> Option<Client> {
+        let client = self.clients.remove(key)?;
+        if let Some(socket) = &client.socket {
             self.unfinished_bytes -= socket.unfinished_bytes;
-            debug!(client = %client.id, session = %client.session, "socket of a client ended");
-            metrics::closed();
+            METRICS.closed.inc();
+            METRICS.sockets.dec();
         }
-        true
+        Some(client)
     }
 }
 
