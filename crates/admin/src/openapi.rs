@@ -1,6 +1,6 @@
 //! The OpenAPI document of the API, `docs/admin-api.json`, served unchanged.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::servers::Role;
 
@@ -11,13 +11,8 @@ pub const DOCUMENT: &str = include_str!("../../../docs/admin-api.json");
 #[must_use]
 pub fn operations(role: Role) -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap_or_default();
-    let role = match role {
-        Role::Node => "node",
-        Role::Balancer => "balancer",
-    };
-    let is_served = |operation: &Value| {
-        operation["x-served-by"].as_array().is_some_and(|by| by.iter().any(|server| server == role))
-    };
+    let role = json!(role);
+    let is_served = |operation: &Value| operation["x-served-by"].as_array().is_some_and(|by| by.contains(&role));
     let paths = document["paths"].as_object().into_iter().flatten();
     let operations = paths.flat_map(|(path, methods)| {
         let methods = methods.as_object().into_iter().flatten();

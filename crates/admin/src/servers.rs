@@ -1,5 +1,7 @@
 //! State of servers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Missing;
@@ -87,7 +89,7 @@ pub struct Node {
 }
 
 /// A balancer with a trunk to some node, or the asked server itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
     pub balancer: String,
     pub address: Option<String>,
@@ -114,26 +116,18 @@ pub struct Draining {
     pub draining: bool,
 }
 
-/// Returns the balancers that the nodes report.
+/// Returns the balancers that the nodes report, sorted by name.
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
-    let mut known: Vec<Balancer> = Vec::new();
+    let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();
     for EdgeAt { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {
         let Some(name) = edge else { continue };
-        match known.iter_mut().find(|balancer| balancer.balancer == *name) {
-            Some(balancer) => {
-                balancer.clients += clients;
-                balancer.messages += messages;
-                balancer.address = balancer.address.take().or_else(|| address.clone());
-                balancer.trunks += 1;
-            }
-            None => {
-                let (balancer, address) = (name.clone(), address.clone());
-                let (clients, messages) = (*clients, *messages);
-                known.push(Balancer { balancer, address, clients, trunks: 1, messages, server: None });
-            }
-        }
+        let new = || Balancer { balancer: name.clone(), ..Balancer::default() };
+        let balancer = by_name.entry(name).or_insert_with(new);
+        balancer.clients += clients;
+        balancer.messages += messages;
+        balancer.trunks += 1;
+        balancer.address = balancer.address.take().or_else(|| address.clone());
     }
-    known.sort_by(|a, b| a.balancer.cmp(&b.balancer));
-    known
+    by_name.into_values().collect()
 }

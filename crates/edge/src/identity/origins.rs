@@ -16,12 +16,10 @@ fn checked(text: &str) -> Result<String, BadOrigin> {
     if Url::parse(text).is_ok_and(is_origin) { Ok(text.to_owned()) } else { Err(BadOrigin(text.to_owned())) }
 }
 
-/// Origins that may connect. Requests without an origin come from no browser and are allowed.
+/// Origins that may connect; an empty list allows all. Requests without an origin come from no
+/// browser and are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Origins {
-    /// `None` allows all origins.
-    allowed: Option<Vec<String>>,
-}
+pub struct Origins(Vec<String>);
 
 impl Origins {
     /// Allows only these origins, or all if the list is empty.
@@ -29,10 +27,7 @@ impl Origins {
     /// # Errors
     /// If a browser would never send one of them, so that it could not match.
     pub fn new(allowed: &[String]) -> Result<Self, BadOrigin> {
-        if allowed.is_empty() {
-            return Ok(Self::default());
-        }
-        Ok(Self { allowed: Some(allowed.iter().map(|origin| checked(origin)).collect::<Result<_, _>>()?) })
+        Ok(Self(allowed.iter().map(|origin| checked(origin)).collect::<Result<_, _>>()?))
     }
 
     /// Returns `true` if the request has no `Origin`, or exactly one that equals an allowed one.
@@ -41,10 +36,11 @@ impl Origins {
     #[must_use]
     pub fn admit(&self, headers: &HeaderMap) -> bool {
         let mut named = headers.get_all(header::ORIGIN).iter();
-        match (&self.allowed, named.next(), named.next()) {
-            (None, ..) | (_, None, _) => true,
-            (Some(allowed), Some(origin), None) => allowed.iter().any(|one| one.as_bytes() == origin.as_bytes()),
-            (Some(_), Some(_), Some(_)) => false,
+        match (named.next(), named.next()) {
+            _ if self.0.is_empty() => true,
+            (None, _) => true,
+            (Some(origin), None) => self.0.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()),
+            (Some(_), Some(_)) => false,
         }
     }
 }

@@ -18,23 +18,16 @@ const PROXY_FRONT: usize = SIGNATURE.len() + 4;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
 
-/// Source of a client's address.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AddressSource {
+/// Source of clients' addresses, with the networks of trusted proxies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ClientAddresses {
     /// The remote end of the socket.
     #[default]
     Socket,
     /// The `X-Forwarded-For` of a trusted proxy: the last address in it that is no trusted proxy.
-    XForwardedFor,
+    XForwardedFor(Arc<[IpNet]>),
     /// The PROXY protocol, version 2, at the start of each connection of a trusted proxy.
-    ProxyV2,
-}
-
-/// Source of clients' addresses and the trusted proxies.
-#[derive(Debug, Clone, Default)]
-pub struct ClientAddresses {
-    source: AddressSource,
-    trusted: Arc<[IpNet]>,
+    ProxyV2(Arc<[IpNet]>),
 }
 
 /// A connection of a trusted proxy that does not begin with a PROXY header of version 2.
@@ -43,19 +36,9 @@ pub struct ClientAddresses {
 pub(super) struct NoProxyHeader;
 
 impl ClientAddresses {
-    /// Creates the settings. Only proxies in `trusted` are trusted.
-    #[must_use]
-    pub fn new(source: AddressSource, trusted: impl Into<Arc<[IpNet]>>) -> Self {
-        Self { source, trusted: trusted.into() }
-    }
-
-    fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|range| range.contains(&address))
-    }
-
     /// Returns `true` if connections of this peer carry requests of many clients.
     pub(super) fn is_shared(&self, peer: IpAddr) -> bool {
-        self.source == AddressSource::XForwardedFor && self.trusts(peer)
+        matches!(self, Self::XForwardedFor(trusted) if contain(trusted, peer))
     }
 
     /// Reads the PROXY header before HTTP or TLS if one is due. Returns the client's address.
@@ -65,8 +48,9 @@ impl ClientAddresses {
         peer: SocketAddr,
     ) -> Result<SocketAddr, NoProxyHeader> {
         let peer = canonical(peer);
-        if self.source != AddressSource::ProxyV2 || !self.trusts(peer.ip()) {
-            return Ok(peer);
+        match self {
+            Self::ProxyV2(trusted) if contain(trusted, peer.ip()) => {}
+            _ => return Ok(peer),
         }
         let mut header = [0; MAX_PROXY_HEADER];
         let (front, rest) = header.split_at_mut(PROXY_FRONT);
@@ -79,7 +63,8 @@ impl ClientAddresses {
 
     /// Returns the client address of a request that came on a connection of `peer`.
     pub(super) fn of_request(&self, peer: SocketAddr, headers: &HeaderMap) -> SocketAddr {
-        if !self.is_shared(peer.ip()) {
+        let Self::XForwardedFor(trusted) = self else { return peer };
+        if !contain(trusted, peer.ip()) {
             return peer;
         }
         // From nearest to farthest. A trusted proxy writes only valid hops; others end the search.
@@ -90,7 +75,7 @@ impl ClientAddresses {
         for hop in hops {
             let Some(address) = read_hop(hop) else { break };
             nearest = SocketAddr::new(address, 0);
-            if !self.trusts(address) {
+            if !contain(trusted, address) {
                 break;
             }
         }
@@ -105,17 +90,21 @@ impl FromStr for ClientAddresses {
     fn from_str(text: &str) -> Result<Self, String> {
         let (source, ranges) = text.split_once(':').unwrap_or((text, ""));
         let source = match source {
-            "socket" if text == source => return Ok(Self::default()),
-            "x-forwarded-for" => AddressSource::XForwardedFor,
-            "proxy-v2" => AddressSource::ProxyV2,
+            "socket" if text == source => return Ok(Self::Socket),
+            "x-forwarded-for" => Self::XForwardedFor,
+            "proxy-v2" => Self::ProxyV2,
             _ => return Err("use socket, x-forwarded-for:RANGES or proxy-v2:RANGES".into()),
         };
         let read = |range: &str| {
             let why = || format!("{range:?} is no network like 10.0.0.0/8 or fd00::/8");
             range.trim().parse::<IpNet>().map_err(|_| why())
         };
-        Ok(Self::new(source, ranges.split(',').map(read).collect::<Result<Vec<_>, _>>()?))
+        Ok(source(ranges.split(',').map(read).collect::<Result<_, _>>()?))
     }
+}
+
+fn contain(networks: &[IpNet], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(&address))
 }
 
 /// Returns the number of bytes behind the front of a PROXY header.
@@ -158,21 +147,19 @@ mod tests {
 
     #[test]
     fn source_other_than_the_socket_needs_trusted_proxies() {
-        let read = |text: &str| text.parse::<ClientAddresses>().map(|read| (read.source, read.trusted.len()));
-        assert_eq!(read("socket"), Ok((AddressSource::Socket, 0)));
-        assert_eq!(read("x-forwarded-for:10.0.0.0/8,fd00::/8"), Ok((AddressSource::XForwardedFor, 2)));
-        assert_eq!(read("proxy-v2:192.0.2.1/32"), Ok((AddressSource::ProxyV2, 1)));
+        let networks = |networks: &[&str]| networks.iter().map(|network| network.parse().unwrap()).collect();
+        let forwarded = ClientAddresses::XForwardedFor(networks(&["10.0.0.0/8", "fd00::/8"]));
+        let proxied = ClientAddresses::ProxyV2(networks(&["192.0.2.1/32"]));
+        assert_eq!("socket".parse(), Ok(ClientAddresses::Socket));
+        assert_eq!("x-forwarded-for:10.0.0.0/8,fd00::/8".parse(), Ok(forwarded));
+        assert_eq!("proxy-v2:192.0.2.1/32".parse(), Ok(proxied));
         for text in ["", "proxy", "socket:", "x-forwarded-for", "proxy-v2:", "proxy-v2:10.0.0.0/33", "proxy-v2:host"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(text.parse::<ClientAddresses>().is_err(), "{text}");
         }
     }
 
-    fn addresses(source: AddressSource, trusted: &[&str]) -> ClientAddresses {
-        ClientAddresses::new(source, trusted.iter().map(|range| range.parse().unwrap()).collect::<Vec<_>>())
-    }
-
     fn of_request(peer: &str, lines: &[&str]) -> String {
-        let addresses = addresses(AddressSource::XForwardedFor, &["10.0.0.0/8", "fd00::/8"]);
+        let addresses: ClientAddresses = "x-forwarded-for:10.0.0.0/8,fd00::/8".parse().unwrap();
         let value = |line: &str| HeaderValue::from_bytes(line.as_bytes()).unwrap();
         let headers = lines.iter().map(|line| (FORWARDED_FOR, value(line))).collect();
         addresses.of_request(SocketAddr::new(peer.parse().unwrap(), 5), &headers).ip().to_string()
@@ -204,9 +191,11 @@ mod tests {
     #[test]
     fn forwarded_for_of_an_untrusted_peer_is_ignored() {
         assert_eq!(of_request("192.0.2.7", &["203.0.113.9"]), "192.0.2.7");
-        let off = addresses(AddressSource::Socket, &["10.0.0.0/8"]);
         let headers = [(FORWARDED_FOR, HeaderValue::from_static("192.0.2.1"))].into_iter().collect();
-        assert_eq!(off.of_request("10.0.0.1:5".parse().unwrap(), &headers).ip().to_string(), "10.0.0.1");
+        let peer = "10.0.0.1:5".parse().unwrap();
+        for other in [ClientAddresses::Socket, "proxy-v2:10.0.0.0/8".parse().unwrap()] {
+            assert_eq!(other.of_request(peer, &headers), peer);
+        }
     }
 
     /// Returns the address of a connection that begins with `bytes`, and the unread bytes.
@@ -216,7 +205,8 @@ mod tests {
         let (mut stream, peer) = listener.accept().await.unwrap();
         client.write_all(bytes).await.unwrap();
         drop(client);
-        let found = addresses(AddressSource::ProxyV2, &[trusted]).of_connection(&mut stream, peer).await;
+        let addresses: ClientAddresses = format!("proxy-v2:{trusted}").parse().unwrap();
+        let found = addresses.of_connection(&mut stream, peer).await;
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.unwrap();
         (found.map(|address| address.ip().to_string()), rest)

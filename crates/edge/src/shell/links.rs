@@ -40,35 +40,28 @@ pub(super) struct Links {
 
 struct TrunkLink {
     trunk: OutboundTrunk,
-    wait: FlushWait,
+    /// Start of the flush delay. `None` if no frames wait.
+    delayed_since: Option<Instant>,
 }
 
-/// The flush delay of frames that may wait for others.
-#[derive(Debug, Default)]
-struct FlushWait {
-    since: Option<Instant>,
-}
-
-impl FlushWait {
-    /// Returns `true` if the frames must be written now.
-    fn is_over(&mut self, now: Instant, urgency: FlushUrgency) -> bool {
-        if urgency == FlushUrgency::Idle {
-            self.since = None;
-            return false;
-        }
-        let since = *self.since.get_or_insert(now);
-        urgency == FlushUrgency::Immediate || now.saturating_duration_since(since) >= FLUSH_DELAY
+/// Returns `true` if frames of this urgency must be written now. Keeps the start of their delay.
+fn is_flush_due(delayed_since: &mut Option<Instant>, now: Instant, urgency: FlushUrgency) -> bool {
+    if urgency == FlushUrgency::Idle {
+        *delayed_since = None;
+        return false;
     }
+    let since = *delayed_since.get_or_insert(now);
+    urgency == FlushUrgency::Immediate || now.saturating_duration_since(since) >= FLUSH_DELAY
 }
 
 impl TrunkLink {
     fn is_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
         let urgency = if self.trunk.is_closing() { FlushUrgency::Idle } else { core.wants(link) };
-        self.wait.is_over(now, urgency) && self.trunk.is_free()
+        is_flush_due(&mut self.delayed_since, now, urgency) && self.trunk.is_free()
     }
 
     fn write(&mut self, core: &mut EdgeCore, link: LinkKey) -> Result<(), TrunkCloseReason> {
-        self.wait = FlushWait::default();
+        self.delayed_since = None;
         while self.trunk.is_free() && core.wants(link) != FlushUrgency::Idle {
             let batch = core.take_batch(link);
             if batch.is_empty() {
@@ -77,27 +70,6 @@ impl TrunkLink {
             self.trunk.write(batch)?;
         }
         Ok(())
-    }
-
-    /// Reads once. Returns `true` if the trunk may have more input. Adds announcements of the node
-    /// to `announced`.
-    fn read(
-        &mut self,
-        now: Instant,
-        core: &mut EdgeCore,
-        link: LinkKey,
-        announced: &mut Vec<FromNode>,
-    ) -> Result<bool, TrunkCloseReason> {
-        self.trunk.read(now, |frames| {
-            // A link that is down has no sessions for the frames.
-            if core.has_link(link) {
-                let said = core.link_frames(now, link, frames).map_err(|error| error.to_string())?;
-                if said != FromNode::default() {
-                    announced.push(said);
-                }
-            }
-            Ok(())
-        })
     }
 }
 
@@ -109,7 +81,7 @@ impl Links {
     pub(super) fn add_trunk(&mut self, registry: &Registry, link: LinkKey, mut trunk: OutboundTrunk) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(trunk.stream().source(), token_of_link(link), interest)?;
-        self.trunks.insert(link, TrunkLink { trunk, wait: FlushWait::default() });
+        self.trunks.insert(link, TrunkLink { trunk, delayed_since: None });
         Ok(())
     }
 
@@ -139,7 +111,7 @@ impl Links {
     /// Returns when the first delayed frames must be written.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
-        ready.filter_map(|it| it.wait.since).min().map(|since| since + FLUSH_DELAY)
+        ready.filter_map(|it| it.delayed_since).min().map(|since| since + FLUSH_DELAY)
     }
 
     fn keys(&self) -> Vec<LinkKey> {
@@ -227,12 +199,22 @@ impl LinkContext<'_> {
         self.links.keys().into_iter().for_each(|link| self.close(link));
     }
 
+    /// Reads once. Returns `true` if the trunk may have more input.
     fn read(&mut self, link: LinkKey) -> Result<bool, TrunkCloseReason> {
         let Some(it) = self.links.trunks.get_mut(link) else { return Ok(false) };
-        let mut announced = Vec::new();
-        let read = it.read(self.now, self.core, link, &mut announced);
-        for said in announced {
-            self.backend.on_link_event(self.now, self.core, link, LinkEvent::Announced(said));
+        let mut announcements = Vec::new();
+        let read = it.trunk.read(self.now, |frames| {
+            // A link that is down has no sessions for the frames.
+            if self.core.has_link(link) {
+                let announced = self.core.link_frames(self.now, link, frames).map_err(|error| error.to_string())?;
+                if announced != FromNode::default() {
+                    announcements.push(announced);
+                }
+            }
+            Ok(())
+        });
+        for announced in announcements {
+            self.backend.on_link_event(self.now, self.core, link, LinkEvent::Announced(announced));
         }
         read
     }
@@ -271,6 +253,7 @@ mod tests {
 
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
 
     use mio::Poll;
     use signaling_core::edge::{ClientKey, Settings};
@@ -296,7 +279,7 @@ mod tests {
 
     impl Events {
         fn has_drained(&self) -> bool {
-            self.0.iter().any(|event| matches!(event, LinkEvent::Announced(said) if said.draining))
+            self.0.iter().any(|event| matches!(event, LinkEvent::Announced(announced) if announced.draining))
         }
 
         fn end(&self) -> Option<&TrunkCloseReason> {
@@ -403,20 +386,20 @@ mod tests {
     }
 
     #[test]
-    fn delayed_frames_wait_for_the_flush_delay() {
-        let (start, mut wait) = (Instant::now(), FlushWait::default());
-        assert!(FlushWait::default().is_over(start, FlushUrgency::Immediate));
-        assert!(!wait.is_over(start, FlushUrgency::Delayed));
-        assert!(!wait.is_over(start + FLUSH_DELAY / 2, FlushUrgency::Delayed));
-        assert!(wait.is_over(start + FLUSH_DELAY, FlushUrgency::Delayed));
-    }
-
-    #[test]
-    fn flush_delay_starts_again_after_an_idle_link() {
-        let (start, mut wait) = (Instant::now(), FlushWait::default());
-        assert!(!wait.is_over(start, FlushUrgency::Delayed));
-        assert!(!wait.is_over(start + FLUSH_DELAY, FlushUrgency::Idle) && wait.since.is_none());
-        assert!(!wait.is_over(start + FLUSH_DELAY, FlushUrgency::Delayed));
-        assert!(wait.is_over(start + FLUSH_DELAY, FlushUrgency::Immediate));
+    fn flush_delay_runs_from_the_first_frame_after_an_idle_link() {
+        use FlushUrgency::{Delayed, Idle, Immediate};
+        let (start, mut delayed_since) = (Instant::now(), None);
+        for (after, urgency, is_due) in [
+            (Duration::ZERO, Immediate, true),
+            (Duration::ZERO, Idle, false),
+            (Duration::ZERO, Delayed, false),
+            (FLUSH_DELAY / 2, Delayed, false),
+            (FLUSH_DELAY, Delayed, true),
+            (FLUSH_DELAY, Idle, false),
+            (FLUSH_DELAY, Delayed, false),
+            (FLUSH_DELAY, Immediate, true),
+        ] {
+            assert_eq!(is_flush_due(&mut delayed_since, start + after, urgency), is_due, "{after:?}, {urgency:?}");
+        }
     }
 }

@@ -63,7 +63,7 @@ use signaling_core::edge::{
 };
 use signaling_core::rate_class::RateClass;
 
-pub use self::address::{AddressSource, ClientAddresses};
+pub use self::address::ClientAddresses;
 pub use self::admission::AdmissionLimits;
 pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -30,18 +30,12 @@ pub(super) const MAX_SOCKETS_PER_TURN: usize = 64;
 const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
 
 pub(super) struct Sockets {
-    ready: AsyncFd<Ready>,
+    /// The descriptor of `poll`. It stands first, so that it is dropped before it is closed.
+    ready: AsyncFd<RawFd>,
+    poll: RefCell<Poll>,
     coalescer: Coalescer,
     /// Wakes the event loop for sockets with input that causes no event.
     again: Rc<Notify>,
-}
-
-struct Ready(RefCell<Poll>);
-
-impl AsRawFd for Ready {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.borrow().as_raw_fd()
-    }
 }
 
 impl Sockets {
@@ -50,18 +44,15 @@ impl Sockets {
     /// # Errors
     /// If the system refuses the poll or its registration.
     pub(super) fn new(coalescer: Coalescer) -> io::Result<Self> {
-        let ready = Ready(RefCell::new(Poll::new()?));
-        #[expect(
-            deprecated,
-            reason = "the one that is not asks for unsafe code; the poll keeps its descriptor for as long as it is here"
-        )]
-        let ready = AsyncFd::with_interest(ready, Interest::READABLE)?;
-        Ok(Self { ready, coalescer, again: Rc::default() })
+        let poll = Poll::new()?;
+        #[expect(deprecated, reason = "the alternative needs unsafe code; the poll keeps its descriptor open longer")]
+        let ready = AsyncFd::with_interest(poll.as_raw_fd(), Interest::READABLE)?;
+        Ok(Self { ready, poll: RefCell::new(poll), coalescer, again: Rc::default() })
     }
 
     /// Returns the registry of the poll.
     pub(super) fn registry(&self) -> io::Result<Registry> {
-        self.ready.get_ref().0.borrow().registry().try_clone()
+        self.poll.borrow().registry().try_clone()
     }
 
     /// Returns the signal for input that causes no event.
@@ -153,7 +144,7 @@ impl Sockets {
 
     /// Polls for the next group of ready sockets.
     fn poll(&self, events: &mut Events) -> io::Result<()> {
-        let mut poll = self.ready.get_ref().0.borrow_mut();
+        let mut poll = self.poll.borrow_mut();
         loop {
             match poll.poll(events, Some(Duration::ZERO)) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
