@@ -80,7 +80,7 @@ async fn press(
     if !headers.contains_key(MARK) || !is_of_this_page(&headers) {
         return no(StatusCode::FORBIDDEN, "forbidden", "only pages of this server may send this request");
     }
-    let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_sensible) else {
+    let Some(press) = serde_json::from_slice::<Press>(&body).ok().filter(Press::is_valid) else {
         return no(StatusCode::BAD_REQUEST, "bad_request", "no such button, or the number of nodes is not 1 to 9");
     };
     let control = buttons.control.as_ref().filter(|_| is_from_here(peer, &headers));
@@ -109,7 +109,7 @@ async fn press(
 }
 
 impl Press {
-    fn is_sensible(&self) -> bool {
+    fn is_valid(&self) -> bool {
         match self {
             Self::Status => true,
             Self::Scale { nodes } => (1..=MAX_NODES).contains(nodes),

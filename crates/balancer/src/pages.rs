@@ -32,13 +32,11 @@ const CLIENT_PARTS: &[&str] = &[
     include_str!("../../client/web/saved_session.js"),
 ];
 
-static JOINED_CLIENT: LazyLock<String> = LazyLock::new(|| join(CLIENT_PARTS, CLIENT));
-
 /// Modules that pages of any origin may load.
 static SDK: LazyLock<[File; 3]> = LazyLock::new(|| {
     let module = |path, text| File { path, kind: SCRIPT, text };
     [
-        module("/client.js", JOINED_CLIENT.as_str()),
+        module("/client.js", join(CLIENT_PARTS, CLIENT).leak()),
         module("/peer.js", include_str!("../../client/web/peer.js")),
         module("/room.js", include_str!("../../client/web/room.js")),
     ]
@@ -110,8 +108,8 @@ mod tests {
                 assert!(modules.contains(&module.as_str()), "{name} is not served");
             }
         }
-        assert!(!JOINED_CLIENT.contains("import {"));
-        assert_eq!(JOINED_CLIENT.matches("\nexport ").count(), CLIENT.matches("\nexport ").count());
+        assert!(!SDK[0].text.contains("import {"));
+        assert_eq!(SDK[0].text.matches("\nexport ").count(), CLIENT.matches("\nexport ").count());
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl TrunkManager {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let view = views.borrow_and_update().clone();
-            debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "places by a new view");
+            debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "view changed, places clients again");
             openers.follow(&this, &view);
             this.backend.with(|state| state.placement.set_view(Instant::now(), view));
             this.rebalance();
@@ -161,14 +161,11 @@ impl TrunkManager {
                 }
                 Err(_) => {
                     METRICS.open_failures.of(OpenFailure::Timeout).inc();
-                    debug!(parent: &span, "opening a trunk took too long");
+                    debug!(parent: &span, "timeout while opening a trunk");
                 }
             }
             if *wanted.borrow() && self.backend.with(|state| state.placement.failed(Instant::now(), &node)) {
-                warn!(
-                    parent: &span,
-                    "the node is suspect: where there are others it gets no clients until it has answered for a while"
-                );
+                warn!(parent: &span, "node suspect, it gets no clients while others are healthy");
             }
             if started.elapsed() >= STABLE_AFTER {
                 backoff.reset();

@@ -23,6 +23,15 @@ fn page(body: &str) -> Request<Body> {
     request
 }
 
+/// Returns the request of a button with these headers replaced.
+fn with<const N: usize>(headers: [(HeaderName, &'static str); N]) -> Request<Body> {
+    changed(|request| {
+        for (name, value) in headers {
+            request.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+    })
+}
+
 fn changed(change: impl FnOnce(&mut Request<Body>)) -> Request<Body> {
     let mut request = page(KILL);
     change(&mut request);
@@ -36,7 +45,7 @@ struct MeshDev {
 }
 
 impl MeshDev {
-    fn that_answers(answer: &'static str) -> Self {
+    fn with_answer(answer: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(dir.path().join("control.sock")).unwrap();
         let asked = tokio::spawn(async move {
@@ -64,51 +73,47 @@ async fn ask_of(control: Option<PathBuf>, request: Request<Body>) -> (u16, Value
 
 #[tokio::test]
 async fn button_request_reaches_mesh_dev() {
-    let mesh = MeshDev::that_answers("{\"result\":\"done\"}\n");
+    let mesh = MeshDev::with_answer("{\"result\":\"done\"}\n");
     assert_eq!(mesh.ask(page(KILL)).await, (200, json!({ "result": "done" })));
     assert_eq!(mesh.asked.await.unwrap(), format!("{KILL}\n"));
 }
 
 #[tokio::test]
 async fn refusal_of_mesh_dev_reaches_the_page() {
-    let mesh = MeshDev::that_answers(r#"{"result":"failed","message":"cannot kill node-1: it is down"}"#);
+    let mesh = MeshDev::with_answer(r#"{"result":"failed","message":"cannot kill node-1: it is down"}"#);
     let (status, body) = mesh.ask(page(KILL)).await;
     assert_eq!((status, &body["error"]["message"]), (409, &json!("cannot kill node-1: it is down")));
 }
 
 #[tokio::test]
 async fn request_of_another_page_or_machine_is_refused() {
-    let mesh = MeshDev::that_answers("{}");
+    let mesh = MeshDev::with_answer("{}");
     let elsewhere = "192.0.2.1:5000".parse::<SocketAddr>().unwrap();
     let foreign = [
         changed(|request| drop(request.headers_mut().remove(MARK))),
-        changed(|request| drop(request.headers_mut().insert(ORIGIN, HeaderValue::from_static("http://evil.example")))),
-        changed(|request| drop(request.headers_mut().insert(ORIGIN, HeaderValue::from_static("null")))),
-        changed(|request| {
-            request.headers_mut().insert(HOST, HeaderValue::from_static("evil.example:8080"));
-            request.headers_mut().insert(ORIGIN, HeaderValue::from_static("http://evil.example:8080"));
-        }),
         changed(|request| {
             request.extensions_mut().insert(ConnectInfo(elsewhere));
         }),
+        with([(ORIGIN, "http://evil.example")]),
+        with([(ORIGIN, "null")]),
+        with([(HOST, "evil.example:8080"), (ORIGIN, "http://evil.example:8080")]),
     ];
     for request in foreign {
         assert_eq!(mesh.ask(request).await.0, 403);
     }
     for name in ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "via"] {
-        let passed_on = changed(|request| drop(request.headers_mut().insert(name, HeaderValue::from_static("1.1 a"))));
-        assert_eq!(mesh.ask(passed_on).await.0, 403, "{name}");
+        let forwarded = with([(HeaderName::from_static(name), "1.1 a")]);
+        assert_eq!(mesh.ask(forwarded).await.0, 403, "{name}");
     }
-    let get = changed(|request| *request.method_mut() = http::Method::GET);
-    assert_eq!(mesh.ask(get).await.0, 405);
-    let options = changed(|request| *request.method_mut() = http::Method::OPTIONS);
-    assert_eq!(mesh.ask(options).await.0, 405);
+    for method in [http::Method::GET, http::Method::OPTIONS] {
+        assert_eq!(mesh.ask(changed(|request| *request.method_mut() = method)).await.0, 405);
+    }
     assert!(!mesh.asked.is_finished());
 }
 
 #[tokio::test]
 async fn unknown_button_is_refused() {
-    let mesh = MeshDev::that_answers("{}");
+    let mesh = MeshDev::with_answer("{}");
     for body in [
         r#"{"command":"down"}"#,
         r#"{"command":"kill","id":"balancer-0"}"#,

@@ -26,14 +26,9 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// Reason why a file has no usable keys. It never quotes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The file looks like JSON and is no JWK set.
-    #[error("is JSON but not a JWK set: error in line {line}, column {column}")]
-    Json {
-        /// Line of the error.
-        line: usize,
-        /// Column of the error.
-        column: usize,
-    },
+    /// The file looks like JSON and is no JWK set: error at this line and column.
+    #[error("is JSON but not a JWK set: error in line {0}, column {1}")]
+    Json(usize, usize),
     /// The set has no key for the algorithm.
     #[error("has no key for {0:?}")]
     NoneFits(Algorithm),
@@ -70,8 +65,7 @@ impl Keys {
 
     fn of_set(algorithm: Algorithm, text: &[u8]) -> Result<Self, KeyError> {
         // serde's own message may quote a secret.
-        let set: JwkSet = serde_json::from_slice(text)
-            .map_err(|error| KeyError::Json { line: error.line(), column: error.column() })?;
+        let set: JwkSet = serde_json::from_slice(text).map_err(|error| KeyError::Json(error.line(), error.column()))?;
         let keys = set.keys.iter().filter_map(|jwk| Some((jwk.common.key_id.clone(), key_of_set(algorithm, jwk)?)));
         let keys: Vec<_> = keys.collect();
         match keys.len() {

@@ -46,40 +46,21 @@ pub enum TokenRefusal {
 }
 
 impl TokenRefusal {
-    /// Returns the status of the answer to the upgrade.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
+    /// Returns the status of the answer, the `error.code` of its body, and the label of the metric.
+    pub(crate) const fn answer(&self) -> (StatusCode, &'static str, AuthFailure) {
         match self {
-            Self::Subject | Self::Claim(_) => StatusCode::FORBIDDEN,
-            _ => StatusCode::UNAUTHORIZED,
-        }
-    }
-
-    /// Returns the body's `error.code`.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Missing => "no_token",
-            Self::Expired => "token_expired",
-            Self::Subject | Self::Claim(_) => "forbidden",
-            _ => "bad_token",
-        }
-    }
-
-    pub(crate) const fn label(&self) -> AuthFailure {
-        match self {
-            Self::Missing => AuthFailure::Missing,
-            Self::Malformed => AuthFailure::Malformed,
-            Self::Algorithm => AuthFailure::Algorithm,
-            Self::Key => AuthFailure::Key,
-            Self::Signature => AuthFailure::Signature,
-            Self::Expired => AuthFailure::Expired,
-            Self::NotYet => AuthFailure::NotYet,
-            Self::Audience => AuthFailure::Audience,
-            Self::Issuer => AuthFailure::Issuer,
-            Self::Kicked => AuthFailure::Kicked,
-            Self::Subject => AuthFailure::Subject,
-            Self::Claim(_) => AuthFailure::Claim,
+            Self::Missing => (StatusCode::UNAUTHORIZED, "no_token", AuthFailure::Missing),
+            Self::Malformed => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Malformed),
+            Self::Algorithm => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Algorithm),
+            Self::Key => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Key),
+            Self::Signature => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Signature),
+            Self::Expired => (StatusCode::UNAUTHORIZED, "token_expired", AuthFailure::Expired),
+            Self::NotYet => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::NotYet),
+            Self::Audience => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Audience),
+            Self::Issuer => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Issuer),
+            Self::Kicked => (StatusCode::UNAUTHORIZED, "bad_token", AuthFailure::Kicked),
+            Self::Subject => (StatusCode::FORBIDDEN, "forbidden", AuthFailure::Subject),
+            Self::Claim(_) => (StatusCode::FORBIDDEN, "forbidden", AuthFailure::Claim),
         }
     }
 }

@@ -111,7 +111,10 @@ async fn admit(
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
         let verified = state.verify_token(&newcomer.client_id, token.as_deref());
-        newcomer.request.proven = verified.map_err(|why| refused(why.status(), why.code(), &why.to_string(), None))?;
+        newcomer.request.proven = verified.map_err(|why| {
+            let (status, code, _) = why.answer();
+            refused(status, code, &why.to_string(), None)
+        })?;
         let place = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
         state.handshakes.remove(handshake.key);
         handshake.place.replace(Some(Rc::clone(&place)));

@@ -56,7 +56,7 @@ impl State {
             false => Ok(token),
         });
         if let Err(refusal) = &verified {
-            METRICS.auth_failures.of(refusal.label()).inc();
+            METRICS.auth_failures.of(refusal.answer().2).inc();
         }
         verified.map(Some)
     }

@@ -87,6 +87,8 @@ impl State {
     ) -> io::Result<Self> {
         let now = Instant::now();
         metrics::publish_limits(&config);
+        let max_message_bytes = config.max_message_bytes.min(limits::MAX_MESSAGE_BYTES);
+        let max_message_bytes = u32::try_from(max_message_bytes).unwrap_or(u32::MAX);
         Ok(Self {
             core,
             backend,
@@ -94,7 +96,7 @@ impl State {
             flush_is_scheduled: false,
             admission: Rc::new(RefCell::new(Admission::new(config.admission, now))),
             handshakes: Handshakes::new(config.handshakes),
-            ws_limits: ws_limits(config.max_message_bytes),
+            ws_limits: Limits { max_message_bytes, ..Limits::default() },
             draining: false,
             pauses: PauseDetector::new(since_boot()),
             clients: SecondaryMap::new(),
@@ -366,9 +368,4 @@ impl State {
         }
         Some(client)
     }
-}
-
-fn ws_limits(max_message_bytes: usize) -> Limits {
-    let max_message_bytes = u32::try_from(max_message_bytes.min(limits::MAX_MESSAGE_BYTES)).unwrap_or(u32::MAX);
-    Limits { max_message_bytes, ..Limits::default() }
 }

@@ -38,13 +38,8 @@ pub struct TlsFiles {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or has no certificate or no private key in PEM.
-    #[error("cannot read {}: {error}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        error: pem::Error,
-    },
+    #[error("cannot read {path}: {error}", path = .0.display(), error = .1)]
+    Unreadable(PathBuf, pem::Error),
     /// Certificate or key is unusable, or they do not match.
     #[error("certificate and key are unusable: {0}")]
     Unusable(#[from] rustls::Error),
@@ -138,7 +133,7 @@ fn expiry(der: &[u8]) -> Option<SystemTime> {
 
 impl TlsFiles {
     fn read(&self) -> Result<CertifiedKey, TlsError> {
-        let unreadable = |path: &PathBuf, error| TlsError::Unreadable { path: path.clone(), error };
+        let unreadable = |path: &PathBuf, error| TlsError::Unreadable(path.clone(), error);
         let chain = CertificateDer::pem_file_iter(&self.certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let chain = chain.map_err(|error| unreadable(&self.certificate, error))?;
         if chain.is_empty() {
