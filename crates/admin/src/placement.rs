@@ -78,9 +78,9 @@ impl BalancerExplanation {
         };
         match (session.place, &session.node, &session.moving_to) {
             (PlaceState::At, Some(node), None) if node == owner => format!("{by}, and is there."),
-            (PlaceState::At, Some(node), _) => format!("{by}; it is at {node} still, and waits for its turn to move."),
-            (PlaceState::Leaving, Some(node), _) => format!("{by}; {node} was told to hand it off."),
-            _ => format!("{by}; no node serves it at this moment."),
+            (PlaceState::At, Some(node), _) => format!("{by}; it is at {node} still and waits for its handoff."),
+            (PlaceState::Leaving, Some(node), _) => format!("{by}; its handoff from {node} is requested."),
+            _ => format!("{by}; no node serves it now."),
         }
     }
 }

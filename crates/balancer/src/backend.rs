@@ -30,13 +30,11 @@ const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Assigns clients to nodes. A cheap clone shares it.
 #[derive(Clone)]
-pub struct BalancerBackend(Rc<Shared>);
-
-struct Shared {
-    state: RefCell<State>,
+pub struct BalancerBackend {
+    state: Rc<RefCell<State>>,
     health: Health,
     /// Set when clients may wait for their handoff.
-    planned: Notify,
+    planned: Rc<Notify>,
 }
 
 pub(crate) struct State {
@@ -63,11 +61,11 @@ impl BalancerBackend {
             links: SecondaryMap::new(),
             is_ending: false,
         };
-        Self(Rc::new(Shared { state: RefCell::new(state), health, planned: Notify::new() }))
+        Self { state: Rc::new(RefCell::new(state)), health, planned: Rc::default() }
     }
 
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
-        act(&mut self.0.state.borrow_mut())
+        act(&mut self.state.borrow_mut())
     }
 
     /// Adds a trunk to a node. The returned receiver gets the reason of its end.
@@ -109,8 +107,8 @@ impl BalancerBackend {
             info!(clients, of = core.len(), "handoffs planned");
         }
         unplaced.into_iter().for_each(|client| self.assign(now, core, client));
-        self.0.planned.notify_one();
-        self.0.health.set_ready(usable > 0, "no signaling node can be reached");
+        self.planned.notify_one();
+        self.health.set_ready(usable > 0, "no signaling node can be reached");
     }
 
     /// Closes all trunks for good, so that nodes do not count a failure. Returns once all are
@@ -129,7 +127,7 @@ impl BalancerBackend {
     /// Hands clients off to their new owners, a limited number per tick. Ends when dropped.
     pub async fn run_handoffs(self, edge: Edge) {
         loop {
-            self.0.planned.notified().await;
+            self.planned.notified().await;
             let mut ticks = interval(HANDOFF_TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             while !self.with(|state| state.moves.is_over()) {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_core::View;
-use signaling_discovery::{Discovery, KubernetesError, Settings, Source, Subject, watch, watch_with};
+use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
 use signaling_server::ask::questions;
 use signaling_server::http::{not_found, serve_router};
@@ -44,7 +44,9 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let public = Listener::bind(config.listen).context("--listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let (balancers, load_readiness) = config.load_readiness.clone().unzip();
-    let balancers = watch_balancers(balancers).await.context("--balancer-discovery")?;
+    let balancers = balancers.unwrap_or_else(|| Source::Static(View::default()));
+    let settings = Settings { subject: Subject::Peers, ..Settings::default() };
+    let balancers = watch_with(balancers, &settings).await.context("--balancer-discovery")?;
     let health = Health::for_clients();
     info!(
         id = %config.common.id,
@@ -76,7 +78,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_report.router(secrets.clone()))
-        .merge(admin::between_servers(between_servers, secrets))
+        .merge(admin::between_servers(between_servers, secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard::router())
         .fallback(not_found);
@@ -91,7 +93,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let manager = TrunkManager {
         edge: edge.clone(),
         backend: backend.clone(),
-        secrets: config.common.mesh_secrets.clone(),
+        secrets: secrets.clone(),
         id: config.common.id.clone(),
         internal_port,
     };
@@ -101,7 +103,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         id: config.common.id.clone(),
         settings: load_readiness,
         views: balancers.subscribe(),
-        secrets: config.common.mesh_secrets.clone(),
+        secrets,
         health: health.clone(),
         report: load_report,
         clients: move || Some(counted.clients()),
@@ -128,10 +130,4 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     info!("balancer stops");
     shutdown.stop();
     Ok(())
-}
-
-/// Watches the balancers behind the same front proxy. Returns none without a source.
-async fn watch_balancers(source: Option<Source>) -> Result<Discovery, KubernetesError> {
-    let source = source.unwrap_or_else(|| Source::Static(View::default()));
-    watch_with(source, &Settings { subject: Subject::Peers, ..Settings::default() }).await
 }

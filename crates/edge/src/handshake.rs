@@ -4,6 +4,7 @@
 //! identity or origin.
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderName};
@@ -43,18 +44,13 @@ impl Accept {
     /// Returns the answer 101 that selects this subprotocol, if any.
     #[must_use]
     pub fn switching_to(&self, subprotocol: Option<&'static str>) -> Response<Body> {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-        if let Ok(value) = HeaderValue::from_str(&self.key_accept) {
-            headers.insert(header::SEC_WEBSOCKET_ACCEPT, value);
-        }
-        if let Some(subprotocol) = subprotocol {
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
-        }
-        response
+        let headers = [
+            (header::UPGRADE, "websocket"),
+            (header::CONNECTION, "upgrade"),
+            (header::SEC_WEBSOCKET_ACCEPT, &self.key_accept),
+        ];
+        let subprotocol = subprotocol.map(|subprotocol| [(header::SEC_WEBSOCKET_PROTOCOL, subprotocol)]);
+        (StatusCode::SWITCHING_PROTOCOLS, headers, subprotocol, ()).into_response()
     }
 }
 

@@ -80,17 +80,17 @@ async fn open(address: SocketAddr, count: usize, request: &str) -> Vec<TcpStream
 
 /// Sends one request on each of `count` connections. Returns the number that stay open.
 async fn stay_open(config: EdgeConfig, count: usize, request: &str) -> usize {
-    with_edge(config, async |address| count_open(open(address, count, request).await).await).await
-}
-
-async fn count_open(streams: Vec<TcpStream>) -> usize {
-    tokio::time::sleep(MOMENT).await;
-    let mut open = 0;
-    for mut stream in streams {
-        let end = async { while matches!(stream.read(&mut [0; 1_024]).await, Ok(1..)) {} };
-        open += usize::from(timeout(Duration::from_millis(20), end).await.is_err());
-    }
-    open
+    with_edge(config, async |address| {
+        let streams = open(address, count, request).await;
+        tokio::time::sleep(MOMENT).await;
+        let mut still_open = 0;
+        for mut stream in streams {
+            let end = async { while matches!(stream.read(&mut [0; 1_024]).await, Ok(1..)) {} };
+            still_open += usize::from(timeout(Duration::from_millis(20), end).await.is_err());
+        }
+        still_open
+    })
+    .await
 }
 
 #[tokio::test]

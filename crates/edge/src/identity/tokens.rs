@@ -34,7 +34,6 @@ pub struct TokenRules {
 /// Verifies tokens with the current keys.
 pub struct Tokens {
     algorithm: Algorithm,
-    leeway: Duration,
     validation: Validation,
     keys: RefCell<Keys>,
 }
@@ -81,7 +80,7 @@ impl Tokens {
         validation.set_audience(&[audience]);
         validation.set_issuer(&[issuer]);
         validation.set_required_spec_claims(&["exp", "sub", "aud", "iss"]);
-        Ok(Self { algorithm, leeway, validation, keys: RefCell::new(Keys::parse(algorithm, key_file)?) })
+        Ok(Self { algorithm, validation, keys: RefCell::new(Keys::parse(algorithm, key_file)?) })
     }
 
     /// Replaces the keys by those of a new file. Tokens verified before stay valid until they
@@ -123,7 +122,8 @@ impl Tokens {
         if claims.sub.as_deref() != Some(client.as_str()) {
             return Err(TokenRefusal::Subject);
         }
-        let left = claims.exp.unwrap_or_default() + self.leeway.as_secs_f64() - unix_time().as_secs_f64();
+        let leeway = Duration::from_secs(self.validation.leeway);
+        let left = claims.exp.unwrap_or_default() + leeway.as_secs_f64() - unix_time().as_secs_f64();
         let expires = Duration::try_from_secs_f64(left.max(0.0)).ok().and_then(|left| Instant::now().checked_add(left));
         #[expect(
             clippy::cast_possible_truncation,

@@ -32,24 +32,16 @@ pub struct AdmissionLimits {
     pub rate_per_address: Option<u32>,
 }
 
-/// Refusal of a client for now.
+/// Refusal of a client for now: the label of the metric, and the text for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooMany {
-    pub(super) reason: RefusalReason,
-    pub(super) message: &'static str,
-}
+pub(super) struct TooMany(pub(super) RefusalReason, pub(super) &'static str);
 
 impl TooMany {
-    const SOCKETS: Self =
-        Self { reason: RefusalReason::Sockets, message: "this server has its maximum of clients; try again later" };
-    const OF_ADDRESS: Self =
-        Self { reason: RefusalReason::Address, message: "your address has its maximum of clients" };
-    const RATE: Self =
-        Self { reason: RefusalReason::Rate, message: "too many new clients; try again after the given time" };
-    const RATE_OF_ADDRESS: Self = Self {
-        reason: RefusalReason::AddressRate,
-        message: "too many requests from your address; try again after the given time",
-    };
+    const SOCKETS: Self = Self(RefusalReason::Sockets, "this server has its maximum of clients; try again later");
+    const OF_ADDRESS: Self = Self(RefusalReason::Address, "your address has its maximum of clients");
+    const RATE: Self = Self(RefusalReason::Rate, "too many new clients; try again after the given time");
+    const RATE_OF_ADDRESS: Self =
+        Self(RefusalReason::AddressRate, "too many requests from your address; try again after the given time");
 }
 
 /// Counts the admitted clients and limits the rate of new ones.

@@ -53,10 +53,10 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
     };
     let started = Instant::now();
     match admit(handshake, peer, &request, &accept).await {
-        Ok(mut waiting) => {
+        Ok(waiting) => {
             METRICS.connect.observe(started.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
-            tokio::task::spawn_local(open(handshake.edge.clone(), waiting.key.take(), upgrade));
+            tokio::task::spawn_local(open(waiting, upgrade));
             accept.for_client()
         }
         Err(refused) => {
@@ -104,9 +104,9 @@ async fn admit(
             return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER_MS)));
         }
         let now = Instant::now();
-        let too_many = |limit: TooMany| {
-            metrics::refused(limit.reason);
-            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", limit.message, Some(RETRY_AFTER_MS))
+        let too_many = |TooMany(reason, message)| {
+            metrics::refused(reason);
+            refused(StatusCode::TOO_MANY_REQUESTS, "too_many", message, Some(RETRY_AFTER_MS))
         };
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
@@ -121,8 +121,7 @@ async fn admit(
         Ok(state.connect(now, newcomer, peer.ip(), place))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
-    let decision = tokio::time::timeout(DECISION_TIMEOUT, decided).await;
-    match decision {
+    match tokio::time::timeout(DECISION_TIMEOUT, decided).await {
         Ok(Ok(Ok(()))) => Ok(waiting),
         Ok(Ok(Err(refusal))) => {
             span.in_scope(|| debug!(status = refusal.status, code = refusal.code, "client refused by its node"));
@@ -168,8 +167,8 @@ fn refused(status: StatusCode, code: &str, message: &str, retry_after_ms: Option
     Refusal { status: status.as_u16(), code: code.to_owned(), message: message.to_owned(), retry_after_ms }
 }
 
-async fn open(edge: Edge, client: Option<ClientKey>, upgrade: OnUpgrade) {
-    let mut waiting = Waiting { edge: edge.clone(), key: client };
+async fn open(mut waiting: Waiting, upgrade: OnUpgrade) {
+    let (edge, client) = (waiting.edge.clone(), waiting.key);
     let failed = |error: &dyn std::error::Error| edge.with_state(|state| state.upgrade_failed(client, error));
     match upgrade.await.map(client_socket::recover) {
         Ok(Ok((stream, early))) => {
