@@ -1,12 +1,11 @@
 //! Limits of public connections, which count from accept to end.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, PaceLimits};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, MemoryLimits, Settings};
 use signaling_edge::identity::IdentityConfig;
 use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig, LinkEvent, MemoryBound};
 use signaling_server::Listener;
@@ -45,11 +44,8 @@ fn config() -> EdgeConfig {
         http: HttpLimits::PUBLIC,
         addresses: ClientAddresses::default(),
         tls: None,
-        pace: PaceLimits::default(),
-        rate_classes: BTreeMap::new(),
+        core: Settings { memory: MemoryLimits { bytes: 64 << 20 }, ..Settings::for_messages_of(65_536) },
         identity: IdentityConfig::default(),
-        heartbeat: Duration::from_secs(25),
-        buffer_bytes: 1024 * 1024,
         coalescer: Coalescer::disabled(),
     }
 }
@@ -134,7 +130,7 @@ async fn descriptors_are_reserved_before_the_limit() {
 #[test]
 fn memory_bound_counts_the_limits_within_the_descriptors() {
     let limits = AdmissionLimits { sockets: 1_000_000, ..config().admission };
-    let config = EdgeConfig { admission: limits, handshakes: 1_024, buffer_bytes: 64 << 20, ..config() };
+    let config = EdgeConfig { admission: limits, handshakes: 1_024, ..config() };
     let bound = MemoryBound::of(&config.within(20_480));
     assert_eq!((bound.sockets, bound.for_sockets >> 20, bound.for_handshakes >> 20), (18_240, 71, 28));
     assert_eq!(bound.total() >> 20, 32 + 71 + 28 + 192);

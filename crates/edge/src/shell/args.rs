@@ -12,7 +12,7 @@ use signaling_server::{Common, ConfigError};
 
 use super::{AdmissionLimits, ClientAddresses, EdgeConfig, Tls, TlsFiles};
 use crate::identity::IdentityArgs;
-use signaling_core::edge::{PaceLimits, Rate};
+use signaling_core::edge::{MemoryLimits, PaceLimits, Rate, Settings};
 use signaling_core::rate_class::{ClassRates, Rates};
 
 /// Bytes/s of one client if `--message-rate` has no byte rate: more than its largest messages need,
@@ -125,6 +125,11 @@ impl EdgeArgs {
             pings: usual.pings,
         };
         let rate_classes = self.rate_classes.iter().map(|class| (class.class.clone(), of_class(class))).collect();
+        let defaults = Settings::for_messages_of(common.max_message_bytes);
+        let mut filter = defaults.filter;
+        filter.latest_repeat = (filter.latest_repeat + common.heartbeat).saturating_sub(defaults.heartbeat);
+        let memory = MemoryLimits { bytes: self.max_client_buffer_bytes };
+        let core = Settings { pace: usual, rate_classes, heartbeat: common.heartbeat, filter, memory, ..defaults };
         Ok(EdgeConfig {
             admission: AdmissionLimits {
                 sockets: self.max_sockets,
@@ -138,10 +143,7 @@ impl EdgeArgs {
             http: HttpLimits { head_timeout: Duration::from_millis(self.handshake_ms), ..HttpLimits::PUBLIC },
             addresses: self.client_address,
             tls,
-            pace: usual,
-            rate_classes,
-            heartbeat: common.heartbeat,
-            buffer_bytes: self.max_client_buffer_bytes,
+            core,
             identity: self.identity.check(flag, listen)?,
             coalescer: Coalescer::disabled(),
         })

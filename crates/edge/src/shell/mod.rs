@@ -31,9 +31,8 @@ mod state;
 mod tls;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -58,10 +57,7 @@ use self::metrics::RefusalReason;
 use self::sockets::Sockets;
 use self::state::State;
 use crate::identity::IdentityConfig;
-use signaling_core::edge::{
-    ClientKey, EdgeCore, FlushUrgency, LinkKey, MemoryLimits, PaceLimits, SWEEP_INTERVAL, Settings,
-};
-use signaling_core::rate_class::RateClass;
+use signaling_core::edge::{ClientKey, EdgeCore, FlushUrgency, LinkKey, SWEEP_INTERVAL, Settings};
 
 pub use self::address::ClientAddresses;
 pub use self::admission::AdmissionLimits;
@@ -109,14 +105,8 @@ pub struct EdgeConfig {
     pub addresses: ClientAddresses,
     /// TLS of the public listener. `None` disables it.
     pub tls: Option<Tls>,
-    /// Rate limits of one client.
-    pub pace: PaceLimits,
-    /// Rate limits of the clients of a rate class.
-    pub rate_classes: BTreeMap<RateClass, PaceLimits>,
-    /// Silence of a client after which the edge pings it.
-    pub heartbeat: Duration,
-    /// Maximum bytes buffered for all clients. The same limit applies to partial messages.
-    pub buffer_bytes: usize,
+    /// Settings of the core. Partial messages have the same memory limit and are counted apart.
+    pub core: Settings,
     /// Rules for tokens and origins of clients.
     pub identity: IdentityConfig,
     /// Delay of reads while the server is busy.
@@ -137,12 +127,7 @@ impl EdgeConfig {
     /// Returns the settings of the edge's core.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let usual = Settings::for_messages_of(self.max_message_bytes);
-        let mut filter = usual.filter;
-        filter.latest_repeat = (filter.latest_repeat + self.heartbeat).saturating_sub(usual.heartbeat);
-        let memory = MemoryLimits { bytes: self.buffer_bytes };
-        let rate_classes = self.rate_classes.clone();
-        Settings { pace: self.pace, rate_classes, heartbeat: self.heartbeat, filter, memory, ..usual }
+        self.core.clone()
     }
 }
 
@@ -327,24 +312,6 @@ struct Handshake {
     last_frames: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
 }
 
-impl Handshake {
-    /// Counts the connection for its client's address.
-    fn set_network(&self, address: IpAddr) {
-        if let Some(evicted) = self.edge.with_state(|state| state.set_handshake_address(self.key, address)) {
-            metrics::refused(RefusalReason::Address);
-            evicted.abort();
-        }
-    }
-
-    /// Writes the close frame of a client that is refused by an upgrade, and closes its socket.
-    async fn close(&self) {
-        let Some((upgrade, frames)) = self.last_frames.take() else { return };
-        if let Ok(Ok((stream, _))) = upgrade.await.map(client_socket::recover) {
-            closing::close(stream, frames).await;
-        }
-    }
-}
-
 impl Drop for Handshake {
     fn drop(&mut self) {
         self.edge.with_state(|state| state.handshakes.remove(self.key));
@@ -361,8 +328,12 @@ async fn serve_handshake(handshake: Handshake, mut stream: TcpStream, peer: Sock
         }
         Err(_) => return metrics::refused(RefusalReason::Timeout),
     };
-    if !config.addresses.is_shared(peer.ip()) {
-        handshake.set_network(peer.ip());
+    let set_address = |state: &mut State| state.set_handshake_address(handshake.key, peer.ip());
+    if !config.addresses.is_shared(peer.ip())
+        && let Some(evicted) = handshake.edge.with_state(set_address)
+    {
+        metrics::refused(RefusalReason::Address);
+        evicted.abort();
     }
     let service = |request| answer(&handshake, peer, pages.clone(), request);
     let bad = match &config.tls {
@@ -379,7 +350,12 @@ async fn serve_handshake(handshake: Handshake, mut stream: TcpStream, peer: Sock
     if let Some(bad) = bad {
         metrics::refused_head(bad);
     }
-    handshake.close().await;
+    // A client that is refused by an upgrade gets a close frame.
+    if let Some((upgrade, frames)) = handshake.last_frames.take()
+        && let Ok(Ok((stream, _))) = upgrade.await.map(client_socket::recover)
+    {
+        closing::close(stream, frames).await;
+    }
 }
 
 async fn answer(

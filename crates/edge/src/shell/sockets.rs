@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Poll, Registry, Token};
+use mio::{Events, Poll, Token};
 use signaling_server::coalescer::Coalescer;
 use slotmap::{Key as _, KeyData};
 use tokio::io::Interest;
@@ -32,10 +32,10 @@ const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
 pub(super) struct Sockets {
     /// The descriptor of `poll`. It stands first, so that it is dropped before it is closed.
     ready: AsyncFd<RawFd>,
-    poll: RefCell<Poll>,
+    pub(super) poll: RefCell<Poll>,
     coalescer: Coalescer,
     /// Wakes the event loop for sockets with input that causes no event.
-    again: Rc<Notify>,
+    pub(super) again: Rc<Notify>,
 }
 
 impl Sockets {
@@ -48,16 +48,6 @@ impl Sockets {
         #[expect(deprecated, reason = "the alternative needs unsafe code; the poll keeps its descriptor open longer")]
         let ready = AsyncFd::with_interest(poll.as_raw_fd(), Interest::READABLE)?;
         Ok(Self { ready, poll: RefCell::new(poll), coalescer, again: Rc::default() })
-    }
-
-    /// Returns the registry of the poll.
-    pub(super) fn registry(&self) -> io::Result<Registry> {
-        self.poll.borrow().registry().try_clone()
-    }
-
-    /// Returns the signal for input that causes no event.
-    pub(super) fn again(&self) -> Rc<Notify> {
-        Rc::clone(&self.again)
     }
 
     /// Runs the event loop. Ends when dropped, or if the system fails.
