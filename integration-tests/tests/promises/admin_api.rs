@@ -1,8 +1,6 @@
 //! Answers of the admin API and of `mesh-ctl` are true: lists are complete, explanations and
 //! previews match later events, and answers have the described shape and name silent servers.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use std::sync::Arc;
@@ -12,10 +10,8 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
-use signaling_integration_tests::http::{self, Head};
-use signaling_integration_tests::mesh::{admin_token, binaries};
-use signaling_integration_tests::metrics::until;
-use signaling_integration_tests::{Guest, Peer, TestMesh, eventually};
+use signaling_integration_tests::http;
+use signaling_integration_tests::{Guest, Head, Peer, TestMesh, admin_token, binaries, eventually, until};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 

@@ -1,15 +1,10 @@
 //! A server that an operator drains loses its clients gracefully, and gets clients again once it is
 //! undrained.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::http::{Head, admin, ask, get};
-use signaling_integration_tests::metrics::{becomes, metric, until};
-use signaling_integration_tests::peer::talk;
-use signaling_integration_tests::{Peer, TestMesh, stays};
+use signaling_integration_tests::{Head, Peer, TestMesh, admin, ask, becomes, get, metric, stays, talk, until};
 
 const CLIENTS: usize = 30;
 /// Over how long the balancer sends its clients away.

@@ -1,12 +1,9 @@
 //! A backlog from a pause of the nodes continues in batches of a size that the other end accepts.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::TestMesh;
-use signaling_integration_tests::drill::go_on;
+use signaling_integration_tests::{TestMesh, go_on};
 
 /// Each writes as much as its edge keeps for it: 20 MB in all, more than the system's buffers and
 /// one trunk message hold.

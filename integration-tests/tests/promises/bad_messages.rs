@@ -1,15 +1,11 @@
 //! A bad message gets an `error` and the connection stays open. A broken frame closes it with the
 //! matching code. Other clients do not notice.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use signaling_integration_tests::http::Head;
-use signaling_integration_tests::metrics::{becomes, metric, until};
 use signaling_integration_tests::raw_socket::{CLOSE, PING, PONG, TEXT, frame, header};
-use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::{Chatter, Head, Peer, RawSocket, TestMesh, becomes, eventually, metric, until};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};

@@ -1,15 +1,11 @@
 //! Browsers meet in a room through the demo page and then connect directly, during all faults of
 //! servers.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::mesh::with_buttons;
-use signaling_integration_tests::optional::{in_path, missing};
-use signaling_integration_tests::{Chromium, Page, Relay, TestMesh, stays};
+use signaling_integration_tests::{Chromium, Page, Relay, TestMesh, in_path, missing, stays, with_buttons};
 
 const SOON: Duration = Duration::from_secs(20);
 const ROOM: &str = "den";

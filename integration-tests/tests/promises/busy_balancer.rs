@@ -1,11 +1,8 @@
 //! A busy balancer delays reads, and still admits clients.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::load::mesh_load;
-use signaling_integration_tests::{Peer, TestMesh};
+use signaling_integration_tests::{Peer, TestMesh, mesh_load};
 use tokio::time::{sleep, timeout};
 
 const MAX_READ_DELAY: Duration = Duration::from_millis(10);

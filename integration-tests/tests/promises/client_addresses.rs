@@ -1,12 +1,7 @@
 //! Limits by address count clients by their own addresses, also behind a front proxy, and clients
 //! cannot forge one.
 
-#![allow(clippy::unwrap_used)]
-
-use signaling_integration_tests::TestMesh;
-use signaling_integration_tests::http::{Head, ask_to_the_end, read_answer};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::raw_socket::connect_from;
+use signaling_integration_tests::{Head, TestMesh, ask_to_the_end, connect_from, metric, read_answer};
 use tokio::io::AsyncWriteExt as _;
 
 #[tokio::test]

@@ -1,13 +1,10 @@
 //! In the comparison with other proxies each of them delivers every message. Speed is not tested.
 
-#![allow(clippy::unwrap_used)]
-
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::mesh::binaries;
-use signaling_integration_tests::optional::{in_path, missing};
+use signaling_integration_tests::{binaries, in_path, missing};
 use tokio::process::Command;
 use tokio::time::timeout;
 

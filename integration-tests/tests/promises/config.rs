@@ -1,7 +1,5 @@
 //! An invalid value stops the start, and the message names the flag.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::ffi::OsStr;
 use std::fmt::Debug;
 use std::net::TcpListener;
@@ -9,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use signaling_integration_tests::mesh::binaries;
+use signaling_integration_tests::binaries;
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;

@@ -3,12 +3,10 @@
 //! `WRITE_CONFIG=1 cargo test -p signaling-integration-tests --test promises config_reference`
 //! writes it.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
-use signaling_integration_tests::rendered::repository;
+use signaling_integration_tests::repository;
 use signaling_server::config_file::command;
 
 /// `signaling-node --help` fits on three screens.

@@ -1,14 +1,11 @@
 //! The dashboard of any server shows each event of the mesh within two seconds.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::mesh::admin_token;
-use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, eventually, http};
+use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, admin_token, eventually, http};
 use tokio::time::Instant;
 
 /// What the dashboard promises of a kill, a drain and a new node.

@@ -1,13 +1,10 @@
 //! Direct clients that their node cannot keep, because it drains or a new view moves them, receive
 //! a `goodbye` one by one. Other clients do not notice.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::http::{Head, admin, ask};
-use signaling_integration_tests::{Peer, TestMesh};
+use signaling_integration_tests::{Head, Peer, TestMesh, admin, ask};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

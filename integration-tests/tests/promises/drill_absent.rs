@@ -1,13 +1,10 @@
 //! Senders to absent recipients get an error in time, and delay no other message.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Peer, TestMesh};
+use signaling_integration_tests::{Peer, TestMesh, metric};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};

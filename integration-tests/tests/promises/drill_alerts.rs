@@ -5,8 +5,6 @@
 //! [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands run as they stand in the
 //! runbook, with a stand-in for kubectl that does to processes what the real one would do to pods.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,13 +13,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use signaling_devmesh::Server;
-use signaling_integration_tests::http::admin;
-use signaling_integration_tests::mesh::{admin_token, binaries};
-use signaling_integration_tests::optional::in_path;
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
-use signaling_integration_tests::tls::{Certificate, SecureMesh};
-use signaling_integration_tests::{PacedSenders, Peer, TestMesh, eventually};
+use signaling_integration_tests::{
+    Certificate, PacedSenders, Peer, SecureMesh, TestMesh, admin, admin_token, binaries, eventually, in_path,
+};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::time::sleep;

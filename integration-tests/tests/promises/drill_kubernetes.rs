@@ -1,7 +1,5 @@
 //! With discovery by Kubernetes, plain clients notice no change of the nodes.
 
-#![allow(clippy::unwrap_used)]
-
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,11 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use signaling_api_standin::asked::rights;
 use signaling_api_standin::{Asked, Expiry, Fault, Faults};
-use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::rendered::repository;
-use signaling_integration_tests::{Drill, TestMesh, eventually, http};
+use signaling_integration_tests::{Drill, TestMesh, eventually, go_on, http, metric, repository};
 use tokio::time::Instant;
 
 /// Less than the hold time for each act.

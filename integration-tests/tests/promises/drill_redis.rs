@@ -1,15 +1,12 @@
 //! Signals flow and members stay members while the Redis of the rooms is killed, paused, or
 //! restarted empty under load.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::drill::go_on;
 use signaling_integration_tests::guest::{Standing, join};
-use signaling_integration_tests::{Crowd, Drill, Guest, RoomTimes, TestMesh};
+use signaling_integration_tests::{Crowd, Drill, Guest, RoomTimes, TestMesh, go_on};
 
 const CLIENTS: usize = 100;
 const ROOMS: usize = 10;

@@ -1,14 +1,11 @@
 //! Rooms in a real Redis while servers are killed: a moved client never leaves, a lost client
 //! leaves once, and the registry keeps no entry of a dead node.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_integration_tests::drill::{go_on, setting};
 use signaling_integration_tests::room_times::printed_bound;
-use signaling_integration_tests::{Crowd, RoomTimes, Store, TestMesh, eventually};
+use signaling_integration_tests::{Crowd, RoomTimes, Store, TestMesh, eventually, go_on, setting};
 
 /// What the registry had of the dead is gone by then.
 const CLEAN_WITHIN: Duration = Duration::from_secs(60);

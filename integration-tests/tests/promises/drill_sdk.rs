@@ -1,14 +1,10 @@
 //! With the SDK on both sides, messages go from application to application exactly once and in
 //! order during every fault.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::time::Duration;
 
 use signaling_client::{Client, Event, Events, Options, SavedSession};
-use signaling_integration_tests::drill::go_on;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Relay, TestMesh, eventually};
+use signaling_integration_tests::{Relay, TestMesh, eventually, go_on, metric};
 use signaling_load::raise_descriptor_limit;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

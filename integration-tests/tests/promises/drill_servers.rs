@@ -1,15 +1,11 @@
 //! Plain clients notice nothing, or resume, when servers are killed, paused, separated or
 //! restarted.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::time::Duration;
 
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::drill::go_on;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Drill, Relay, TestMesh};
+use signaling_integration_tests::{Drill, Relay, TestMesh, go_on, metric};
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
 const PAUSED: Duration = Duration::from_secs(5);

@@ -1,10 +1,7 @@
 //! Any two clients exchange messages, wherever they are attached.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::json;
-use signaling_integration_tests::metrics::{metric, until};
-use signaling_integration_tests::{Peer, Relay, TestMesh};
+use signaling_integration_tests::{Peer, Relay, TestMesh, metric, until};
 
 #[tokio::test]
 async fn clients_exchange_signals_when_attached_anywhere() {

@@ -1,15 +1,11 @@
 //! A client above its rate gets errors and is then closed. A client at its rate continues. Other
 //! clients do not notice.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::metrics::{metric, until};
-use signaling_integration_tests::mint::{Signer, claims_with};
 use signaling_integration_tests::raw_socket::{PING, TEXT, frame};
-use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh};
+use signaling_integration_tests::{Chatter, Peer, RawSocket, Signer, TestMesh, claims_with, metric, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, interval, timeout};
 

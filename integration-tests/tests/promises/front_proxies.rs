@@ -2,8 +2,6 @@
 //! reach each other, connect to the balancer with the fewest connections, never to a draining one,
 //! and count by the address that the proxy sees.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,12 +9,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::{BalancerEntry, find_in_path};
-use signaling_integration_tests::http::{Head, operator, read_answer};
-use signaling_integration_tests::metrics::{becomes, metric};
-use signaling_integration_tests::optional::missing;
-use signaling_integration_tests::raw_socket::connect_from;
-use signaling_integration_tests::rendered::repository;
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::{
+    Head, Peer, TestMesh, becomes, connect_from, eventually, metric, missing, operator, read_answer, repository,
+};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -1,16 +1,14 @@
 //! Attacks on the public listener: odd paths, hidden requests, forged addresses. Each gets its
 //! documented answer, increments its metric, and affects no other client.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::iter;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use signaling_integration_tests::http::{Head, ask, ask_to_the_end, ends, read_answer};
-use signaling_integration_tests::metrics::{becomes, metric};
 use signaling_integration_tests::raw_socket::{TEXT, frame};
-use signaling_integration_tests::{Peer, RawSocket, TestMesh};
+use signaling_integration_tests::{
+    Head, Peer, RawSocket, TestMesh, ask, ask_to_the_end, becomes, ends, metric, read_answer,
+};
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -1,14 +1,12 @@
 //! A node's internal listener answers only servers of the mesh. No public listener serves its
 //! routes.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::http::{Answer, Head, admin, ask, read_answer};
-use signaling_integration_tests::metrics::{becomes, metric};
-use signaling_integration_tests::raw_socket::{BINARY, connect_from, frame};
-use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::raw_socket::{BINARY, frame};
+use signaling_integration_tests::{
+    Answer, Head, Peer, RawSocket, TestMesh, admin, ask, becomes, connect_from, eventually, metric, read_answer,
+};
 use signaling_wire::limits;
 use signaling_wire::trunk::{SUBPROTOCOL, ToEdge};
 use tokio::io::AsyncWriteExt as _;

@@ -1,17 +1,12 @@
 //! The load generator counts every message, and acts and judges as its options say.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::Stdio;
 use std::time::Duration;
 
 use procfs::process::{Process, all_processes};
 use serde_json::{Value, json};
-use signaling_integration_tests::drill::go_on;
-use signaling_integration_tests::load::{Run, mesh_load};
-use signaling_integration_tests::mesh::binaries;
-use signaling_integration_tests::metrics::until;
-use signaling_integration_tests::{TestMesh, eventually};
+use signaling_integration_tests::load::Run;
+use signaling_integration_tests::{TestMesh, binaries, eventually, go_on, mesh_load, until};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 

@@ -1,16 +1,12 @@
 //! The logs of a rescale tell its events in order. Lines about a client name it and its session,
 //! and no line contains a message.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::http;
-use signaling_integration_tests::metrics::becomes;
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::{Peer, TestMesh, becomes, eventually, http};
 
 const CLIENTS: usize = 60;
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! One promise per file, on real processes. All are one program, because linking one for each takes
 //! longer than many tests.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
 mod admin_api;
 mod admin_drain;

@@ -2,8 +2,6 @@
 //!
 //! `.ci/manifests` checks all that needs no program of this repository.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::path::Path;
 
@@ -11,9 +9,8 @@ use clap::Parser;
 use serde_json::Value;
 use signaling_balancer::config::Args as BalancerArgs;
 use signaling_edge::shell::MemoryBound;
-use signaling_integration_tests::mint::Signer;
 use signaling_integration_tests::rendered::{Pod, Rendered, list};
-use signaling_integration_tests::tls::Certificate;
+use signaling_integration_tests::{Certificate, Signer};
 use signaling_node::config::Args as NodeArgs;
 use signaling_server::load_readiness::MAX_UNREADY;
 use tempfile::TempDir;

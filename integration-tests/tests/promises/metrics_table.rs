@@ -3,8 +3,6 @@
 //! `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table` writes
 //! the table anew.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -14,10 +12,7 @@ use serde_json::json;
 use signaling_balancer::metrics::BalancerMetrics;
 use signaling_discovery::metrics::DiscoveryMetrics;
 use signaling_edge::shell::metrics::EdgeMetrics;
-use signaling_integration_tests::http::get;
-use signaling_integration_tests::optional::{in_path, missing};
-use signaling_integration_tests::rendered::repository;
-use signaling_integration_tests::{Peer, TestMesh};
+use signaling_integration_tests::{Peer, TestMesh, get, in_path, missing, repository};
 use signaling_metrics::{Registry, page};
 use signaling_node::shell::metrics::NodeMetrics;
 use signaling_server::load_readiness::LoadReadinessMetrics;

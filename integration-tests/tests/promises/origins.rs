@@ -1,11 +1,7 @@
 //! Browsers may connect only from pages of listed origins, and other pages can read the reason of
 //! the refusal.
 
-#![allow(clippy::unwrap_used)]
-
-use signaling_integration_tests::http::{Head, ask};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{RawSocket, TestMesh};
+use signaling_integration_tests::{Head, RawSocket, TestMesh, ask, metric};
 
 const LISTED: &str = "https://app.example";
 

@@ -1,7 +1,5 @@
 //! A client in Python, written from PROTOCOL.md alone, works.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::json;
 use signaling_integration_tests::{Peer, PythonClient, TestMesh};
 

@@ -1,18 +1,13 @@
 //! No log at any level contains a secret, a token, or the data of a message.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use signaling_integration_tests::http::{Head, ask};
-use signaling_integration_tests::metrics::becomes;
-use signaling_integration_tests::mint::{Signer, claims, claims_with};
-use signaling_integration_tests::store::Store;
-use signaling_integration_tests::tls::Certificate;
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
-use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::{
+    Certificate, Head, Peer, RawSocket, Signer, Store, TestMesh, ask, becomes, claims, claims_with, eventually,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -1,14 +1,10 @@
 //! A server with far more clients than its peers reports unready while other servers are ready. Its
 //! clients notice nothing.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::http::{Head, ask, get};
-use signaling_integration_tests::metrics::{becomes, metric};
-use signaling_integration_tests::{Peer, TestMesh, eventually, stays};
+use signaling_integration_tests::{Head, Peer, TestMesh, ask, becomes, eventually, get, metric, stays};
 
 /// More than chance does to two servers.
 const CLIENTS: usize = 40;

@@ -1,13 +1,8 @@
 //! What the READMEs show of a first exchange is what a stranger gets.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::TestMesh;
-use signaling_integration_tests::http::get;
-use signaling_integration_tests::optional::{in_path, missing};
-use signaling_integration_tests::rendered::repository;
+use signaling_integration_tests::{TestMesh, get, in_path, missing, repository};
 use tokio::process::Command;
 use tokio::time::timeout;
 

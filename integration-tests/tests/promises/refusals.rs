@@ -1,16 +1,14 @@
 //! A refused client gets the reason by status, body and headers, or by a close code where a page
 //! could not see them. Each refusal is counted.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use signaling_integration_tests::http::{Answer, Head, ask, read_answer};
-use signaling_integration_tests::metrics::{becomes, metric, until};
-use signaling_integration_tests::mint::{Signer, claims};
-use signaling_integration_tests::raw_socket::{PING, connect_from};
-use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::raw_socket::PING;
+use signaling_integration_tests::{
+    Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, becomes, claims, connect_from, eventually, metric,
+    read_answer, until,
+};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
 

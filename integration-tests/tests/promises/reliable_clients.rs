@@ -1,8 +1,6 @@
 //! A reliable client has a message once it sent `received`, not once the message was written. A
 //! retransmission requests the answer again.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};

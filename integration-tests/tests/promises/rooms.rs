@@ -1,17 +1,14 @@
 //! The promises about rooms, on real processes: once with the memory of one node, once with three
 //! nodes and a Redis.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::guest::{Standing, join};
-use signaling_integration_tests::http;
 use signaling_integration_tests::room_times::printed_bound;
-use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, stays};
+use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, http, stays};
 
 /// Members of one answer at most.
 const PAGE: usize = 500;

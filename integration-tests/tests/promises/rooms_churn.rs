@@ -2,13 +2,9 @@
 //! `ROOMS_CHURN_SECONDS=290 cargo test --test promises rooms_churn` makes a hundred thousand of
 //! them.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::TestMesh;
-use signaling_integration_tests::drill::setting;
-use signaling_integration_tests::load::mesh_load_within;
+use signaling_integration_tests::{TestMesh, mesh_load_within, setting};
 
 const RATE: u64 = 350;
 

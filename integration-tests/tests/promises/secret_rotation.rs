@@ -1,14 +1,9 @@
 //! The mesh secret changes while the mesh runs, in three steps. All servers have taken a step
 //! before the next one.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::http::{Head, ask};
-use signaling_integration_tests::metrics::{becomes, metric};
-use signaling_integration_tests::raw_socket::RawSocket;
-use signaling_integration_tests::{Chatter, Peer, TestMesh, eventually};
+use signaling_integration_tests::{Chatter, Head, Peer, RawSocket, TestMesh, ask, becomes, eventually, metric};
 
 const NEW: &str = "another-secret-of-this-mesh-0123456789";
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,14 +1,12 @@
 //! Thousands of sockets that never finish their handshake are closed within seconds, counted, and
 //! affect no other client. The same holds for a client without a sign of life.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::http::{Head, ends};
-use signaling_integration_tests::metrics::{becomes, metric};
-use signaling_integration_tests::raw_socket::{PING, connect_from};
-use signaling_integration_tests::{Chatter, Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::raw_socket::PING;
+use signaling_integration_tests::{
+    Chatter, Head, Peer, RawSocket, TestMesh, becomes, connect_from, ends, eventually, metric,
+};
 use signaling_server::limits::raise_open_files;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;

@@ -1,14 +1,10 @@
 //! A plain client that reads nothing is closed as too slow, and unwritten messages wait until it
 //! resumes.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::http::{Head, read_answer};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::{Head, Peer, RawSocket, TestMesh, eventually, metric, read_answer};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, timeout};

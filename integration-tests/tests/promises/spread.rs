@@ -1,13 +1,10 @@
 //! The hash spreads clients evenly, each to its owner, and no state of them remains after they
 //! leave.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::{Peer, TestMesh, eventually, metric};
 use signaling_server::limits::raise_open_files;
 
 const CLIENTS: u32 = 1_000;

@@ -1,12 +1,8 @@
 //! A paused node is avoided until it has answered for a while, as the metrics show.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::peer::talk;
-use signaling_integration_tests::{TestMesh, eventually};
+use signaling_integration_tests::{TestMesh, eventually, metric, talk};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

@@ -1,18 +1,13 @@
 //! Clients connect over TLS where the servers have a certificate, and a new certificate takes
 //! effect without notice to clients.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use signaling_client::{Event, Options};
-use signaling_integration_tests::http::{Head, ask};
-use signaling_integration_tests::metrics;
-use signaling_integration_tests::tls::{Certificate, SecureMesh};
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::{Certificate, Head, Peer, SecureMesh, TestMesh, ask, eventually, metrics};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -1,18 +1,16 @@
 //! With tokens required, no client gets another client's id, and none stays connected after its
 //! token expires.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_client::{Client, Event, Options, State, Token};
 use signaling_devmesh::Server;
-use signaling_integration_tests::http::{Head, admin, ask};
-use signaling_integration_tests::metrics::{becomes, metric, until};
-use signaling_integration_tests::mint::{Signer, claims, claims_with, now, unsigned};
+use signaling_integration_tests::mint::{now, unsigned};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
-use signaling_integration_tests::{Peer, RawSocket, TestMesh, eventually};
+use signaling_integration_tests::{
+    Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, until,
+};
 
 const OFFERS: &str = "Sec-WebSocket-Protocol";
 const SOON: Duration = Duration::from_secs(10);

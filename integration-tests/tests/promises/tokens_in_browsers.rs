@@ -1,14 +1,11 @@
 //! A page with the browser SDK stays connected while it has new tokens, and reconnects after a
 //! close for lack of one.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::metrics::metric;
-use signaling_integration_tests::mint::{Signer, claims_with, now};
-use signaling_integration_tests::{Chromium, TestMesh};
+use signaling_integration_tests::mint::now;
+use signaling_integration_tests::{Chromium, Signer, TestMesh, claims_with, metric};
 
 const SOON: Duration = Duration::from_secs(15);
 

@@ -1,15 +1,12 @@
 //! A real TURN server, coturn, accepts the credentials of clients, and only until they expire.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use signaling_integration_tests::optional::{in_path, missing};
-use signaling_integration_tests::{Peer, TestMesh, eventually};
+use signaling_integration_tests::{Peer, TestMesh, eventually, in_path, missing};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::time::timeout;

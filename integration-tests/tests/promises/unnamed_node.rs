@@ -1,11 +1,7 @@
 //! A node that the view drops, or lists at another address, keeps its trunk until its clients are
 //! handed off.
 
-#![allow(clippy::unwrap_used)]
-
-use signaling_integration_tests::metrics::{becomes, metric};
-use signaling_integration_tests::peer::talk;
-use signaling_integration_tests::{Peer, Relay, TestMesh};
+use signaling_integration_tests::{Peer, Relay, TestMesh, becomes, metric, talk};
 
 const CLIENTS: usize = 20;
 
