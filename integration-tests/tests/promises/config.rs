@@ -13,14 +13,17 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 const SERVERS: [&str; 2] = ["signaling-node", "signaling-balancer"];
+/// Contents of secret files that are refused.
+const SHORT: &str = "too-short";
+const SPACED: &str = "a secret with spaces in it";
 /// Longer than a start takes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn invalid_values_are_refused_by_both_servers() {
+async fn invalid_values_are_refused_and_secrets_not_quoted() {
     let start = Start::new();
-    let (short, absent) = (start.file("short", "too-short"), start.folder.path().join("absent"));
-    let (spaced, empty) = (start.file("spaced", "a secret with spaces in it"), start.file("empty", "\n"));
+    let (short, absent) = (start.file("short", SHORT), start.folder.path().join("absent"));
+    let (spaced, empty) = (start.file("spaced", SPACED), start.file("empty", "\n"));
     let endless = PathBuf::from("/dev/zero");
     let files = [&short, &absent, &spaced, &empty, &endless].map(|path| path.display().to_string());
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
@@ -57,7 +60,9 @@ async fn invalid_values_are_refused_by_both_servers() {
     let cases = cases.iter().flat_map(|(flag, values)| values.iter().map(|value| (*flag, *value)));
     for (flag, value) in cases.chain(single) {
         for server in SERVERS {
-            refused(&start, server, flag, value).await;
+            let message = refused(&start, server, flag, value).await;
+            assert!(!flag.ends_with("secret-file") || message.contains(value), "{server} {flag}: {message}");
+            assert!(!message.contains(SHORT) && !message.contains(SPACED), "a secret is quoted: {message}");
         }
     }
 }
@@ -96,9 +101,7 @@ async fn remote_clients_without_tokens_need_allow_anonymous() {
     for (server, flag) in SERVERS.into_iter().zip(["--public-listen", "--listen"]) {
         let message = refused(&start, server, flag, ELSEWHERE).await;
         assert!(message.contains("--allow-anonymous") && message.contains("--token-key-file"), "{message}");
-        let mut arguments = start.arguments(server);
-        arguments.retain(|(name, _)| *name != flag);
-        arguments.push((flag, ELSEWHERE.to_owned()));
+        let arguments = start.arguments_with(server, flag, ELSEWHERE);
         let message = failure(server, &arguments, &[("SIGNALING_ALLOW_ANONYMOUS", "1")]).await;
         assert!(!message.contains("--allow-anonymous") && message.contains("annot assign"), "{message}");
     }
@@ -122,8 +125,7 @@ async fn missing_flag_is_named_in_the_error() {
     let start = Start::new();
     for server in SERVERS {
         for flag in ["--id", "--discovery", "--mesh-secret-file"] {
-            let arguments: Vec<_> = start.arguments(server).into_iter().filter(|(name, _)| *name != flag).collect();
-            let message = failure(server, &arguments, &[]).await;
+            let message = failure(server, &start.arguments_without(server, flag), &[]).await;
             assert!(message.contains(flag), "{server} without {flag}: {message}");
         }
     }
@@ -144,23 +146,9 @@ async fn missing_kubeconfig_stops_the_start() {
     let absent = start.folder.path().join("absent").display().to_string();
     let nowhere = [("KUBECONFIG", &*absent), ("HOME", &*absent), ("KUBERNETES_SERVICE_HOST", "")];
     for server in SERVERS {
-        let mut arguments = start.arguments(server);
-        arguments.retain(|(name, _)| *name != "--discovery");
-        arguments.push(("--discovery", "kubernetes:calls/nodes:internal".into()));
+        let arguments = start.arguments_with(server, "--discovery", "kubernetes:calls/nodes:internal");
         let message = failure(server, &arguments, &nowhere).await;
         assert!(message.contains("--discovery") && message.contains("set KUBECONFIG"), "{message}");
-    }
-}
-
-#[tokio::test]
-async fn bad_secret_is_not_quoted() {
-    let start = Start::new();
-    for content in ["too-short", "a secret with spaces in it"] {
-        let file = start.file("bad", content).display().to_string();
-        for server in SERVERS {
-            let message = refused(&start, server, "--mesh-secret-file", &file).await;
-            assert!(!message.contains(content) && message.contains(&file), "{message}");
-        }
     }
 }
 
@@ -212,7 +200,7 @@ async fn printed_config_is_a_file_and_hides_the_stores_password() {
     assert_eq!((code, second), (Some(0), printed), "{message}");
 }
 
-/// What every start needs, right as it stands.
+/// The valid arguments of a start.
 struct Start {
     folder: TempDir,
 }
@@ -248,15 +236,22 @@ impl Start {
             ("--mesh-secret-file", secret),
         ]
     }
+
+    fn arguments_without(&self, server: &str, flag: &str) -> Vec<(&'static str, String)> {
+        self.arguments(server).into_iter().filter(|(name, _)| *name != flag).collect()
+    }
+
+    fn arguments_with(&self, server: &str, flag: &'static str, value: &str) -> Vec<(&'static str, String)> {
+        let mut arguments = self.arguments_without(server, flag);
+        arguments.push((flag, value.to_owned()));
+        arguments
+    }
 }
 
 /// Starts a server with one value changed, which must be refused with its flag named. Returns the
 /// message.
 async fn refused(start: &Start, server: &str, flag: &'static str, value: &str) -> String {
-    let mut arguments = start.arguments(server);
-    arguments.retain(|(name, _)| *name != flag);
-    arguments.push((flag, value.to_owned()));
-    let message = failure(server, &arguments, &[]).await;
+    let message = failure(server, &start.arguments_with(server, flag, value), &[]).await;
     assert!(message.contains(flag), "{server} {flag}={value}: the message does not name the flag: {message}");
     message
 }
@@ -281,7 +276,7 @@ async fn run_with<A: AsRef<OsStr> + Debug>(
 ) -> (Option<i32>, String, String) {
     let mut command = Command::new(binaries().join(server));
     command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
-    let ended = timeout(PATIENCE, command.output()).await;
+    let ended = timeout(START_TIMEOUT, command.output()).await;
     let Output { status, stdout, stderr } = ended.unwrap_or_else(|_| panic!("{server} {arguments:?} starts")).unwrap();
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
