@@ -13,12 +13,11 @@ use tempfile::TempDir;
 
 use self::devtools::Devtools;
 pub use self::page::Page;
-use crate::optional::{in_path, missing};
-use crate::wait::eventually;
+use crate::eventually;
+use crate::optional::program;
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-const START_WITHIN: Duration = Duration::from_secs(30);
-const END_WITHIN: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 const FLAGS: [&str; 13] = [
     "--headless",
@@ -54,10 +53,7 @@ impl Chromium {
     /// Starts a browser. Returns `None` without an installed one, and prints that the test is
     /// skipped.
     pub async fn start() -> Option<Self> {
-        let Some(program) = in_path(&NAMES) else {
-            missing("chromium", "chromium");
-            return None;
-        };
+        let program = program(&NAMES, "chromium")?;
         let profile = tempfile::tempdir().unwrap();
         let log = profile.path().join("chromium.log");
         let child = Command::new(program)
@@ -70,11 +66,10 @@ impl Chromium {
             .spawn()
             .unwrap();
         let mut process = Process { child, profile };
-        let socket = eventually("Chromium to start", START_WITHIN, || {
+        let socket = eventually("Chromium to start", async || {
             let ended = process.child.try_wait().unwrap();
             assert!(ended.is_none(), "Chromium has ended: {ended:?}\n{}", std::fs::read_to_string(&log).unwrap());
-            let socket = devtools_socket(process.profile.path());
-            async { socket }
+            devtools_socket(process.profile.path())
         })
         .await;
         let devtools = Devtools::connect(&socket).await;
@@ -99,7 +94,7 @@ impl Drop for Process {
         let _ = self.child.wait();
         // Child processes of the browser end a little later, and write until then.
         let start = Instant::now();
-        while std::fs::remove_dir_all(self.profile.path()).is_err() && start.elapsed() < END_WITHIN {
+        while std::fs::remove_dir_all(self.profile.path()).is_err() && start.elapsed() < END_TIMEOUT {
             std::thread::yield_now();
         }
     }

@@ -93,53 +93,42 @@ impl Outcome {
         ];
         let broken: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-        assert!(broken.is_empty(), "{}: {}; {:?}", self.name, broken.join(", "), self.figures);
-        let share = self.figures.sent_share;
-        assert!(share >= MIN_SENT, "{}: only {share} of the schedule was sent: take a lower DRILL_RATE", self.name);
-        self
+        self.check(broken.is_empty(), &broken.join(", "))
+            .check(self.figures.sent_share >= MIN_SENT, "too little of the schedule was sent: take a lower DRILL_RATE")
     }
 
     pub fn assert_moved(&self) -> &Self {
-        assert!(self.figures.moved > 0, "{}: the fault moved no session; {:?}", self.name, self.figures);
-        self
+        self.check(self.figures.moved > 0, "the fault moved no session")
     }
 
     pub fn assert_done_within(&self, limit: Duration) -> &Self {
-        let took = self.figures.fault;
-        assert!(took < limit, "{}: it took {took:?}, more than {limit:?}; {:?}", self.name, self.figures);
-        self
+        self.check(self.figures.fault < limit, &format!("the fault took more than {limit:?}"))
     }
 
     /// Asserts that messages bypassed the fault, and none was delayed until the end of a fault of
     /// this length.
     pub fn assert_no_message_waited(&self, fault: Duration) -> &Self {
-        let longest = self.figures.longest;
-        assert!(
-            longest < fault,
-            "{}: a message waited {longest:?} in a fault of {fault:?}; {:?}",
-            self.name,
-            self.figures
-        );
-        self
+        self.check(self.figures.longest < fault, &format!("a message took the {fault:?} of the fault"))
     }
 
     /// Asserts that clients were closed with `goodbye` and 1001, and that all of them came back and
     /// resumed their session.
     pub fn assert_resumed(&self) -> &Self {
         let Figures { ref returns, ref received, .. } = self.figures;
-        let (sent_away, returned, resumed) = (returns.sent_away, returns.returned, returns.resumed);
         let goodbyes = received.get("goodbye").copied().unwrap_or(0);
-        assert!(sent_away > 0, "{}: the fault sent no client away; {:?}", self.name, self.figures);
-        assert_eq!(goodbyes, sent_away, "{}: each one sent away is told why; {:?}", self.name, self.figures);
-        assert_eq!(returned, sent_away, "{}: each one sent away comes back; {:?}", self.name, self.figures);
-        assert_eq!(resumed, returned, "{}: each one that comes back resumes; {:?}", self.name, self.figures);
-        self
+        self.check(returns.sent_away > 0, "the fault closed no client")
+            .check(goodbyes == returns.sent_away, "a client was closed without a goodbye")
+            .check(returns.returned == returns.sent_away, "a closed client did not come back")
+            .check(returns.resumed == returns.returned, "a returned client did not resume its session")
     }
 
     /// Asserts that the fault affected messages: some were retransmitted, or dropped as duplicates.
     pub fn assert_repeated(&self) -> &Self {
-        let Figures { resends, filtered, .. } = self.figures;
-        assert!(resends + filtered > 0, "{}: the fault hit no message; {:?}", self.name, self.figures);
+        self.check(self.figures.resends + self.figures.filtered > 0, "the fault hit no message")
+    }
+
+    fn check(&self, holds: bool, fault: &str) -> &Self {
+        assert!(holds, "{}: {fault}; {:?}", self.name, self.figures);
         self
     }
 }

@@ -1,16 +1,17 @@
 //! HTTP requests as raw text, including malformed ones, and their answers.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use crate::mesh::admin_token;
 
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The head of a request, which tests can malform.
 #[derive(Clone)]
@@ -25,6 +26,11 @@ impl Head {
     pub fn get(target: &str) -> Self {
         let head = Self { method: "GET".into(), target: target.into(), version: "HTTP/1.1".into(), lines: Vec::new() };
         head.with("Host", "mesh.test")
+    }
+
+    /// Creates the head of a POST with a body of this size.
+    pub fn post(target: &str, bytes: usize) -> Self {
+        Self::get(target).method("POST").with("Content-Length", &bytes.to_string())
     }
 
     pub fn upgrade(target: &str) -> Self {
@@ -61,10 +67,31 @@ impl Head {
         self.without(name).with(name, value)
     }
 
-    /// Returns the text on the wire.
-    pub fn text(&self) -> String {
-        let lines: String = self.lines.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        format!("{} {} {}\r\n{lines}\r\n", self.method, self.target, self.version)
+    pub fn bearer(self, token: &str) -> Self {
+        self.with("Authorization", &format!("Bearer {token}"))
+    }
+
+    /// Creates the requests of a client that show a token in each of the three ways.
+    pub fn with_token(client_id: &str, token: &str) -> [Self; 3] {
+        [
+            Self::connect(client_id).bearer(token),
+            Self::connect(client_id).offer(&format!("bearer.{token}")),
+            Self::upgrade(&format!("/v1/connect?client_id={client_id}&token={token}")),
+        ]
+    }
+
+    /// Offers these WebSocket subprotocols.
+    pub fn offer(self, subprotocols: &str) -> Self {
+        self.with("Sec-WebSocket-Protocol", subprotocols)
+    }
+}
+
+/// The text on the wire.
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}\r\n", self.method, self.target, self.version)?;
+        self.lines.iter().try_for_each(|(name, value)| write!(f, "{name}: {value}\r\n"))?;
+        f.write_str("\r\n")
     }
 }
 
@@ -91,71 +118,81 @@ impl Answer {
     }
 }
 
+/// Returns the `HOST:PORT` of a URL without a path.
+pub fn host(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, host)| host)
+}
+
+/// Connects to an address or a URL without a path.
+pub async fn connect(address: &str) -> TcpStream {
+    TcpStream::connect(host(address)).await.unwrap()
+}
+
+/// Connects from another loopback address of this machine.
+pub async fn connect_from(local: [u8; 4], address: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((local, 0).into()).unwrap();
+    socket.connect(host(address).parse().unwrap()).await.unwrap()
+}
+
 /// Sends `request` on a connection of its own. Unless the answer is an upgrade, the server must end
 /// the connection.
-pub async fn ask(address: &str, request: impl AsRef<[u8]>) -> Answer {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(request.as_ref()).await.unwrap();
-    let answer = read_answer(&mut stream).await;
+pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
+    let (answer, mut stream) = ask_on(connect(address).await, request.to_string().as_bytes()).await;
     if answer.status != 101 {
-        assert!(ends(&mut stream, PATIENCE).await, "the connection stays open after {answer:?}");
+        assert!(ends(&mut stream, ANSWER_TIMEOUT).await, "the connection stays open after {answer:?}");
     }
     answer
 }
 
-/// Sends `bytes`. Returns all text up to the end of the connection, and `true` if the connection
-/// ends cleanly.
-pub async fn ask_to_the_end(mut stream: TcpStream, bytes: &[u8]) -> (String, bool) {
+/// Sends bytes and reads the answer. Returns the connection too, which stays open.
+pub async fn ask_on(mut stream: TcpStream, bytes: &[u8]) -> (Answer, TcpStream) {
     stream.write_all(bytes).await.unwrap();
-    let mut said = Vec::new();
-    let end = timeout(PATIENCE, stream.read_to_end(&mut said)).await.expect("the connection stays open");
-    (String::from_utf8_lossy(&said).into_owned(), end.is_ok())
+    (read_answer(&mut stream).await, stream)
 }
 
-/// Requests a page from a server's internal listener (`http://HOST:PORT`).
+/// Sends `bytes`. Returns all bytes up to the end of the connection, and `true` if the connection
+/// ends cleanly.
+pub async fn ask_to_the_end(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> (Vec<u8>, bool) {
+    stream.write_all(bytes).await.unwrap();
+    let mut received = Vec::new();
+    let end = timeout(ANSWER_TIMEOUT, stream.read_to_end(&mut received)).await.expect("the connection stays open");
+    (received, end.is_ok())
+}
+
+/// Requests a page from a server's internal listener.
 pub async fn get(internal: &str, path: &str) -> Answer {
-    ask_internal(internal, Head::get(path)).await
+    ask(internal, Head::get(path).with("Connection", "close")).await
 }
 
 /// Sends an operator's `POST /admin/...` to a server.
-pub async fn admin(internal: &str, what: &str) -> Value {
-    let mut head = Head::get(&format!("/admin/{what}")).method("POST");
-    if let Some(token) = admin_token(internal) {
-        head = head.with("Authorization", &format!("Bearer {token}"));
-    }
-    let answer = ask_internal(internal, head).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    serde_json::from_str(&answer.body).unwrap()
+pub async fn admin(internal: &str, path: &str) -> Value {
+    let (status, answer) = operator(internal, "POST", path, None).await;
+    assert_eq!(status, 200, "{answer}");
+    answer
 }
 
-async fn ask_internal(internal: &str, head: Head) -> Answer {
-    ask(internal.trim_start_matches("http://"), head.with("Connection", "close").text()).await
-}
-
-/// Creates a request of an operator, with the admin token of the mesh that this process started.
-pub fn operator(internal: &str, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
-    let request = http.request(method, format!("{internal}/admin/{path}"));
-    match admin_token(internal) {
-        Some(token) => request.bearer_auth(token),
-        None => request,
-    }
+/// Sends an operator's request to a server, with the admin token of the mesh that this process
+/// started. Returns the status and the body of the answer.
+pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    let head = Head::get(&format!("/admin/{path}")).method(method).with("Connection", "close");
+    let head = admin_token(internal).map_or(head.clone(), |token| head.bearer(&token));
+    let body = body.map(|body| body.to_string()).unwrap_or_default();
+    let head = head.with("Content-Type", "application/json").with("Content-Length", &body.len().to_string());
+    let answer = ask(internal, format!("{head}{body}")).await;
+    (answer.status, serde_json::from_str(&answer.body).unwrap())
 }
 
 /// Reads exactly one answer.
 pub async fn read_answer(stream: &mut TcpStream) -> Answer {
-    timeout(PATIENCE, read(stream)).await.expect("no answer in time")
+    timeout(ANSWER_TIMEOUT, read(stream)).await.expect("no answer in time")
 }
 
 async fn read(stream: &mut TcpStream) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(
-            stream
-                .read_u8()
-                .await
-                .unwrap_or_else(|error| panic!("{error} after {:?}", head.escape_ascii().to_string())),
-        );
+        let byte = stream.read_u8().await;
+        head.push(byte.unwrap_or_else(|error| panic!("{error} after {:?}", head.escape_ascii().to_string())));
     }
     let head = String::from_utf8(head).unwrap();
     let mut lines = head.trim_end().split("\r\n");

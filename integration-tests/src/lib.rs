@@ -3,14 +3,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
 
-pub mod babbler;
 pub mod chatter;
 pub mod chromium;
 pub mod crowd;
 pub mod cut;
 pub mod description;
 pub mod drill;
-pub mod guest;
 pub mod http;
 pub mod kubernetes;
 pub mod load;
@@ -19,11 +17,13 @@ pub mod metrics;
 #[path = "../../crates/edge/tests/mint/mod.rs"]
 pub mod mint;
 pub mod optional;
+pub mod paced_senders;
 pub mod peer;
 pub mod prometheus;
 pub mod python;
 pub mod raw_socket;
 pub mod rendered;
+pub mod room_client;
 pub mod room_times;
 pub mod runbook;
 pub mod store;
@@ -31,24 +31,26 @@ pub mod tls;
 pub mod token_mesh;
 pub mod wait;
 
-pub use babbler::PacedSenders;
 pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;
 pub use cut::Relay;
 pub use drill::{Drill, go_on, setting};
-pub use guest::Guest;
-pub use http::{Answer, Head, admin, ask, ask_to_the_end, ends, get, operator, read_answer};
-pub use load::{mesh_load, mesh_load_within};
+pub use http::{
+    Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, read_answer,
+};
+pub use load::{mesh_load, mesh_load_alone};
 pub use mesh::{TestMesh, admin_token, binaries, with_buttons};
 pub use metrics::{becomes, metric, until};
 pub use mint::{Signer, claims, claims_with};
-pub use optional::{in_path, missing};
+pub use optional::program;
+pub use paced_senders::PacedSenders;
 pub use peer::{Peer, talk};
 pub use python::PythonClient;
-pub use raw_socket::{RawSocket, connect_from};
+pub use raw_socket::RawSocket;
 pub use rendered::repository;
+pub use room_client::{RoomClient, SeatStatus};
 pub use room_times::RoomTimes;
 pub use store::Store;
 pub use tls::{Certificate, SecureMesh};
-pub use wait::{eventually, stays};
+pub use wait::{eventually, stays, within};

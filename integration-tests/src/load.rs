@@ -1,5 +1,6 @@
 //! Runs of the bundled load generator against a mesh: program, exit code and report.
 
+use std::ffi::OsStr;
 use std::process::Output;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use tokio::time::timeout;
 use crate::TestMesh;
 use crate::mesh::binaries;
 
-/// Time limit of a short run on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Longer than any run takes.
+const RUN_TIMEOUT: Duration = Duration::from_secs(600);
+
 /// Result of a run.
 pub struct Run {
     /// `true` if the run found no fault of the mesh.
@@ -22,16 +24,16 @@ pub struct Run {
 
 /// Runs `mesh-load` with these arguments against a mesh.
 pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
-    mesh_load_within(PATIENCE, mesh, arguments).await
+    mesh_load_alone(&[arguments, &["--dir", mesh.dir.path().to_str().unwrap()]].concat()).await
 }
 
-/// Runs `mesh-load` with a time limit.
-pub async fn mesh_load_within(patience: Duration, mesh: &TestMesh, arguments: &[&str]) -> Run {
+/// Runs `mesh-load` with these arguments.
+pub async fn mesh_load_alone(arguments: &[impl AsRef<OsStr>]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());
     let mut harness = Command::new(program);
-    harness.args(arguments).arg("--json=-").arg("--dir").arg(mesh.dir.path()).kill_on_drop(true);
-    let run = timeout(patience, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
+    harness.args(arguments).arg("--json=-").kill_on_drop(true);
+    let run = timeout(RUN_TIMEOUT, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
     let Output { status, stdout, stderr } = run;
     let complaints = String::from_utf8_lossy(&stderr).into_owned();
     let report = serde_json::from_slice(&stdout)

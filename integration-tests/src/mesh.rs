@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
 use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, control_socket, serve_control};
@@ -10,14 +9,9 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use crate::Peer;
-use crate::metrics::{becomes, metric};
-use crate::optional::{in_path, missing};
-use crate::room_times::RoomTimes;
-use crate::wait::eventually;
-
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
+use crate::http::host;
+use crate::optional::program;
+use crate::{Peer, RoomTimes, becomes, eventually, metric};
 
 /// Folders of the meshes that this process has started.
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -63,10 +57,7 @@ impl TestMesh {
     /// Starts a mesh with rooms in a Redis of its own, short times, and the options of `change`.
     /// `None` without an installed Redis.
     pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
-        if in_path(&["redis-server"]).is_none() {
-            missing("redis-server", "redis-server");
-            return None;
-        }
+        program(&["redis-server"], "redis-server")?;
         let with_rooms = |options: &mut MeshOptions| {
             options.redis = true;
             options.node_args = RoomTimes::SHORT.flags();
@@ -82,7 +73,7 @@ impl TestMesh {
         let mut serving = JoinSet::new();
         serving.spawn(async move { serve_control(mesh).await.unwrap() });
         let socket = control_socket(self.dir.path());
-        eventually("the control socket", CONTROL_TIMEOUT, || async { socket.exists().then_some(()) }).await;
+        eventually("the control socket", async || socket.exists().then_some(())).await;
         serving
     }
 
@@ -122,7 +113,7 @@ impl TestMesh {
 
     /// Kills a server that stays in discovery. `MeshOptions::notice` must outlast the test.
     pub async fn kill_unnoticed(&self, id: &str) {
-        let is_down = || async {
+        let is_down = async || {
             let servers = self.mesh.status();
             let is_down = servers.iter().any(|server| server.id == id && server.phase.starts_with("down"));
             is_down.then_some(())
@@ -130,7 +121,7 @@ impl TestMesh {
         let what = format!("{id} to be down");
         tokio::select! {
             killed = self.mesh.kill(id) => panic!("discovery has noticed: {killed:?}"),
-            () = eventually(&what, KILL_TIMEOUT, is_down) => {}
+            () = eventually(&what, is_down) => {}
         }
     }
 
@@ -151,20 +142,31 @@ impl TestMesh {
 
     /// Returns the sum of a metric over all nodes.
     pub async fn total(&self, name: &str) -> f64 {
-        let mut total = 0.0;
+        self.of_nodes(name).await.iter().sum()
+    }
+
+    /// Returns a metric of each node.
+    pub async fn of_nodes(&self, name: &str) -> Vec<f64> {
+        let mut values = Vec::new();
         for node in self.mesh.state().nodes {
-            total += metric(&node.internal, name, "").await;
+            values.push(metric(&node.internal, name, "").await);
         }
-        total
+        values
+    }
+
+    /// Returns a metric of the first balancer.
+    pub async fn of_balancer(&self, name: &str, label: &str) -> f64 {
+        metric(&self.balancer(), name, label).await
+    }
+
+    /// Returns the number of clients that the first balancer refused for this reason.
+    pub async fn refused(&self, reason: &str) -> f64 {
+        self.of_balancer("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
     }
 
     /// Connects clients with these ids, one after the other.
-    pub async fn connect(&self, ids: impl IntoIterator<Item = String>) -> Vec<(Peer, String)> {
-        let mut peers = Vec::new();
-        for id in ids {
-            peers.push((Peer::connect(&self.url(), &id).await, id));
-        }
-        peers
+    pub async fn connect(&self, ids: impl IntoIterator<Item = String>) -> Vec<Peer> {
+        Peer::connect_all(&self.url(), ids).await
     }
 
     /// Returns the log of a server.
@@ -183,7 +185,7 @@ impl TestMesh {
     }
 
     pub fn address(&self) -> String {
-        self.url().trim_start_matches("ws://").to_owned()
+        host(&self.url()).to_owned()
     }
 
     pub fn secret(&self) -> String {

@@ -1,19 +1,11 @@
 //! Reads a server's metrics page.
 
-use std::time::Duration;
-
-use crate::eventually;
-
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit until an expected value shows.
-const SOON: Duration = Duration::from_secs(10);
+use crate::{eventually, get};
 
 /// Returns the sum of all samples of a metric whose labels contain `label` (empty: all), on the
 /// internal listener at `internal`.
 pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
-    // Not reused between calls: a client's connections belong to the runtime of one test.
-    let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
-    let page = http.get(format!("{internal}/metrics")).send().await.unwrap().text().await.unwrap();
+    let page = get(internal, "/metrics").await.body;
     let samples = page.lines().filter(|line| {
         let rest = line.strip_prefix(name);
         rest.is_some_and(|rest| rest.starts_with([' ', '{'])) && line.contains(label)
@@ -28,6 +20,6 @@ pub async fn becomes(internal: &str, name: &str, value: usize) {
 
 /// Waits until the sum of all samples of a metric whose labels contain `label` satisfies `fits`.
 pub async fn until(internal: &str, name: &str, label: &str, fits: impl Fn(f64) -> bool) {
-    let fitting = || async { fits(metric(internal, name, label).await).then_some(()) };
-    eventually(&format!("{name} {label} at {internal} to change"), SOON, fitting).await;
+    let fitting = async || fits(metric(internal, name, label).await).then_some(());
+    eventually(&format!("{name} {label} at {internal} to change"), fitting).await;
 }

@@ -1,6 +1,19 @@
 //! Tools for tests that not every machine has.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use signaling_devmesh::find_in_path;
+
+/// Finds the first of several programs in `PATH`, or in the folder of servers. Otherwise prints
+/// that the test is skipped.
+pub fn program(names: &[&str], package: &str) -> Option<PathBuf> {
+    let server = |name: &&str| Some(Path::new("/usr/sbin").join(name)).filter(|file| file.is_file());
+    let found = names.iter().find_map(|name| find_in_path(name).or_else(|| server(name)));
+    if found.is_none() {
+        missing(names[0], package);
+    }
+    found
+}
 
 /// Prints that a test is skipped because `what` is missing.
 pub fn missing(what: &str, package: &str) {
@@ -9,10 +22,4 @@ pub fn missing(what: &str, package: &str) {
         "no {what}: with CI=true it must be there (package {package})"
     );
     eprintln!("skipped: no {what}");
-}
-
-/// Finds the first of several programs in `PATH`.
-pub fn in_path(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    names.iter().find_map(|name| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file()))
 }

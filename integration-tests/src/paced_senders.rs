@@ -16,10 +16,6 @@ use crate::Peer;
 pub struct PacedSenders(JoinSet<()>);
 
 impl PacedSenders {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Sends `rate` messages/s of `bytes` bytes to another client. `ttl_ms` limits their hold time.
     pub async fn writes(&mut self, url: &str, id: &str, to: &str, (rate, bytes): (u32, usize), ttl_ms: Option<u64>) {
         let (mut sink, mut stream) = Peer::connect(url, id).await.socket.split();

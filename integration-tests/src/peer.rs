@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
-use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-/// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::http::host;
 
-/// A connected client.
-pub struct Peer {
-    pub socket: WebSocketStream<TcpStream>,
+/// Longer than any message is held.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A connected client, over TCP or another stream.
+pub struct Peer<S = TcpStream> {
+    pub id: String,
+    pub socket: WebSocketStream<S>,
     pub welcome: Value,
 }
 
@@ -24,34 +28,59 @@ impl Peer {
         Self::try_connect(url, client_id).await.unwrap()
     }
 
+    pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, Error> {
+        Self::open(url, client_id, "").await
+    }
+
     pub async fn connect_reliable(url: &str, client_id: &str) -> Self {
-        Self::open(url, &format!("client_id={client_id}&reliable=1")).await.unwrap()
+        Self::open(url, client_id, "&reliable=1").await.unwrap()
     }
 
     pub async fn resume(url: &str, client_id: &str, token: &str) -> Self {
-        Self::open(url, &format!("client_id={client_id}&resume={token}")).await.unwrap()
+        Self::open(url, client_id, &format!("&resume={token}")).await.unwrap()
     }
 
     pub async fn resume_reliable(url: &str, client_id: &str, token: &str) -> Self {
-        Self::open(url, &format!("client_id={client_id}&resume={token}&reliable=1")).await.unwrap()
+        Self::open(url, client_id, &format!("&resume={token}&reliable=1")).await.unwrap()
     }
 
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
-        Self::open(url, &format!("client_id={client_id}&token={token}")).await.unwrap()
+        Self::open(url, client_id, &format!("&token={token}")).await.unwrap()
     }
 
-    pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, tungstenite::Error> {
-        Self::open(url, &format!("client_id={client_id}")).await
-    }
-
-    async fn open(url: &str, query: &str) -> Result<Self, tungstenite::Error> {
-        let stream = TcpStream::connect(url.trim_start_matches("ws://")).await?;
+    async fn open(url: &str, client_id: &str, more: &str) -> Result<Self, Error> {
+        let stream = TcpStream::connect(host(url)).await?;
         stream.set_nodelay(true)?;
-        let (socket, _) = client_async(format!("{url}/v1/connect?{query}"), stream).await?;
-        let mut peer = Self { socket, welcome: Value::Null };
+        Self::over(stream, client_id, more).await
+    }
+
+    /// Connects clients, one after the other.
+    pub async fn connect_all(url: &str, ids: impl IntoIterator<Item = String>) -> Vec<Self> {
+        let mut peers = Vec::new();
+        for id in ids {
+            peers.push(Self::connect(url, &id).await);
+        }
+        peers
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
+    /// Connects a client over an open stream, with `more` parameters.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub async fn over(stream: S, client_id: &str, more: &str) -> Result<Self, Error> {
+        let (socket, _) =
+            client_async(format!("ws://localhost/v1/connect?client_id={client_id}{more}"), stream).await?;
+        let mut peer = Self { id: client_id.to_owned(), socket, welcome: Value::Null };
         peer.welcome = peer.recv().await;
         assert_eq!(peer.welcome["type"], "welcome");
         Ok(peer)
+    }
+
+    /// Returns the token that resumes the session.
+    pub fn resume_token(&self) -> String {
+        self.welcome["resume"].as_str().unwrap().to_owned()
     }
 
     pub async fn send(&mut self, message: &Value) {
@@ -82,7 +111,7 @@ impl Peer {
 
     pub async fn recv(&mut self) -> Value {
         loop {
-            match timeout(PATIENCE, self.socket.next()).await.expect("no message in time") {
+            match timeout(MESSAGE_TIMEOUT, self.socket.next()).await.expect("no message in time") {
                 Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 other => panic!("instead of a message: {other:?}"),
@@ -100,15 +129,23 @@ impl Peer {
         }
     }
 
-    /// Waits until the server closes and returns its close frame. Discards earlier messages.
-    pub async fn closed(&mut self) -> Option<CloseFrame> {
+    /// Waits until the server closes and returns the code of its close frame. Discards earlier
+    /// messages.
+    pub async fn closed(&mut self) -> Option<u16> {
         loop {
-            match timeout(PATIENCE, self.socket.next()).await.expect("not closed in time") {
-                Some(Ok(Message::Close(frame))) => return frame,
+            match timeout(MESSAGE_TIMEOUT, self.socket.next()).await.expect("not closed in time") {
+                Some(Ok(Message::Close(frame))) => return frame.map(|frame| frame.code.into()),
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return None,
             }
         }
+    }
+
+    /// Waits for a `goodbye` that asks the client to reconnect within a second, and for the close.
+    pub async fn leaves_by_goodbye(&mut self, code: u16) {
+        let goodbye = self.recv_type("goodbye").await;
+        assert!(goodbye["retry_after_ms"].as_u64().unwrap() <= 1_000, "{goodbye}");
+        assert_eq!(self.closed().await, Some(code), "{}", self.id);
     }
 
     /// Discards input until the socket closes, which answers pings meanwhile.
@@ -124,17 +161,17 @@ impl Peer {
     pub async fn close_with(mut self, code: Option<u16>) {
         let frame = code.map(|code| CloseFrame { code: code.into(), reason: "".into() });
         let _ = self.socket.close(frame).await;
-        while let Ok(Some(Ok(_))) = timeout(PATIENCE, self.socket.next()).await {}
+        while let Ok(Some(Ok(_))) = timeout(MESSAGE_TIMEOUT, self.socket.next()).await {}
     }
 }
 
 /// Sends a message from each client to the next one, over their existing sockets.
-pub async fn talk(peers: &mut [(Peer, String)], what: &str) {
+pub async fn talk(peers: &mut [Peer], what: &str) {
     for from in 0..peers.len() {
         let to = (from + 1) % peers.len();
-        let recipient = peers[to].1.clone();
-        peers[from].0.signal(&recipient, json!(what), Some(1)).await;
-        assert_eq!(peers[to].0.recv_type("signal").await["data"], what);
-        peers[from].0.recv_type("ack").await;
+        let recipient = peers[to].id.clone();
+        peers[from].signal(&recipient, json!(what), Some(1)).await;
+        assert_eq!(peers[to].recv_type("signal").await["data"], what);
+        peers[from].recv_type("ack").await;
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,15 +13,18 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::eventually;
-use crate::optional::{in_path, missing};
+use crate::http::host;
 use crate::runbook::rules_text;
+use crate::{eventually, within};
 
 /// Divisor of the rules' times: 5 minutes become 3 s.
 pub const HASTE: u64 = 100;
-/// Time limit of its start.
-const STARTS_WITHIN: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(100);
+/// Pause before each request, because servers need the processor.
+const REQUEST_INTERVAL: Duration = Duration::from_millis(80);
+/// Longer than any of the hastened rules takes.
+const ALERT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time without firing after which an alert is over: longer than most `for:` of the rules.
+const CALM: Duration = Duration::from_millis(1_500);
 
 /// A running Prometheus. Dropping it ends it.
 pub struct Prometheus {
@@ -32,18 +35,10 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    pub fn program() -> Option<PathBuf> {
-        let program = in_path(&["prometheus"]);
-        if program.is_none() {
-            missing("prometheus", "prometheus");
-        }
-        program
-    }
-
     /// Starts a Prometheus for these servers, given by name and internal listener. It scrapes and
     /// evaluates twice per second, starting 5 s after its start.
     pub async fn start(program: &Path, servers: &[(String, String)]) -> Self {
-        let target = |(instance, internal): &(String, String)| json!({ "targets": [internal.trim_start_matches("http://")], "labels": { "instance": instance } });
+        let target = |(instance, internal): &(String, String)| json!({ "targets": [host(internal)], "labels": { "instance": instance } });
         let targets: Vec<_> = servers.iter().map(target).collect();
         let dir = tempfile::tempdir().unwrap();
         let config = "
@@ -70,13 +65,13 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
             .unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
         let this = Self { address, http, _dir: dir, _process: process };
-        let ready = || async { this.ask("-/ready").await.is_some().then_some(()) };
-        eventually("Prometheus to be ready", STARTS_WITHIN, ready).await;
+        eventually("Prometheus to be ready", async || this.ask("-/ready").await).await;
         this
     }
 
     /// Returns the firing alerts, as pairs of a name and the server, if the alert has one.
     pub async fn firing(&self) -> BTreeSet<(String, String)> {
+        sleep(REQUEST_INTERVAL).await;
         let text = self.ask("api/v1/alerts").await.unwrap_or_default();
         let answer: Value = serde_json::from_str(&text).unwrap_or_default();
         let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
@@ -85,40 +80,25 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         firing.map(|alert| (text(&alert["labels"]["alertname"]), text(&alert["labels"]["instance"]))).collect()
     }
 
-    pub async fn fires(&self, alert: &str, within: Duration) -> Vec<String> {
+    /// Waits until the alert fires.
+    pub async fn fires(&self, alert: &str) {
         let start = Instant::now();
-        loop {
-            let firing = self.firing().await;
-            let servers: Vec<_> =
-                firing.iter().filter(|(name, _)| name == alert).map(|(_, instance)| instance.clone()).collect();
-            if !servers.is_empty() {
-                println!("{alert} fires after {:.1?}: {servers:?}", start.elapsed());
-                return servers;
-            }
-            assert!(start.elapsed() < within, "{alert} does not fire within {within:?}, but {firing:?}");
-            sleep(LOOK).await;
-        }
+        let fires = async || self.firing().await.into_iter().find(|(name, _)| name == alert);
+        let (_, server) = within(ALERT_TIMEOUT, &format!("{alert} to fire"), fires).await;
+        println!("{alert} fires after {:.1?}: {server}", start.elapsed());
     }
 
-    /// Waits until none of the alerts has fired for `calm`.
-    pub async fn are_over(&self, alerts: &[&str], calm: Duration, within: Duration) {
-        let start = Instant::now();
-        let mut since = None;
-        loop {
-            let firing = self.firing().await;
-            let still: Vec<_> = firing.iter().filter(|(name, _)| alerts.contains(&name.as_str())).collect();
-            if still.is_empty() {
-                let since = *since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= calm {
-                    println!("{alerts:?} over after {:.1?}", since - start);
-                    return;
-                }
-            } else {
-                since = None;
+    /// Waits until the alert has not fired for [`CALM`].
+    pub async fn is_over(&self, alert: &str) {
+        let (start, mut since) = (Instant::now(), Instant::now());
+        let is_over = async || {
+            if self.firing().await.iter().any(|(name, _)| name == alert) {
+                since = Instant::now();
             }
-            assert!(start.elapsed() < within, "still after {within:?}: {still:?}");
-            sleep(LOOK).await;
-        }
+            (since.elapsed() >= CALM).then_some(since)
+        };
+        let since = within(ALERT_TIMEOUT, &format!("{alert} to be over"), is_over).await;
+        println!("{alert} over after {:.1?}", since - start);
     }
 
     async fn ask(&self, path: &str) -> Option<String> {

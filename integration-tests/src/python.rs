@@ -5,16 +5,17 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use signaling_devmesh::find_in_path;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use crate::optional::{in_path, missing};
+use crate::optional::missing;
 
 /// Debian's Python, for which Debian packages its modules.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connected `clients/python/signaling_client.py`. It ends when dropped.
 pub struct PythonClient {
@@ -54,20 +55,20 @@ impl PythonClient {
     }
 
     pub async fn recv(&mut self) -> Value {
-        let line = timeout(PATIENCE, self.received.next_line()).await.expect("no message in time");
+        let line = timeout(ANSWER_TIMEOUT, self.received.next_line()).await.expect("no message in time");
         serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()
     }
 
     pub async fn finish(self) -> ExitStatus {
         let Self { mut process, orders, received: _received } = self;
         drop(orders);
-        timeout(PATIENCE, process.wait()).await.expect("it has not ended in time").unwrap()
+        timeout(ANSWER_TIMEOUT, process.wait()).await.expect("it has not ended in time").unwrap()
     }
 }
 
 /// Returns a Python that has the module.
 async fn python() -> Option<PathBuf> {
-    for python in [Some(PathBuf::from(SYSTEM_PYTHON)), in_path(&["python3"])].into_iter().flatten() {
+    for python in [Some(PathBuf::from(SYSTEM_PYTHON)), find_in_path("python3")].into_iter().flatten() {
         let import = Command::new(&python).args(["-c", "import websockets"]).stderr(Stdio::null()).status().await;
         if import.is_ok_and(|status| status.success()) {
             return Some(python);

@@ -1,18 +1,17 @@
 //! A WebSocket client without automatic behaviour: it answers no ping and sends arbitrary bytes.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 
-use crate::http::{Answer, Head, ends, read_answer};
+use crate::http::{Answer, Head, ask_on, connect, ends};
 
 /// Longer than any time limit of a server, except heartbeats.
-const PATIENCE: Duration = Duration::from_secs(15);
+const FRAME_TIMEOUT: Duration = Duration::from_secs(15);
 /// First byte of a text frame without continuation.
 pub const TEXT: u8 = 0x81;
 /// First byte of a binary frame without continuation.
@@ -43,9 +42,12 @@ impl RawSocket {
 
     /// Sends the head and further bytes in one write. The answer must be an upgrade.
     pub async fn open_with(address: &str, head: &Head, early: &[u8]) -> Self {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(&[head.text().as_bytes(), early].concat()).await.unwrap();
-        let answer = read_answer(&mut stream).await;
+        Self::over(connect(address).await, &[head.to_string().as_bytes(), early].concat()).await
+    }
+
+    /// Sends a request on an open connection. The answer must be an upgrade.
+    pub async fn over(stream: TcpStream, request: &[u8]) -> Self {
+        let (answer, stream) = ask_on(stream, request).await;
         assert_eq!(answer.status, 101, "{answer:?}");
         Self { stream, answer }
     }
@@ -56,7 +58,7 @@ impl RawSocket {
 
     /// Returns the first byte and the payload of the next frame.
     pub async fn frame(&mut self) -> (u8, Vec<u8>) {
-        timeout(PATIENCE, self.read_frame()).await.expect("no frame in time")
+        timeout(FRAME_TIMEOUT, self.read_frame()).await.expect("no frame in time")
     }
 
     async fn read_frame(&mut self) -> (u8, Vec<u8>) {
@@ -88,10 +90,8 @@ impl RawSocket {
         loop {
             let (first, payload) = self.frame().await;
             if first == CLOSE {
-                assert!(
-                    ends(&mut self.stream, Duration::from_secs(2)).await,
-                    "the connection outlives its close frame"
-                );
+                let is_ended = ends(&mut self.stream, Duration::from_secs(2)).await;
+                assert!(is_ended, "the connection outlives its close frame");
                 let code = payload.first_chunk().map_or(1005, |&code| u16::from_be_bytes(code));
                 return (code, String::from_utf8(payload.get(2..).unwrap_or_default().to_vec()).unwrap());
             }
@@ -116,11 +116,4 @@ pub fn header(first: u8, length: u64) -> Vec<u8> {
     bytes[0] = first;
     bytes.truncate(bytes.len() - KEY.len());
     bytes
-}
-
-/// Connects from another loopback address of this machine.
-pub async fn connect_from(local: [u8; 4], address: &str) -> std::io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind(SocketAddr::from((local, 0)))?;
-    socket.connect(address.parse().unwrap()).await
 }

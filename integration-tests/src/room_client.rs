@@ -13,16 +13,16 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-pub use seen::{Departure, RoomSeen, Seen, Standing};
+pub use seen::{Departure, RoomSeen, SeatStatus, Seen};
 
-use crate::{Peer, eventually};
+use crate::Peer;
 
 /// Longer than any answer takes, including waits for a store that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-const OUTBOX: usize = 1_000;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_UNSENT: usize = 1_000;
 
 /// A connected client. Dropping it loses the socket without a close frame.
-pub struct Guest {
+pub struct RoomClient {
     pub id: String,
     pub resume: String,
     pub resumed: bool,
@@ -32,21 +32,22 @@ pub struct Guest {
     last_request: u64,
 }
 
-impl Guest {
+impl RoomClient {
     pub async fn connect(url: &str, id: &str) -> Self {
-        Self::of(Peer::connect(url, id).await, id, 0)
+        Self::of(Peer::connect(url, id).await, 0)
     }
 
-    pub async fn come_back(url: &str, former: &Former) -> Self {
-        let peer = Peer::resume(url, &former.id, &former.resume).await;
-        Self::of(peer, &former.id, former.last_request)
+    /// Resumes the session of a client without a socket.
+    pub async fn resume(url: &str, former: &Former) -> Self {
+        Self::of(Peer::resume(url, &former.id, &former.resume).await, former.last_request)
     }
 
-    fn of(peer: Peer, id: &str, last_request: u64) -> Self {
-        let (seen, (outbox, inbox)) = (Arc::new(Mutex::new(Seen::new(id))), mpsc::channel(OUTBOX));
-        let (resume, resumed) = (peer.welcome["resume"].as_str().unwrap().to_owned(), peer.welcome["resumed"] == true);
+    fn of(peer: Peer, last_request: u64) -> Self {
+        let id = peer.id.clone();
+        let (seen, (outbox, inbox)) = (Arc::new(Mutex::new(Seen::new(&id))), mpsc::channel(MAX_UNSENT));
+        let (resume, resumed) = (peer.resume_token(), peer.welcome["resumed"] == true);
         let reading = tokio::spawn(live(peer, inbox, Arc::clone(&seen)));
-        Self { id: id.to_owned(), resume, resumed, seen, outbox, reading, last_request }
+        Self { id, resume, resumed, seen, outbox, reading, last_request }
     }
 
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -64,7 +65,7 @@ impl Guest {
     pub async fn until(&self, what: &str, fits: impl Fn(&Seen) -> bool) {
         let start = Instant::now();
         while !fits(&self.seen()) {
-            assert!(start.elapsed() < PATIENCE, "{} waited in vain for {what}: {:#?}", self.id, self.seen());
+            assert!(start.elapsed() < ANSWER_TIMEOUT, "{} waited in vain for {what}: {:#?}", self.id, self.seen());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -74,15 +75,15 @@ impl Guest {
         let id = self.last_request;
         request["id"] = id.into();
         self.send(&request).await;
-        let answer = || async { self.seen().answer_by_request.get(&id).cloned() };
-        eventually(&format!("an answer to {request} of {}", self.id), PATIENCE, answer).await
+        self.until("an answer", |seen| seen.answer_by_request.contains_key(&id)).await;
+        self.seen().answer_by_request[&id].clone()
     }
 
-    pub async fn join(&mut self, room: &str) -> Standing {
+    pub async fn join(&mut self, room: &str) -> SeatStatus {
         let answer = self.ask(join(room, &self.id)).await;
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
-        self.until("its place", |seen| seen.room(room).standing != Standing::Out).await;
-        self.room(room).standing
+        self.until("its seat", |seen| seen.room(room).seat != SeatStatus::Out).await;
+        self.room(room).seat
     }
 
     pub async fn leave(&mut self, room: &str) {
@@ -92,7 +93,7 @@ impl Guest {
 
     pub async fn broadcast(&mut self, room: &str, data: Value) -> u64 {
         let answer = self.ask(json!({ "type": "broadcast", "room": room, "data": data })).await;
-        answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} tells {room}: {answer}", self.id))
+        answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} broadcasts to {room}: {answer}", self.id))
     }
 
     pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
@@ -116,7 +117,7 @@ impl Guest {
     }
 
     /// Drops the socket without a close frame: the session lingers.
-    pub fn vanish(self) -> Former {
+    pub fn drop_socket(self) -> Former {
         self.former()
     }
 
@@ -125,7 +126,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for RoomClient {
     fn drop(&mut self) {
         self.reading.abort();
     }
@@ -155,16 +156,12 @@ async fn live(mut peer: Peer, mut inbox: mpsc::Receiver<Message>, seen: Arc<Mute
             }
             message = peer.socket.next() => match message {
                 Some(Ok(Message::Text(text))) => {
-                    seen().heard(Instant::now(), serde_json::from_str(&text).unwrap());
+                    seen().receive(Instant::now(), serde_json::from_str(&text).unwrap());
                 }
                 Some(Ok(Message::Close(frame))) => seen().closed = Some(format!("{frame:?}")),
                 Some(Ok(_)) => {}
-                Some(Err(error)) => {
-                    seen().closed.get_or_insert(error.to_string());
-                    return;
-                }
-                None => {
-                    seen().closed.get_or_insert("ended".to_owned());
+                end => {
+                    seen().closed.get_or_insert(format!("{end:?}"));
                     return;
                 }
             },

@@ -14,6 +14,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::TestMesh;
+use crate::http::host;
 
 /// The files of a self-signed certificate for `localhost`.
 pub struct Certificate {
@@ -74,7 +75,7 @@ impl Certificate {
         // Small buffers make the server's writes block now and then.
         let socket = TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(8 * 1024)?;
-        let stream = socket.connect(address.parse().unwrap()).await?;
+        let stream = socket.connect(host(address).parse().unwrap()).await?;
         TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost").unwrap(), stream).await
     }
 }

@@ -5,29 +5,38 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// Interval of checks.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Time limit of waits that promise no time: longer than any takes on a slow machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Calls `look` until it returns a value, and returns the value.
-pub async fn eventually<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    limit: Duration,
-    mut look: impl FnMut() -> F,
-) -> T {
+/// Calls `check` until it returns a value, and returns the value.
+pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
+    within(TIMEOUT, what, check).await
+}
+
+/// Calls `check` until it returns a value. Panics after `limit`.
+pub async fn within<T>(limit: Duration, what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
+    let found = try_within(limit, check).await;
+    found.unwrap_or_else(|| panic!("waited {limit:?} in vain for {what}"))
+}
+
+/// Calls `check` until it returns a value. Returns `None` after `limit`.
+pub async fn try_within<T>(limit: Duration, mut check: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
-        if let Some(found) = look().await {
+        let found = check().await;
+        if found.is_some() || start.elapsed() >= limit {
             return found;
         }
-        assert!(start.elapsed() < limit, "waited {limit:?} in vain for {what}");
-        sleep(LOOK).await;
+        sleep(CHECK_INTERVAL).await;
     }
 }
 
 /// Asserts that a condition holds for all of `time`.
-pub async fn stays<F: Future<Output = bool>>(what: &str, time: Duration, mut look: impl FnMut() -> F) {
+pub async fn stays(what: &str, time: Duration, mut holds: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while start.elapsed() < time {
-        assert!(look().await, "after {:?} no longer: {what}", start.elapsed());
-        sleep(LOOK).await;
+        assert!(holds().await, "after {:?} no longer: {what}", start.elapsed());
+        sleep(CHECK_INTERVAL).await;
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The connection to a browser. Runs one command at a time, and collects complaints from events in
 /// between.
@@ -37,7 +37,7 @@ impl Devtools {
     /// Sends a command to the browser, or to the page of a session, and returns the answer.
     pub(super) async fn call(&self, session: Option<&str>, method: &str, params: Value) -> Value {
         let mut link = self.0.lock().await;
-        let answer = timeout(ANSWER_WITHIN, link.call(session, method, params)).await;
+        let answer = timeout(ANSWER_TIMEOUT, link.call(session, method, params)).await;
         answer.unwrap_or_else(|_| panic!("Chromium does not answer {method}"))
     }
 

@@ -1,26 +1,23 @@
 //! A page of the browser: its content, and its user's actions.
 
-use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::devtools::Devtools;
-use crate::mesh::binaries;
-use crate::wait::eventually;
+use crate::binaries;
+use crate::wait::try_within;
 
-const RELOADED_WITHIN: Duration = Duration::from_secs(10);
+/// Time limit of a change of a page.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time without movement before a click.
 const STILL_FOR: Duration = Duration::from_millis(150);
-/// Maximum number of checks for movement.
-const STILL_WITHIN: usize = 20;
-/// Maximum attempts of a click.
-const CLICKS: usize = 3;
+const MAX_MOVEMENT_CHECKS: usize = 20;
+const MAX_CLICKS: usize = 3;
 /// Script that counts ended data channels and keeps received messages. It runs before the page's
 /// scripts.
 const OBSERVE: &str = "
@@ -77,22 +74,20 @@ impl<'a> Page<'a> {
         self.evaluate(&last).await.as_str().map(str::to_owned)
     }
 
-    pub async fn shows(&self, selector: &str, text: &str, limit: Duration) {
-        let look = || async { (self.text(selector).await.as_deref() == Some(text)).then_some(()) };
-        let what = format!("{} to show {text:?} as {selector}", self.name);
-        if let Err(panic) = AssertUnwindSafe(eventually(&what, limit, look)).catch_unwind().await {
-            eprintln!("{} shows {:?} as {selector}", self.name, self.text(selector).await);
-            self.describe_failure().await;
-            resume_unwind(panic);
+    /// Waits until the last matching element has this text.
+    pub async fn shows(&self, selector: &str, text: &str) {
+        let is_shown = async || (self.text(selector).await.as_deref() == Some(text)).then_some(());
+        if try_within(CHANGE_TIMEOUT, is_shown).await.is_none() {
+            let shown = self.text(selector).await;
+            self.fail(&format!("{shown:?} instead of {text:?} as {selector}")).await;
         }
     }
 
-    pub async fn comes_to(&self, expression: &str, limit: Duration) {
-        let look = || async { (self.evaluate(expression).await == json!(true)).then_some(()) };
-        let what = format!("{} to come to {expression}", self.name);
-        if let Err(panic) = AssertUnwindSafe(eventually(&what, limit, look)).catch_unwind().await {
-            self.describe_failure().await;
-            resume_unwind(panic);
+    /// Waits until an expression is `true`.
+    pub async fn becomes(&self, expression: &str) {
+        let is_true = async || (self.evaluate(expression).await == json!(true)).then_some(());
+        if try_within(CHANGE_TIMEOUT, is_true).await.is_none() {
+            self.fail(&format!("not {expression}")).await;
         }
     }
 
@@ -110,7 +105,7 @@ impl<'a> Page<'a> {
         // Ignores the state of the previous page.
         let is_new =
             "document.readyState === 'complete' && performance.getEntriesByType('navigation')[0].type === 'reload'";
-        self.comes_to(is_new, RELOADED_WITHIN).await;
+        self.becomes(is_new).await;
     }
 
     pub async fn close(self) {
@@ -120,8 +115,8 @@ impl<'a> Page<'a> {
     /// Clicks an element and checks that the click arrived. Repeats it like a user if the element
     /// moved away.
     pub async fn click(&self, selector: &str) {
-        for _ in 0..CLICKS {
-            let at = self.where_it_rests(selector).await;
+        for _ in 0..MAX_CLICKS {
+            let at = self.rest_position(selector).await;
             for kind in ["mousePressed", "mouseReleased"] {
                 let event = json!({ "type": kind, "x": at["x"], "y": at["y"], "button": "left", "clickCount": 1 });
                 self.call("Input.dispatchMouseEvent", event).await;
@@ -129,14 +124,14 @@ impl<'a> Page<'a> {
             if self.evaluate("window.isClicked").await == true {
                 return;
             }
-            eprintln!("{}: {selector} has moved away under the mouse", self.name);
+            eprintln!("{}: {selector} moved away under the mouse", self.name);
         }
         panic!("{}: {selector} moves away whenever it is clicked", self.name);
     }
 
     /// Waits until an element rests and returns the position of its middle. Installs a marker for
     /// its next click.
-    async fn where_it_rests(&self, selector: &str) -> Value {
+    async fn rest_position(&self, selector: &str) -> Value {
         let centre = format!(
             "(() => {{
                 const element = document.querySelector({});
@@ -152,7 +147,7 @@ impl<'a> Page<'a> {
         );
         let mut at = self.evaluate(&centre).await;
         // Elements above it may still appear or vanish, and move it.
-        for _ in 0..STILL_WITHIN {
+        for _ in 0..MAX_MOVEMENT_CHECKS {
             sleep(STILL_FOR).await;
             let now = self.evaluate(&centre).await;
             if std::mem::replace(&mut at, now.clone()) == now && now["isHit"] == true {
@@ -184,9 +179,9 @@ impl<'a> Page<'a> {
         path
     }
 
-    async fn describe_failure(&self) {
-        eprintln!("its console: {:?}", self.complaints().await);
-        eprintln!("it looks like {}", self.screenshot().await.display());
+    async fn fail(&self, what: &str) {
+        let (console, screenshot) = (self.complaints().await, self.screenshot().await);
+        panic!("{}: {what}; its console: {console:?}; screenshot: {}", self.name, screenshot.display());
     }
 
     async fn call(&self, method: &str, params: Value) -> Value {

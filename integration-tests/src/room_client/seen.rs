@@ -14,28 +14,26 @@ pub struct Seen {
     pub answer_by_request: BTreeMap<u64, Value>,
     pub states: Vec<Value>,
     pub broadcasts: Vec<Value>,
-    pub signals: Vec<Value>,
     pub closed: Option<String>,
 }
 
 /// Record of one room.
 #[derive(Clone, Debug, Default)]
 pub struct RoomSeen {
-    pub standing: Standing,
+    pub seat: SeatStatus,
     pub members: BTreeMap<String, Value>,
     pub version: u64,
     /// Members that were shown as leaving, or were missing in a later full state.
     pub departures: Vec<Departure>,
-    pub arrivals: Vec<(Instant, String)>,
-    pub waits: Vec<(Instant, Standing)>,
-    pub put_out: Vec<String>,
+    /// Reasons of the client's own `left` messages.
+    pub left_reasons: Vec<String>,
     /// Inconsistencies: a present member joins, an absent one leaves, or a version falls.
     pub faults: Vec<String>,
 }
 
-/// State of a client in a room.
+/// Seat of a client in a room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum SeatStatus {
     #[default]
     Out,
     Waiting {
@@ -49,7 +47,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     pub at: Instant,
-    pub who: String,
+    pub client_id: String,
     /// `left`, `expired`, or `unlisted` if the member was missing in a full state.
     pub reason: String,
 }
@@ -69,38 +67,36 @@ impl Seen {
         faults.map(|(room, fault)| format!("{} in {room}: {fault}", self.id))
     }
 
-    pub fn heard(&mut self, at: Instant, message: Value) {
+    pub fn receive(&mut self, at: Instant, message: Value) {
         let kind = message["type"].as_str().unwrap_or_default();
         if let (Some(request), "ack" | "error") = (message["id"].as_u64(), kind) {
             self.answer_by_request.insert(request, message);
             return;
         }
         if let ("joined" | "members_changed" | "waiting" | "left", Some(name)) = (kind, message["room"].as_str()) {
-            self.room_by_name.entry(name.to_owned()).or_default().heard(&self.id, at, kind, &message);
+            self.room_by_name.entry(name.to_owned()).or_default().receive(&self.id, at, kind, &message);
         }
         match kind {
             "joined" => self.states.push(message),
             "broadcast" => self.broadcasts.push(message),
-            "signal" => self.signals.push(message),
             _ => {}
         }
     }
 }
 
 impl RoomSeen {
-    fn heard(&mut self, own: &str, at: Instant, kind: &str, message: &Value) {
+    fn receive(&mut self, own: &str, at: Instant, kind: &str, message: &Value) {
         match kind {
             "joined" => self.state(own, at, message),
             "members_changed" => self.changed(own, at, message),
             "waiting" => {
                 let number = |field: &str| message[field].as_u64().unwrap();
-                self.standing = Standing::Waiting { ahead: number("ahead"), queue_length: number("queue_length") };
-                self.waits.push((at, self.standing));
+                self.seat = SeatStatus::Waiting { ahead: number("ahead"), queue_length: number("queue_length") };
             }
             _ => {
-                self.standing = Standing::Out;
+                self.seat = SeatStatus::Out;
                 self.members.clear();
-                self.put_out.push(message["reason"].as_str().unwrap().to_owned());
+                self.left_reasons.push(message["reason"].as_str().unwrap().to_owned());
             }
         }
     }
@@ -110,36 +106,35 @@ impl RoomSeen {
         let listed: BTreeMap<String, Value> = listed(&message["members"]).collect();
         let is_page = message["more"] == true || listed.len() as u64 != message["count"].as_u64().unwrap();
         if is_page {
-            self.standing = Standing::Member;
+            self.seat = SeatStatus::Member;
             return self.members.extend(listed);
         }
-        if self.standing == Standing::Member {
+        if self.seat == SeatStatus::Member {
             let gone = self.members.keys().filter(|who| !listed.contains_key(*who));
-            let gone = gone.map(|who| Departure { at, who: who.clone(), reason: "unlisted".to_owned() });
+            let gone = gone.map(|who| Departure { at, client_id: who.clone(), reason: "unlisted".to_owned() });
             self.departures.extend(gone);
         }
-        self.standing = if listed.contains_key(own) { Standing::Member } else { Standing::Out };
+        self.seat = if listed.contains_key(own) { SeatStatus::Member } else { SeatStatus::Out };
         self.members = listed;
     }
 
     fn changed(&mut self, own: &str, at: Instant, message: &Value) {
         self.advance(message, "members_changed");
-        if self.standing != Standing::Member {
-            self.faults.push(format!("hears of changes outside: {message}"));
+        if self.seat != SeatStatus::Member {
+            self.faults.push(format!("receives changes outside: {message}"));
         }
         for (who, data) in listed(&message["joined"]) {
             let shown = self.members.insert(who.clone(), data.clone());
             if shown == Some(data) && who != own {
-                self.faults.push(format!("{who} comes and was there"));
+                self.faults.push(format!("{who} joins and was there"));
             }
-            self.arrivals.push((at, who));
         }
         for left in message["left"].as_array().unwrap() {
             let (who, reason) = (left["client_id"].as_str().unwrap(), left["reason"].as_str().unwrap());
             if self.members.remove(who).is_none() {
-                self.faults.push(format!("{who} goes and was not there"));
+                self.faults.push(format!("{who} leaves and was not there"));
             }
-            self.departures.push(Departure { at, who: who.to_owned(), reason: reason.to_owned() });
+            self.departures.push(Departure { at, client_id: who.to_owned(), reason: reason.to_owned() });
         }
     }
 
@@ -179,35 +174,35 @@ mod tests {
         json!({ "type": "members_changed", "room": "r", "version": version, "joined": joined, "left": left })
     }
 
-    fn told(messages: &[Value]) -> RoomSeen {
+    fn record_of(messages: &[Value]) -> RoomSeen {
         let mut seen = Seen::new("me");
-        messages.iter().for_each(|message| seen.heard(Instant::now(), message.clone()));
+        messages.iter().for_each(|message| seen.receive(Instant::now(), message.clone()));
         seen.room("r")
     }
 
     #[test]
     fn record_follows_joins_and_leaves() {
-        let room = told(&[state(7, &["a", "me"]), change(8, &["b"], &[]), change(10, &["c"], &["a"])]);
+        let room = record_of(&[state(7, &["a", "me"]), change(8, &["b"], &[]), change(10, &["c"], &["a"])]);
 
         assert_eq!(room.members.keys().collect::<Vec<_>>(), ["b", "c", "me"]);
-        assert_eq!((room.standing, room.version), (Standing::Member, 10));
+        assert_eq!((room.seat, room.version), (SeatStatus::Member, 10));
         assert_eq!(room.departures.len(), 1);
         assert_eq!(room.faults, Vec::<String>::new());
     }
 
     #[test]
     fn contradicting_change_is_a_fault() {
-        let faults = |changes: &[Value]| told(&[&[state(7, &["a", "me"])], changes].concat()).faults;
+        let faults = |changes: &[Value]| record_of(&[&[state(7, &["a", "me"])], changes].concat()).faults;
 
-        assert_eq!(faults(&[change(8, &["a"], &[])]), ["a comes and was there"]);
-        assert_eq!(faults(&[change(8, &[], &["b"])]), ["b goes and was not there"]);
+        assert_eq!(faults(&[change(8, &["a"], &[])]), ["a joins and was there"]);
+        assert_eq!(faults(&[change(8, &[], &["b"])]), ["b leaves and was not there"]);
         assert_eq!(faults(&[change(7, &[], &[])]), ["members_changed of version 7 after 7"]);
         assert_eq!(faults(&[state(6, &["a", "me"])]), ["joined of version 6 after 7"]);
     }
 
     #[test]
     fn member_missing_in_a_full_state_has_departed() {
-        let room = told(&[state(7, &["a", "me"]), state(9, &["me"])]);
+        let room = record_of(&[state(7, &["a", "me"]), state(9, &["me"])]);
 
         assert_eq!(room.departures[0].reason, "unlisted");
     }
@@ -216,8 +211,8 @@ mod tests {
     fn waiting_client_is_no_member() {
         let waiting = json!({ "type": "waiting", "room": "r", "ahead": 2, "queue_length": 3 });
 
-        let room = told(std::slice::from_ref(&waiting));
-        assert_eq!(room.standing, Standing::Waiting { ahead: 2, queue_length: 3 });
-        assert_eq!(told(&[waiting, state(1, &["me"])]).standing, Standing::Member);
+        let room = record_of(std::slice::from_ref(&waiting));
+        assert_eq!(room.seat, SeatStatus::Waiting { ahead: 2, queue_length: 3 });
+        assert_eq!(record_of(&[waiting, state(1, &["me"])]).seat, SeatStatus::Member);
     }
 }

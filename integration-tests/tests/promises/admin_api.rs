@@ -10,30 +10,25 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
-use signaling_integration_tests::http;
-use signaling_integration_tests::{Guest, Head, Peer, TestMesh, admin_token, binaries, eventually, until};
+use signaling_integration_tests::{Peer, RoomClient, TestMesh, binaries, eventually, operator, until};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
 const CLIENTS: usize = 1_000;
 /// Clients that connect at the same time.
-const AT_ONCE: usize = 32;
-/// Explanations that are asked for at the same time: each has a node ask all others.
-const EXPLAINED_AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 32;
+/// Explanations that are requested at the same time: for each a node asks all others.
+const MAX_EXPLANATIONS: usize = 4;
 const PAGE: usize = 137;
-const SOON: Duration = Duration::from_secs(10);
 const COLUMNS: usize = 80;
 
 #[tokio::test]
 async fn previews_of_a_thousand_clients_come_true() {
     let mesh = TestMesh::with(|options| options.balancer_args = vec!["--max-per-address=0".to_owned()]).await;
-    let url = mesh.url();
-    let connect = |n| {
-        let url = url.clone();
-        async move { Peer::connect(&url, &name(n)).await }
-    };
+    let url = &mesh.url();
+    let connect = |n| async move { Peer::connect(url, &name(n)).await };
     let mut peers = JoinSet::new();
-    let mut connected = stream::iter(0..CLIENTS).map(connect).buffered(AT_ONCE);
+    let mut connected = stream::iter(0..CLIENTS).map(connect).buffered(MAX_CONCURRENT);
     while let Some(mut peer) = connected.next().await {
         peers.spawn(async move { peer.stay().await });
     }
@@ -57,7 +52,7 @@ async fn previews_of_a_thousand_clients_come_true() {
     assert_eq!(differences(&before, &joined), moving, "those that were named have moved, and no others");
     assert_eq!(explained(&mesh).await, joined);
     let one = moving.keys().next().unwrap();
-    let at_balancer = ask_at(&mesh.balancer(), &format!("explain/{one}")).await.1;
+    let at_balancer = operator(&mesh.balancer(), "GET", &format!("explain/{one}"), None).await.1;
     assert_eq!((&at_balancer["owner"], &at_balancer["sessions"][0]["node"]), (&json!("node-3"), &json!("node-3")));
     assert!(at_balancer["why"].as_str().unwrap().ends_with("the highest score, and is there."), "{at_balancer}");
 
@@ -75,21 +70,21 @@ async fn previews_of_a_thousand_clients_come_true() {
 #[tokio::test]
 async fn answers_fit_the_openapi_document() {
     let Some(mesh) = TestMesh::with_redis(with_slow_drain).await else { return };
-    let mut guests = Vec::new();
+    let mut clients = Vec::new();
     for id in ["alice", "bob", "carol"] {
-        guests.push(Guest::connect(&mesh.url(), id).await);
-        guests.last_mut().unwrap().join("standup").await;
+        clients.push(RoomClient::connect(&mesh.url(), id).await);
+        clients.last_mut().unwrap().join("standup").await;
     }
     // A client in the waiting queue, and held messages.
     let state = mesh.mesh.state();
     let (node, balancer) = (&state.nodes[0].internal, &state.balancers[0].internal);
     let mut dave = Peer::connect(&mesh.url(), "dave").await;
-    assert_eq!(send(node, "PUT", "rooms/standup/capacity", Some(json!({ "capacity": 3 }))).await.0, 200);
+    assert_eq!(operator(node, "PUT", "rooms/standup/capacity", Some(json!({ "capacity": 3 }))).await.0, 200);
     dave.send(&json!({ "type": "join", "room": "standup", "id": 1 })).await;
     dave.recv_type("waiting").await;
     dave.signal("nobody-yet", json!("wait for me"), Some(2)).await;
 
-    let description = Description::new(ask_at(node, "openapi.json").await.1);
+    let description = Description::new(operator(node, "GET", "openapi.json", None).await.1);
     for (server, kind) in [(node, "node"), (balancer, "balancer")] {
         for operation in description.operations(kind) {
             let path = operation.path.strip_prefix("/admin/").unwrap();
@@ -101,7 +96,7 @@ async fn answers_fit_the_openapi_document() {
             let query = if path == "preview" { "?join=node-9" } else { "" };
             let body = (operation.method == "PUT").then(|| json!({ "capacity": 3 }));
             let good = format!("{}{query}", filled(path, client, "node-1"));
-            let (status, answer) = send(server, &operation.method, &good, body.clone()).await;
+            let (status, answer) = operator(server, &operation.method, &good, body.clone()).await;
             assert_eq!(status, 200, "{kind}: {} {good}: {answer}", operation.method);
             description.fits(&operation, status, &answer).unwrap_or_else(|why| panic!("{kind}: {good} {why}"));
 
@@ -109,7 +104,7 @@ async fn answers_fit_the_openapi_document() {
             let bad =
                 if path.contains('{') { filled(path, "a%20b", "a%20b").replace("standup", "a%20b") } else { good };
             let bad = if query.is_empty() { format!("{bad}?limit=0") } else { "preview".to_owned() };
-            let (status, answer) = send(server, &operation.method, &bad, body).await;
+            let (status, answer) = operator(server, &operation.method, &bad, body).await;
             if status != 200 {
                 description.fits(&operation, status, &answer).unwrap_or_else(|why| panic!("{kind}: {bad} {why}"));
             }
@@ -124,18 +119,18 @@ async fn answers_fit_the_openapi_document() {
         ("preview?join=node-1", 409, "is_there"),
         ("preview?join=a&leave=b", 400, "bad_request"),
     ] {
-        let (answered, answer) = ask_at(node, path).await;
+        let (answered, answer) = operator(node, "GET", path, None).await;
         assert_eq!((answered, &answer["error"]["code"]), (status, &json!(code)), "{path}");
     }
     // Handoffs are over.
-    let is_told = || async {
+    let is_reported = async || {
         let held = ask(&mesh, "explain/nobody-yet").await;
         let holds = |node: &Value| node["held"]["messages"] == 1 && node["session"].is_null();
-        let (_, dave) = ask_at(node, "clients/dave").await;
+        let (_, dave) = operator(node, "GET", "clients/dave", None).await;
         let waits = dave["at"]["rooms"][0]["room"] == "standup" && dave["at"]["session"]["unfated"] == 1;
         (held["nodes"].as_array().unwrap().iter().any(holds) && waits).then_some(())
     };
-    eventually("what waits, and for what, to be told", SOON, is_told).await;
+    eventually("the waiting client and the held message to be reported", is_reported).await;
 }
 
 #[tokio::test]
@@ -158,12 +153,6 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
 
     let (code, _, complaint) = bare.run(&["nodes"]).await;
     assert!(code == 3 && complaint.contains("--secret-file"), "{complaint}");
-    // Nodes ask each other by another way, which the token does not open.
-    for (shown, status) in [("a-token-of-the-operators", 401), (mesh.secret().as_str(), 200)] {
-        let head = Head::get("/internal/v1/admin/server").with("Authorization", &format!("Bearer {shown}"));
-        let address = node.trim_start_matches("http://");
-        assert_eq!(http::ask(address, head.with("Connection", "close").text()).await.status, status, "{shown}");
-    }
     let (code, nodes, _) = ctl.run(&["status"]).await;
     assert!(code == 0 && nodes.starts_with("NODE"), "{nodes}");
     assert!(nodes.contains("node-1") && nodes.contains("balancer-0"), "{nodes}");
@@ -192,26 +181,26 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     assert!(!drained.contains("node-1 serves it") && !drained.contains("and it serves it"), "{drained}");
     assert!(ctl.run(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));
     assert_eq!(ctl.run(&["undrain", "node-1"]).await.0, 0);
-    let home = || async { ctl.run(&["explain", &victim]).await.1.contains("and it serves it").then_some(()) };
-    eventually("the client to be back at its owner", SOON, home).await;
+    let home = async || ctl.run(&["explain", &victim]).await.1.contains("and it serves it").then_some(());
+    eventually("the client to be back at its owner", home).await;
 
-    // A client that is put out, through a node that does not serve it.
+    // A kick, through a node that does not serve the client.
     assert_eq!(ctl.run(&["kick", &victim]).await.0, 0);
-    assert_eq!(u16::from(alice.closed().await.unwrap().code), 4411);
+    assert_eq!(alice.closed().await, Some(4411));
     until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4411\"", |closes| closes == 1.0).await;
-    let gone = || async { (ctl.run(&["client", &victim]).await.0 == 1).then_some(()) };
-    eventually("its session to be gone", SOON, gone).await;
+    let gone = async || (ctl.run(&["client", &victim]).await.0 == 1).then_some(());
+    eventually("its session to be gone", gone).await;
     assert_eq!(ctl.run(&["kick", &victim]).await.0, 1, "it was not there");
 
     // A node that is dead, and still in the view: it is named, and the rest comes.
     let killing = Arc::clone(&mesh.mesh);
     let killed = tokio::spawn(async move { killing.kill("node-1").await });
-    let named = || async {
+    let named = async || {
         let (code, clients, complaint) = ctl.run(&["clients"]).await;
         (code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob))
             .then_some(())
     };
-    eventually("the dead node to be named", SOON, named).await;
+    eventually("the dead node to be named", named).await;
     let (code, nodes, _) = ctl.run(&["nodes"]).await;
     assert!(code == 3 && nodes.lines().any(|line| line.starts_with("node-1") && line.contains("silent")), "{nodes}");
     killed.abort();
@@ -228,22 +217,9 @@ fn name(n: usize) -> String {
 
 /// Asks the first node.
 async fn ask(mesh: &TestMesh, path: &str) -> Value {
-    let (status, answer) = ask_at(&mesh.node(0), path).await;
+    let (status, answer) = operator(&mesh.node(0), "GET", path, None).await;
     assert_eq!(status, 200, "{path}: {answer}");
     answer
-}
-
-async fn ask_at(internal: &str, path: &str) -> (u16, Value) {
-    send(internal, "GET", path, None).await
-}
-
-async fn send(internal: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
-    let mut request = http::operator(internal, method.parse().unwrap(), path);
-    if let Some(body) = body {
-        request = request.json(&body);
-    }
-    let answer = request.send().await.unwrap();
-    (answer.status().as_u16(), answer.json().await.unwrap())
 }
 
 /// All pages of a list.
@@ -280,31 +256,28 @@ fn by_client(rows: &[Value], field: &str) -> BTreeMap<String, String> {
     rows.iter().map(|row| (word(row, "client_id"), word(row, field))).collect()
 }
 
-/// Who is elsewhere now, and where.
+/// Returns the clients that moved, and their new nodes.
 fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let differs = |(id, node): &(&String, &String)| before[*id] != **node;
     after.iter().filter(differs).map(|(id, node)| (id.clone(), node.clone())).collect()
 }
 
-/// Where all clients are, once each is at its owner.
+/// Waits until each client is at its owner. Returns the nodes of all clients.
 async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
-    let at_home = || async {
+    let at_home = async || {
         let clients = nodes_of(&all(mesh, "clients", "clients").await);
         let is_home = |(id, node): (&String, &String)| mesh.owner(id) == **node;
         (clients.len() == CLIENTS && clients.iter().all(is_home)).then_some(clients)
     };
-    eventually("each client to be at its owner", SOON, at_home).await
+    eventually("each client to be at its owner", at_home).await
 }
 
-/// Where each client is by its explanation, which says that its owner serves it.
+/// Returns the node of each client by its explanation, which reports its owner as serving it.
 async fn explained(mesh: &TestMesh) -> BTreeMap<String, String> {
-    let http = reqwest::Client::builder().no_proxy().timeout(SOON).build().unwrap();
-    let node = &mesh.node(0);
-    let token = admin_token(node).unwrap();
     let explain = |n| {
-        let (name, asked) = (name(n), http.get(format!("{node}/admin/explain/{}", name(n))).bearer_auth(&token).send());
+        let name = name(n);
         async move {
-            let answer: Value = asked.await.unwrap().json().await.unwrap();
+            let answer = ask(mesh, &format!("explain/{name}")).await;
             assert_eq!(answer["missing"], json!([]), "{answer}");
             assert_eq!(answer["ranking"][0]["node"], answer["owner"], "all are eligible: the highest score owns it");
             let nodes = answer["nodes"].as_array().unwrap();
@@ -313,17 +286,17 @@ async fn explained(mesh: &TestMesh) -> BTreeMap<String, String> {
             (name, serving["node"].as_str().unwrap().to_owned())
         }
     };
-    stream::iter(0..CLIENTS).map(explain).buffer_unordered(EXPLAINED_AT_ONCE).collect().await
+    stream::iter(0..CLIENTS).map(explain).buffer_unordered(MAX_EXPLANATIONS).collect().await
 }
 
-/// `mesh-ctl`, as it is told to reach a server.
+/// `mesh-ctl` with the options for one server.
 struct Ctl<'a> {
     server: &'a str,
     secret_file: Option<&'a str>,
 }
 
 impl Ctl<'_> {
-    /// Exit code, and what was printed as answer and as complaint.
+    /// Returns the exit code, stdout and stderr.
     async fn run(&self, words: &[&str]) -> (i32, String, String) {
         let mut ctl = Command::new(binaries().join("mesh-ctl"));
         ctl.args(["--server", self.server]).args(self.secret_file.map(|path| format!("--secret-file={path}")));

@@ -11,7 +11,7 @@ const CLIENTS: usize = 120;
 const MESSAGES: u64 = 3;
 const BYTES: usize = 55_000;
 /// Shorter than the time after which the nodes are suspect.
-const STANDSTILL: Duration = Duration::from_millis(1_200);
+const PAUSE: Duration = Duration::from_millis(1_200);
 
 #[tokio::test]
 async fn backlog_of_paused_nodes_arrives_when_they_resume() {
@@ -23,14 +23,14 @@ async fn backlog_of_paused_nodes_arrives_when_they_resume() {
         mesh.mesh.pause(node).await.unwrap();
     }
     let go_on = async {
-        go_on(STANDSTILL).await;
+        go_on(PAUSE).await;
         for node in nodes {
             mesh.mesh.resume(node).await.unwrap();
         }
     };
     let text = "x".repeat(BYTES);
     let write = async {
-        for (number, (peer, _)) in peers.iter_mut().enumerate() {
+        for (number, peer) in peers.iter_mut().enumerate() {
             for id in 1..=MESSAGES {
                 peer.signal(&name(number + 1), json!(text), Some(id)).await;
             }
@@ -38,7 +38,7 @@ async fn backlog_of_paused_nodes_arrives_when_they_resume() {
     };
     tokio::join!(go_on, write);
 
-    for (peer, _) in &mut peers {
+    for peer in &mut peers {
         let (mut signals, mut acks) = (Vec::new(), Vec::new());
         while signals.len() + acks.len() < 2 * MESSAGES as usize {
             let message = peer.recv().await;

@@ -4,18 +4,19 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use signaling_integration_tests::raw_socket::{CLOSE, PING, PONG, TEXT, frame, header};
-use signaling_integration_tests::{Chatter, Head, Peer, RawSocket, TestMesh, becomes, eventually, metric, until};
+use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, TEXT, frame, header};
+use signaling_integration_tests::{
+    Chatter, Head, Peer, RawSocket, TestMesh, becomes, eventually, metric, until, within,
+};
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
 const MAX_MESSAGE_BYTES: usize = 2048;
-/// A text that others are to continue, and a continuation that others follow.
+/// First bytes of a text that continuations follow, of a continuation, and of the last one.
 const OPENING: u8 = 0x01;
 const CONTINUATION: u8 = 0x00;
 const LAST_CONTINUATION: u8 = 0x80;
-const BINARY: u8 = 0x82;
 
 #[tokio::test]
 async fn bad_message_is_answered_by_an_error() {
@@ -35,11 +36,11 @@ async fn bad_message_is_answered_by_an_error() {
     assert_eq!(bob.recv().await, json!({ "type": "signal", "from": "alice", "data": "all well", "id": 99 }));
     assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 99 }));
     let all = bad_messages().len() as f64;
-    let counted = || async { (mesh.total("signaling_requests_refused_total").await == all).then_some(()) };
-    eventually("all to be counted", Duration::from_secs(2), counted).await;
+    let counted = async || (mesh.total("signaling_requests_refused_total").await == all).then_some(());
+    eventually("all to be counted", counted).await;
 }
 
-/// Text, the `id` that the answer names, and what its message says.
+/// Messages with the `id` in the answer and a part of its text.
 fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
     let signal = |fields: &str| format!(r#"{{"type":"signal",{fields}}}"#);
     let to = |name: &str| signal(&format!(r#""to":"{name}","data":1,"id":11"#));
@@ -294,7 +295,7 @@ async fn close_is_answered_with_its_code() {
 
 #[tokio::test]
 async fn flood_of_an_unreading_client_takes_little_memory() {
-    const MOST_GROWTH: f64 = 16e6;
+    const MAX_GROWTH: f64 = 16e6;
     let mesh = small_messages().await;
     let flood = [frame(PING, &[b'x'; 125]).repeat(400), frame(TEXT, br#"{"type":"ping"}"#).repeat(400)];
     let before = resident(&mesh).await;
@@ -303,10 +304,10 @@ async fn flood_of_an_unreading_client_takes_little_memory() {
         let until_refused = async { while eve.stream.write_all(bytes).await.is_ok() {} };
         let _ = timeout(Duration::from_secs(3), until_refused).await;
         let growth = resident(&mesh).await - before;
-        assert!(growth < MOST_GROWTH, "flood {n} made the balancer grow by {growth} bytes");
+        assert!(growth < MAX_GROWTH, "flood {n} made the balancer grow by {growth} bytes");
     }
-    let closed = || async { (metric(&mesh.balancer(), "signaling_client_sockets", "").await == 0.0).then_some(()) };
-    eventually("the floods to be closed", Duration::from_secs(15), closed).await;
+    let closed = async || (mesh.of_balancer("signaling_client_sockets", "").await == 0.0).then_some(());
+    within(Duration::from_secs(15), "the floods to be closed", closed).await;
 }
 
 async fn small_messages() -> TestMesh {
@@ -315,9 +316,9 @@ async fn small_messages() -> TestMesh {
 }
 
 async fn violations(mesh: &TestMesh, label: &str) -> f64 {
-    metric(&mesh.balancer(), "signaling_client_violations_total", label).await
+    mesh.of_balancer("signaling_client_violations_total", label).await
 }
 
 async fn resident(mesh: &TestMesh) -> f64 {
-    metric(&mesh.balancer(), "process_resident_memory_bytes", "").await
+    mesh.of_balancer("process_resident_memory_bytes", "").await
 }

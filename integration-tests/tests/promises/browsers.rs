@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::{Chromium, Page, Relay, TestMesh, in_path, missing, stays, with_buttons};
+use signaling_integration_tests::{Chromium, Page, Relay, TestMesh, stays, with_buttons};
 
-const SOON: Duration = Duration::from_secs(20);
 const ROOM: &str = "den";
 const OWN_TEXT: &str = "#log li[data-from=me] .text";
 const THEIR_TEXT: &str = "#log li[data-from=peer] .text";
@@ -23,22 +22,21 @@ async fn browsers_at_different_nodes_talk_directly() {
         [(&ada_page, "node-0", &bob, "node-1"), (&bob_page, "node-1", &ada, "node-0")]
     {
         meets(page, peer).await;
-        page.shows("#my-node", own_node, SOON).await;
-        page.shows(&format!("#tiles [data-id='{peer}'] .node"), peer_node, SOON).await;
-        page.comes_to(&format!("document.querySelector(\"#tiles [data-id='{peer}'] video\").videoWidth > 0"), SOON)
-            .await;
+        page.shows("#my-node", own_node).await;
+        page.shows(&format!("#tiles [data-id='{peer}'] .node"), peer_node).await;
+        page.becomes(&format!("document.querySelector(\"#tiles [data-id='{peer}'] video\").videoWidth > 0")).await;
     }
     say(&ada_page, "Hello, Bob. <b>ø 😀</b>").await;
-    bob_page.shows(THEIR_TEXT, "Hello, Bob. <b>ø 😀</b>", SOON).await;
+    bob_page.shows(THEIR_TEXT, "Hello, Bob. <b>ø 😀</b>").await;
     say(&bob_page, "Hello, Ada.").await;
-    ada_page.shows(THEIR_TEXT, "Hello, Ada.", SOON).await;
+    ada_page.shows(THEIR_TEXT, "Hello, Ada.").await;
 
     bob_page.reload().await;
     meets(&bob_page, &ada).await;
     meets(&ada_page, &bob).await;
-    bob_page.comes_to("document.querySelector('#log').childElementCount === 0", SOON).await;
+    bob_page.becomes("document.querySelector('#log').childElementCount === 0").await;
     say(&ada_page, "Back already?").await;
-    bob_page.shows(THEIR_TEXT, "Back already?", SOON).await;
+    bob_page.shows(THEIR_TEXT, "Back already?").await;
     for page in [&ada_page, &bob_page] {
         assert_eq!(page.complaints().await, Vec::<String>::new());
     }
@@ -54,8 +52,8 @@ async fn browsers_meet_when_their_nodes_are_connected() {
     forwards.hold_forwards_of(&["node-0", "node-2"]);
     let ada_page = enter(&browser, &mesh, &ada).await;
 
-    let nobody_meets = || async { !has_met(&ada_page, &bob).await && !has_met(&bob_page, &ada).await };
-    stays("nothing comes through between the nodes", Duration::from_secs(5), nobody_meets).await;
+    let is_separated = async || !has_met(&ada_page, &bob).await && !has_met(&bob_page, &ada).await;
+    stays("no message passes between the nodes", Duration::from_secs(5), is_separated).await;
     forwards.let_go();
     for (page, peer) in [(&ada_page, &bob), (&bob_page, &ada)] {
         meets(page, peer).await;
@@ -74,23 +72,21 @@ async fn call_survives_kills_of_its_balancer_and_node() {
     meets(&bob_page, &ada).await;
 
     mesh.mesh.kill("balancer-0").await.unwrap();
-    ada_page.comes_to("!document.querySelector('#trouble').hidden", SOON).await;
+    ada_page.becomes("!document.querySelector('#trouble').hidden").await;
     say(&ada_page, "Still here?").await;
-    bob_page.shows(THEIR_TEXT, "Still here?", SOON).await;
+    bob_page.shows(THEIR_TEXT, "Still here?").await;
     mesh.mesh.restart("balancer-0").await.unwrap();
     for page in [&ada_page, &bob_page] {
-        page.shows("#signaling-state", "connected", SOON).await;
+        page.shows("#signaling-state", "connected").await;
     }
 
-    ada_page
-        .comes_to("document.querySelector(\"#nodes [data-id=node-0] [data-act=kill]\")?.disabled === false", SOON)
-        .await;
+    ada_page.becomes("document.querySelector(\"#nodes [data-id=node-0] [data-act=kill]\")?.disabled === false").await;
     ada_page.click("#nodes [data-id=node-0] [data-act=kill]").await;
-    ada_page.comes_to("/^node-[12]$/.test(document.querySelector('#my-node').textContent)", SOON).await;
-    ada_page.comes_to("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)", SOON).await;
-    bob_page.comes_to("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)", SOON).await;
+    ada_page.becomes("/^node-[12]$/.test(document.querySelector('#my-node').textContent)").await;
+    ada_page.becomes("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)").await;
+    bob_page.becomes("/ada-.*: node-0 → node-/.test(document.querySelector('#moves').textContent)").await;
     say(&bob_page, "Still.").await;
-    ada_page.shows(THEIR_TEXT, "Still.", SOON).await;
+    ada_page.shows(THEIR_TEXT, "Still.").await;
 
     let eve = mesh.id_owned_by("node-2", "eve");
     let eve_page = enter(&browser, &mesh, &eve).await;
@@ -100,7 +96,7 @@ async fn call_survives_kills_of_its_balancer_and_node() {
     for page in [&ada_page, &bob_page] {
         assert_eq!(page.ended_channels().await, 0);
         let complaints = page.complaints().await;
-        // While the balancer was away, the browser itself said so.
+        // The browser itself reports the absence of the balancer.
         let others: Vec<_> = complaints.iter().filter(|text| !text.contains("net::ERR_")).collect();
         assert!(others.is_empty(), "{others:?}");
     }
@@ -120,21 +116,21 @@ async fn fifth_browser_waits_when_the_room_is_full() {
         for (other, _) in pages.iter().filter(|(other, _)| other != id) {
             meets(page, other).await;
         }
-        page.shows("#count", "4 are here, of 4 at most", SOON).await;
+        page.shows("#count", "4 are here, of 4 at most").await;
     }
 
     let fifth = open(&browser, &mesh, "five").await;
-    fifth.shows("#queue-text", "The room is full. You are next.", SOON).await;
+    fifth.shows("#queue-text", "The room is full. You are next.").await;
     let sixth = open(&browser, &mesh, "six").await;
-    sixth.shows("#queue-text", "The room is full. One person is ahead of you, 2 in the queue.", SOON).await;
+    sixth.shows("#queue-text", "The room is full. One person is ahead of you, 2 in the queue.").await;
     pages.remove(0).1.close().await;
 
     for (id, page) in &pages {
         meets(page, "five").await;
         meets(&fifth, id).await;
     }
-    sixth.shows("#queue-text", "The room is full. You are next.", SOON).await;
-    fifth.shows("#count", "4 are here, of 4 at most", SOON).await;
+    sixth.shows("#queue-text", "The room is full. You are next.").await;
+    fifth.shows("#count", "4 are here, of 4 at most").await;
 }
 
 #[tokio::test]
@@ -145,7 +141,7 @@ async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
     let bob = enter(&browser, &mesh, "bob").await;
     meets(&ada, "bob").await;
     let eve = open(&browser, &mesh, "eve").await;
-    eve.shows("#queue-text", "The room is full. You are next.", SOON).await;
+    eve.shows("#queue-text", "The room is full. You are next.").await;
     let seen = async || {
         let mut seen = Vec::new();
         for page in [&ada, &eve] {
@@ -164,9 +160,9 @@ async fn reloaded_page_resumes_unseen_by_a_full_room_and_its_queue() {
     let resumed: Vec<_> = bob.received("welcome").await.iter().map(|it| it["resumed"].clone()).collect();
     assert_eq!(resumed, [true]);
     // Changes of a room are gathered for 0.2 s.
-    stays("no other page sees the reload", Duration::from_secs(1), || async { seen().await == before }).await;
-    bob.shows("#count", "2 are here, of 2 at most", SOON).await;
-    eve.shows("#queue-text", "The room is full. You are next.", SOON).await;
+    stays("no other page sees the reload", Duration::from_secs(1), async || seen().await == before).await;
+    bob.shows("#count", "2 are here, of 2 at most").await;
+    eve.shows("#queue-text", "The room is full. You are next.").await;
 }
 
 /// Makes a client of the page's sessionStorage and connects it.
@@ -185,11 +181,11 @@ async fn page_shown_again_from_the_cache_resumes_its_session() {
     let (_mesh, page) = connected_page(&browser).await;
 
     page.evaluate("states.length = 0; location.href = '/room.js'; null").await;
-    page.comes_to("location.pathname === '/room.js' && document.readyState === 'complete'", SOON).await;
+    page.becomes("location.pathname === '/room.js' && document.readyState === 'complete'").await;
     page.evaluate("history.back(); null").await;
-    page.comes_to("location.pathname === '/client.js'", SOON).await;
+    page.becomes("location.pathname === '/client.js'").await;
 
-    page.comes_to(IS_CONNECTED, SOON).await;
+    page.becomes(IS_CONNECTED).await;
     assert_eq!(page.evaluate("states.map(({ state }) => state)").await, json!(["connecting", "connected"]));
     assert_eq!(page.evaluate("states.at(-1).resumed").await, true);
 }
@@ -201,13 +197,13 @@ async fn one_of_two_tabs_resumes_their_saved_session() {
 
     // A page that opens another one gives it a copy of its sessionStorage.
     page.evaluate("client.detach(); window.copy = window.open('/client.js'); null").await;
-    page.comes_to("copy.location.pathname === '/client.js' && copy.document.readyState === 'complete'", SOON).await;
+    page.becomes("copy.location.pathname === '/client.js' && copy.document.readyState === 'complete'").await;
     page.evaluate(&format!("copy.eval({})", json!(CONNECT))).await;
-    page.comes_to(&IS_CONNECTED.replace("window", "copy"), SOON).await;
+    page.becomes(&IS_CONNECTED.replace("window", "copy")).await;
     page.evaluate("client.connect()").await;
 
     // It has the id still, which the other tab holds.
-    page.comes_to("states.at(-1).code === 4409", SOON).await;
+    page.becomes("states.at(-1).code === 4409").await;
     assert_eq!(page.evaluate("copy.states.at(-1).resumed").await, true);
 }
 
@@ -215,43 +211,38 @@ async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
     let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
     page.evaluate(CONNECT).await;
-    page.comes_to(IS_CONNECTED, SOON).await;
+    page.becomes(IS_CONNECTED).await;
     (mesh, page)
 }
 
-/// A browser, and a mesh with rooms and the page. `None` where one of them cannot be had; it is
-/// said then.
+/// Starts a browser, and a mesh with rooms and the page. `None` if one of them is not installed.
 async fn start(change: impl FnOnce(&mut MeshOptions)) -> Option<(Chromium, TestMesh)> {
-    if in_path(&["redis-server"]).is_none() {
-        missing("redis-server", "redis-server");
-        return None;
-    }
     let browser = Chromium::start().await?;
-    let mesh = TestMesh::with(|options| {
-        options.redis = true;
+    let with_page = |options: &mut MeshOptions| {
+        // Pages load slowly, so no times of rooms are short.
+        options.node_args.clear();
         with_buttons(options);
         change(options);
-    })
-    .await;
-    Some((browser, mesh))
+    };
+    Some((browser, TestMesh::with_redis(with_page).await?))
 }
 
 /// Opens the page in the room, and waits until it is in.
 async fn enter<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
     let page = open(browser, mesh, id).await;
-    page.comes_to("/here/.test(document.querySelector('#count').textContent)", SOON).await;
+    page.becomes("/here/.test(document.querySelector('#count').textContent)").await;
     page
 }
 
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
     let page = browser.open(id, &format!("http://{}/?id={id}#{ROOM}", mesh.address())).await;
-    page.shows("#signaling-state", "connected", SOON).await;
-    page.shows("#me", id, SOON).await;
+    page.shows("#signaling-state", "connected").await;
+    page.shows("#me", id).await;
     page
 }
 
 async fn meets(page: &Page<'_>, peer: &str) {
-    page.comes_to(&connected_to(peer), SOON).await;
+    page.becomes(&connected_to(peer)).await;
 }
 
 async fn has_met(page: &Page<'_>, peer: &str) -> bool {
@@ -263,8 +254,8 @@ fn connected_to(peer: &str) -> String {
 }
 
 async fn say(page: &Page<'_>, text: &str) {
-    page.comes_to("!document.querySelector('#send-button').disabled", SOON).await;
+    page.becomes("!document.querySelector('#send-button').disabled").await;
     page.type_into("#message", text).await;
     page.click("#send-button").await;
-    page.shows(OWN_TEXT, text, SOON).await;
+    page.shows(OWN_TEXT, text).await;
 }

@@ -1,18 +1,17 @@
 //! Limits by address count clients by their own addresses, also behind a front proxy, and clients
 //! cannot forge one.
 
-use signaling_integration_tests::{Head, TestMesh, ask_to_the_end, connect_from, metric, read_answer};
-use tokio::io::AsyncWriteExt as _;
+use signaling_integration_tests::{Head, TestMesh, ask_on, ask_to_the_end, connect_from};
 
 #[tokio::test]
 async fn client_address_is_read_from_trusted_proxies_only() {
     let flags = |source: &str| format!("--client-address={source}:127.0.0.2/32,10.0.0.0/8");
     let forwarded = TestMesh::with_flags(1, &["--max-per-address=1", &flags("x-forwarded-for")]).await;
     let status = async |mesh: &TestMesh, from: [u8; 4], front: &[u8], id: &str, client: &str| {
-        let mut stream = connect_from(from, &mesh.address()).await.unwrap();
-        let head = Head::connect(id).with("X-Forwarded-For", client);
-        stream.write_all(&[front, head.text().as_bytes()].concat()).await.unwrap();
-        (read_answer(&mut stream).await.status, stream)
+        let head = Head::connect(id).with("X-Forwarded-For", client).to_string();
+        let stream = connect_from(from, &mesh.url()).await;
+        let (answer, stream) = ask_on(stream, &[front, head.as_bytes()].concat()).await;
+        (answer.status, stream)
     };
     let proxy = [127, 0, 0, 2];
     let (first, _one) = status(&forwarded, proxy, b"", "a", "192.0.2.1").await;
@@ -21,7 +20,7 @@ async fn client_address_is_read_from_trusted_proxies_only() {
     assert_eq!((first, other, again), (101, 101, 429), "the nearest that is no proxy counts");
     let (stranger, _three) = status(&forwarded, [127, 0, 0, 3], b"", "d", "192.0.2.9").await;
     let (forger, _) = status(&forwarded, [127, 0, 0, 3], b"", "e", "192.0.2.10").await;
-    assert_eq!((stranger, forger), (101, 429), "a stranger is who he is");
+    assert_eq!((stranger, forger), (101, 429), "the address of a stranger counts");
 
     let proxied = TestMesh::with_flags(1, &["--max-per-address=1", &flags("proxy-v2")]).await;
     let front = |last: u8| {
@@ -34,9 +33,8 @@ async fn client_address_is_read_from_trusted_proxies_only() {
     assert_eq!((first, other, again), (101, 101, 429));
     let (forger, _) = status(&proxied, [127, 0, 0, 3], &front(9), "d", "").await;
     assert_eq!(forger, 400, "from a stranger it is no HTTP");
-    let bare = connect_from(proxy, &proxied.address()).await.unwrap();
-    let (answer, _) = ask_to_the_end(bare, Head::connect("e").text().as_bytes()).await;
-    assert!(answer.is_empty(), "a trusted proxy that does not say whose connection it is");
-    let internal = &proxied.mesh.state().balancers[0].internal;
-    assert_eq!(metric(internal, "signaling_refused_connects_total", "reason=\"proxy_header\"").await, 1.0);
+    let bare = connect_from(proxy, &proxied.url()).await;
+    let (answer, _) = ask_to_the_end(bare, Head::connect("e").to_string().as_bytes()).await;
+    assert!(answer.is_empty(), "a trusted proxy must name the client");
+    assert_eq!(proxied.refused("proxy_header").await, 1.0);
 }

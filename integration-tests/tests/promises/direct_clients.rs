@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 const CLIENTS: usize = 60;
 const WINDOW: Duration = Duration::from_secs(3);
-/// A draining node keeps half of this for its direct clients, and of that a second for last words:
-/// they go over [`WINDOW`].
+/// Drain time of a node. It closes its direct clients over half of this time less 1 s:
+/// [`WINDOW`].
 const DRAIN: Duration = Duration::from_secs(8);
 
 #[tokio::test]
@@ -25,8 +25,8 @@ async fn reassigned_direct_clients_are_closed_over_the_window() {
 
     let start = Instant::now();
     mesh.mesh.scale(3).await.unwrap();
-    let moved = clients.extract_if(.., |(_, id)| mesh.owner(id) == "node-2").collect();
-    let closed = are_sent_away(moved, 4006, start).await;
+    let moved = clients.extract_if(.., |peer| mesh.owner(&peer.id) == "node-2").collect();
+    let closed = are_closed(moved, 4006, start).await;
 
     assert!(closed.len() > 5 && clients.len() > 20, "{} of {CLIENTS} move", closed.len());
     assert_one_by_one(&closed);
@@ -37,18 +37,15 @@ async fn reassigned_direct_clients_are_closed_over_the_window() {
 async fn stopping_node_closes_its_direct_clients_first() {
     let mesh = draining_quickly().await;
     let mut clients = direct_clients(&mesh).await;
-    let there: Vec<_> = clients.extract_if(.., |(_, id)| mesh.owner(id) == "node-1").collect();
-    let ids: Vec<_> = there.iter().map(|(_, id)| id.clone()).collect();
+    let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == "node-1").collect();
+    let ids: Vec<_> = there.iter().map(|peer| peer.id.clone()).collect();
 
-    let (closed, stopped) = tokio::join!(are_sent_away(there, 1001, Instant::now()), mesh.mesh.drain("node-1"));
+    let (closed, stopped) = tokio::join!(are_closed(there, 1001, Instant::now()), mesh.mesh.drain("node-1"));
 
     stopped.unwrap();
     assert_one_by_one(&closed);
     are_undisturbed(&mut clients).await;
-    let left = &mesh.mesh.state().nodes[0].public;
-    for id in ids {
-        clients.push((Peer::connect(left, &id).await, id));
-    }
+    clients.extend(Peer::connect_all(&mesh.mesh.state().nodes[0].public, ids).await);
     are_undisturbed(&mut clients).await;
 }
 
@@ -57,16 +54,16 @@ async fn drained_node_closes_direct_clients_until_undrained() {
     let mesh = draining_quickly().await;
     let node = mesh.mesh.state().nodes[1].clone();
     let mut clients = direct_clients(&mesh).await;
-    let there: Vec<_> = clients.extract_if(.., |(_, id)| mesh.owner(id) == node.id).collect();
-    let id = there[0].1.clone();
+    let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == node.id).collect();
+    let id = there[0].id.clone();
 
     assert_eq!(admin(&node.internal, "drain").await, json!({ "draining": true }));
-    let refusal = ask(node.public.trim_start_matches("ws://"), Head::connect("newcomer").text()).await;
+    let refusal = ask(&node.public, Head::connect("newcomer")).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
-    assert_one_by_one(&are_sent_away(there, 1001, Instant::now()).await);
+    assert_one_by_one(&are_closed(there, 1001, Instant::now()).await);
 
     assert_eq!(admin(&node.internal, "undrain").await, json!({ "draining": false }));
-    clients.push((Peer::connect(&node.public, &id).await, id));
+    clients.push(Peer::connect(&node.public, &id).await);
     are_undisturbed(&mut clients).await;
 }
 
@@ -79,41 +76,35 @@ async fn draining_quickly() -> TestMesh {
     .await
 }
 
-/// Each is told to go and to come back soon, and closed with this code. Says when, counted from
+/// Waits until each client is closed with this code and a `goodbye`. Returns the times since
 /// `start`.
-async fn are_sent_away(clients: Vec<(Peer, String)>, code: u16, start: Instant) -> Vec<Duration> {
-    let sent_away: JoinSet<_> = clients
-        .into_iter()
-        .map(|(mut peer, id)| async move {
-            let goodbye = peer.recv_type("goodbye").await;
-            assert!(goodbye["retry_after_ms"].as_u64().unwrap() <= 1_000, "{goodbye}");
-            assert_eq!(u16::from(peer.closed().await.unwrap().code), code, "{id}");
-            start.elapsed()
-        })
-        .collect();
-    sent_away.join_all().await
+async fn are_closed(clients: Vec<Peer>, code: u16, start: Instant) -> Vec<Duration> {
+    let closing = clients.into_iter().map(|mut peer| async move {
+        peer.leaves_by_goodbye(code).await;
+        start.elapsed()
+    });
+    closing.collect::<JoinSet<_>>().join_all().await
 }
 
 fn assert_one_by_one(closed: &[Duration]) {
     let (first, last) = (closed.iter().min().unwrap(), closed.iter().max().unwrap());
-    assert!(*last - *first > WINDOW / 3, "they go one by one: {closed:?}");
+    assert!(*last - *first > WINDOW / 3, "they are closed one by one: {closed:?}");
 }
 
-async fn are_undisturbed(clients: &mut [(Peer, String)]) {
-    for (peer, _) in clients {
-        peer.send_text(r#"{"type":"ping"}"#).await;
-        peer.recv_type("pong").await;
+async fn are_undisturbed(clients: &mut [Peer]) {
+    for peer in clients {
+        assert!(peer.has_nothing().await, "{}", peer.id);
     }
 }
 
-/// Clients at the nodes that own them.
-async fn direct_clients(mesh: &TestMesh) -> Vec<(Peer, String)> {
+/// Connects clients to the nodes that own them.
+async fn direct_clients(mesh: &TestMesh) -> Vec<Peer> {
     let nodes = mesh.mesh.state().nodes;
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let id = format!("client-{number}");
         let node = nodes.iter().find(|node| node.id == mesh.owner(&id)).unwrap();
-        clients.push((Peer::connect(&node.public, &id).await, id));
+        clients.push(Peer::connect(&node.public, &id).await);
     }
     clients
 }

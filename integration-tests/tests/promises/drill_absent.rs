@@ -4,30 +4,29 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use signaling_integration_tests::{Peer, TestMesh, metric};
+use signaling_integration_tests::{Peer, TestMesh};
+use signaling_load::raise_descriptor_limit;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
-/// A live recipient's message must not wait for an absent one's: so long at most, if
-/// `DRILL_STRICT=1`.
+/// Maximum delay of a message to a live recipient with `DRILL_STRICT=1`.
 const STRICT: Duration = Duration::from_millis(100);
-/// On a machine that is slow or shared; far below the hold time, that a message kept back would
-/// wait.
+/// Maximum delay on a slow or shared machine: far below the hold time.
 const LOOSE: Duration = Duration::from_secs(2);
-/// More than the numbers that an edge keeps from the oldest message without a fate.
+/// More than the numbers that an edge keeps from the oldest message without an outcome.
 const MESSAGES: u32 = 2_000;
 const SENDING: Duration = Duration::from_secs(10);
 const LIVE: u32 = 20;
-/// Of the messages, so many to one for the absent client.
+/// Messages to live clients per message to the absent one.
 const ABSENT_EVERY: u32 = 50;
 const PING_EVERY: u32 = 40;
 /// Ids of messages to the absent client begin here.
 const ABSENT_IDS: u64 = 1_000_000;
 const HOLD: Duration = Duration::from_secs(20);
 
-/// What came in at some client.
+/// Message that a client received.
 enum Event {
     Arrived(u64),
     Acked(u64),
@@ -46,7 +45,7 @@ async fn absent_recipient_does_not_delay_live_ones() {
         let events = events.clone();
         tasks.spawn(async move {
             loop {
-                let Some(n) = next_of(&mut peer, "signal").await["data"]["n"].as_u64() else { continue };
+                let Some(n) = peer.recv_type("signal").await["data"]["n"].as_u64() else { continue };
                 events.send((Event::Arrived(n), Instant::now())).await.unwrap();
             }
         });
@@ -98,8 +97,7 @@ async fn absent_recipient_does_not_delay_live_ones() {
     let all_came = timeout(HOLD + Duration::from_secs(10), all).await.is_ok();
     let worst = |times: &[Duration]| times.iter().max().copied().unwrap_or_default();
     let worst_pong = pings.iter().zip(&pongs).map(|(ping, pong)| *pong - *ping).max().unwrap();
-    let balancer = &mesh.balancer();
-    let full = metric(balancer, "signaling_client_read_pauses_total", "").await;
+    let full = mesh.of_balancer("signaling_client_read_pauses_total", "").await;
     println!(
         "one absent, {LIVE} live peers: {MESSAGES} sent in {SENDING:?}, {} arrived, {} acked; worst arrival {:?}, worst ack \
          {:?}, worst pong {worst_pong:?}, left unread {full} times",
@@ -110,7 +108,7 @@ async fn absent_recipient_does_not_delay_live_ones() {
     );
 
     assert!(all_came, "not all messages to live peers arrived and were acked");
-    assert_eq!((arrived.len(), acked.len()), (MESSAGES as usize, MESSAGES as usize), "some twice");
+    assert_eq!((arrived.len(), acked.len()), (MESSAGES as usize, MESSAGES as usize), "each once");
     assert_eq!(full, 0.0, "the sender's socket was left unread");
     let limit = if std::env::var("DRILL_STRICT").as_deref() == Ok("1") { STRICT } else { LOOSE };
     let waited = worst(&arrived).max(worst(&acked)).max(worst_pong);
@@ -123,19 +121,14 @@ async fn message_is_held_for_the_default_hold_time() {
     let late = mesh.id_owned_by("node-1", "late");
     let mut sender = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "sender")).await;
     let sent = Instant::now();
-    sender.signal("nobody", json!(1), Some(1)).await;
+    sender.signal("absent", json!(1), Some(1)).await;
     sender.signal(&late, json!("hello"), Some(2)).await;
 
     sleep_until(sent + Duration::from_secs(5)).await;
     let mut recipient = Peer::connect(&mesh.url(), &late).await;
     assert_eq!(recipient.recv().await["data"], "hello");
     assert_eq!(sender.recv().await, json!({ "type": "ack", "id": 2 }));
-
-    let error = timeout(HOLD, next_of(&mut sender, "error")).await.expect("no error in time");
-    println!("nobody: reported after {:?} of the {HOLD:?} that are held by default", sent.elapsed());
-    assert_eq!((&error["code"], &error["id"]), (&json!("recipient_unavailable"), &json!(1)));
-    assert!(sent.elapsed() >= HOLD, "too early: {:?}", sent.elapsed());
-    assert!(sent.elapsed() < HOLD + Duration::from_secs(5), "too late: {:?}", sent.elapsed());
+    is_reported_after(HOLD, sent, &mut sender).await;
 }
 
 #[tokio::test]
@@ -143,34 +136,37 @@ async fn message_is_held_for_the_hold_time_of_the_flag() {
     let mesh = TestMesh::with(|options| options.node_args = vec!["--hold-ms=1500".to_owned()]).await;
     let mut sender = Peer::connect(&mesh.url(), "sender").await;
     let sent = Instant::now();
-    sender.signal("nobody", json!(1), Some(1)).await;
-
-    let error = next_of(&mut sender, "error").await;
-
-    let unavailable = (&json!("recipient_unavailable"), &json!(1), &json!("nobody"));
-    assert_eq!((&error["code"], &error["id"], &error["to"]), unavailable);
-    assert!(sent.elapsed() >= Duration::from_millis(1_500), "too early: {:?}", sent.elapsed());
-    assert!(sent.elapsed() < Duration::from_millis(6_500), "too late: {:?}", sent.elapsed());
+    sender.signal("absent", json!(1), Some(1)).await;
+    is_reported_after(Duration::from_millis(1_500), sent, &mut sender).await;
 }
 
-/// Writers, and messages of each, all to clients that are not there.
+/// Waits for the error about message 1 to an absent client, which was sent at `sent`.
+async fn is_reported_after(hold: Duration, sent: Instant, sender: &mut Peer) {
+    let error = sender.recv_type("error").await;
+    let held = sent.elapsed();
+    println!("reported after {held:?} of the {hold:?} that a message is held");
+    let unavailable = (&json!("recipient_unavailable"), &json!(1), &json!("absent"));
+    assert_eq!((&error["code"], &error["id"], &error["to"]), unavailable);
+    assert!((hold..hold + Duration::from_secs(5)).contains(&held), "{held:?}");
+}
+
+/// Senders, and messages of each, all to absent clients.
 const WRITERS: u32 = 500;
 const EACH: u32 = 200;
 const HOLD_BYTES: u64 = 4 * 1024 * 1024;
 const SHORT_HOLD: Duration = Duration::from_secs(8);
 const WRITING: Duration = Duration::from_secs(8);
-/// What a node may take beyond the hold for each message that it keeps for its own clients, and in
-/// all.
+/// Memory of a node beyond the hold: for each message in custody, and in all.
 const KEPT_BYTES: u64 = 1024;
 const SLACK_BYTES: u64 = 32 * 1024 * 1024;
-/// A message is repeated so often at most; one that is known to be held, every 5 s.
-const REPEAT_AFTER: Duration = Duration::from_secs(2);
-/// What a noisy clock adds to a rate.
+/// Minimum interval of retransmissions of a message; 5 s if it is known to be held.
+const RETRANSMIT_INTERVAL: Duration = Duration::from_secs(2);
+/// Factor of a noisy clock on a rate.
 const NOISE: f64 = 1.2;
 
 #[tokio::test]
 async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
-    signaling_load::raise_descriptor_limit().unwrap();
+    raise_descriptor_limit().unwrap();
     let mesh = TestMesh::with(|options| {
         let hold_ms = SHORT_HOLD.as_millis();
         options.node_args = vec![format!("--hold-ms={hold_ms}"), format!("--hold-bytes={HOLD_BYTES}")];
@@ -183,7 +179,7 @@ async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
         let mut begun = begun.clone();
         writers.spawn(async move {
             begun.wait_for(|begun| *begun).await.unwrap();
-            write_to_nobody(peer, number).await
+            write_to_absent(peer, number).await
         });
     }
     let before = Sample::of(&mesh).await;
@@ -201,7 +197,7 @@ async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
                 let asked = Instant::now();
                 let sample = Sample::of(&mesh).await;
                 slowest = slowest.max(asked.elapsed());
-                if at >= last_at + REPEAT_AFTER {
+                if at >= last_at + RETRANSMIT_INTERVAL {
                     peak_rate = peak_rate.max((sample.resends - last.resends) / (at - last_at).as_secs_f64());
                     (last, last_at) = (sample, at);
                 }
@@ -222,17 +218,17 @@ async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
         peak.rss / 1024,
     );
 
-    assert_eq!(refused, messages, "each message has one fate");
+    assert_eq!(refused, messages, "each message has one outcome");
     assert!(peak.held > 0 && peak.held <= HOLD_BYTES, "{} bytes held at one node", peak.held);
     let nodes = mesh.mesh.state().nodes.len() as u64;
     let allowed = HOLD_BYTES + messages * KEPT_BYTES / nodes + SLACK_BYTES;
     assert!(peak.rss - before.rss <= allowed, "a node grew by {} bytes", peak.rss - before.rss);
-    let allowed_rate = NOISE * messages as f64 / REPEAT_AFTER.as_secs_f64();
+    let allowed_rate = NOISE * messages as f64 / RETRANSMIT_INTERVAL.as_secs_f64();
     assert!(peak_rate <= allowed_rate, "{peak_rate:.0} resends a second, {allowed_rate:.0} are allowed");
 }
 
-/// Sends its messages, and returns how many of them were reported as undeliverable.
-async fn write_to_nobody(mut peer: Peer, number: u32) -> u64 {
+/// Sends its messages. Returns the number of those reported as undeliverable.
+async fn write_to_absent(mut peer: Peer, number: u32) -> u64 {
     let data = "x".repeat(200);
     let mut ticks = interval(WRITING / EACH);
     for n in 0..u64::from(EACH) {
@@ -241,7 +237,7 @@ async fn write_to_nobody(mut peer: Peer, number: u32) -> u64 {
     }
     let mut ids = Vec::new();
     while ids.len() < EACH as usize {
-        let message = next_of(&mut peer, "error").await;
+        let message = peer.recv_type("error").await;
         assert_eq!(message["code"], "recipient_unavailable", "{message}");
         ids.push(message["id"].as_u64().unwrap());
     }
@@ -250,7 +246,7 @@ async fn write_to_nobody(mut peer: Peer, number: u32) -> u64 {
     ids.len() as u64
 }
 
-/// What the nodes say of themselves: the most of any of them, and the sum of resends.
+/// Figures of the nodes: maxima of any node, and the sum of retransmissions.
 #[derive(Clone, Copy)]
 struct Sample {
     held: u64,
@@ -260,25 +256,11 @@ struct Sample {
 
 impl Sample {
     async fn of(mesh: &TestMesh) -> Self {
-        let mut sample = Self { held: 0, rss: 0, resends: 0.0 };
-        for node in mesh.mesh.state().nodes {
-            let held = metric(&node.internal, "signaling_held_bytes", "").await;
-            sample.held = sample.held.max(held as u64);
-            sample.rss = sample.rss.max(metric(&node.internal, "process_resident_memory_bytes", "").await as u64);
-            sample.resends += metric(&node.internal, "signaling_node_retransmissions_total", "").await;
-        }
-        sample
-    }
-}
-
-/// The next message of this type, however long it takes; others are passed over.
-async fn next_of(peer: &mut Peer, kind: &str) -> Value {
-    while let Some(Ok(frame)) = peer.socket.next().await {
-        let Message::Text(text) = frame else { continue };
-        let message: Value = serde_json::from_str(&text).unwrap();
-        if message["type"] == kind {
-            return message;
+        let max = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max) as u64;
+        Self {
+            held: max(mesh.of_nodes("signaling_held_bytes").await),
+            rss: max(mesh.of_nodes("process_resident_memory_bytes").await),
+            resends: mesh.total("signaling_node_retransmissions_total").await,
         }
     }
-    panic!("the socket ended before a message of type {kind} came")
 }

@@ -12,54 +12,49 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use signaling_devmesh::Server;
+use signaling_devmesh::{Server, find_in_path};
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
 use signaling_integration_tests::{
-    Certificate, PacedSenders, Peer, SecureMesh, TestMesh, admin, admin_token, binaries, eventually, in_path,
+    Certificate, PacedSenders, Peer, SecureMesh, TestMesh, admin, admin_token, binaries, eventually, program,
 };
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
 const STAND_IN: &str = include_str!("../../src/stand_in_kubectl");
-/// Longer than any of the rules takes to see, at this haste.
-const SEEN_WITHIN: Duration = Duration::from_secs(20);
-/// An alert is over that has not fired for so long: longer than the rules' own `for:`, but for that
-/// of a few minutes.
-const CALM: Duration = Duration::from_millis(1_500);
 
 #[tokio::test]
 async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
-    let Some(program) = Prometheus::program() else { return };
-    assert!(in_path(&["curl"]).is_some(), "the runbook's commands need curl");
+    let Some(program) = program(&["prometheus"], "prometheus") else { return };
+    assert!(find_in_path("curl").is_some(), "the runbook's commands need curl");
     let (Some(main), second) = (with_little_room().await, SecureMesh::start(1, 1, &[]).await) else { return };
     let servers = [servers(&main, ""), servers(&second.mesh, "second-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
-    let (ward, outskirts) = (Desk::new(&prometheus, &main), Desk::new(&prometheus, &second.mesh));
+    let (operator, tls_operator) = (Operator::new(&prometheus, &main), Operator::new(&prometheus, &second.mesh));
     let _control = main.serve_control().await;
 
     tokio::join!(
         async {
-            tokio::join!(room_store_is_down(&ward), async {
-                clients_write_to_nobody(&ward).await;
-                tokio::join!(a_balancer_is_full(&ward), a_drained_balancer_is_still_asked(&ward));
+            tokio::join!(room_store_is_down(&operator), async {
+                clients_write_to_absent_ones(&operator).await;
+                tokio::join!(a_balancer_is_full(&operator), a_drained_balancer_gets_requests(&operator));
             });
-            all_nodes_are_drained(&ward).await;
-            a_node_stalls(&ward).await;
-            servers_hang(&ward).await;
+            all_nodes_are_drained(&operator).await;
+            a_node_stalls(&operator).await;
+            servers_hang(&operator).await;
         },
         async {
-            certificate_ends(&outskirts, &second).await;
-            discovery_breaks(&outskirts).await;
+            certificate_ends(&tls_operator, &second).await;
+            discovery_breaks(&tls_operator).await;
         }
     );
 
-    let drilled: BTreeSet<_> = ward.drilled.borrow().union(&outskirts.drilled.borrow()).cloned().collect();
+    let drilled: BTreeSet<_> = operator.drilled.borrow().union(&tls_operator.drilled.borrow()).cloned().collect();
     assert_eq!(drilled, alerts(), "each alert has its drill");
 }
 
-/// A mesh with two balancers and Redis that is soon full.
+/// Starts a mesh with two balancers and Redis that is soon full.
 async fn with_little_room() -> Option<TestMesh> {
     TestMesh::with_redis(|options| {
         options.balancers = 2;
@@ -71,21 +66,21 @@ async fn with_little_room() -> Option<TestMesh> {
     .await
 }
 
-/// The servers of a mesh, for Prometheus.
+/// Returns the servers of a mesh, for Prometheus.
 fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
     let named = |server: Server<'_>| (format!("{prefix}{}", server.id), server.internal.to_owned());
     mesh.mesh.state().servers().map(named).collect()
 }
 
 /// The tools of an operator on call.
-struct Desk<'a> {
+struct Operator<'a> {
     prometheus: &'a Prometheus,
     mesh: &'a TestMesh,
     dir: TempDir,
     drilled: RefCell<BTreeSet<String>>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> Operator<'a> {
     fn new(prometheus: &'a Prometheus, mesh: &'a TestMesh) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubectl = dir.path().join("kubectl");
@@ -96,7 +91,7 @@ impl<'a> Desk<'a> {
 
     /// Waits until the alert fires, runs the runbook's command, and waits until it is over.
     async fn drill(&self, alert: &str, variables: &[(&str, String)]) {
-        self.prometheus.fires(alert, SEEN_WITHIN).await;
+        self.prometheus.fires(alert).await;
         self.end(alert, variables).await;
         self.is_over(alert).await;
     }
@@ -119,7 +114,7 @@ impl<'a> Desk<'a> {
     }
 
     async fn is_over(&self, alert: &str) {
-        self.prometheus.are_over(&[alert], CALM, SEEN_WITHIN).await;
+        self.prometheus.is_over(alert).await;
         self.drilled.borrow_mut().insert(alert.to_owned());
     }
 
@@ -141,14 +136,14 @@ impl<'a> Desk<'a> {
     }
 }
 
-async fn clients_write_to_nobody(ward: &Desk<'_>) {
-    let url = ward.url(0);
-    let mut nagger = PacedSenders::new();
+async fn clients_write_to_absent_ones(operator: &Operator<'_>) {
+    let url = operator.url(0);
+    let mut nagger = PacedSenders::default();
     nagger.writes(&url, "nagger", "nobody", (50, 10), Some(0)).await;
-    let named = || async { ward.mesh.logs().contains("client=nagger").then_some(()) };
-    eventually("the log to name who writes to nobody", SEEN_WITHIN, named).await;
+    let named = async || operator.mesh.logs().contains("client=nagger").then_some(());
+    eventually("the log to name the client that writes to an absent one", named).await;
 
-    // All for one of three nodes; of five, others own half of them.
+    // node-0 of three owns all of them; of five nodes, it owns half of them.
     let ranking = |nodes: u32| Ranking::new(0, (0..nodes).map(|node| format!("node-{node}")));
     let (three, five) = (ranking(3), ranking(5));
     let owner = |ranking: &Ranking, id: &str| ranking.id(ranking.owner(KeyHash::of(id)).unwrap()).to_owned();
@@ -157,149 +152,149 @@ async fn clients_write_to_nobody(ward: &Desk<'_>) {
         let fits = move |id: &String| owner(three, id) == "node-0" && (owner(five, id) == "node-0") == stays;
         (0..).map(|n| format!("absent-{n}")).filter(fits).take(2)
     };
-    let mut askers = PacedSenders::new();
+    let mut askers = PacedSenders::default();
     for (number, recipient) in absent(true).chain(absent(false)).enumerate() {
         askers.writes(&url, &format!("asker-{number}"), &recipient, (20, 900), None).await;
     }
-    ward.drill("SignalingHoldFull", &[("REPLICAS", "5".to_owned())]).await;
+    operator.drill("SignalingHoldFull", &[("REPLICAS", "5".to_owned())]).await;
     drop(askers);
-    // Any node will do: its socket is at balancer-0.
-    let kick = [("CLIENT", "nagger".to_owned()), ward.server("node-1")[0].clone()];
-    ward.drill("SignalingMessagesUndelivered", &kick).await;
+    // Any node accepts the kick: the socket is at balancer-0.
+    let kick = [("CLIENT", "nagger".to_owned()), operator.server("node-1")[0].clone()];
+    operator.drill("SignalingMessagesUndelivered", &kick).await;
 }
 
-async fn a_balancer_is_full(ward: &Desk<'_>) {
-    let mut crowd = PacedSenders::new();
+async fn a_balancer_is_full(operator: &Operator<'_>) {
+    let mut crowd = PacedSenders::default();
     for number in 0..34 {
-        crowd.writes(&ward.url(1), &format!("crowd-{number}"), &format!("gone-{number}"), (7, 900), None).await;
+        crowd.writes(&operator.url(1), &format!("crowd-{number}"), &format!("gone-{number}"), (7, 900), None).await;
     }
-    ward.prometheus.fires("SignalingSocketsNearLimit", SEEN_WITHIN).await;
-    ward.prometheus.fires("SignalingMemoryShort", SEEN_WITHIN).await;
+    operator.prometheus.fires("SignalingSocketsNearLimit").await;
+    operator.prometheus.fires("SignalingMemoryShort").await;
     assert_eq!(Entry::of("SignalingMemoryShort").command, Entry::of("SignalingSocketsNearLimit").command);
-    let full = [("INSTANCE", "balancer-1".to_owned()), ward.server("balancer-1")[0].clone()];
-    ward.end("SignalingMemoryShort", &full).await;
-    ward.is_over("SignalingMemoryShort").await;
-    ward.is_over("SignalingSocketsNearLimit").await;
-    Peer::connect(&ward.url(1), "who-comes-afterwards").await.close().await;
+    let full = [("INSTANCE", "balancer-1".to_owned()), operator.server("balancer-1")[0].clone()];
+    operator.end("SignalingMemoryShort", &full).await;
+    operator.is_over("SignalingMemoryShort").await;
+    operator.is_over("SignalingSocketsNearLimit").await;
+    Peer::connect(&operator.url(1), "who-comes-afterwards").await.close().await;
 }
 
-async fn a_drained_balancer_is_still_asked(ward: &Desk<'_>) {
-    let mut knocking = PacedSenders::new();
-    knocking.knocks(&ward.url(0), "knocking", Duration::from_millis(50));
-    admin(&ward.internal("balancer-0"), "drain").await;
-    let refuses = [("REASON", "503".to_owned()), ward.server("balancer-0")[0].clone()];
-    ward.drill("SignalingRefusals", &refuses).await;
+async fn a_drained_balancer_gets_requests(operator: &Operator<'_>) {
+    let mut knocking = PacedSenders::default();
+    knocking.knocks(&operator.url(0), "knocking", Duration::from_millis(50));
+    admin(&operator.internal("balancer-0"), "drain").await;
+    let refuses = [("REASON", "503".to_owned()), operator.server("balancer-0")[0].clone()];
+    operator.drill("SignalingRefusals", &refuses).await;
 }
 
-async fn room_store_is_down(ward: &Desk<'_>) {
-    ward.mesh.mesh.kill("redis").await.unwrap();
-    ward.drill("SignalingRoomStoreDown", &[]).await;
+async fn room_store_is_down(operator: &Operator<'_>) {
+    operator.mesh.mesh.kill("redis").await.unwrap();
+    operator.drill("SignalingRoomStoreDown", &[]).await;
 }
 
-async fn all_nodes_are_drained(ward: &Desk<'_>) {
-    let mut clients = PacedSenders::new();
+async fn all_nodes_are_drained(operator: &Operator<'_>) {
+    let mut clients = PacedSenders::default();
     for number in 0..20 {
-        clients.listens(&ward.url(0), &format!("quiet-{number}")).await;
+        clients.listens(&operator.url(0), &format!("quiet-{number}")).await;
     }
-    let nodes: Vec<_> = ward.mesh.mesh.state().nodes.into_iter().map(|node| node.internal).collect();
+    let nodes: Vec<_> = operator.mesh.mesh.state().nodes.into_iter().map(|node| node.internal).collect();
     for node in &nodes {
         admin(node, "drain").await;
     }
-    ward.prometheus.fires("SignalingDrainStuck", SEEN_WITHIN).await;
+    operator.prometheus.fires("SignalingDrainStuck").await;
     for node in nodes {
-        ward.end("SignalingDrainStuck", &[("SERVER", node)]).await;
+        operator.end("SignalingDrainStuck", &[("SERVER", node)]).await;
     }
-    ward.is_over("SignalingDrainStuck").await;
+    operator.is_over("SignalingDrainStuck").await;
 }
 
-async fn a_node_stalls(ward: &Desk<'_>) {
-    let mut talk = PacedSenders::new();
+async fn a_node_stalls(operator: &Operator<'_>) {
+    let mut talk = PacedSenders::default();
     for number in 0..10 {
-        let id = |node, name: &str| ward.mesh.id_owned_by(node, &format!("{name}-{number}"));
+        let id = |node, name: &str| operator.mesh.id_owned_by(node, &format!("{name}-{number}"));
         let (from, to) = (id("node-2", "from"), id("node-1", "to"));
-        talk.listens(&ward.url(0), &to).await;
-        talk.writes(&ward.url(0), &from, &to, (10, 100), None).await;
+        talk.listens(&operator.url(0), &to).await;
+        talk.writes(&operator.url(0), &from, &to, (10, 100), None).await;
     }
-    // Too short for the others to give it up.
+    // Too short for the other nodes to suspect it.
     tokio::select! {
-        () = stalls(ward, Duration::from_millis(1_200)) => {}
+        () = stalls(operator, Duration::from_millis(1_200)) => {}
         () = async {
-            ward.prometheus.fires(SICK[0], SEEN_WITHIN).await;
-            ward.drill("SignalingDeliverySlow", &[("INSTANCE", "node-1".to_owned())]).await;
+            operator.prometheus.fires(SICK[0]).await;
+            operator.drill("SignalingDeliverySlow", &[("INSTANCE", "node-1".to_owned())]).await;
         } => {}
     }
     // Long enough.
     tokio::select! {
-        () = stalls(ward, Duration::from_millis(2_500)) => {}
+        () = stalls(operator, Duration::from_millis(2_500)) => {}
         () = async {
-            // Of who stands still for so long, too little is heard for the first.
+            // Scrapes of a node that pauses for so long are too rare for the first alert.
             for alert in &SICK[1..] {
-                ward.prometheus.fires(alert, SEEN_WITHIN).await;
+                operator.prometheus.fires(alert).await;
             }
         } => {}
     }
 }
 
-/// What a node brings about that stands still again and again.
+/// Alerts of a node that pauses again and again.
 const SICK: [&str; 3] = ["SignalingEventLoopStalls", "SignalingNodeSuspect", "SignalingTrunkLoop"];
 
 /// Pauses the process that is node-1 now for `still`, repeatedly. Its successor is not paused.
-async fn stalls(ward: &Desk<'_>, still: Duration) {
-    let sick = ward.pid("node-1");
-    while ward.pid("node-1") == sick {
+async fn stalls(operator: &Operator<'_>, still: Duration) {
+    let sick = operator.pid("node-1");
+    while operator.pid("node-1") == sick {
         // It may be killed meanwhile.
-        let _ = ward.mesh.mesh.pause("node-1").await;
+        let _ = operator.mesh.mesh.pause("node-1").await;
         sleep(still).await;
-        let _ = ward.mesh.mesh.resume("node-1").await;
-        // It is asked at least once then, and once more before the rules forget what it said.
+        let _ = operator.mesh.mesh.resume("node-1").await;
+        // It is scraped at least once, and once more before the rules forget its values.
         sleep(Duration::from_millis(800)).await;
     }
     std::future::pending::<()>().await;
 }
 
-async fn servers_hang(ward: &Desk<'_>) {
-    // The sick node of before is replaced first.
+async fn servers_hang(operator: &Operator<'_>) {
+    // The node that stalled is replaced first.
     let replaced = |alert: &str| Entry::of(alert).command.replace("$NODE", "$INSTANCE");
     assert!(SICK.iter().all(|alert| replaced(alert) == replaced(SICK[0])), "one command ends all three");
     let node = [("NODE", "node-1".to_owned()), ("INSTANCE", "node-1".to_owned())];
-    ward.end(SICK[0], &node).await;
+    operator.end(SICK[0], &node).await;
 
-    ward.mesh.mesh.pause("balancer-1").await.unwrap();
-    ward.drill("SignalingServerDown", &[("INSTANCE", "balancer-1".to_owned())]).await;
+    operator.mesh.mesh.pause("balancer-1").await.unwrap();
+    operator.drill("SignalingServerDown", &[("INSTANCE", "balancer-1".to_owned())]).await;
     for alert in SICK {
-        ward.is_over(alert).await;
+        operator.is_over(alert).await;
     }
 
-    let mut clients = PacedSenders::new();
-    clients.listens(&ward.url(0), "waiting").await;
-    for node in ward.mesh.mesh.state().nodes {
-        ward.mesh.mesh.pause(&node.id).await.unwrap();
+    let mut clients = PacedSenders::default();
+    clients.listens(&operator.url(0), "waiting").await;
+    for node in operator.mesh.mesh.state().nodes {
+        operator.mesh.mesh.pause(&node.id).await.unwrap();
     }
-    ward.prometheus.fires("SignalingNoNodes", SEEN_WITHIN).await;
-    ward.prometheus.fires("SignalingSessionsStuck", SEEN_WITHIN).await;
+    operator.prometheus.fires("SignalingNoNodes").await;
+    operator.prometheus.fires("SignalingSessionsStuck").await;
     assert_eq!(Entry::of("SignalingNoNodes").command, Entry::of("SignalingSessionsStuck").command);
-    ward.end("SignalingNoNodes", &[]).await;
-    ward.is_over("SignalingNoNodes").await;
-    ward.is_over("SignalingSessionsStuck").await;
+    operator.end("SignalingNoNodes", &[]).await;
+    operator.is_over("SignalingNoNodes").await;
+    operator.is_over("SignalingSessionsStuck").await;
 }
 
-async fn certificate_ends(outskirts: &Desk<'_>, second: &SecureMesh) {
+async fn certificate_ends(tls_operator: &Operator<'_>, second: &SecureMesh) {
     let new = Certificate::lasting(second.folder.path(), "second", 90);
     let shown = |path: &std::path::Path| path.display().to_string();
     let files = [
         ("CERT", shown(&new.path)),
         ("KEY", shown(&new.key)),
-        ("SECRET", shown(outskirts.dir.path())),
+        ("SECRET", shown(tls_operator.dir.path())),
         ("MOUNTED_CERTIFICATE", shown(&second.certificate.path)),
         ("MOUNTED_KEY", shown(&second.certificate.key)),
     ];
-    outskirts.drill("SignalingCertificateExpires", &files).await;
+    tls_operator.drill("SignalingCertificateExpires", &files).await;
 }
 
-async fn discovery_breaks(outskirts: &Desk<'_>) {
-    let list = outskirts.mesh.dir.path().join("nodes.json");
-    let good = outskirts.dir.path().join("good.json");
+async fn discovery_breaks(tls_operator: &Operator<'_>) {
+    let list = tls_operator.mesh.dir.path().join("nodes.json");
+    let good = tls_operator.dir.path().join("good.json");
     fs::copy(&list, &good).unwrap();
     fs::write(&list, "broken").unwrap();
-    outskirts.drill("SignalingDiscoveryStale", &[("GOOD_LIST", good.display().to_string())]).await;
+    tls_operator.drill("SignalingDiscoveryStale", &[("GOOD_LIST", good.display().to_string())]).await;
 }

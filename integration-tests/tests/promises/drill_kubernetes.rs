@@ -9,18 +9,16 @@ use serde_json::Value;
 use signaling_api_standin::asked::rights;
 use signaling_api_standin::{Asked, Expiry, Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::{Drill, TestMesh, eventually, go_on, http, metric, repository};
+use signaling_integration_tests::{Drill, TestMesh, becomes, get, go_on, metric, repository, until};
 use tokio::time::Instant;
 
-/// Less than the hold time for each act.
-const ALL: Duration = Duration::from_secs(40);
-/// An API server that fails again and again is asked more and more seldom.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// An API server that is away shows by the age of the last reading.
-const AWAY: Duration = Duration::from_secs(60);
-/// A restarted node would be relied on after 5 s, and messages would wait there for the rest.
+/// Limit of all changes: less than the hold time for each.
+const ALL_CHANGES: Duration = Duration::from_secs(40);
+/// Maximum interval of requests to an API server that fails.
+const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Time without an API server: longer than the 5 s after which a restarted node is healthy.
 const SILENCE: Duration = Duration::from_secs(15);
-/// What a crash may cost a message.
+/// Maximum delay of a message by a crash.
 const CRASH: Duration = Duration::from_secs(6);
 
 #[tokio::test]
@@ -44,7 +42,7 @@ async fn scaling_by_kubernetes_loses_no_message() {
         })
         .await;
 
-    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL);
+    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_CHANGES);
     assert_asked_by_all(&kubernetes).await;
     assert_asked_what_the_role_allows(&kubernetes);
 }
@@ -96,7 +94,7 @@ async fn failing_watches_lose_no_message() {
 async fn messages_flow_when_a_node_restarts_without_a_view() {
     let mut kubernetes = KubernetesMesh::with(|options| {
         options.notice = Duration::from_secs(600);
-        options.ready_within = LONGEST_PAUSE + SILENCE;
+        options.ready_within = MAX_RETRY_INTERVAL + SILENCE;
     })
     .await;
     let api = Arc::clone(&kubernetes.api);
@@ -109,7 +107,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
             mesh.kill_unnoticed("node-1").await;
             let silence = async {
                 go_on(SILENCE).await;
-                let ready = http::get(&node.internal, "/readyz").await;
+                let ready = get(&node.internal, "/readyz").await;
                 assert_eq!((ready.status, ready.body.as_str()), (503, "starting\n"), "it has no view");
                 let balancer = &mesh.balancer();
                 assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
@@ -126,22 +124,19 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
 
 async fn every_server_sees(mesh: &TestMesh, nodes: usize) {
     for internal in mesh.internals() {
-        let sees = || async { (metric(&internal, "signaling_view_nodes", "").await == nodes as f64).then_some(()) };
-        eventually(&format!("{nodes} nodes to be seen"), LONGEST_PAUSE, sees).await;
+        becomes(&internal, "signaling_view_nodes", nodes).await;
     }
 }
 
-/// For as long as an API server that answers nothing is worth a look.
 async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize) {
     for internal in mesh.internals() {
-        let is_old = || async { (metric(&internal, "signaling_discovery_age_seconds", "").await > 5.0).then_some(()) };
-        eventually("its view to be old", AWAY, is_old).await;
+        until(&internal, "signaling_discovery_age_seconds", "", |age| age > 5.0).await;
         assert_eq!(metric(&internal, "signaling_view_nodes", "").await, nodes as f64);
-        assert_eq!(http::get(&internal, "/readyz").await.status, 200);
+        assert_eq!(get(&internal, "/readyz").await.status, 200);
     }
 }
 
-/// The servers have it all from the API server, and nothing failed.
+/// All servers requested lists from the API server, and nothing failed.
 async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
     let state = kubernetes.mesh.mesh.state();
     let asked = kubernetes.api.asked();

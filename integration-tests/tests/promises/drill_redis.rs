@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::guest::{Standing, join};
-use signaling_integration_tests::{Crowd, Drill, Guest, RoomTimes, TestMesh, go_on};
+use signaling_integration_tests::room_client::{SeatStatus, join};
+use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, TestMesh, go_on, within};
 
 const CLIENTS: usize = 100;
 const ROOMS: usize = 10;
 const EACH: usize = CLIENTS / ROOMS;
-/// Rooms are back by then.
-const BACK_WITHIN: Duration = Duration::from_secs(25);
+/// Time limit until rooms are back.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(25);
 const AWAY: Duration = Duration::from_secs(4);
-/// A store that keeps what it has gives seats up of which nothing was heard for two intervals and a
-/// quarter: it may stand still for one and a quarter.
+/// The store frees a seat without a refresh for two intervals and a quarter, so it may pause for one
+/// interval and a quarter.
 const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomTimes::SHORT };
-/// With the time that a join is waited for, less than that.
+/// Pause of the store beside the time limit of a join: less than that together.
 const SILENT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn kill_of_redis_loses_no_signal_and_no_member() {
     let outcome = Drill::new("kill -9 of Redis, then an empty one")
         .run(&mut mesh, async |mesh| {
             let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
-            let mut late = Guest::connect(&mesh.url(), "latecomer").await;
+            let mut late = RoomClient::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
             mesh.mesh.kill("redis").await.unwrap();
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
@@ -38,8 +38,8 @@ async fn kill_of_redis_loses_no_signal_and_no_member() {
             println!("an empty Redis: rooms are back after {back:.1?}");
 
             // Until all nodes have refreshed their seats, and others would have expired.
-            crowd.nobody_leaves_for(RoomTimes::SHORT.stale(), begin).await;
-            all_hear_and_go(crowd, late).await;
+            crowd.all_stay_for(RoomTimes::SHORT.stale(), begin).await;
+            all_receive_and_leave(crowd, late).await;
         })
         .await;
 
@@ -57,7 +57,7 @@ async fn pause_of_redis_loses_no_signal_and_no_member() {
     let outcome = Drill::new("a pause of Redis")
         .run(&mut mesh, async |mesh| {
             let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
-            let mut late = Guest::connect(&mesh.url(), "latecomer").await;
+            let mut late = RoomClient::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
             mesh.mesh.pause("redis").await.unwrap();
             let asked = Instant::now();
@@ -67,8 +67,8 @@ async fn pause_of_redis_loses_no_signal_and_no_member() {
             mesh.mesh.resume("redis").await.unwrap();
             rooms_are_back(&crowd, &mut late).await;
 
-            crowd.nobody_leaves_for(PATIENT.presence * 2, begin).await;
-            all_hear_and_go(crowd, late).await;
+            crowd.all_stay_for(PATIENT.presence * 2, begin).await;
+            all_receive_and_leave(crowd, late).await;
         })
         .await;
 
@@ -83,45 +83,41 @@ async fn broadcast_behind_a_replaced_store_reaches_all_or_is_refused() {
     mesh.mesh.kill("redis").await.unwrap();
     mesh.mesh.restart("redis").await.unwrap();
     let (begin, mut refused) = (Instant::now(), 0);
-    loop {
-        let request = json!({ "type": "broadcast", "room": room, "data": refused });
-        let answer = crowd.guests[0].ask(request).await;
+    let delivered = async || {
+        let answer = crowd.clients[0].ask(json!({ "type": "broadcast", "room": room, "data": refused })).await;
         if answer["type"] == "ack" {
-            assert_eq!(answer["delivered"], 5, "acknowledged {:.1?} after the replacement: {answer}", begin.elapsed());
-            break;
+            return Some(answer["delivered"].clone());
         }
         assert_refused(&answer);
         refused += 1;
-        assert!(begin.elapsed() < BACK_WITHIN, "broadcasts are still refused: {answer}");
-        go_on(Duration::from_millis(100)).await;
-    }
+        None
+    };
+    assert_eq!(within(RETURN_TIMEOUT, "broadcasts to be accepted", delivered).await, 5);
     println!("a replaced Redis: {refused} broadcasts refused, the next reached all after {:.1?}", begin.elapsed());
-    let members = crowd.guests[1].members(&room, None).await;
+    let members = crowd.clients[1].members(&room, None).await;
     assert_eq!(members["count"], 6, "{members}");
 }
 
-/// A newcomer may join, and the store knows all members again.
-async fn rooms_are_back(crowd: &Crowd, late: &mut Guest) -> Duration {
+/// Waits until a newcomer may join and the store has all members again.
+async fn rooms_are_back(crowd: &Crowd, late: &mut RoomClient) -> Duration {
     let (begin, room) = (Instant::now(), crowd.room(0));
-    loop {
+    let is_back = async || {
         let answer = late.ask(join(&room, "latecomer")).await;
-        let (standing, members) = (late.room(&room).standing, late.room(&room).members.len());
-        if answer["type"] == "ack" && standing == Standing::Member && members == EACH + 1 {
-            return begin.elapsed();
-        }
-        assert!(begin.elapsed() < BACK_WITHIN, "rooms are not back: {answer}, {members} members");
-        go_on(Duration::from_millis(200)).await;
-    }
+        let (seat, members) = (late.room(&room).seat, late.room(&room).members.len());
+        (answer["type"] == "ack" && seat == SeatStatus::Member && members == EACH + 1).then_some(())
+    };
+    within(RETURN_TIMEOUT, "rooms to be back", is_back).await;
+    begin.elapsed()
 }
 
-/// All rooms work as before, for all who were in them.
-async fn all_hear_and_go(mut crowd: Crowd, mut late: Guest) {
+/// Checks that all rooms work as before, and closes their clients.
+async fn all_receive_and_leave(mut crowd: Crowd, mut late: RoomClient) {
     late.leave(&crowd.room(0)).await;
-    crowd.assert_all_hear("rooms are back").await;
+    crowd.assert_broadcasts_arrive("rooms are back").await;
     crowd.assert_no_faults();
     late.close().await;
-    for guest in crowd.guests {
-        guest.close().await;
+    for client in crowd.clients {
+        client.close().await;
     }
 }
 

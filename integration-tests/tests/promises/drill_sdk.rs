@@ -11,15 +11,13 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 const PAIRS: usize = 200;
-/// Of each pair: 1,000 messages a second of all together.
-const PACE: Duration = Duration::from_millis(200);
+/// Interval of each pair's messages: 1,000 messages/s of all.
+const SEND_INTERVAL: Duration = Duration::from_millis(200);
 const CUT: Duration = Duration::from_secs(5);
-/// Between two faults.
+/// Time between two faults.
 const CALM: Duration = Duration::from_secs(2);
-/// Longer than a client that has gone silent takes to notice, wait and come back.
-const BACK_WITHIN: Duration = Duration::from_secs(40);
-/// Until the last message has arrived and is acknowledged.
-const SETTLED_WITHIN: Duration = Duration::from_secs(60);
+/// Time limit until the last message has arrived and is acknowledged.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
@@ -27,7 +25,7 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     let mesh = TestMesh::with(|options| options.balancers = 2).await;
     let mut relays = Vec::new();
     for balancer in mesh.mesh.state().balancers {
-        relays.push(Relay::to(balancer.url.trim_start_matches("ws://")).await);
+        relays.push(Relay::to(&balancer.url).await);
     }
     let urls: Vec<_> = relays.iter().map(|relay| format!("ws://{}", relay.address)).collect();
     let (tell, told) = watch::channel(Step::Talk);
@@ -64,23 +62,22 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
 
     tell.send_replace(Step::End);
     let mut messages = 0;
-    while let Some(sent) = timeout(SETTLED_WITHIN, pairs.join_next()).await.expect("some pair is not done") {
+    while let Some(sent) = timeout(SETTLE_TIMEOUT, pairs.join_next()).await.expect("some pair is not done") {
         messages += sent.unwrap();
     }
     println!("{messages} messages of {PAIRS} pairs, each delivered once and in order");
 }
 
-/// What all pairs are to do.
+/// Next action of all pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Talk,
-    /// Each side goes on as another process would, with what the first has put aside.
+    /// Each side continues like another process, with the saved session.
     Reload,
     End,
 }
 
-/// One pair from its first message to its last, which must all arrive, once and in order. Returns
-/// how many there were.
+/// Runs one pair. All its messages must arrive, once and in order. Returns their number.
 async fn talk(pair: usize, urls: Vec<String>, steps: watch::Receiver<Step>) -> u64 {
     let (from, to) = (format!("from-{pair}"), format!("to-{pair}"));
     let (count, counts) = watch::channel(None);
@@ -94,7 +91,7 @@ async fn talk(pair: usize, urls: Vec<String>, steps: watch::Receiver<Step>) -> u
 /// Sends numbers from 1 on, until the end.
 async fn send(options: Options, to: &str, mut steps: watch::Receiver<Step>) -> u64 {
     let (mut client, mut events) = Client::connect(options.clone());
-    let mut ticks = interval(PACE);
+    let mut ticks = interval(SEND_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut receipts = JoinSet::new();
     let mut sent = 0_u64;
@@ -112,9 +109,9 @@ async fn send(options: Options, to: &str, mut steps: watch::Receiver<Step>) -> u
             event = events.next() => assert!(event.is_some(), "the client of {to} has closed"),
             Ok(()) = steps.changed() => match *steps.borrow_and_update() {
                 Step::Reload => {
-                    // What was under way is the next client's now.
+                    // The next client has the unacknowledged messages.
                     receipts.detach_all();
-                    (client, events) = Client::connect(options.clone().session(put_aside(&client)));
+                    (client, events) = Client::connect(options.clone().session(saved_session(&client)));
                 }
                 _ => break,
             },
@@ -127,21 +124,21 @@ async fn send(options: Options, to: &str, mut steps: watch::Receiver<Step>) -> u
     sent
 }
 
-/// Hears numbers, each the next one, until the last of them.
+/// Receives the numbers in order, up to the last one.
 async fn listen(options: Options, mut steps: watch::Receiver<Step>, mut last: watch::Receiver<Option<u64>>) {
     let (mut client, mut events) = Client::connect(options.clone());
-    let mut heard = 0;
+    let mut received = 0;
     loop {
-        if *last.borrow_and_update() == Some(heard) {
+        if *last.borrow_and_update() == Some(received) {
             return;
         }
         tokio::select! {
-            event = events.next() => hear(&mut heard, event.unwrap_or_else(|| panic!("{options:?} has closed"))),
+            event = events.next() => receive(&mut received, event.unwrap_or_else(|| panic!("{options:?} has closed"))),
             Ok(()) = last.changed() => {}
             Ok(()) = steps.changed() => {
                 if *steps.borrow_and_update() == Step::Reload {
-                    let session = put_aside(&client);
-                    read_to_the_end(&mut heard, events).await;
+                    let session = saved_session(&client);
+                    read_to_the_end(&mut received, events).await;
                     (client, events) = Client::connect(options.clone().session(session));
                 }
             }
@@ -149,22 +146,22 @@ async fn listen(options: Options, mut steps: watch::Receiver<Step>, mut last: wa
     }
 }
 
-async fn read_to_the_end(heard: &mut u64, mut events: Events) {
+async fn read_to_the_end(received: &mut u64, mut events: Events) {
     while let Some(event) = events.next().await {
-        hear(heard, event);
+        receive(received, event);
     }
 }
 
-fn hear(heard: &mut u64, event: Event) {
+fn receive(received: &mut u64, event: Event) {
     if let Event::Signal(signal) = event {
         let number: u64 = signal.parse().unwrap();
-        assert_eq!(number, *heard + 1, "from {}", signal.from);
-        *heard = number;
+        assert_eq!(number, *received + 1, "from {}", signal.from);
+        *received = number;
     }
 }
 
-/// As text, the way that another process would get it.
-fn put_aside(client: &Client) -> SavedSession {
+/// Saves the session as text, as for another process.
+fn saved_session(client: &Client) -> SavedSession {
     let session = client.detach().expect("the client is open");
     serde_json::from_str(&serde_json::to_string(&session).unwrap()).unwrap()
 }
@@ -175,8 +172,8 @@ fn options(id: &str, urls: &[String]) -> Options {
 
 async fn all_are_connected(mesh: &TestMesh) {
     let sockets = async || of_balancers(mesh, "signaling_client_sockets").await;
-    let look = || async { (sockets().await >= (2 * PAIRS) as f64).then_some(()) };
-    eventually("all clients to be connected", BACK_WITHIN, look).await;
+    let look = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
+    eventually("all clients to be connected", look).await;
 }
 
 async fn uplink_frames(mesh: &TestMesh) -> f64 {

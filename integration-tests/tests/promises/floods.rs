@@ -5,16 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_integration_tests::raw_socket::{PING, TEXT, frame};
-use signaling_integration_tests::{Chatter, Peer, RawSocket, Signer, TestMesh, claims_with, metric, until};
+use signaling_integration_tests::{Chatter, Peer, RawSocket, Signer, TestMesh, claims_with, until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, interval, timeout};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 const LIMITED: &str = "signaling_rate_limited_total";
-
-async fn limited(mesh: &TestMesh, what: &str) -> f64 {
-    metric(&mesh.balancer(), LIMITED, what).await
-}
 
 #[tokio::test]
 async fn sustained_rate_is_exact_to_two_percent() {
@@ -22,7 +18,7 @@ async fn sustained_rate_is_exact_to_two_percent() {
     const SECONDS: f64 = 5.0;
     let mesh = TestMesh::with_flags(2, &["--message-rate=40"]).await;
     let mut eager = Peer::connect(&mesh.url(), "eager").await;
-    // How many passed, from the first that did not: until then it was the burst.
+    // Counts from the first refusal, which ends the burst.
     let (mut start, mut passed, mut took) = (None, 0.0, 0.0);
     while took < SECONDS {
         eager.send(&json!({ "type": "ice_servers" })).await;
@@ -95,8 +91,8 @@ async fn flood_is_refused_then_closed_beside_other_clients() {
     assert_eq!((&error["id"], &error["to"]), (&json!(7), &json!("flood-1")), "{error}");
     assert_eq!((&of_bytes["id"], &of_bytes["room"]), (&json!(8), &json!("r")), "{of_bytes}");
     until(&mesh.balancer(), LIMITED, "sockets", |closed| closed == 4.0).await;
-    assert!(limited(&mesh, "messages").await > 100.0);
-    assert!(limited(&mesh, "bytes").await > 10.0);
+    assert!(mesh.of_balancer(LIMITED, "messages").await > 100.0);
+    assert!(mesh.of_balancer(LIMITED, "bytes").await > 10.0);
     let talk = talk.stop().await;
     assert!(talk.p99() < Duration::from_millis(250), "{:?}", talk.p99());
 }
@@ -124,8 +120,8 @@ async fn writes_behind_a_broken_frame_delay_no_other_client() {
     assert!(talk.slowest() < Duration::from_millis(1_500), "{:?}", talk.slowest());
 }
 
-/// How many of so many messages pass, each sent once the one before is answered. All others are
-/// refused by these words.
+/// Sends a message `times` times, each after the answer to the one before. Returns the number that
+/// passed. All others are refused with the text `why`.
 async fn passed(peer: &mut Peer, message: &Value, times: usize, why: &str) -> f64 {
     let mut passed = 0.0;
     for _ in 0..times {
@@ -156,7 +152,7 @@ async fn flood(mesh: &TestMesh, name: &str, text: &[u8], pace: Duration, why: &s
         }
     });
     let mut all = Vec::new();
-    let _ = timeout(PATIENCE, reader.read_to_end(&mut all)).await.expect("the flood goes on and on");
+    let _ = timeout(CLOSE_TIMEOUT, reader.read_to_end(&mut all)).await.expect("the flood is not closed");
     flood.abort();
     assert!(start.elapsed() > Duration::from_secs(5), "after {:?}", start.elapsed());
     let code = 4029_u16.to_be_bytes();

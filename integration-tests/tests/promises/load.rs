@@ -107,8 +107,8 @@ async fn load_processes_end_with_the_first_one_when_it_is_killed() {
 
     // A process that has ended may wait for its parent.
     let state = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map_or('X', |stat| stat.state);
-    let all_have_ended = || async { others.iter().all(|pid| "XZ".contains(state(pid))).then_some(()) };
-    eventually("the load processes to end", Duration::from_secs(30), all_have_ended).await;
+    let all_have_ended = async || others.iter().all(|pid| "XZ".contains(state(pid))).then_some(());
+    eventually("the load processes to end", all_have_ended).await;
 }
 
 #[tokio::test]

@@ -3,56 +3,54 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::{Peer, TestMesh, becomes, eventually, http};
+use signaling_integration_tests::{Peer, TestMesh, admin, becomes, eventually};
 
 const CLIENTS: usize = 60;
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn rescale_leaves_about_ten_log_lines_a_server() {
     let mesh = TestMesh::start().await;
     let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
 
-    let up = told_by(&mesh, async || {
+    let up = logged_by(&mesh, async || {
         mesh.mesh.scale(5).await.unwrap();
         settled(&mesh, 5).await;
     })
     .await;
     let balancer = &up["balancer-0"];
-    tells(balancer, &["the view has changed", "nodes=5", "left=nobody"]);
+    has_line(balancer, &["the view has changed", "nodes=5", "left=nobody"]);
     assert_eq!(joined(balancer), ["node-3", "node-4"]);
-    tells(balancer, &["node=node-3", "trunk connected"]);
-    tells(balancer, &["handoffs planned", "clients=", "of=60"]);
-    tells(balancer, &["handoffs done", "clients=", "ms="]);
+    has_line(balancer, &["node=node-3", "trunk connected"]);
+    has_line(balancer, &["handoffs planned", "clients=", "of=60"]);
+    has_line(balancer, &["handoffs done", "clients=", "ms="]);
     assert_eq!(joined(&up["node-0"]), ["node-3", "node-4"]);
-    tells(&up["node-3"], &["node starts", "id=node-3"]);
-    tells(&up["node-3"], &["trunk of an edge connected", "edge=balancer-0"]);
+    has_line(&up["node-3"], &["node starts", "id=node-3"]);
+    has_line(&up["node-3"], &["trunk of an edge connected", "edge=balancer-0"]);
 
-    let down = told_by(&mesh, async || {
+    let down = logged_by(&mesh, async || {
         mesh.mesh.scale(3).await.unwrap();
         settled(&mesh, 3).await;
     })
     .await;
     let balancer = &down["balancer-0"];
-    tells(balancer, &["node drains, its clients move", "node=node-4"]);
-    tells(balancer, &["handoffs done", "clients="]);
-    tells(balancer, &["the view has changed", "nodes=3"]);
-    tells(&down["node-4"], &["drain started", "sessions="]);
-    tells(&down["node-4"], &["node stops, all sessions handed off"]);
+    has_line(balancer, &["node drains, its clients move", "node=node-4"]);
+    has_line(balancer, &["handoffs done", "clients="]);
+    has_line(balancer, &["the view has changed", "nodes=3"]);
+    has_line(&down["node-4"], &["drain started", "sessions="]);
+    has_line(&down["node-4"], &["node stops, all sessions handed off"]);
 
     for (what, story) in [("up", &up), ("down", &down)] {
         for (server, lines) in story {
-            // A node that comes says what it was told, too; two come or go, and each has a trunk.
+            // A starting node logs its settings. Two nodes join or leave, each with a trunk.
             assert!(lines.len() <= 12, "{server}, {what}: {} lines\n{}", lines.len(), lines.join("\n"));
             let alarm = lines.iter().find(|line| line.contains(" WARN ") && !line.contains("ANONYMOUS"));
             assert_eq!(alarm, None, "{server}, {what}: nothing is wrong when nodes come and go");
         }
     }
-    let told: usize = up.values().chain(down.values()).flatten().filter(|line| line.contains("client=")).count();
-    assert_eq!(told, 0, "clients that move are counted, not named");
+    let named: usize = up.values().chain(down.values()).flatten().filter(|line| line.contains("client=")).count();
+    assert_eq!(named, 0, "clients that move are counted, not named");
 }
 
 #[tokio::test]
@@ -69,19 +67,16 @@ async fn debug_log_names_clients_but_no_messages() {
         }
     };
     exchange(&mut ada, &mut bob, 10).await;
-    let quiet = told_by(&mesh, async || exchange(&mut ada, &mut bob, 1_000).await).await;
+    let quiet = logged_by(&mesh, async || exchange(&mut ada, &mut bob, 1_000).await).await;
     for (server, lines) in &quiet {
         assert!(lines.len() < 50, "{server}: lines for 1,000 messages, such as\n{}", lines[..20].join("\n"));
     }
 
-    let node = &mesh.node(0);
-    let kick = format!("clients/{}/kick", ids[1]);
-    let kicked = http::operator(node, reqwest::Method::POST, &kick).send().await.unwrap();
-    assert_eq!(kicked.status(), 200);
+    admin(&mesh.node(0), &format!("clients/{}/kick", ids[1])).await;
     ada.close().await;
     let gone =
         async || all(&mesh).values().flatten().filter(|line| line.contains("closing the socket of a client")).count();
-    eventually("both to be gone", PATIENCE, || async { (gone().await >= 2).then_some(()) }).await;
+    eventually("both to be gone", async || (gone().await >= 2).then_some(())).await;
     let lines = all(&mesh);
     let named = |line: &&String| line.contains("client=") || ids.iter().any(|id| line.contains(id));
     let about: Vec<_> = lines.values().flatten().filter(named).collect();
@@ -93,7 +88,7 @@ async fn debug_log_names_clients_but_no_messages() {
     }
 }
 
-/// Waits until every server knows of so many nodes, and every client is where it belongs.
+/// Waits until every server has this number of nodes, and every client is at its owner.
 async fn settled(mesh: &TestMesh, nodes: usize) {
     mesh.agrees().await;
     let state = mesh.mesh.state();
@@ -101,28 +96,28 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;
     becomes(balancer, "signaling_unattached_sessions", 0).await;
-    let served = || async { (mesh.total("signaling_sessions").await == CLIENTS as f64).then_some(()) };
-    eventually("all sessions to be served", PATIENCE, served).await;
+    let served = async || (mesh.total("signaling_sessions").await == CLIENTS as f64).then_some(());
+    eventually("all sessions to be served", served).await;
     let said = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();
         let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
         (last("handoffs done") > last("handoffs planned")).then_some(())
     };
-    eventually("the end of the story", PATIENCE, said).await;
+    eventually("the end of the story", said).await;
 }
 
-/// What each server said meanwhile.
-async fn told_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String, Vec<String>> {
+/// Returns the lines that each server logs during `act`.
+async fn logged_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String, Vec<String>> {
     let before = all(mesh);
     act().await;
-    let mut told = all(mesh);
-    for (server, lines) in &mut told {
+    let mut logged = all(mesh);
+    for (server, lines) in &mut logged {
         lines.drain(..before.get(server).map_or(0, Vec::len));
     }
-    told
+    logged
 }
 
-/// All lines of all servers.
+/// Returns all lines of each server.
 fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
     let files = fs::read_dir(mesh.dir.path().join("logs")).unwrap().map(|file| file.unwrap().path());
     files
@@ -133,8 +128,7 @@ fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// Who joined, as the lines about the view say: at once, or one after the other where one was up
-/// sooner.
+/// Returns the nodes that joined by the lines about the view: together, or one after the other.
 fn joined(lines: &[String]) -> Vec<&str> {
     let views = lines.iter().filter(|line| line.contains("the view has changed"));
     let names = views.filter_map(|line| Some(line.split_once(" joined=")?.1.split_once(" left=")?.0));
@@ -143,7 +137,7 @@ fn joined(lines: &[String]) -> Vec<&str> {
     joined
 }
 
-fn tells(lines: &[String], words: &[&str]) {
-    let tells = |line: &&String| words.iter().all(|word| line.contains(word));
-    assert!(lines.iter().any(|line| tells(&line)), "no line says {words:?}:\n{}", lines.join("\n"));
+fn has_line(lines: &[String], words: &[&str]) {
+    let fits = |line: &&String| words.iter().all(|word| line.contains(word));
+    assert!(lines.iter().any(|line| fits(&line)), "no line has {words:?}:\n{}", lines.join("\n"));
 }

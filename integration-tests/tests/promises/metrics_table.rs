@@ -12,7 +12,7 @@ use serde_json::json;
 use signaling_balancer::metrics::BalancerMetrics;
 use signaling_discovery::metrics::DiscoveryMetrics;
 use signaling_edge::shell::metrics::EdgeMetrics;
-use signaling_integration_tests::{Peer, TestMesh, get, in_path, missing, repository};
+use signaling_integration_tests::{Peer, TestMesh, get, program, repository};
 use signaling_metrics::{Registry, page};
 use signaling_node::shell::metrics::NodeMetrics;
 use signaling_server::load_readiness::LoadReadinessMetrics;
@@ -44,7 +44,8 @@ struct Section {
 
 fn sections() -> [Section; 7] {
     fn section<M>(
-        (title, about): (&'static str, &'static str),
+        title: &'static str,
+        about: &'static str,
         register: fn(&mut Registry) -> M,
         [nodes, balancers]: [bool; 2],
     ) -> Section {
@@ -52,37 +53,19 @@ fn sections() -> [Section; 7] {
         register(&mut registry);
         Section { title, about, page: page(&registry), nodes, balancers }
     }
+    let edges = "Served by balancers, and by nodes with `--public-listen`, for their clients.";
+    let nodes = "Nodes: sessions, messages, forwards, rooms and their store";
+    let discovery = "Served by all servers whose nodes can change.";
+    let load = "Served by servers with `--unready-above-percent`.";
+    let processes = "Served by all servers, under the names common to programs for Prometheus.";
     [
-        section(
-            (
-                "Edges: client to edge, and back",
-                "Served by balancers, and by nodes with `--public-listen`, for their clients.",
-            ),
-            EdgeMetrics::register,
-            [true, true],
-        ),
-        section(("Balancers: edge to node", "Served by balancers."), BalancerMetrics::register, [false, true]),
-        section(
-            ("Nodes: sessions, messages, forwards, rooms and their store", "Served by nodes."),
-            NodeMetrics::register,
-            [true, false],
-        ),
-        section(
-            ("Discovery", "Served by all servers whose nodes can change."),
-            DiscoveryMetrics::register,
-            [true, true],
-        ),
-        section(
-            ("Readiness by load", "Served by servers with `--unready-above-percent`."),
-            LoadReadinessMetrics::register,
-            [false, false],
-        ),
-        section(("All servers", "Both ends of a trunk count it."), ServerMetrics::register, [true, true]),
-        section(
-            ("Processes", "Served by all servers, under the names common to programs for Prometheus."),
-            ProcessMetrics::register,
-            [true, true],
-        ),
+        section("Edges: client to edge, and back", edges, EdgeMetrics::register, [true, true]),
+        section("Balancers: edge to node", "Served by balancers.", BalancerMetrics::register, [false, true]),
+        section(nodes, "Served by nodes.", NodeMetrics::register, [true, false]),
+        section("Discovery", discovery, DiscoveryMetrics::register, [true, true]),
+        section("Readiness by load", load, LoadReadinessMetrics::register, [false, false]),
+        section("All servers", "Both ends of a trunk count it.", ServerMetrics::register, [true, true]),
+        section("Processes", processes, ProcessMetrics::register, [true, true]),
     ]
 }
 
@@ -128,12 +111,12 @@ fn metrics_page_matches_the_code() {
 #[tokio::test]
 async fn servers_serve_exactly_the_metrics_of_the_table() {
     let mesh = TestMesh::with(|options| options.nodes = 2).await;
-    // Something of everything: a call, a room, what is refused.
+    // A call, a room, and refusals.
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
-    let mut bob = (Peer::connect(&mesh.url(), &bob).await, bob);
+    let mut bob = Peer::connect(&mesh.url(), &bob).await;
     let mut ada = Peer::connect(&mesh.url(), &ada).await;
-    ada.signal(&bob.1, json!("hello"), Some(1)).await;
-    bob.0.recv_type("signal").await;
+    ada.signal(&bob.id, json!("hello"), Some(1)).await;
+    bob.recv_type("signal").await;
     ada.recv_type("ack").await;
     ada.send(&json!({ "type": "join", "room": "den", "id": 2 })).await;
     ada.send(&json!({ "type": "nonsense", "id": 3 })).await;
@@ -158,7 +141,7 @@ fn series(page: &str) -> BTreeSet<&str> {
 }
 
 fn keeps_the_conventions_of_prometheus(page: &str) {
-    let Some(promtool) = in_path(&["promtool"]) else { return missing("promtool", "prometheus") };
+    let Some(promtool) = program(&["promtool"], "prometheus") else { return };
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), page).unwrap();
     let mut check = Command::new(promtool);

@@ -18,16 +18,16 @@ async fn page_may_connect_when_its_origin_is_listed() {
     ];
     for (count, origin) in (1..).zip(others) {
         let head = Head::connect("alice").with("Origin", origin);
-        let answer = ask(&mesh.address(), head.text()).await;
+        let answer = ask(&mesh.address(), &head).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (403, "origin_not_allowed"), "{origin}");
         assert_eq!(answer.header("access-control-allow-origin"), None, "{origin}");
-        let mut socket = RawSocket::open(&mesh.address(), &head.with("Sec-WebSocket-Protocol", "signaling.v1")).await;
+        let mut socket = RawSocket::open(&mesh.address(), &head.offer("signaling.v1")).await;
         assert_eq!(socket.closed().await.0, 4403, "{origin}");
         let counted = metric(&internal, "signaling_auth_failures_total", "reason=\"origin\"").await;
         assert_eq!(counted, f64::from(count * 2));
     }
     let twice = Head::connect("alice").with("Origin", LISTED).with("Origin", LISTED);
-    assert_eq!(ask(&mesh.address(), twice.text()).await.status, 403);
+    assert_eq!(ask(&mesh.address(), twice).await.status, 403);
     for head in [Head::connect("alice").with("Origin", LISTED), Head::connect("bob")] {
         let mut socket = RawSocket::open(&mesh.address(), &head).await;
         assert_eq!(socket.message().await["type"], "welcome", "a listed page, and no browser at all");
@@ -37,12 +37,12 @@ async fn page_may_connect_when_its_origin_is_listed() {
 #[tokio::test]
 async fn listed_page_may_read_its_refusal() {
     let mesh = TestMesh::with_flags(1, &[&format!("--allowed-origins={LISTED}")]).await;
-    let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED).text()).await;
+    let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED)).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));
     assert_eq!(answer.header("vary"), Some("origin"));
     let preflight = |origin: &str| {
         let head = Head::get("/v1/connect?client_id=alice").method("OPTIONS").with("Origin", origin);
-        head.with("Access-Control-Request-Method", "GET").with("Connection", "close").text()
+        head.with("Access-Control-Request-Method", "GET").with("Connection", "close").to_string()
     };
     let answer = ask(&mesh.address(), preflight(LISTED)).await;
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (204, Some(LISTED)));

@@ -2,26 +2,20 @@
 
 use std::time::Duration;
 
-use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
-    Certificate, Head, Peer, RawSocket, Signer, Store, TestMesh, ask, becomes, claims, claims_with, eventually,
+    Certificate, Head, Peer, RawSocket, Signer, Store, TestMesh, ask, becomes, claims, claims_with, connect, eventually,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::client::TlsStream;
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{WebSocketStream, client_async};
 
-const OFFERS: &str = "Sec-WebSocket-Protocol";
 const ADMIN: &str = "the-token-of-the-admin";
 const TURN: &str = "the-secret-of-the-turn-server";
 const STORE: &str = "the/password:of@the,room-store";
-const SAID: &str = "v=0-an-offer-that-nobody-else-may-read";
+const DATA: &str = "v=0-an-offer-for-its-recipient-only";
 const SEED: u64 = 0xcafe_f00d_d15e_a5ef;
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn trace_logs_hold_no_secret_and_no_message() {
@@ -59,23 +53,22 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         TURN.to_owned(),
         STORE.to_owned(),
         "the%2Fpassword".to_owned(),
-        SAID.to_owned(),
+        DATA.to_owned(),
         "a-listed-credential".to_owned(),
         String::from_utf8(signer.key_file()).unwrap(),
     ];
 
-    // Tokens, good ones and bad ones, by each way in.
+    // Valid and invalid tokens.
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let tokens =
         [signer.token(&claims(&ada)), signer.token(&claims_with(&ada, &json!({ "exp": 1 }))), "no.to.ken".to_owned()];
     for token in &tokens {
         for head in ways_in(&ada, token) {
-            ask_anything(TcpStream::connect(mesh.address()).await.unwrap(), &head).await;
+            ask_anything(connect(&mesh.url()).await, &head).await;
         }
     }
-    let internal = mesh.balancer();
-    let drain = Head::get("/admin/drain").method("POST").with("Authorization", "Bearer some-wrong-secret");
-    assert_eq!(ask(internal.trim_start_matches("http://"), drain.text()).await.status, 401);
+    let drain = Head::get("/admin/drain").method("POST").bearer("some-wrong-secret");
+    assert_eq!(ask(&mesh.balancer(), drain).await.status, 401);
     secrets.push("some-wrong-secret".to_owned());
     secrets.extend(tokens);
 
@@ -84,16 +77,16 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     let mut ada_peer = Peer::connect_with(&mesh.url(), &ada, &signer.token(&claims(&ada))).await;
     let renewed = signer.token(&claims_with(&ada, &json!({ "jti": "renewed" })));
     ada_peer.send(&json!({ "type": "token", "token": renewed })).await;
-    ada_peer.signal(&bob, json!({ "sdp": SAID }), Some(1)).await;
+    ada_peer.signal(&bob, json!({ "sdp": DATA }), Some(1)).await;
     bob_peer.recv_type("signal").await;
-    ada_peer.send(&json!({ "type": "join", "room": "den", "data": { "shown": SAID }, "id": 2 })).await;
+    ada_peer.send(&json!({ "type": "join", "room": "den", "data": { "shown": DATA }, "id": 2 })).await;
     ada_peer.recv_type("joined").await;
     ada_peer.send(&json!({ "type": "ice_servers" })).await;
     let ice = ada_peer.recv_type("ice_servers").await;
     let welcome = ada_peer.welcome.clone();
     drop(ada_peer);
     let resume = welcome["resume"].as_str().unwrap().to_owned();
-    let head = Head::connect(&ada).with(OFFERS, &format!("bearer.{renewed}, resume.{resume}"));
+    let head = Head::connect(&ada).offer(&format!("bearer.{renewed}, resume.{resume}"));
     let mut back = RawSocket::open(&mesh.address(), &head).await;
     let again = back.message().await;
     assert_eq!(again["resumed"], true);
@@ -108,7 +101,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         again["resume"].as_str().unwrap().to_owned(),
     ]);
 
-    let text = told_by(&mesh).await;
+    let text = all_logs(&mesh).await;
     assert!(text.contains("client connected") && text.contains("wrote to a client"), "the logs are not of this mesh");
     assert_none_of(&secrets, &text);
     assert!(key_file(mesh.dir.path()).is_file());
@@ -118,7 +111,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
 async fn logs_of_direct_clients_hold_no_secret() {
     let signer = Signer::hs256();
     let files = tempfile::tempdir().unwrap();
-    let (certificate, seed) = (Certificate::new(files.path(), "door"), files.path().join("seed"));
+    let (certificate, seed) = (Certificate::new(files.path(), "node"), files.path().join("seed"));
     std::fs::write(&seed, SEED.to_string()).unwrap();
     let mesh = TestMesh::with(|options| {
         options.nodes = 2;
@@ -129,7 +122,7 @@ async fn logs_of_direct_clients_hold_no_secret() {
         ask_for_tokens(options, &signer);
     })
     .await;
-    let door = mesh.mesh.state().nodes[0].public.trim_start_matches("ws://").to_owned();
+    let public = mesh.mesh.state().nodes[0].public.clone();
     let tokens = [
         signer.token(&claims("ada")),
         signer.token(&claims_with("ada", &json!({ "exp": 1 }))),
@@ -138,28 +131,23 @@ async fn logs_of_direct_clients_hold_no_secret() {
         signer.token(&claims_with("ada", &json!({ "jti": "renewed" }))),
     ];
     for head in tokens.iter().flat_map(|token| ways_in("ada", token)) {
-        ask_anything(certificate.connect(&door, &[]).await.unwrap(), &head).await;
+        ask_anything(certificate.connect(&public, &[]).await.unwrap(), &head).await;
     }
 
     // A call, a renewal, a resumed session.
     let [good, _, _, of_bob, renewed] = &tokens;
     let mut bob = Peer::connect_with(&mesh.url(), "bob", of_bob).await;
-    let url = format!("wss://localhost/v1/connect?client_id=ada&token={good}");
-    let (mut ada, _) = client_async(url, certificate.connect(&door, &[]).await.unwrap()).await.unwrap();
-    let resume = next_of(&mut ada, "welcome").await["resume"].as_str().unwrap().to_owned();
-    for message in [
-        json!({ "type": "token", "token": renewed }),
-        json!({ "type": "signal", "to": "bob", "data": { "sdp": SAID }, "id": 1 }),
-    ] {
-        ada.send(Message::text(message.to_string())).await.unwrap();
-    }
-    assert_eq!(bob.recv_type("signal").await["data"]["sdp"], SAID);
-    next_of(&mut ada, "ack").await;
+    let stream = certificate.connect(&public, &[]).await.unwrap();
+    let mut ada = Peer::over(stream, "ada", &format!("&token={good}")).await.unwrap();
+    let resume = ada.resume_token();
+    ada.send(&json!({ "type": "token", "token": renewed })).await;
+    ada.signal("bob", json!({ "sdp": DATA }), Some(1)).await;
+    assert_eq!(bob.recv_type("signal").await["data"]["sdp"], DATA);
+    ada.recv_type("ack").await;
     drop(ada);
-    let url = format!("wss://localhost/v1/connect?client_id=ada&token={renewed}&resume={resume}");
-    let (mut ada, _) = client_async(url, certificate.connect(&door, &[]).await.unwrap()).await.unwrap();
-    let again = next_of(&mut ada, "welcome").await;
-    assert_eq!(again["resumed"], true);
+    let stream = certificate.connect(&public, &[]).await.unwrap();
+    let again = Peer::over(stream, "ada", &format!("&token={renewed}&resume={resume}")).await.unwrap();
+    assert_eq!(again.welcome["resumed"], true);
 
     let key = std::fs::read_to_string(&certificate.key).unwrap();
     let key_lines: Vec<_> = key.lines().filter(|line| !line.starts_with('-')).map(str::to_owned).collect();
@@ -168,28 +156,28 @@ async fn logs_of_direct_clients_hold_no_secret() {
         mesh.secret(),
         SEED.to_string(),
         format!("{SEED:x}"),
-        SAID.to_owned(),
+        DATA.to_owned(),
         resume,
-        again["resume"].as_str().unwrap().to_owned(),
+        again.resume_token(),
         String::from_utf8(signer.key_file()).unwrap(),
     ];
     secrets.extend(key_lines);
     secrets.extend(tokens);
-    let text = told_by(&mesh).await;
+    let text = all_logs(&mesh).await;
     assert!(text.contains("client connected"), "the logs are not of this mesh");
     assert_none_of(&secrets, &text);
 }
 
 #[tokio::test]
 async fn logs_hold_no_password_of_the_room_stores_url() {
-    /// The password as a URL has it.
-    const ADDRESSED: &str = "the%2Fpassword%3Aof%40the%2Croom-store";
+    /// The password in a URL.
+    const IN_URL: &str = "the%2Fpassword%3Aof%40the%2Croom-store";
     let Some(other) = TestMesh::with_redis(|options| (options.nodes, options.balancers) = (1, 0)).await else { return };
     let mut store = Store::of(&other).await;
     let good = format!(">{STORE}");
     store.ask::<String>(&["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
     let redis = other.mesh.state().redis.unwrap();
-    let address = redis.replace("redis://", &format!("redis://keeper:{ADDRESSED}@"));
+    let address = redis.replace("redis://", &format!("redis://keeper:{IN_URL}@"));
     let mesh = TestMesh::with(|options| {
         options.nodes = 1;
         options.node_args = vec!["--log=trace".to_owned(), format!("--room-store={address}")];
@@ -202,48 +190,34 @@ async fn logs_hold_no_password_of_the_room_stores_url() {
 
     store.ask::<String>(&["ACL", "SETUSER", "keeper", "resetpass", ">another-one"]).await;
     store.ask::<u64>(&["CLIENT", "KILL", "USER", "keeper"]).await;
-    // The first finds its connection lost, the second is refused a new one.
+    // The first loses its connection, the second gets no new one.
     for id in [2, 3] {
         ada.send(&join(id)).await;
         assert_eq!(ada.recv_type("error").await["code"], "room_store_unavailable");
     }
-    let secrets = [STORE, ADDRESSED, "the%2Fpassword"].map(str::to_owned);
-    assert_none_of(&secrets, &told_by(&mesh).await);
+    let secrets = [STORE, IN_URL, "the%2Fpassword"].map(str::to_owned);
+    assert_none_of(&secrets, &all_logs(&mesh).await);
 }
 
-/// Requests that show a token in each way that there is.
-fn ways_in(id: &str, token: &str) -> [Head; 4] {
-    [
-        Head::connect(id).with("Authorization", &format!("Bearer {token}")),
-        Head::connect(id).with(OFFERS, &format!("bearer.{token}, resume.{token}")),
-        Head::upgrade(&format!("/v1/connect?client_id={id}&token={token}&resume={token}")),
-        Head::get(&format!("/v1/nowhere?token={token}")),
-    ]
+/// Creates requests that show a token in each place.
+fn ways_in(id: &str, token: &str) -> impl Iterator<Item = Head> {
+    let resume = Head::connect(id).offer(&format!("resume.{token}"));
+    let query = format!("client_id={id}&token={token}&resume={token}");
+    let queries = [Head::upgrade(&format!("/v1/connect?{query}")), Head::get(&format!("/v1/nowhere?{query}"))];
+    Head::with_token(id, token).into_iter().chain([resume]).chain(queries)
 }
 
-/// Sends a request, whatever the answer is.
+/// Sends a request and ignores the answer.
 async fn ask_anything(mut stream: impl AsyncRead + AsyncWrite + Unpin, head: &Head) {
-    stream.write_all(head.text().as_bytes()).await.unwrap();
+    stream.write_all(head.to_string().as_bytes()).await.unwrap();
     let mut answer = [0; 1024];
-    assert!(timeout(PATIENCE, stream.read(&mut answer)).await.unwrap().unwrap() > 0, "no answer");
+    assert!(timeout(ANSWER_TIMEOUT, stream.read(&mut answer)).await.unwrap().unwrap() > 0, "no answer");
 }
 
-/// The next message of this type; others are passed over.
-async fn next_of(socket: &mut WebSocketStream<TlsStream<TcpStream>>, kind: &str) -> Value {
-    loop {
-        let frame = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
-        let Message::Text(text) = frame else { continue };
-        let message: Value = serde_json::from_str(&text).unwrap();
-        if message["type"] == kind {
-            return message;
-        }
-    }
-}
-
-/// All logs of a mesh, once they are as deep as they can be.
-async fn told_by(mesh: &TestMesh) -> String {
-    let is_deep = || async { Some(mesh.logs()).filter(|text| text.contains("TRACE") || text.contains("DEBUG")) };
-    eventually("logs at all levels", Duration::from_secs(5), is_deep).await
+/// Returns all logs of a mesh, once they have lines of the deepest levels.
+async fn all_logs(mesh: &TestMesh) -> String {
+    let is_deep = async || Some(mesh.logs()).filter(|text| text.contains("TRACE") || text.contains("DEBUG"));
+    eventually("logs at all levels", is_deep).await
 }
 
 fn assert_none_of(secrets: &[String], text: &str) {
@@ -256,7 +230,7 @@ fn assert_none_of(secrets: &[String], text: &str) {
     }
 }
 
-/// As `{:?}` shows bytes.
+/// Returns the bytes of a text like `{:?}`.
 fn bytes_of(text: &str) -> String {
     let numbers: Vec<_> = text.bytes().map(|byte| byte.to_string()).collect();
     numbers.join(", ")

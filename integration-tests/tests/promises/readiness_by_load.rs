@@ -4,14 +4,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::{Head, Peer, TestMesh, ask, becomes, eventually, get, metric, stays};
+use signaling_integration_tests::{Head, Peer, TestMesh, ask, becomes, eventually, get, host, metric, stays};
 
-/// More than chance does to two servers.
+/// More than the difference of two servers by chance.
 const CLIENTS: usize = 40;
-/// The shortest time unready, and some polls.
-const SOON: Duration = Duration::from_secs(20);
-/// Several polls of the peers.
-const A_WHILE: Duration = Duration::from_secs(4);
+const SEVERAL_POLLS: Duration = Duration::from_secs(4);
 const FLAGS: [&str; 2] = ["--unready-above-percent=20", "--unready-min-clients=5"];
 
 const READY: (u16, &str) = (200, "ready\n");
@@ -20,21 +17,20 @@ const READY: (u16, &str) = (200, "ready\n");
 async fn balancer_with_all_clients_is_unready_until_they_leave() {
     let mesh = balancers().await;
     let internal = internals(&mesh);
-    is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
+    set_peers(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
     let mut peers = connect(&mesh.url()).await;
 
     let unready = (503, "unready: 40 clients are 200% above the mean of 3 servers\n");
     answers(&internal[0], "/readyz", unready).await;
     assert_eq!(load_of(&mesh, &internal[0]).await["state"], "unready");
-    let is_one = || async { statuses(&internal, "/readyz").await == [503, 200, 200] };
-    stays("one is unready and the others are ready", A_WHILE, is_one).await;
+    let is_one = async || statuses(&internal, "/readyz").await == [503, 200, 200];
+    stays("one is unready and the others are ready", SEVERAL_POLLS, is_one).await;
     assert_eq!(metric(&internal[0], "signaling_load_unready", "").await, 1.0);
 
     // Open sockets stay, and a client that connects nevertheless is admitted.
     peers.push(Peer::connect(&mesh.url(), "one-more").await);
     for peer in &mut peers {
-        peer.send_text(r#"{"type":"ping"}"#).await;
-        peer.recv_type("pong").await;
+        assert!(peer.has_nothing().await);
     }
 
     for peer in peers {
@@ -44,8 +40,8 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
     becomes(&internal[0], "signaling_load_unready", 0).await;
     assert_eq!(metric(&internal[0], "signaling_load_unready_total", "").await, 1.0);
     let log = mesh.log("balancer-0");
-    for told in ["unready because of its load", "ready again, load is near the mean"] {
-        assert_eq!(log.matches(told).count(), 1, "{told}");
+    for line in ["unready because of its load", "ready again, load is near the mean"] {
+        assert_eq!(log.matches(line).count(), 1, "{line}");
     }
 }
 
@@ -53,17 +49,17 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
 async fn balancer_is_ready_when_it_has_no_peers() {
     let mesh = balancers().await;
     let internal = internals(&mesh);
-    is_named(&mesh, &["balancer-0"]);
+    set_peers(&mesh, &["balancer-0"]);
     let _peers = connect(&mesh.url()).await;
-    let is_ready = || async { get(&internal[0], "/readyz").await.status == 200 };
-    stays("alone it is ready", A_WHILE, is_ready).await;
+    let is_ready = async || get(&internal[0], "/readyz").await.status == 200;
+    stays("alone it is ready", SEVERAL_POLLS, is_ready).await;
 
-    is_named(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
+    set_peers(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
     answers(&internal[0], "/readyz", (503, "unready: 40 clients are 200% above the mean of 3 servers\n")).await;
     mesh.mesh.kill("balancer-1").await.unwrap();
     answers(&internal[0], "/readyz", READY).await;
     mesh.mesh.kill("balancer-2").await.unwrap();
-    stays("nobody is left to be asked", A_WHILE, is_ready).await;
+    stays("without peers it is ready", SEVERAL_POLLS, is_ready).await;
 }
 
 #[tokio::test]
@@ -88,13 +84,13 @@ async fn load_report_needs_the_mesh_secret() {
     let internal = internals(&mesh);
     let _peer = Peer::connect(&mesh.url(), "alice").await;
     let expected = json!({ "id": "balancer-0", "clients": 1, "state": "ready" });
-    let is_told = || async { (load_of(&mesh, &internal[0]).await == expected).then_some(()) };
-    eventually("one client to be told of", SOON, is_told).await;
+    let is_reported = async || (load_of(&mesh, &internal[0]).await == expected).then_some(());
+    eventually("one client to be reported", is_reported).await;
     let refused = get(&internal[0], "/internal/v1/load").await;
     assert_eq!((refused.status, refused.error_code().as_str()), (401, "unauthorized"));
 }
 
-/// Three balancers that look for their peers in a file.
+/// Starts three balancers that read their peers from a file.
 async fn balancers() -> TestMesh {
     TestMesh::with(|options| {
         (options.nodes, options.balancers) = (1, 3);
@@ -104,13 +100,12 @@ async fn balancers() -> TestMesh {
     .await
 }
 
-/// Has the file name these.
-fn is_named(mesh: &TestMesh, ids: &[&str]) {
+/// Writes these balancers into the discovery file.
+fn set_peers(mesh: &TestMesh, ids: &[&str]) {
     let state = mesh.mesh.state();
     let named = state.balancers.iter().filter(|balancer| ids.contains(&balancer.id.as_str()));
-    let members: Vec<_> = named
-        .map(|balancer| json!({ "id": balancer.id, "address": balancer.internal.trim_start_matches("http://") }))
-        .collect();
+    let members: Vec<_> =
+        named.map(|balancer| json!({ "id": balancer.id, "address": host(&balancer.internal) })).collect();
     mesh.replace_file("peers.json", &json!(members).to_string());
 }
 
@@ -119,19 +114,15 @@ fn internals(mesh: &TestMesh) -> Vec<String> {
 }
 
 async fn connect(url: &str) -> Vec<Peer> {
-    let mut peers = Vec::new();
-    for n in 0..CLIENTS {
-        peers.push(Peer::connect(url, &format!("client-{n}")).await);
-    }
-    peers
+    Peer::connect_all(url, (0..CLIENTS).map(|n| format!("client-{n}"))).await
 }
 
 async fn answers(internal: &str, path: &str, expected: (u16, &str)) {
-    let look = || async {
+    let look = async || {
         let answer = get(internal, path).await;
         ((answer.status, answer.body.as_str()) == expected).then_some(())
     };
-    eventually(&format!("{internal}{path} to answer {expected:?}"), SOON, look).await;
+    eventually(&format!("{internal}{path} to answer {expected:?}"), look).await;
 }
 
 async fn statuses(internal: &[String], path: &str) -> Vec<u16> {
@@ -143,8 +134,8 @@ async fn statuses(internal: &[String], path: &str) -> Vec<u16> {
 }
 
 async fn load_of(mesh: &TestMesh, internal: &str) -> Value {
-    let head = Head::get("/internal/v1/load").with("Authorization", &format!("Bearer {}", mesh.secret()));
-    let answer = ask(internal.trim_start_matches("http://"), head.with("Connection", "close").text()).await;
+    let head = Head::get("/internal/v1/load").bearer(&mesh.secret());
+    let answer = ask(internal, head.with("Connection", "close")).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     serde_json::from_str(&answer.body).unwrap()
 }

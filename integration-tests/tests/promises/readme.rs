@@ -1,8 +1,8 @@
-//! What the READMEs show of a first exchange is what a stranger gets.
+//! The first exchange in the READMEs works as it is shown.
 
 use std::time::Duration;
 
-use signaling_integration_tests::{TestMesh, get, in_path, missing, repository};
+use signaling_integration_tests::{TestMesh, get, program, repository};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -12,11 +12,11 @@ mod two_peers;
 
 const MAX_LINES: usize = 19;
 const MESH_OF_THE_README: &str = "ws://127.0.0.1:8080";
-const SOON: Duration = Duration::from_secs(30);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn javascript_of_the_readmes_runs_unchanged() {
-    let Some(node) = in_path(&["node"]) else { return missing("node", "nodejs") };
+    let Some(node) = program(&["node"], "nodejs") else { return };
     let mesh = TestMesh::start().await;
     for readme in ["README.md", "crates/client/web/README.md"] {
         let code = first_block(readme, "js");
@@ -28,10 +28,10 @@ async fn javascript_of_the_readmes_runs_unchanged() {
         std::fs::write(&file, code.replace(MESH_OF_THE_README, &mesh.url())).unwrap();
 
         let run = Command::new(&node).arg("--experimental-websocket").arg(file).kill_on_drop(true).output();
-        let run = timeout(SOON, run).await.expect("it does not end").unwrap();
+        let run = timeout(EXCHANGE_TIMEOUT, run).await.expect("it does not end").unwrap();
 
-        let said = String::from_utf8_lossy(&run.stdout);
-        let mut lines: Vec<&str> = said.lines().collect();
+        let output = String::from_utf8_lossy(&run.stdout);
+        let mut lines: Vec<&str> = output.lines().collect();
         lines.sort_unstable();
         let complaints = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.success(), "{readme}: {complaints}");
@@ -45,8 +45,8 @@ async fn rust_of_the_client_readme_is_its_example() {
     let (_header, code) = example.split_once("\n\n").unwrap();
     assert_eq!(first_block("crates/client/README.md", "rust"), code);
     let mesh = TestMesh::start().await;
-    let said = timeout(SOON, two_peers::greet(&mesh.url())).await.expect("it does not end").unwrap();
-    assert_eq!(said, "alice says hello");
+    let output = timeout(EXCHANGE_TIMEOUT, two_peers::greet(&mesh.url())).await.expect("it does not end").unwrap();
+    assert_eq!(output, "alice says hello");
 }
 
 /// The first block of code in this language, which must be short.

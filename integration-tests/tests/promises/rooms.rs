@@ -3,17 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::Method;
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::guest::{Standing, join};
+use signaling_integration_tests::room_client::{SeatStatus, join};
 use signaling_integration_tests::room_times::printed_bound;
-use signaling_integration_tests::{Crowd, Guest, RoomTimes, TestMesh, eventually, http, stays};
+use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, eventually, operator, stays};
 
 /// Members of one answer at most.
 const PAGE: usize = 500;
-/// What takes effect at once shows by then.
-const SOON: Duration = Duration::from_secs(10);
 const SHORT: RoomTimes = RoomTimes::SHORT;
 /// Seats outlast sessions.
 const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
@@ -79,47 +76,47 @@ over_both! {
 }
 
 async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
-    let mut alice = guest(&mesh, 0, "alice").await;
-    let mut bob = guest(&mesh, 1, "bob").await;
-    let mut carol = guest(&mesh, 0, "carol").await;
-    assert_eq!(alice.join("r").await, Standing::Member);
+    let mut alice = client(&mesh, 0, "alice").await;
+    let mut bob = client(&mesh, 1, "bob").await;
+    let mut carol = client(&mesh, 0, "carol").await;
+    assert_eq!(alice.join("r").await, SeatStatus::Member);
     assert_eq!(alice.room("r").members.keys().collect::<Vec<_>>(), ["alice"]);
 
-    assert_eq!(bob.join("r").await, Standing::Member);
+    assert_eq!(bob.join("r").await, SeatStatus::Member);
     assert_eq!(bob.room("r").members["alice"], json!({ "name": "alice" }));
     alice.until("bob", |seen| seen.room("r").members.contains_key("bob")).await;
     carol.join("r").await;
-    for guest in [&alice, &bob] {
-        guest.until("carol", |seen| seen.room("r").members.len() == 3).await;
+    for client in [&alice, &bob] {
+        client.until("carol", |seen| seen.room("r").members.len() == 3).await;
     }
 
     assert_eq!(alice.broadcast("r", json!({ "muted": true })).await, 2);
-    for guest in [&bob, &carol] {
-        guest.until("the broadcast", |seen| !seen.broadcasts.is_empty()).await;
-        let heard = guest.seen().broadcasts.clone();
+    for client in [&bob, &carol] {
+        client.until("the broadcast", |seen| !seen.broadcasts.is_empty()).await;
+        let heard = client.seen().broadcasts.clone();
         assert_eq!(heard.len(), 1);
         assert_eq!((&heard[0]["from"], &heard[0]["room"]), (&json!("alice"), &json!("r")));
         assert_eq!(heard[0]["data"], json!({ "muted": true }));
     }
-    assert!(alice.seen().broadcasts.is_empty(), "not to who said it");
+    assert!(alice.seen().broadcasts.is_empty(), "not to the sender");
 
     bob.leave("r").await;
-    bob.until("its own leaving", |seen| seen.room("r").put_out == ["left"]).await;
-    for guest in [&alice, &carol] {
-        guest.until("bob leaving", |seen| !seen.room("r").members.contains_key("bob")).await;
-        assert_eq!(guest.room("r").departures[0].reason, "left");
+    bob.until("its own leaving", |seen| seen.room("r").left_reasons == ["left"]).await;
+    for client in [&alice, &carol] {
+        client.until("bob leaving", |seen| !seen.room("r").members.contains_key("bob")).await;
+        assert_eq!(client.room("r").departures[0].reason, "left");
     }
     let refused = bob.ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
     assert_eq!((&refused["code"], &refused["room"]), (&json!("not_in_room"), &json!("r")));
     assert_eq!(alice.broadcast("r", json!("still here?")).await, 1);
-    for guest in [&alice, &bob, &carol] {
-        assert_eq!(guest.seen().faults().collect::<Vec<_>>(), [""; 0]);
+    for client in [&alice, &bob, &carol] {
+        assert_eq!(client.seen().faults().collect::<Vec<_>>(), [""; 0]);
     }
 }
 
 async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
-    let crowd = Crowd::come_in(&mesh, "many", 1, PAGE + 20).await;
-    let mut asker = guest(&mesh, 0, "asker").await;
+    let crowd = Crowd::join(&mesh, "many", 1, PAGE + 20).await;
+    let mut asker = client(&mesh, 0, "asker").await;
     asker.join("many-room-0").await;
 
     let first = asker.members("many-room-0", None).await;
@@ -135,83 +132,86 @@ async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
     let mut all = [names(&first), names(&second)].concat();
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), PAGE + 21, "nobody is in two pages");
+    assert_eq!(all.len(), PAGE + 21, "no client is in two pages");
     crowd.assert_no_faults();
 }
 
 async fn waiting_queue_of_a_full_room_moves_up_in_order(mesh: TestMesh) {
-    let mut guests = Vec::new();
+    let mut clients = Vec::new();
     for number in 0..5 {
-        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
-        let standing = guests[number].join("r").await;
+        clients.push(client(&mesh, number % 2, &format!("client-{number}")).await);
+        let seat = clients[number].join("r").await;
         let ahead = number.checked_sub(2).map(|ahead| ahead as u64);
-        let expected = ahead.map_or(Standing::Member, |ahead| Standing::Waiting { ahead, queue_length: ahead + 1 });
-        assert_eq!(standing, expected);
+        let expected = ahead.map_or(SeatStatus::Member, |ahead| SeatStatus::Waiting { ahead, queue_length: ahead + 1 });
+        assert_eq!(seat, expected);
     }
-    let refused = guests[2].ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
-    assert_eq!(refused["code"], "not_in_room", "who waits may not speak");
+    let refused = clients[2].ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
+    assert_eq!(refused["code"], "not_in_room", "a waiting client may not broadcast");
 
-    guests[0].leave("r").await;
-    guests[2].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
-    guests[4]
-        .until("to move up", |seen| seen.room("r").standing == Standing::Waiting { ahead: 1, queue_length: 2 })
+    clients[0].leave("r").await;
+    clients[2].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    clients[4]
+        .until("to move up", |seen| seen.room("r").seat == SeatStatus::Waiting { ahead: 1, queue_length: 2 })
         .await;
-    guests[3].leave("r").await;
-    guests[4]
-        .until("to be first", |seen| seen.room("r").standing == Standing::Waiting { ahead: 0, queue_length: 1 })
+    clients[3].leave("r").await;
+    clients[4]
+        .until("to be first", |seen| seen.room("r").seat == SeatStatus::Waiting { ahead: 0, queue_length: 1 })
         .await;
-    assert!(matches!(guests[0].join("r").await, Standing::Waiting { ahead: 1, .. }), "who left goes to the end");
+    assert!(
+        matches!(clients[0].join("r").await, SeatStatus::Waiting { ahead: 1, .. }),
+        "a returning client queues at the end"
+    );
 
-    guests[1].leave("r").await;
-    guests[4].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
-    guests[2].until("the newcomer", |seen| seen.room("r").members.contains_key("guest-4")).await;
-    assert_eq!(guests[2].room("r").members.len(), 2);
-    assert!(matches!(guests[0].room("r").standing, Standing::Waiting { .. }));
-    for guest in &guests {
-        assert_eq!(guest.seen().faults().collect::<Vec<_>>(), [""; 0]);
+    clients[1].leave("r").await;
+    clients[4].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    clients[2].until("the newcomer", |seen| seen.room("r").members.contains_key("client-4")).await;
+    assert_eq!(clients[2].room("r").members.len(), 2);
+    assert!(matches!(clients[0].room("r").seat, SeatStatus::Waiting { .. }));
+    for client in &clients {
+        assert_eq!(client.seen().faults().collect::<Vec<_>>(), [""; 0]);
     }
 }
 
 async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
     let RoomTimes { grace, resume, presence } = LONG_GRACE;
-    let mut alice = guest(&mesh, 0, "alice").await;
-    let mut bob = guest(&mesh, 1, "bob").await;
+    let mut alice = client(&mesh, 0, "alice").await;
+    let mut bob = client(&mesh, 1, "bob").await;
     alice.join("r").await;
-    assert_eq!(bob.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 });
-    let is_waiting = || async { matches!(bob.room("r").standing, Standing::Waiting { ahead: 0, .. }) };
+    assert_eq!(bob.join("r").await, SeatStatus::Waiting { ahead: 0, queue_length: 1 });
+    let is_waiting = async || matches!(bob.room("r").seat, SeatStatus::Waiting { ahead: 0, .. });
 
-    let _gone = alice.vanish();
+    let _gone = alice.drop_socket();
     stays("bob waiting", resume + Duration::from_millis(700), is_waiting).await;
-    let mut alice = guest(&mesh, 1, "alice").await;
-    assert_eq!(alice.join("r").await, Standing::Member, "within the grace time, in another session");
+    let mut alice = client(&mesh, 1, "alice").await;
+    assert_eq!(alice.join("r").await, SeatStatus::Member, "within the grace time, in another session");
     stays("bob waiting", grace + presence, is_waiting).await;
 
     let gone = Instant::now();
-    let _gone = alice.vanish();
-    bob.until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    let _gone = alice.drop_socket();
+    bob.until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
     let waited = gone.elapsed();
     assert!(waited >= grace, "given away after {waited:?}");
     assert!(waited <= grace + presence * 2, "kept for {waited:?}");
-    let mut alice = guest(&mesh, 0, "alice").await;
-    assert_eq!(alice.join("r").await, Standing::Waiting { ahead: 0, queue_length: 1 }, "too late");
+    let mut alice = client(&mesh, 0, "alice").await;
+    assert_eq!(alice.join("r").await, SeatStatus::Waiting { ahead: 0, queue_length: 1 }, "too late");
 }
 
 #[tokio::test]
 async fn freed_seat_is_given_away_within_the_printed_bound() {
     let Some(mesh) = mesh(Kind::Redis, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
     let bound = printed_bound(&mesh, "node-0");
-    let mut guests = Vec::new();
+    let mut clients = Vec::new();
     for number in 0..8 {
-        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
-        guests[number].join("r").await;
+        clients.push(client(&mesh, number % 2, &format!("client-{number}")).await);
+        clients[number].join("r").await;
     }
-    let waiting = guests.split_off(4);
+    let waiting = clients.split_off(4);
     // The owner of some of them: their sessions move, and seats with them.
     mesh.mesh.kill("node-1").await.unwrap();
-    for (member, first) in guests.into_iter().zip(&waiting) {
+    for (member, first) in clients.into_iter().zip(&waiting) {
         let gone = Instant::now();
-        let _gone = member.vanish();
-        first.until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+        let _gone = member.drop_socket();
+        first.until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
         assert!(gone.elapsed() <= bound, "given away after {:?}, and the node printed {bound:?}", gone.elapsed());
     }
 }
@@ -219,77 +219,73 @@ async fn freed_seat_is_given_away_within_the_printed_bound() {
 async fn resumed_member_has_not_left(mesh: TestMesh) {
     let begin = Instant::now();
     let mut crowd = Crowd::gather(&mesh, "back", 1, 4).await;
-    let former = crowd.guests.remove(3).vanish();
+    let former = crowd.clients.remove(3).drop_socket();
 
-    let mut back = Guest::come_back(&mesh.mesh.state().balancers[1].url, &former).await;
+    let mut back = RoomClient::resume(&mesh.mesh.state().balancers[1].url, &former).await;
 
     assert!(back.resumed);
-    let heard = |guest: &Guest| guest.seen().broadcasts.len() == 1;
-    assert_eq!(crowd.guests[0].broadcast("back-room-0", json!("welcome back")).await, 3);
+    let heard = |client: &RoomClient| client.seen().broadcasts.len() == 1;
+    assert_eq!(crowd.clients[0].broadcast("back-room-0", json!("welcome back")).await, 3);
     back.until("the broadcast", |seen| seen.broadcasts.len() == 1).await;
-    assert!(heard(&crowd.guests[1]));
-    assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it need not join again");
-    crowd.nobody_leaves_for(SHORT.resume + SHORT.grace + SHORT.stale(), begin).await;
+    assert!(heard(&crowd.clients[1]));
+    assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it does not join again");
+    crowd.all_stay_for(SHORT.resume + SHORT.grace + SHORT.stale(), begin).await;
     crowd.assert_no_faults();
-    assert_eq!(back.join("back-room-0").await, Standing::Member);
+    assert_eq!(back.join("back-room-0").await, SeatStatus::Member);
     assert_eq!(back.room("back-room-0").members.len(), 4);
 }
 
 async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
-    let mut guests = Vec::new();
+    let mut clients = Vec::new();
     for number in 0..4 {
-        guests.push(guest(&mesh, number % 2, &format!("guest-{number}")).await);
-        guests[number].join("r").await;
+        clients.push(client(&mesh, number % 2, &format!("client-{number}")).await);
+        clients[number].join("r").await;
     }
     let node = mesh.node(0);
-    let shown = operator(&node, Method::GET, "rooms/r", None).await;
+    let shown = operator(&node, "GET", "rooms/r", None).await.1;
     assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
-    assert_eq!(shown["members"][0]["client_id"], "guest-0");
+    assert_eq!(shown["members"][0]["client_id"], "client-0");
 
-    operator(&node, Method::PUT, "rooms/r/capacity", Some(json!({ "capacity": 3 }))).await;
+    operator(&node, "PUT", "rooms/r/capacity", Some(json!({ "capacity": 3 }))).await;
 
-    guests[1].until("the seat", |seen| seen.room("r").members.len() == 3).await;
-    guests[2].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
-    guests[3].until("to be first", |seen| matches!(seen.room("r").standing, Standing::Waiting { ahead: 0, .. })).await;
-    let shown = operator(&node, Method::GET, "rooms/r", None).await;
+    clients[1].until("the seat", |seen| seen.room("r").members.len() == 3).await;
+    clients[2].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    clients[3].until("to be first", |seen| matches!(seen.room("r").seat, SeatStatus::Waiting { ahead: 0, .. })).await;
+    let shown = operator(&node, "GET", "rooms/r", None).await.1;
     let names: Vec<_> = shown["members"].as_array().unwrap().iter().map(|member| &member["client_id"]).collect();
-    assert_eq!(names, ["guest-0", "guest-1", "guest-2"]);
-    operator(&node, Method::DELETE, "rooms/r/capacity", None).await;
-    guests[0].leave("r").await;
-    guests[1].leave("r").await;
-    stays("guest-3 waiting, by the capacity of all rooms", SHORT.presence * 2, || async {
-        matches!(guests[3].room("r").standing, Standing::Waiting { .. })
+    assert_eq!(names, ["client-0", "client-1", "client-2"]);
+    operator(&node, "DELETE", "rooms/r/capacity", None).await;
+    clients[0].leave("r").await;
+    clients[1].leave("r").await;
+    stays("client-3 waiting, by the capacity of all rooms", SHORT.presence * 2, async || {
+        matches!(clients[3].room("r").seat, SeatStatus::Waiting { .. })
     })
     .await;
-    guests[2].leave("r").await;
-    guests[3].until("the seat", |seen| seen.room("r").standing == Standing::Member).await;
+    clients[2].leave("r").await;
+    clients[3].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
 }
 
 #[tokio::test]
 async fn registry_follows_a_client_until_it_closes() {
     let Some(mesh) = mesh(Kind::Redis, SHORT, &[]).await else { return };
-    let alice = guest(&mesh, 0, "alice").await;
-    let node = mesh.node(0);
-    let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
-    let is_known = || async { entry().await.filter(|entry| entry["registry"]["node"] == mesh.owner("alice").as_str()) };
-    eventually("alice to be registered at her node", SOON, is_known).await;
+    let alice = client(&mesh, 0, "alice").await;
+    let entry = async || operator(&mesh.node(0), "GET", "clients/alice", None).await.1;
+    let is_at_owner = async || (entry().await["registry"]["node"] == mesh.owner("alice").as_str()).then_some(());
+    eventually("alice to be registered at her node", is_at_owner).await;
 
     mesh.mesh.replace(&mesh.owner("alice")).await.unwrap();
     mesh.agrees().await;
-    let node = mesh.node(0);
-    let entry = || async { Some(operator(&node, Method::GET, "clients/alice", None).await) };
-    let is_moved = || async { entry().await.filter(|entry| entry["registry"]["node"] == mesh.owner("alice").as_str()) };
-    eventually("alice to be registered at her next node", SOON, is_moved).await;
+    eventually("alice to be registered at her next node", is_at_owner).await;
 
     alice.close().await;
-    let is_gone = || async { entry().await.filter(|entry| entry["error"]["code"] == "no_such_client") };
-    eventually("alice to be forgotten", SOON, is_gone).await;
+    let is_gone = async || (entry().await["error"]["code"] == "no_such_client").then_some(());
+    eventually("alice to be forgotten", is_gone).await;
 }
 
 #[tokio::test]
 async fn join_is_refused_when_nodes_have_no_common_store() {
     let mesh = TestMesh::with(|options| options.nodes = 2).await;
-    let mut alice = guest(&mesh, 0, "alice").await;
+    let mut alice = client(&mesh, 0, "alice").await;
 
     let refused = alice.ask(join("r", "alice")).await;
 
@@ -302,31 +298,22 @@ async fn members_stay_unchanged_while_nodes_come_and_go() {
     let mut crowd = Crowd::gather(&mesh, "scale", 10, 100).await;
     let begin = Instant::now();
     let versions = |crowd: &Crowd| -> Vec<u64> {
-        (0..crowd.guests.len()).map(|number| crowd.guests[number].room(&crowd.room(number)).version).collect()
+        (0..crowd.clients.len()).map(|number| crowd.clients[number].room(&crowd.room(number)).version).collect()
     };
     let before = versions(&crowd);
 
     mesh.mesh.scale(5).await.unwrap();
     mesh.agrees().await;
-    crowd.assert_all_hear("five nodes").await;
+    crowd.assert_broadcasts_arrive("five nodes").await;
     mesh.mesh.scale(2).await.unwrap();
     mesh.agrees().await;
-    crowd.assert_all_hear("two nodes").await;
+    crowd.assert_broadcasts_arrive("two nodes").await;
 
-    crowd.nobody_leaves_for(SHORT.stale() + Duration::from_secs(1), begin).await;
+    crowd.all_stay_for(SHORT.stale() + Duration::from_secs(1), begin).await;
     assert_eq!(versions(&crowd), before, "nothing has changed");
     crowd.assert_no_faults();
 }
 
-async fn guest(mesh: &TestMesh, balancer: usize, id: &str) -> Guest {
-    Guest::connect(&mesh.mesh.state().balancers[balancer].url, id).await
-}
-
-/// What a node answers to an operator.
-async fn operator(internal: &str, method: Method, path: &str, body: Option<Value>) -> Value {
-    let mut request = http::operator(internal, method, path);
-    if let Some(body) = body {
-        request = request.json(&body);
-    }
-    request.send().await.unwrap().json().await.unwrap()
+async fn client(mesh: &TestMesh, balancer: usize, id: &str) -> RoomClient {
+    RoomClient::connect(&mesh.mesh.state().balancers[balancer].url, id).await
 }

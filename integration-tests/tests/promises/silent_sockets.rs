@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
-    Chatter, Head, Peer, RawSocket, TestMesh, becomes, connect_from, ends, eventually, metric,
+    Chatter, Head, Peer, RawSocket, TestMesh, becomes, connect, connect_from, ends, eventually, metric,
 };
 use signaling_server::limits::raise_open_files;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
 
 /// Several source addresses, as a crowd has.
 const ADDRESSES: u8 = 5;
 const SOCKETS_PER_ADDRESS: usize = 1_000;
-/// A handshake may take 5 s; the rest is for two cores that have 5,000 sockets to close.
+/// Time until a silent socket is closed, in milliseconds: 5 s, and the work of closing 5,000 sockets.
 const CLOSED_AFTER: std::ops::Range<u128> = 4_900..8_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,17 +25,17 @@ async fn five_thousand_silent_sockets_are_closed_in_time() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_thousand_half_requests_are_closed_in_time() {
-    let request = Head::connect("nobody").text();
+    let request = Head::connect("nobody").to_string();
     crowd(&request[..request.len() - 2]).await;
 }
 
 #[tokio::test]
 async fn slow_request_is_closed_at_the_handshake_limit() {
     let mesh = TestMesh::with(|options| options.nodes = 1).await;
-    let mut stream = TcpStream::connect(mesh.address()).await.unwrap();
+    let mut stream = connect(&mesh.url()).await;
     let start = Instant::now();
     let mut pace = interval(Duration::from_millis(200));
-    for byte in Head::connect("nobody").with("X", &"x".repeat(1_000)).text().bytes() {
+    for byte in Head::connect("nobody").with("X", &"x".repeat(1_000)).to_string().bytes() {
         pace.tick().await;
         if stream.write_all(&[byte]).await.is_err() || ends(&mut stream, Duration::ZERO).await {
             break;
@@ -47,7 +46,7 @@ async fn slow_request_is_closed_at_the_handshake_limit() {
 
 #[tokio::test]
 async fn client_is_closed_when_it_answers_no_ping() {
-    /// The shortest that there is, and what a client has to answer.
+    /// The shortest interval, and the time for an answer.
     const HEARTBEAT: Duration = Duration::from_secs(5);
     const ANSWER: Duration = Duration::from_secs(10);
     let flag = format!("--heartbeat-ms={}", HEARTBEAT.as_millis());
@@ -69,7 +68,7 @@ async fn client_is_closed_when_it_answers_no_ping() {
     assert!(!lively.is_finished());
 }
 
-/// A crowd comes, sends `text` each, and waits.
+/// Opens sockets that send `text` each, and waits until all are closed.
 async fn crowd(text: &str) {
     raise_open_files().unwrap();
     let mesh = TestMesh::start().await;
@@ -94,17 +93,17 @@ async fn crowd(text: &str) {
     assert!(talk.slowest() < Duration::from_secs(2), "{:?}", talk.slowest());
 
     let all = waits.len() as f64;
-    let counted = || async { (balancer(&mesh, "signaling_refused_connects_total").await == all).then_some(()) };
-    eventually("all to be counted", Duration::from_secs(2), counted).await;
-    let back = || async { (open_files(&mesh).await <= before).then_some(()) };
-    eventually("the balancer to have no more descriptors than before", Duration::from_secs(5), back).await;
+    let counted = async || (mesh.refused("timeout").await == all).then_some(());
+    eventually("all to be counted", counted).await;
+    let back = async || (open_files(&mesh).await <= before).then_some(());
+    eventually("the balancer to close its descriptors", back).await;
 }
 
-/// Opens one address's sockets, and says for each how long it stayed open.
+/// Opens the sockets of one address. Returns the time that each stayed open.
 async fn source(local: [u8; 4], address: String, text: String) -> Vec<Duration> {
     let mut sockets = JoinSet::new();
     for _ in 0..SOCKETS_PER_ADDRESS {
-        let mut stream = connect_from(local, &address).await.unwrap();
+        let mut stream = connect_from(local, &address).await;
         let start = Instant::now();
         stream.write_all(text.as_bytes()).await.unwrap();
         sockets.spawn(async move {
@@ -115,11 +114,6 @@ async fn source(local: [u8; 4], address: String, text: String) -> Vec<Duration> 
     sockets.join_all().await
 }
 
-async fn balancer(mesh: &TestMesh, name: &str) -> f64 {
-    let label = if name.starts_with("process") { "" } else { "reason=\"timeout\"" };
-    metric(&mesh.balancer(), name, label).await
-}
-
 async fn open_files(mesh: &TestMesh) -> f64 {
-    balancer(mesh, "process_open_fds").await
+    mesh.of_balancer("process_open_fds", "").await
 }

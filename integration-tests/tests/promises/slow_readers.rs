@@ -4,17 +4,16 @@
 use std::time::Duration;
 
 use serde_json::json;
-use signaling_integration_tests::{Head, Peer, RawSocket, TestMesh, eventually, metric, read_answer};
-use tokio::io::AsyncWriteExt as _;
+use signaling_integration_tests::{Head, Peer, RawSocket, TestMesh, until};
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, timeout};
 
-/// A socket that takes nothing is closed after 10 s; the rest is for the look that notices.
+/// Time until an unread socket is closed, in milliseconds: 10 s, and the next sweep.
 const CLOSED_AFTER: std::ops::Range<u64> = 9_500..13_000;
-/// An ack that takes so long will not come.
+/// Time without an ack after which none is expected.
 const UNWRITTEN: Duration = Duration::from_secs(2);
 /// More than the buffers of two sockets hold.
-const MOST: u64 = 1_000;
+const MAX_MESSAGES: u64 = 1_000;
 /// Waiting messages of a client that does not read: at most the sender's messages without an
 /// outcome.
 const BEHIND: u64 = 3;
@@ -22,13 +21,12 @@ const BEHIND: u64 = 3;
 #[tokio::test]
 async fn unreading_client_is_closed_and_resumes_without_loss() {
     let mesh = TestMesh::with_flags(2, &["--message-rate=200/0"]).await;
-    let balancer = mesh.balancer();
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let mut bob = reads_little(&mesh, "bob").await;
     let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
 
     let mut first_unwritten = 0;
-    for id in 1..=MOST {
+    for id in 1..=MAX_MESSAGES {
         send(&mut alice, id).await;
         let Ok(answer) = timeout(UNWRITTEN, alice.recv()).await else {
             first_unwritten = id;
@@ -42,9 +40,7 @@ async fn unreading_client_is_closed_and_resumes_without_loss() {
         send(&mut alice, id).await;
     }
     assert!(alice.has_nothing().await);
-    let closes = async || metric(&balancer, "signaling_client_closes_total", "code=\"4002\"").await;
-    let is_closed = || async { (closes().await == 1.0).then_some(()) };
-    eventually("bob to be closed as too slow", Duration::from_secs(20), is_closed).await;
+    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4002\"", |closes| closes == 1.0).await;
     let after = full.elapsed();
     assert!(CLOSED_AFTER.contains(&(after.as_millis() as u64)), "after {after:?}");
     drop(bob);
@@ -61,13 +57,10 @@ async fn send(alice: &mut Peer, id: u64) {
     alice.signal("bob", json!("x".repeat(60_000)), Some(id)).await;
 }
 
-/// A client whose socket holds little.
+/// Connects a client with small socket buffers.
 async fn reads_little(mesh: &TestMesh, id: &str) -> RawSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 * 1024).unwrap();
-    let mut stream = socket.connect(mesh.address().parse().unwrap()).await.unwrap();
-    stream.write_all(Head::connect(id).text().as_bytes()).await.unwrap();
-    let answer = read_answer(&mut stream).await;
-    assert_eq!(answer.status, 101, "{answer:?}");
-    RawSocket { stream, answer }
+    let stream = socket.connect(mesh.address().parse().unwrap()).await.unwrap();
+    RawSocket::over(stream, Head::connect(id).to_string().as_bytes()).await
 }

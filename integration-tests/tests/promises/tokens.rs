@@ -5,34 +5,19 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_client::{Client, Event, Options, State, Token};
-use signaling_devmesh::Server;
+use signaling_devmesh::{MeshFile, Server};
 use signaling_integration_tests::mint::{now, unsigned};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
     Head, Peer, RawSocket, Signer, TestMesh, admin, ask, becomes, claims, claims_with, eventually, metric, until,
 };
 
-const OFFERS: &str = "Sec-WebSocket-Protocol";
-const SOON: Duration = Duration::from_secs(10);
-
-/// A server that holds clients' sockets: where they connect, and its internal listener.
-struct Door {
-    address: String,
-    internal: String,
+/// Returns the edges of a mesh: the balancer, and a node with its own listener.
+fn edges(mesh: &MeshFile) -> impl Iterator<Item = Server<'_>> {
+    mesh.servers().filter(|server| ["balancer-0", "node-0"].contains(&server.id))
 }
 
-/// The balancer, and a node's own listener.
-fn doors(mesh: &TestMesh) -> [Door; 2] {
-    let state = mesh.mesh.state();
-    let door = |url: &str, internal: &str| Door {
-        address: url.trim_start_matches("ws://").to_owned(),
-        internal: internal.to_owned(),
-    };
-    let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
-    [door(&balancer.url, &balancer.internal), door(&node.public, &node.internal)]
-}
-
-/// What is wrong, and how it is answered.
+/// A fault of a token, and the answer to it.
 struct Case {
     what: &'static str,
     token: Option<String>,
@@ -68,49 +53,42 @@ fn refusals(signer: &Signer) -> Vec<Case> {
 async fn bad_token_is_refused_by_its_error_and_counted() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    for Door { address, internal } in doors(&mesh) {
+    let state = mesh.mesh.state();
+    for Server { url, internal, .. } in edges(&state) {
         for Case { what, token, status, code, reason } in refusals(&signer) {
             let counts = async || {
                 let reason = format!("reason=\"{reason}\"");
-                let by_reason = metric(&internal, "signaling_auth_failures_total", &reason).await;
+                let by_reason = metric(internal, "signaling_auth_failures_total", &reason).await;
                 let status = format!("reason=\"{status}\"");
-                (by_reason, metric(&internal, "signaling_refused_connects_total", &status).await)
+                (by_reason, metric(internal, "signaling_refused_connects_total", &status).await)
             };
             let (by_reason, by_status) = counts().await;
             let head = Head::connect("alice");
-            // By any of the three ways, or none.
             let ways = match &token {
                 None => vec![head.clone()],
-                Some(token) => vec![
-                    head.clone().with("Authorization", &format!("Bearer {token}")),
-                    head.clone().with(OFFERS, &format!("bearer.{token}")),
-                    Head::upgrade(&format!("/v1/connect?client_id=alice&token={token}")),
-                ],
+                Some(token) => Head::with_token("alice", token).to_vec(),
             };
             for way in &ways {
-                let answer = ask(&address, way.text()).await;
+                let answer = ask(url, way).await;
                 assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{what}: {answer:?}");
                 assert!(token.as_ref().is_none_or(|token| !answer.body.contains(token.as_str())), "{what}: quoted");
             }
-            // Pages see no status: who knows our codes is told one.
+            // Pages see no status, so a client with the subprotocol gets a close code.
             let offers = token.as_ref().map_or("signaling.v1".into(), |token| format!("signaling.v1, bearer.{token}"));
-            let mut socket = RawSocket::open(&address, &head.with(OFFERS, &offers)).await;
+            let mut socket = RawSocket::open(url, &head.offer(&offers)).await;
             assert_eq!(socket.closed().await.0, 4_000 + status, "{what}");
             let asked = ways.len() as f64 + 1.0;
             assert_eq!(counts().await, (by_reason + asked, by_status + asked), "{what}");
         }
         let token = signer.token(&claims("alice"));
-        for way in [
-            Head::connect("alice").with("Authorization", &format!("bearer {token}")),
-            Head::connect("alice").with(OFFERS, &format!("bearer.{token}")),
-            Head::upgrade(&format!("/v1/connect?client_id=alice&token={token}")),
-        ] {
-            let mut socket = RawSocket::open(&address, &way).await;
+        let lower_case = Head::connect("alice").with("Authorization", &format!("bearer {token}"));
+        for way in Head::with_token("alice", &token).into_iter().chain([lower_case]) {
+            let mut socket = RawSocket::open(url, &way).await;
             assert_eq!(socket.message().await["type"], "welcome");
             assert_eq!(socket.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
         }
-        let opened = metric(&internal, "signaling_client_sockets_opened_total", "").await;
-        assert_eq!(opened, 3.0, "and nobody else was let in");
+        let opened = metric(internal, "signaling_client_sockets_opened_total", "").await;
+        assert_eq!(opened, 4.0, "no other client was admitted");
     }
 }
 
@@ -118,38 +96,38 @@ async fn bad_token_is_refused_by_its_error_and_counted() {
 async fn resume_token_needs_the_clients_own_token() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["bob", "bert"]) {
-        let missing = async || metric(&internal, "signaling_auth_failures_total", "reason=\"missing\"").await;
+    let state = mesh.mesh.state();
+    for (Server { url, internal, .. }, name) in edges(&state).zip(["bob", "bert"]) {
+        let missing = async || metric(internal, "signaling_auth_failures_total", "reason=\"missing\"").await;
         let bearer = |client: &str| format!("Bearer {}", signer.token(&claims(client)));
-        let mut bob = Peer::connect_with(&format!("ws://{address}"), name, &signer.token(&claims(name))).await;
-        let resume = bob.welcome["resume"].as_str().unwrap().to_owned();
+        let mut bob = Peer::connect_with(url, name, &signer.token(&claims(name))).await;
+        let resume = bob.resume_token();
         let offer = format!("resume.{resume}");
 
         let before = missing().await;
-        for way in [
-            Head::connect(name).with(OFFERS, &offer),
-            Head::upgrade(&format!("/v1/connect?client_id={name}&resume={resume}")),
-        ] {
-            let answer = ask(&address, way.text()).await;
+        for way in
+            [Head::connect(name).offer(&offer), Head::upgrade(&format!("/v1/connect?client_id={name}&resume={resume}"))]
+        {
+            let answer = ask(url, way).await;
             assert_eq!((answer.status, answer.error_code().as_str()), (401, "no_token"), "{answer:?}");
         }
-        let head = Head::connect(name).with(OFFERS, &format!("signaling.v1, {offer}"));
-        assert_eq!(RawSocket::open(&address, &head).await.closed().await.0, 4401);
+        let head = Head::connect(name).offer(&format!("signaling.v1, {offer}"));
+        assert_eq!(RawSocket::open(url, &head).await.closed().await.0, 4401);
         assert_eq!(missing().await, before + 3.0);
 
-        let head = Head::connect(name).with("Authorization", &bearer("alice")).with(OFFERS, &offer);
-        let answer = ask(&address, head.text()).await;
+        let head = Head::connect(name).with("Authorization", &bearer("alice")).offer(&offer);
+        let answer = ask(url, head).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (403, "forbidden"), "{answer:?}");
-        // As herself she is let in, to a session of her own.
-        let head = Head::connect("alice").with("Authorization", &bearer("alice")).with(OFFERS, &offer);
-        let mut alice = RawSocket::open(&address, &head).await;
+        // Her own id is admitted, to a session of her own.
+        let head = Head::connect("alice").with("Authorization", &bearer("alice")).offer(&offer);
+        let mut alice = RawSocket::open(url, &head).await;
         let welcome = alice.message().await;
         assert_eq!((&welcome["client_id"], &welcome["resumed"]), (&json!("alice"), &json!(false)));
-        assert!(bob.has_nothing().await, "it has noticed none of this");
+        assert!(bob.has_nothing().await, "the client notices nothing");
 
-        let head = Head::connect(name).with("Authorization", &bearer(name)).with(OFFERS, &offer);
-        assert_eq!(RawSocket::open(&address, &head).await.message().await["resumed"], true);
-        assert_eq!(u16::from(bob.closed().await.unwrap().code), 4410);
+        let head = Head::connect(name).with("Authorization", &bearer(name)).offer(&offer);
+        assert_eq!(RawSocket::open(url, &head).await.message().await["resumed"], true);
+        assert_eq!(bob.closed().await, Some(4410));
     }
 }
 
@@ -160,9 +138,9 @@ async fn newest_connection_with_a_token_gets_the_id() {
     let token = signer.token(&claims("alice"));
     let url = |balancer: usize| mesh.mesh.state().balancers[balancer].url.clone();
     let mut old = Peer::connect_with(&url(0), "alice", &token).await;
-    // By way of another server, and without any proof but the token.
+    // At another server, and with the token as the only proof.
     let mut new = Peer::connect_with(&url(1), "alice", &token).await;
-    assert_eq!(u16::from(old.closed().await.unwrap().code), 4410);
+    assert_eq!(old.closed().await, Some(4410));
     assert_eq!(new.welcome["resumed"], false);
     let mut bob = Peer::connect_with(&url(0), "bob", &signer.token(&claims("bob"))).await;
     bob.signal("alice", json!("which of you?"), Some(1)).await;
@@ -173,13 +151,13 @@ async fn newest_connection_with_a_token_gets_the_id() {
 async fn socket_is_closed_when_its_token_expires() {
     let signer = Signer::eddsa();
     let mesh = TestMesh::with_tokens(&signer, 2, 1, &[]).await;
-    let internal = mesh.balancer();
+    let internal = &mesh.balancer();
     let short = |client: &str| signer.token(&claims_with(client, &json!({ "exp": now() + 4 })));
     let long = |client: &str| signer.token(&claims(client));
     let mut lazy = Peer::connect_with(&mesh.url(), "lazy", &short("lazy")).await;
     let mut careful = Peer::connect_with(&mesh.url(), "careful", &short("careful")).await;
     let mut thief = Peer::connect_with(&mesh.url(), "thief", &short("thief")).await;
-    // The SDK is told how long its tokens are good, and asks for another before that time.
+    // The SDK knows the lifetime of its tokens, and requests another before its end.
     let minted = Signer::eddsa();
     let source = move || {
         let token = minted.token(&claims_with("sdk", &json!({ "exp": now() + 4 })));
@@ -194,11 +172,11 @@ async fn socket_is_closed_when_its_token_expires() {
     assert_eq!(refused["code"], "forbidden", "{refused}");
     assert!(refused["message"].as_str().unwrap().contains("another client"), "{refused}");
     for peer in [&mut lazy, &mut thief] {
-        assert_eq!(u16::from(peer.closed().await.unwrap().code), 4003);
+        assert_eq!(peer.closed().await, Some(4003));
     }
-    assert_eq!(metric(&internal, "signaling_tokens_expired_total", "").await, 2.0);
+    assert_eq!(metric(internal, "signaling_tokens_expired_total", "").await, 2.0);
     // Two of the SDK, and one of the careful client.
-    until(&internal, "signaling_tokens_renewed_total", "", |renewed| renewed >= 3.0).await;
+    until(internal, "signaling_tokens_renewed_total", "", |renewed| renewed >= 3.0).await;
 
     careful.signal("sdk", json!("still here?"), Some(1)).await;
     assert_eq!(careful.recv_type("ack").await["id"], 1);
@@ -209,9 +187,9 @@ async fn socket_is_closed_when_its_token_expires() {
             _ => {}
         }
     }
-    assert_eq!(metric(&internal, "signaling_client_sockets_opened_total", "").await, 4.0, "nobody had to come again");
+    assert_eq!(metric(internal, "signaling_client_sockets_opened_total", "").await, 4.0, "no client connected again");
 
-    // Who was closed comes back with a new token, to the same session.
+    // A closed client resumes its session with a new token.
     let resume = lazy.welcome["resume"].as_str().unwrap();
     let head = Head::upgrade(&format!("/v1/connect?client_id=lazy&resume={resume}&token={}", long("lazy")));
     let mut back = RawSocket::open(&mesh.address(), &head).await;
@@ -233,28 +211,29 @@ async fn start_without_tokens_logs_a_warning() {
 async fn kicked_client_is_refused_with_its_older_token() {
     let signer = Signer::rs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    for (Door { address, internal }, name) in doors(&mesh).into_iter().zip(["mallory", "malvolio"]) {
+    let state = mesh.mesh.state();
+    for (Server { url, internal, .. }, name) in edges(&state).zip(["mallory", "malvolio"]) {
         let token = signer.token(&claims(name));
-        let head = Head::connect(name).with("Authorization", &format!("Bearer {token}"));
-        let mut socket = RawSocket::open(&address, &head).await;
+        let head = Head::connect(name).bearer(&token);
+        let mut socket = RawSocket::open(url, &head).await;
         let welcome = socket.message().await;
-        let kicked = admin(&internal, &format!("clients/{name}/kick")).await;
+        let kicked = admin(internal, &format!("clients/{name}/kick")).await;
         assert_eq!(kicked, json!({ "client_id": name, "was_here": true }));
         assert_eq!(socket.closed().await.0, 4411);
 
         let resume = welcome["resume"].as_str().unwrap();
-        for head in [head.clone(), head.with(OFFERS, &format!("resume.{resume}"))] {
-            let answer = ask(&address, head.text()).await;
+        for head in [head.clone(), head.offer(&format!("resume.{resume}"))] {
+            let answer = ask(url, head).await;
             assert_eq!((answer.status, answer.error_code().as_str()), (401, "bad_token"), "{answer:?}");
         }
-        assert_eq!(metric(&internal, "signaling_auth_failures_total", "reason=\"kicked\"").await, 2.0);
-        assert_eq!(metric(&internal, "signaling_clients_kicked_total", "").await, 1.0);
+        assert_eq!(metric(internal, "signaling_auth_failures_total", "reason=\"kicked\"").await, 2.0);
+        assert_eq!(metric(internal, "signaling_clients_kicked_total", "").await, 1.0);
         let later = signer.token(&claims_with(name, &json!({ "iat": now() + 2 })));
-        let head = Head::connect(name).with("Authorization", &format!("Bearer {later}"));
-        let mut back = RawSocket::open(&address, &head).await;
+        let head = Head::connect(name).bearer(&later);
+        let mut back = RawSocket::open(url, &head).await;
         let welcome = back.message().await;
         assert_eq!(welcome["resumed"], false, "the session has ended");
-        assert_eq!(admin(&internal, "clients/nobody/kick").await["was_here"], false);
+        assert_eq!(admin(internal, "clients/nobody/kick").await["was_here"], false);
     }
 }
 
@@ -263,19 +242,19 @@ async fn kick_outlasts_restarts_of_all_servers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
     let old = signer.token(&claims("mallory"));
-    let head = Head::connect("mallory").with("Authorization", &format!("Bearer {old}"));
+    let head = Head::connect("mallory").bearer(&old);
     admin(&mesh.node(0), "clients/mallory/kick").await;
     for server in ["balancer-1", "node-0", "balancer-0", "node-1", "balancer-1"] {
         mesh.mesh.restart(server).await.unwrap();
         mesh.agrees().await;
         for Server { id, url, internal, .. } in mesh.mesh.state().servers() {
             becomes(internal, "signaling_kicks_remembered", 1).await;
-            let answer = ask(url.trim_start_matches("ws://"), head.text()).await;
+            let answer = ask(url, &head).await;
             assert_eq!(answer.error_code(), "bad_token", "{id} after {server} was restarted: {answer:?}");
         }
     }
     let later = signer.token(&claims_with("mallory", &json!({ "iat": now() + 2 })));
-    let head = Head::connect("mallory").with("Authorization", &format!("Bearer {later}"));
+    let head = Head::connect("mallory").bearer(&later);
     assert_eq!(RawSocket::open(&mesh.address(), &head).await.message().await["type"], "welcome");
 }
 
@@ -288,30 +267,30 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
     mesh.mesh.restart("node-0").await.unwrap();
     let node = mesh.mesh.state().nodes[0].clone();
     becomes(&node.internal, "signaling_kicks_remembered", 1).await;
-    let head = Head::connect("mallory").with("Authorization", &format!("Bearer {old}"));
-    assert_eq!(ask(node.public.trim_start_matches("ws://"), head.text()).await.error_code(), "bad_token");
+    let head = Head::connect("mallory").bearer(&old);
+    assert_eq!(ask(&node.public, head).await.error_code(), "bad_token");
 }
 
 #[tokio::test]
 async fn token_keys_are_reloaded_when_their_file_is_valid() {
     let (signer, next) = (Signer::hs256(), Signer::secret(b"the next secret, of 32 bytes and more"));
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    let internal = mesh.balancer();
+    let internal = &mesh.balancer();
     let path = key_file(mesh.dir.path());
     let becomes_status = async |token: String, status: u16| {
-        let head = Head::connect("alice").with("Authorization", &format!("Bearer {token}")).text();
-        let look = || async { (ask(&mesh.address(), &head).await.status == status).then_some(()) };
-        eventually(&format!("status {status}"), SOON, look).await;
+        let head = Head::connect("alice").bearer(&token).to_string();
+        let look = async || (ask(&mesh.address(), &head).await.status == status).then_some(());
+        eventually(&format!("status {status}"), look).await;
     };
     let mut old = Peer::connect_with(&mesh.url(), "old", &signer.token(&claims("old"))).await;
     std::fs::write(&path, next.key_file()).unwrap();
     becomes_status(next.token(&claims("alice")), 101).await;
     becomes_status(signer.token(&claims("alice")), 401).await;
     std::fs::write(&path, "short").unwrap();
-    until(&internal, "signaling_file_reloads_total", "result=\"failed\"", |failed| failed >= 1.0).await;
+    until(internal, "signaling_file_reloads_total", "result=\"failed\"", |failed| failed >= 1.0).await;
     becomes_status(next.token(&claims("alice")), 101).await;
-    assert!(old.has_nothing().await, "what was proven by the old key goes on until it expires");
-    becomes(&internal, "signaling_tokens_expired_total", 0).await;
+    assert!(old.has_nothing().await, "a token of the old key is valid until it expires");
+    becomes(internal, "signaling_tokens_expired_total", 0).await;
 }
 
 #[tokio::test]
@@ -333,7 +312,7 @@ async fn token_limits_rooms_and_recipients() {
     a.send(&json!({ "type": "join", "room": "hall", "id": 1 })).await;
     let refused = a.recv_type("error").await;
     assert_eq!((&refused["code"], &refused["room"], &refused["id"]), (&json!("forbidden"), &json!("hall"), &json!(1)));
-    for to in [bob.as_str(), "nobody-at-all"] {
+    for to in [bob.as_str(), "absent"] {
         a.signal(to, json!("stranger"), Some(2)).await;
         let refused = a.recv_type("error").await;
         assert_eq!((&refused["code"], &refused["to"]), (&json!("forbidden"), &json!(to)));
@@ -348,8 +327,8 @@ async fn token_limits_rooms_and_recipients() {
     a.signal(&bob, json!("friend"), Some(4)).await;
     assert_eq!(b.recv_type("signal").await["data"], "friend");
     third.signal(&bob, json!("not yet"), Some(1)).await;
-    assert_eq!(third.recv_type("error").await["code"], "forbidden", "who waits is in no room");
-    // A token may free a client of the scope that all others have.
+    assert_eq!(third.recv_type("error").await["code"], "forbidden", "a waiting client is in no room");
+    // A token may lift the scope of one client.
     let mut bot = connect("bot", json!({ "signal": "any" })).await;
     bot.signal(&bob, json!("from above"), Some(1)).await;
     assert_eq!(b.recv_type("signal").await["data"], "from above");

@@ -3,20 +3,21 @@
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::{Peer, TestMesh, eventually, in_path, missing};
+use signaling_devmesh::find_in_path;
+use signaling_integration_tests::{Peer, TestMesh, eventually, program, within};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::time::timeout;
 
 const SECRET: &str = "what-coturn-and-the-nodes-share";
-const SOON: Duration = Duration::from_secs(15);
-/// How long credentials are good.
+const RUN_TIMEOUT: Duration = Duration::from_secs(15);
+/// Lifetime of credentials.
 const TTL: Duration = Duration::from_secs(3);
 
-/// A coturn of the test's own. Dropping it ends it.
+/// A running coturn. Dropping it ends it.
 struct Coturn {
     child: Child,
     port: u16,
@@ -31,12 +32,9 @@ impl Drop for Coturn {
 }
 
 impl Coturn {
-    /// `None` where it is not installed; it is said then that the test is skipped.
+    /// Starts coturn. Returns `None` if it is not installed.
     async fn start() -> Option<Self> {
-        let Some(program) = in_path(&["turnserver"]) else {
-            missing("turnserver", "coturn");
-            return None;
-        };
+        let program = program(&["turnserver"], "coturn")?;
         let dir = tempfile::tempdir().unwrap();
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = |name: &str| dir.path().join(name).display().to_string();
@@ -52,11 +50,10 @@ impl Coturn {
             .spawn()
             .unwrap();
         let mut coturn = Self { child, port, dir };
-        eventually("coturn to answer", SOON, || {
+        eventually("coturn to answer", async || {
             let ended = coturn.child.try_wait().unwrap();
             assert!(ended.is_none(), "coturn has ended: {ended:?}\n{}", std::fs::read_to_string(coturn.log()).unwrap());
-            let answers = answers_binding(coturn.port);
-            async move { answers.then_some(()) }
+            answers_binding(coturn.port).then_some(())
         })
         .await;
         Some(coturn)
@@ -66,10 +63,10 @@ impl Coturn {
         self.dir.path().join("log")
     }
 
-    /// coturn's own TURN clients with these credentials: two that send each other two messages.
+    /// Creates coturn's own TURN clients with these credentials: two that exchange two messages.
     fn clients(&self, ice_server: &Value) -> tokio::process::Command {
         let word = |name: &str| ice_server[name].as_str().unwrap().to_owned();
-        let mut command = tokio::process::Command::new(in_path(&["turnutils_uclient"]).unwrap());
+        let mut command = tokio::process::Command::new(find_in_path("turnutils_uclient").unwrap());
         command
             .args(["-v", "-u", &word("username"), "-w", &word("credential"), "-p", &self.port.to_string()])
             .args(["-y", "-c", "-n", "2", "-m", "1", "127.0.0.1"])
@@ -80,14 +77,14 @@ impl Coturn {
         command
     }
 
-    /// Whether clients with these credentials get data through the relay, which takes them some
-    /// seconds.
+    /// Returns `true` if clients with these credentials exchange data, after some seconds.
     async fn relays(&self, ice_server: &Value) -> bool {
-        let run = timeout(SOON, self.clients(ice_server).output()).await.expect("the clients do not end").unwrap();
+        let run =
+            timeout(RUN_TIMEOUT, self.clients(ice_server).output()).await.expect("the clients do not end").unwrap();
         run.status.success() && String::from_utf8_lossy(&run.stdout).contains("tot_send_msgs=4, tot_recv_msgs=4")
     }
 
-    /// Whether they get as far as an address of the relay.
+    /// Returns `true` if clients with these credentials get an address of the relay.
     async fn admits(&self, ice_server: &Value) -> bool {
         let mut clients = self.clients(ice_server).spawn().unwrap();
         let mut lines = BufReader::new(clients.stdout.take().unwrap()).lines();
@@ -99,11 +96,11 @@ impl Coturn {
             }
             false
         };
-        timeout(SOON, found).await.expect("the clients say nothing")
+        timeout(RUN_TIMEOUT, found).await.expect("the clients say nothing")
     }
 }
 
-/// A STUN binding request (RFC 8489 section 6), which needs no credentials.
+/// Sends a STUN binding request (RFC 8489 section 6), which needs no credentials.
 fn answers_binding(port: u16) -> bool {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -142,22 +139,19 @@ async fn turn_server_accepts_credentials_until_they_expire() {
     let mut forged = turn.clone();
     forged["username"] = turn["username"].as_str().unwrap().replace(":alice", ":mallory").into();
     assert!(!coturn.admits(&forged).await, "of another client");
-    eventually("the credentials to be over", TTL * 3, || async { (!coturn.admits(turn).await).then_some(()) }).await;
+    within(TTL * 3, "the credentials to expire", async || (!coturn.admits(turn).await).then_some(())).await;
 
     alice.send(&json!({ "type": "ice_servers" })).await;
     let fresh = alice.recv_type("ice_servers").await;
     assert!(coturn.admits(&fresh["ice_servers"][1]).await, "fresh ones");
 
-    // What the files come to hold counts for who asks next.
+    // New contents of the files count for the next request.
     std::fs::write(Path::new(&list), r#"[{"urls":["stun:other.example"]}]"#).unwrap();
     std::fs::write(Path::new(&secret), "a secret that coturn does not know").unwrap();
-    let start = Instant::now();
-    loop {
-        assert!(start.elapsed() < SOON, "the files are not read again");
+    let is_reloaded = async || {
         alice.send(&json!({ "type": "ice_servers" })).await;
         let servers = alice.recv_type("ice_servers").await["ice_servers"].clone();
-        if servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await {
-            break;
-        }
-    }
+        (servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await).then_some(())
+    };
+    eventually("the files to be read again", is_reloaded).await;
 }

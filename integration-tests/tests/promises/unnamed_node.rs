@@ -34,7 +34,7 @@ async fn clients_move_to_the_trunk_of_a_new_address() {
     assert_eq!(sessions, CLIENTS as f64, "they are where they were");
 }
 
-async fn clients_of_node_0(mesh: &TestMesh) -> Vec<(Peer, String)> {
+async fn clients_of_node_0(mesh: &TestMesh) -> Vec<Peer> {
     let ids = (0..CLIENTS).map(|number| mesh.id_owned_by("node-0", &format!("client{number}")));
     let clients = mesh.connect(ids).await;
     becomes(&mesh.node(0), "signaling_sessions", CLIENTS).await;
