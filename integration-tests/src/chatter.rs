@@ -50,10 +50,9 @@ impl Chatter {
     }
 
     async fn with(mesh: &TestMesh, pace: Duration) -> Self {
-        let (sender, recipient) = (mesh.id_owned_by("node-0", "chatter"), mesh.id_owned_by("node-1", "listener"));
-        let peers = (Peer::connect(&mesh.url(), &sender).await, Peer::connect(&mesh.url(), &recipient).await);
+        let (from, to) = (mesh.connect_at("node-0", "chatter").await, mesh.connect_at("node-1", "listener").await);
         let (stop, stopped) = oneshot::channel();
-        Self { stop, task: tokio::spawn(talk(peers, recipient, pace, stopped)) }
+        Self { stop, task: tokio::spawn(talk(from, to, pace, stopped)) }
     }
 
     pub async fn stop(self) -> Talk {
@@ -62,8 +61,7 @@ impl Chatter {
     }
 }
 
-async fn talk(peers: (Peer, Peer), recipient: String, pace: Duration, mut stopped: oneshot::Receiver<()>) -> Talk {
-    let (mut from, mut to) = peers;
+async fn talk(mut from: Peer, mut to: Peer, pace: Duration, mut stopped: oneshot::Receiver<()>) -> Talk {
     let mut ticks = interval(pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut times = Vec::new();
@@ -73,7 +71,7 @@ async fn talk(peers: (Peer, Peer), recipient: String, pace: Duration, mut stoppe
             break;
         }
         let sent = Instant::now();
-        from.signal(&recipient, json!(id), Some(id)).await;
+        from.signal(&to.id, json!(id), Some(id)).await;
         assert_eq!(to.recv().await["data"], id);
         assert_eq!(from.recv().await, json!({ "type": "ack", "id": id }));
         // The first message is not timed: nodes that have just started may not have a common view

@@ -20,13 +20,17 @@ pub struct Crowd {
 impl Crowd {
     pub async fn gather(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let crowd = Self::join(mesh, prefix, rooms, clients).await;
-        crowd.knows_all(clients / rooms).await;
+        let all = async || {
+            let mut rooms = crowd.clients.iter().enumerate().map(|(number, client)| client.room(&crowd.room(number)));
+            rooms.all(|room| room.members.len() == clients / crowd.rooms).then_some(())
+        };
+        eventually("all clients to have all members of their rooms", all).await;
         crowd
     }
 
     /// Connects clients to the balancers in turn, and adds them to the rooms in turn.
     pub async fn join(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
-        let balancers = mesh.mesh.state().balancers;
+        let balancers = mesh.state().balancers;
         let joining = stream::iter(0..clients).map(|number| {
             // Not in step with the rooms, so that each room has clients of every balancer.
             let url = balancers[(number / rooms) % balancers.len()].url.clone();
@@ -37,14 +41,6 @@ impl Crowd {
             }
         });
         Self { clients: joining.buffered(MAX_CONCURRENT).collect().await, rooms, prefix }
-    }
-
-    pub async fn knows_all(&self, members: usize) {
-        let all = async || {
-            let mut rooms = self.clients.iter().enumerate().map(|(number, client)| client.room(&self.room(number)));
-            rooms.all(|room| room.members.len() == members).then_some(())
-        };
-        eventually(&format!("all to know of {members} members"), all).await;
     }
 
     pub fn room(&self, number: usize) -> String {
@@ -58,8 +54,9 @@ impl Crowd {
         })
     }
 
-    /// Asserts that since `begin` no client was shown as leaving, was removed, or lost its socket.
-    pub fn assert_all_stayed_since(&self, begin: Instant) {
+    /// Asserts after `time` that since `begin` no client was shown as leaving, was removed, or lost its socket.
+    pub async fn all_stay_for(&self, time: Duration, begin: Instant) {
+        go_on(time).await;
         let gone: Vec<_> = self.departures().filter(|(_, departure)| departure.at >= begin).collect();
         assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);
         for (number, client) in self.clients.iter().enumerate() {
@@ -71,11 +68,6 @@ impl Crowd {
                 client.id
             );
         }
-    }
-
-    pub async fn all_stay_for(&self, time: Duration, since: Instant) {
-        go_on(time).await;
-        self.assert_all_stayed_since(since);
     }
 
     pub fn assert_no_faults(&self) {

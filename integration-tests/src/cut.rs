@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::http::host;
-use crate::{Peer, TestMesh, eventually};
+use crate::{TestMesh, eventually};
 
 /// Start of a request with forwards.
 const FORWARD: &[u8] = b"POST /internal/v1/forward";
@@ -78,11 +78,10 @@ impl Relay {
 
     /// Sends signals from one node to the node behind this relay until they pass through it.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
-        let (from, to) = (mesh.id_owned_by(from_node, "probe-from"), mesh.id_owned_by(to_node, "probe-to"));
-        let mut sender = Peer::connect(&mesh.url(), &from).await;
-        let mut recipient = Peer::connect(&mesh.url(), &to).await;
+        let mut sender = mesh.connect_at(from_node, "probe-from").await;
+        let mut recipient = mesh.connect_at(to_node, "probe-to").await;
         let is_used = async || {
-            sender.signal(&to, Value::Null, Some(1)).await;
+            sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
             (self.forwards.load(Ordering::Relaxed) > 0).then_some(())

@@ -1,5 +1,6 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports. It ends with the test.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -23,6 +24,14 @@ pub struct TestMesh {
     pub dir: TempDir,
 }
 
+impl Deref for TestMesh {
+    type Target = Mesh;
+
+    fn deref(&self) -> &Mesh {
+        &self.mesh
+    }
+}
+
 impl TestMesh {
     pub async fn start() -> Self {
         Self::with(|_| {}).await
@@ -40,18 +49,19 @@ impl TestMesh {
         mesh
     }
 
+    /// Starts a mesh with a balancer with these flags.
     pub async fn with_flags(nodes: u32, flags: &[&str]) -> Self {
-        let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-        Self::with(|options| (options.nodes, options.balancer_args) = (nodes, flags)).await
+        Self::of((nodes, 1), &[], flags).await
     }
 
-    /// Starts a mesh with the same flags for nodes and balancers.
-    pub async fn with_flags_of_all(nodes: u32, flags: &[&str]) -> Self {
-        let flags: Vec<_> = flags.iter().map(|&flag| flag.to_owned()).collect();
-        let change = |options: &mut MeshOptions| {
-            (options.nodes, options.node_args, options.balancer_args) = (nodes, flags.clone(), flags);
-        };
-        Self::with(change).await
+    /// Starts a mesh with these numbers of nodes and balancers, and with their flags.
+    pub async fn of((nodes, balancers): (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
+        Self::with(|options| {
+            (options.nodes, options.balancers) = (nodes, balancers);
+            options.node_args.extend(node_flags.iter().map(ToString::to_string));
+            options.balancer_args.extend(balancer_flags.iter().map(ToString::to_string));
+        })
+        .await
     }
 
     /// Starts a mesh with rooms in a Redis of its own, short times, and the options of `change`.
@@ -79,7 +89,7 @@ impl TestMesh {
 
     /// Waits until every server has every node in its view.
     pub async fn agrees(&self) {
-        let nodes = self.mesh.state().nodes.len();
+        let nodes = self.state().nodes.len();
         for internal in self.internals() {
             becomes(&internal, "signaling_view_nodes", nodes).await;
         }
@@ -88,7 +98,7 @@ impl TestMesh {
     /// Waits until every balancer has trunks to all nodes. No client is handed off without a reason
     /// after that.
     async fn connects(&self) {
-        let state = self.mesh.state();
+        let state = self.state();
         for balancer in &state.balancers {
             becomes(&balancer.internal, "signaling_usable_nodes", state.nodes.len()).await;
         }
@@ -114,30 +124,30 @@ impl TestMesh {
     /// Kills a server that stays in discovery. `MeshOptions::notice` must outlast the test.
     pub async fn kill_unnoticed(&self, id: &str) {
         let is_down = async || {
-            let servers = self.mesh.status();
+            let servers = self.status();
             let is_down = servers.iter().any(|server| server.id == id && server.phase.starts_with("down"));
             is_down.then_some(())
         };
         let what = format!("{id} to be down");
         tokio::select! {
-            killed = self.mesh.kill(id) => panic!("discovery has noticed: {killed:?}"),
+            killed = self.kill(id) => panic!("discovery has noticed: {killed:?}"),
             () = eventually(&what, is_down) => {}
         }
     }
 
     /// Returns the internal listener of a node.
     pub fn node(&self, number: usize) -> String {
-        self.mesh.state().nodes[number].internal.clone()
+        self.state().nodes[number].internal.clone()
     }
 
     /// Returns the internal listener of the first balancer.
     pub fn balancer(&self) -> String {
-        self.mesh.state().balancers[0].internal.clone()
+        self.state().balancers[0].internal.clone()
     }
 
     /// Returns the internal listeners of all servers, the nodes first.
     pub fn internals(&self) -> Vec<String> {
-        self.mesh.state().servers().map(|server| server.internal.to_owned()).collect()
+        self.state().servers().map(|server| server.internal.to_owned()).collect()
     }
 
     /// Returns the sum of a metric over all nodes.
@@ -148,7 +158,7 @@ impl TestMesh {
     /// Returns a metric of each node.
     pub async fn of_nodes(&self, name: &str) -> Vec<f64> {
         let mut values = Vec::new();
-        for node in self.mesh.state().nodes {
+        for node in self.state().nodes {
             values.push(metric(&node.internal, name, "").await);
         }
         values
@@ -162,6 +172,11 @@ impl TestMesh {
     /// Returns the number of clients that the first balancer refused for this reason.
     pub async fn refused(&self, reason: &str) -> f64 {
         self.of_balancer("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
+    }
+
+    /// Connects a client of this node.
+    pub async fn connect_at(&self, node: &str, prefix: &str) -> Peer {
+        Peer::connect(&self.url(), &self.id_owned_by(node, prefix)).await
     }
 
     /// Connects clients with these ids, one after the other.
@@ -181,7 +196,7 @@ impl TestMesh {
     }
 
     pub fn url(&self) -> String {
-        self.mesh.state().balancers[0].url.clone()
+        self.state().balancers[0].url.clone()
     }
 
     pub fn address(&self) -> String {
@@ -193,7 +208,7 @@ impl TestMesh {
     }
 
     pub fn owner(&self, client_id: &str) -> String {
-        let state = self.mesh.state();
+        let state = self.state();
         let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
         ranking.id(ranking.owner(KeyHash::of(client_id)).unwrap()).to_owned()
     }

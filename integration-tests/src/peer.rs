@@ -165,6 +165,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 }
 
+/// Sends a message from one client to another. It and its ack must be the next messages.
+pub async fn exchange<S: AsyncRead + AsyncWrite + Unpin, T: AsyncRead + AsyncWrite + Unpin>(
+    (from, to): (&mut Peer<S>, &mut Peer<T>),
+    data: &Value,
+    id: u64,
+) {
+    from.signal(&to.id, data.clone(), Some(id)).await;
+    assert_eq!(to.recv().await, json!({ "type": "signal", "from": from.id, "data": data, "id": id }));
+    assert_eq!(from.recv().await, json!({ "type": "ack", "id": id }));
+}
+
 /// Sends a message from each client to the next one, over their existing sockets.
 pub async fn talk(peers: &mut [Peer], what: &str) {
     for from in 0..peers.len() {

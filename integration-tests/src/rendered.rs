@@ -86,3 +86,14 @@ impl<'a> Pod<'a> {
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
+
+/// Checks that a generated document of the repository is up to date. Writes it if this environment
+/// variable is set.
+pub fn assert_document(path: &str, text: &str, variable: &str) {
+    let file = repository().join(path);
+    if std::env::var_os(variable).is_some() {
+        std::fs::write(&file, text).unwrap();
+    }
+    let committed = std::fs::read_to_string(file).unwrap();
+    assert!(committed == text, "{path} differs from the code: write it with {variable}=1");
+}

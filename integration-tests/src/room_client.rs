@@ -21,10 +21,10 @@ use crate::Peer;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_UNSENT: usize = 1_000;
 
-/// A connected client. Dropping it loses the socket without a close frame.
+/// A connected client. Dropping it drops the socket without a close frame: the session lingers.
 pub struct RoomClient {
     pub id: String,
-    pub resume: String,
+    resume: String,
     pub resumed: bool,
     seen: Arc<Mutex<Seen>>,
     outbox: mpsc::Sender<Message>,
@@ -37,9 +37,11 @@ impl RoomClient {
         Self::of(Peer::connect(url, id).await, 0)
     }
 
-    /// Resumes the session of a client without a socket.
-    pub async fn resume(url: &str, former: &Former) -> Self {
-        Self::of(Peer::resume(url, &former.id, &former.resume).await, former.last_request)
+    /// Drops the socket without a close frame, and resumes the session with another one.
+    pub async fn resume(self, url: &str) -> Self {
+        let (id, resume, last_request) = (self.id.clone(), self.resume.clone(), self.last_request);
+        drop(self);
+        Self::of(Peer::resume(url, &id, &resume).await, last_request)
     }
 
     fn of(peer: Peer, last_request: u64) -> Self {
@@ -108,21 +110,10 @@ impl RoomClient {
     }
 
     /// Closes cleanly: the session ends at once.
-    pub async fn close(self) -> Former {
-        let former = self.former();
+    pub async fn close(self) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let _ = self.outbox.send(Message::Close(Some(frame))).await;
         self.until("the end of its socket", |seen| seen.closed.is_some()).await;
-        former
-    }
-
-    /// Drops the socket without a close frame: the session lingers.
-    pub fn drop_socket(self) -> Former {
-        self.former()
-    }
-
-    fn former(&self) -> Former {
-        Former { id: self.id.clone(), resume: self.resume.clone(), last_request: self.last_request }
     }
 }
 
@@ -130,13 +121,6 @@ impl Drop for RoomClient {
     fn drop(&mut self) {
         self.reading.abort();
     }
-}
-
-/// A client that was connected.
-pub struct Former {
-    pub id: String,
-    pub resume: String,
-    last_request: u64,
 }
 
 /// Returns a request to join a room, with the name as the data for the others.

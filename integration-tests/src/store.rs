@@ -12,7 +12,7 @@ pub struct Store(MultiplexedConnection);
 
 impl Store {
     pub async fn of(mesh: &TestMesh) -> Self {
-        let url = mesh.mesh.state().redis.expect("the mesh has a Redis");
+        let url = mesh.state().redis.expect("the mesh has a Redis");
         Self(Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap())
     }
 
@@ -20,14 +20,11 @@ impl Store {
         cmd(words[0]).arg(&words[1..]).query_async(&mut self.0).await.unwrap()
     }
 
-    pub async fn keys(&mut self, pattern: &str) -> BTreeSet<String> {
-        self.ask(&["KEYS", pattern]).await
-    }
-
     /// Returns the registry's entries: pairs of a client and its node.
     pub async fn registered(&mut self) -> Vec<(String, String)> {
         let mut registered = Vec::new();
-        for key in self.keys("sig:client:*").await {
+        let keys: BTreeSet<String> = self.ask(&["KEYS", "sig:client:*"]).await;
+        for key in keys {
             let node: Option<String> = self.ask(&["HGET", &key, "node"]).await;
             let client = key.trim_start_matches("sig:client:").to_owned();
             registered.extend(node.map(|node| (client, node)));

@@ -23,20 +23,15 @@ impl TestMesh {
 pub fn ask_for_tokens(options: &mut MeshOptions, signer: &Signer) {
     let path = key_file(&options.dir);
     std::fs::write(&path, signer.key_file()).unwrap();
-    let flags = token_flags(&path, signer.algorithm());
-    options.node_args.extend(flags.clone());
-    options.balancer_args.extend(flags);
-}
-
-/// Returns the flags for tokens.
-pub fn token_flags(key_file: &Path, algorithm: &str) -> Vec<String> {
-    vec![
-        format!("--token-key-file={}", key_file.display()),
-        format!("--token-algorithm={algorithm}"),
+    let flags = [
+        format!("--token-key-file={}", path.display()),
+        format!("--token-algorithm={}", signer.algorithm()),
         format!("--token-audience={AUDIENCE}"),
         format!("--token-issuer={ISSUER}"),
         "--token-leeway-s=0".to_owned(),
-    ]
+    ];
+    options.node_args.extend(flags.clone());
+    options.balancer_args.extend(flags);
 }
 
 /// Returns the path of the key file of such a mesh.

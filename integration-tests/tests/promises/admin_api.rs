@@ -24,7 +24,7 @@ const COLUMNS: usize = 80;
 
 #[tokio::test]
 async fn previews_of_a_thousand_clients_come_true() {
-    let mesh = TestMesh::with(|options| options.balancer_args = vec!["--max-per-address=0".to_owned()]).await;
+    let mesh = TestMesh::with_flags(3, &["--max-per-address=0"]).await;
     let url = &mesh.url();
     let connect = |n| async move { Peer::connect(url, &name(n)).await };
     let mut peers = JoinSet::new();
@@ -45,7 +45,7 @@ async fn previews_of_a_thousand_clients_come_true() {
     assert_eq!((counts["ideal_moving"].clone(), counts["elsewhere"].clone()), (json!(250.0), json!(0)));
     assert!(moving.values().all(|to| to == "node-3"));
 
-    mesh.mesh.scale(4).await.unwrap();
+    mesh.scale(4).await.unwrap();
     mesh.agrees().await;
     mesh.hands_off(moving.len()).await;
     let joined = settled(&mesh).await;
@@ -59,7 +59,7 @@ async fn previews_of_a_thousand_clients_come_true() {
     // One less.
     let moving = moves(&all(&mesh, "preview?leave=node-1", "clients").await);
     assert_eq!(moving.len(), joined.values().filter(|node| *node == "node-1").count());
-    mesh.mesh.drain("node-1").await.unwrap();
+    mesh.drain("node-1").await.unwrap();
     mesh.agrees().await;
     let left = settled(&mesh).await;
     assert_eq!(differences(&joined, &left), moving);
@@ -76,7 +76,7 @@ async fn answers_fit_the_openapi_document() {
         clients.last_mut().unwrap().join("standup").await;
     }
     // A client in the waiting queue, and held messages.
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let (node, balancer) = (&state.nodes[0].internal, &state.balancers[0].internal);
     let mut dave = Peer::connect(&mesh.url(), "dave").await;
     assert_eq!(operator(node, "PUT", "rooms/standup/capacity", Some(json!({ "capacity": 3 }))).await.0, 200);
@@ -142,66 +142,64 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
         options.node_args = vec![format!("--admin-token-file={}", token.display())];
     })
     .await;
-    let victim = mesh.id_owned_by("node-1", "victim");
-    let mut alice = Peer::connect(&mesh.url(), &victim).await;
-    let bob = mesh.id_owned_by("node-2", "bob");
-    let _bob = Peer::connect(&mesh.url(), &bob).await;
+    let mut alice = mesh.connect_at("node-1", "victim").await;
+    let bob = mesh.connect_at("node-2", "bob").await;
+    let victim = alice.id.clone();
     let node = mesh.node(0);
     let token = mesh.dir.path().join("admin.token");
-    let ctl = Ctl { server: &node, secret_file: token.to_str() };
-    let bare = Ctl { server: &node, secret_file: None };
+    let ctl = async |words: &[&str]| mesh_ctl(&node, token.to_str(), words).await;
 
-    let (code, _, complaint) = bare.run(&["nodes"]).await;
+    let (code, _, complaint) = mesh_ctl(&node, None, &["nodes"]).await;
     assert!(code == 3 && complaint.contains("--secret-file"), "{complaint}");
-    let (code, nodes, _) = ctl.run(&["status"]).await;
+    let (code, nodes, _) = ctl(&["status"]).await;
     assert!(code == 0 && nodes.starts_with("NODE"), "{nodes}");
     assert!(nodes.contains("node-1") && nodes.contains("balancer-0"), "{nodes}");
     assert!(nodes.lines().all(|line| line.chars().count() <= COLUMNS), "{nodes}");
 
-    let (code, clients, _) = ctl.run(&["clients", "--prefix", "victim"]).await;
+    let (code, clients, _) = ctl(&["clients", "--prefix", "victim"]).await;
     assert!(code == 0 && clients.lines().count() == 2 && clients.contains(&victim), "{clients}");
-    let (code, json, _) = ctl.run(&["--json", "client", &victim]).await;
+    let (code, json, _) = ctl(&["--json", "client", &victim]).await;
     let told: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((code, &told["at"]["node"], &told["state"]), (0, &json!("node-1"), &json!("connected")));
-    assert_eq!(ctl.run(&["client", "nobody"]).await.0, 1);
-    assert_eq!(ctl.run(&["client", "no body"]).await.0, 2, "the server says that this is no name");
-    assert_eq!(ctl.run(&["preview"]).await.0, 2);
-    assert_eq!(ctl.run(&["preview", "--leave", "node-9"]).await.0, 1);
-    let (code, why, _) = ctl.run(&["explain", &victim]).await;
+    assert_eq!(ctl(&["client", "nobody"]).await.0, 1);
+    assert_eq!(ctl(&["client", "no body"]).await.0, 2, "the server says that this is no name");
+    assert_eq!(ctl(&["preview"]).await.0, 2);
+    assert_eq!(ctl(&["preview", "--leave", "node-9"]).await.0, 1);
+    let (code, why, _) = ctl(&["explain", &victim]).await;
     assert!(code == 0 && why.contains("node-1 owns it") && why.contains("RANK"), "{why}");
-    let (code, script, _) = ctl.run(&["completions", "bash"]).await;
+    let (code, script, _) = ctl(&["completions", "bash"]).await;
     assert!(code == 0 && script.contains("mesh-ctl"));
-    let nowhere = Ctl { server: "http://127.0.0.1:1", secret_file: None }.run(&["nodes"]).await;
+    let nowhere = mesh_ctl("http://127.0.0.1:1", None, &["nodes"]).await;
     assert!(nowhere.0 == 3 && nowhere.2.contains("cannot reach http://127.0.0.1:1"), "{}", nowhere.2);
 
     // The clients of a node that is drained move, and come back.
-    let (code, _, told) = ctl.run(&["drain", "node-1", "--wait"]).await;
+    let (code, _, told) = ctl(&["drain", "node-1", "--wait"]).await;
     assert!(code == 0 && told.contains("no clients any more"), "{told}");
-    let (_, drained, _) = ctl.run(&["explain", &victim]).await;
+    let (_, drained, _) = ctl(&["explain", &victim]).await;
     assert!(!drained.contains("node-1 serves it") && !drained.contains("and it serves it"), "{drained}");
-    assert!(ctl.run(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));
-    assert_eq!(ctl.run(&["undrain", "node-1"]).await.0, 0);
-    let home = async || ctl.run(&["explain", &victim]).await.1.contains("and it serves it").then_some(());
+    assert!(ctl(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));
+    assert_eq!(ctl(&["undrain", "node-1"]).await.0, 0);
+    let home = async || ctl(&["explain", &victim]).await.1.contains("and it serves it").then_some(());
     eventually("the client to be back at its owner", home).await;
 
     // A kick, through a node that does not serve the client.
-    assert_eq!(ctl.run(&["kick", &victim]).await.0, 0);
+    assert_eq!(ctl(&["kick", &victim]).await.0, 0);
     assert_eq!(alice.closed().await, Some(4411));
     until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4411\"", |closes| closes == 1.0).await;
-    let gone = async || (ctl.run(&["client", &victim]).await.0 == 1).then_some(());
+    let gone = async || (ctl(&["client", &victim]).await.0 == 1).then_some(());
     eventually("its session to be gone", gone).await;
-    assert_eq!(ctl.run(&["kick", &victim]).await.0, 1, "it was not there");
+    assert_eq!(ctl(&["kick", &victim]).await.0, 1, "it was not there");
 
     // A node that is dead, and still in the view: it is named, and the rest comes.
     let killing = Arc::clone(&mesh.mesh);
     let killed = tokio::spawn(async move { killing.kill("node-1").await });
     let named = async || {
-        let (code, clients, complaint) = ctl.run(&["clients"]).await;
-        (code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob))
+        let (code, clients, complaint) = ctl(&["clients"]).await;
+        (code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob.id))
             .then_some(())
     };
     eventually("the dead node to be named", named).await;
-    let (code, nodes, _) = ctl.run(&["nodes"]).await;
+    let (code, nodes, _) = ctl(&["nodes"]).await;
     assert!(code == 3 && nodes.lines().any(|line| line.starts_with("node-1") && line.contains("silent")), "{nodes}");
     killed.abort();
 }
@@ -289,20 +287,12 @@ async fn explained(mesh: &TestMesh) -> BTreeMap<String, String> {
     stream::iter(0..CLIENTS).map(explain).buffer_unordered(MAX_EXPLANATIONS).collect().await
 }
 
-/// `mesh-ctl` with the options for one server.
-struct Ctl<'a> {
-    server: &'a str,
-    secret_file: Option<&'a str>,
-}
-
-impl Ctl<'_> {
-    /// Returns the exit code, stdout and stderr.
-    async fn run(&self, words: &[&str]) -> (i32, String, String) {
-        let mut ctl = Command::new(binaries().join("mesh-ctl"));
-        ctl.args(["--server", self.server]).args(self.secret_file.map(|path| format!("--secret-file={path}")));
-        ctl.args(words).env("COLUMNS", COLUMNS.to_string()).kill_on_drop(true);
-        let Output { status, stdout, stderr } = ctl.output().await.unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        (status.code().unwrap(), text(stdout), text(stderr))
-    }
+/// Runs `mesh-ctl` for a server. Returns its exit code, stdout and stderr.
+async fn mesh_ctl(server: &str, secret_file: Option<&str>, words: &[&str]) -> (i32, String, String) {
+    let mut ctl = Command::new(binaries().join("mesh-ctl"));
+    ctl.args(["--server", server]).args(secret_file.map(|path| format!("--secret-file={path}")));
+    ctl.args(words).env("COLUMNS", COLUMNS.to_string()).kill_on_drop(true);
+    let Output { status, stdout, stderr } = ctl.output().await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
 }

@@ -45,9 +45,8 @@ async fn drained_balancer_closes_its_clients_until_undrained() {
 
     admin(&balancer, "undrain").await;
     assert_eq!(get(&balancer, "/readyz").await.status, 200);
-    let mut peers = [Peer::connect(&mesh.url(), "client-0").await, Peer::connect(&mesh.url(), "client-1").await];
-    peers[0].signal("client-1", json!("again"), None).await;
-    assert_eq!(peers[1].recv().await["data"], "again");
+    let mut peers = mesh.connect(["client-0", "client-1"].map(str::to_owned)).await;
+    talk(&mut peers, "again").await;
 }
 
 #[tokio::test]
@@ -67,7 +66,7 @@ async fn undrain_keeps_the_clients_that_are_not_closed_yet() {
 
 /// Returns a mesh, the internal listener of its balancer, and the clients of that.
 async fn balancer_with_clients() -> (TestMesh, String, Vec<Peer>) {
-    let mesh = TestMesh::with(|options| options.balancer_args = vec![format!("--drain-ms={DRAIN_MS}")]).await;
+    let mesh = TestMesh::with_flags(3, &[&format!("--drain-ms={DRAIN_MS}")]).await;
     let peers = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
     let balancer = mesh.balancer();
     (mesh, balancer, peers)

@@ -20,12 +20,12 @@ async fn backlog_of_paused_nodes_arrives_when_they_resume() {
     let mut peers = mesh.connect((0..CLIENTS).map(name)).await;
     let nodes = ["node-0", "node-1", "node-2"];
     for node in nodes {
-        mesh.mesh.pause(node).await.unwrap();
+        mesh.pause(node).await.unwrap();
     }
     let go_on = async {
         go_on(PAUSE).await;
         for node in nodes {
-            mesh.mesh.resume(node).await.unwrap();
+            mesh.resume(node).await.unwrap();
         }
     };
     let text = "x".repeat(BYTES);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, TEXT, frame, header};
 use signaling_integration_tests::{
-    Chatter, Head, Peer, RawSocket, TestMesh, becomes, eventually, metric, until, within,
+    Chatter, Head, Peer, RawSocket, TestMesh, becomes, eventually, exchange, metric, until, within,
 };
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
@@ -32,9 +32,7 @@ async fn bad_message_is_answered_by_an_error() {
         assert!(answer["message"].as_str().unwrap().contains(part), "{shown}: {answer}");
         assert!(answer.to_string().len() < 600, "an answer quotes little: {answer}");
     }
-    alice.signal("bob", json!("all well"), Some(99)).await;
-    assert_eq!(bob.recv().await, json!({ "type": "signal", "from": "alice", "data": "all well", "id": 99 }));
-    assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 99 }));
+    exchange((&mut alice, &mut bob), &json!("all well"), 99).await;
     let all = bad_messages().len() as f64;
     let counted = async || (mesh.total("signaling_requests_refused_total").await == all).then_some(());
     eventually("all to be counted", counted).await;
@@ -86,8 +84,7 @@ fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
 #[tokio::test]
 async fn forbidden_request_is_refused_and_counted_by_its_code() {
     const REFUSED: &str = "signaling_requests_refused_total";
-    let flags = vec!["--signal-scope=room".to_owned()];
-    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
+    let mesh = TestMesh::of((1, 1), &["--signal-scope=room"], &[]).await;
     let node = mesh.node(0);
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     // With its quotes as much as may be shown in one room.
@@ -118,7 +115,7 @@ async fn forbidden_request_is_refused_and_counted_by_its_code() {
 #[tokio::test]
 async fn message_without_ttl_fails_at_once_when_recipient_is_absent() {
     let mesh = TestMesh::start().await;
-    let mut alice = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "alice")).await;
+    let mut alice = mesh.connect_at("node-0", "alice").await;
     for node in ["node-0", "node-1", "node-2"] {
         let ghost = mesh.id_owned_by(node, "ghost");
         let start = Instant::now();
@@ -199,13 +196,9 @@ async fn unfinished_message_closes_its_socket_after_ten_seconds() {
 #[tokio::test]
 async fn unfinished_message_over_the_limit_closes_its_sender() {
     const MEBIBYTE: usize = 1024 * 1024;
-    let mesh = TestMesh::with(|options| {
-        let longest = format!("--max-message-bytes={MEBIBYTE}");
-        options.nodes = 1;
-        options.node_args = vec![longest.clone()];
-        options.balancer_args = vec![longest, format!("--max-client-buffer-bytes={MEBIBYTE}")];
-    })
-    .await;
+    let (longest, buffer) =
+        (format!("--max-message-bytes={MEBIBYTE}"), format!("--max-client-buffer-bytes={MEBIBYTE}"));
+    let mesh = TestMesh::of((1, 1), &[&longest], &[&longest, &buffer]).await;
     let balancer = mesh.balancer();
     let begun =
         async |bytes: f64| until(&balancer, "signaling_partial_message_bytes", "", |begun| begun >= bytes).await;
@@ -312,7 +305,7 @@ async fn flood_of_an_unreading_client_takes_little_memory() {
 
 async fn small_messages() -> TestMesh {
     let limit = format!("--max-message-bytes={MAX_MESSAGE_BYTES}");
-    TestMesh::with_flags_of_all(2, &[&limit]).await
+    TestMesh::of((2, 1), &[&limit], &[&limit]).await
 }
 
 async fn violations(mesh: &TestMesh, label: &str) -> f64 {

@@ -71,11 +71,11 @@ async fn call_survives_kills_of_its_balancer_and_node() {
     meets(&ada_page, &bob).await;
     meets(&bob_page, &ada).await;
 
-    mesh.mesh.kill("balancer-0").await.unwrap();
+    mesh.kill("balancer-0").await.unwrap();
     ada_page.becomes("!document.querySelector('#trouble').hidden").await;
     say(&ada_page, "Still here?").await;
     bob_page.shows(THEIR_TEXT, "Still here?").await;
-    mesh.mesh.restart("balancer-0").await.unwrap();
+    mesh.restart("balancer-0").await.unwrap();
     for page in [&ada_page, &bob_page] {
         page.shows("#signaling-state", "connected").await;
     }
@@ -208,7 +208,7 @@ async fn one_of_two_tabs_resumes_their_saved_session() {
 }
 
 async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
     page.evaluate(CONNECT).await;
     page.becomes(IS_CONNECTED).await;

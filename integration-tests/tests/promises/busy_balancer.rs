@@ -12,12 +12,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn busy_balancer_admits_clients_while_it_coalesces() {
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        options.balancer_args.push(format!("--coalesce-us={}", MAX_READ_DELAY.as_micros()));
-        options.node_args.push("--coalesce-us=0".to_owned());
-    })
-    .await;
+    let flag = format!("--coalesce-us={}", MAX_READ_DELAY.as_micros());
+    let mesh = TestMesh::of((1, 1), &["--coalesce-us=0"], &[&flag]).await;
 
     let load = mesh_load(&mesh, &["steady", "--rate=16000", "--clients=100", "--warmup=1", "--seconds=3"]);
     let newcomers = async {

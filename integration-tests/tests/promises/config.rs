@@ -157,7 +157,7 @@ async fn check_reports_invalid_settings_by_exit_code() {
     let start = Start::new();
     for server in SERVERS {
         let file = start.config(server, "").display().to_string();
-        let (code, _, message) = run(server, &["--check", "--config", &file]).await;
+        let (code, _, message) = run(server, &["--check", "--config", &file], &[]).await;
         assert_eq!(code, Some(0), "{server}: {message}");
         let absent = start.folder.path().join("absent").display().to_string();
         let nodes = format!("file:{absent}");
@@ -167,7 +167,7 @@ async fn check_reports_invalid_settings_by_exit_code() {
             ("--drain-ms", "1s"),
             ("--token-issuer", "app"),
         ] {
-            let (code, _, message) = run(server, &["--check", "--config", &file, flag, value]).await;
+            let (code, _, message) = run(server, &["--check", "--config", &file, flag, value], &[]).await;
             assert_eq!(code, Some(2), "{server} {flag}: {message}");
             assert!(message.contains(flag) || message.contains("--token-key-file"), "{message}");
         }
@@ -179,7 +179,7 @@ async fn config_file_with_an_unknown_key_stops_the_start() {
     let start = Start::new();
     for server in SERVERS {
         let file = start.config(server, "max-socket = 1\n").display().to_string();
-        let (code, _, message) = run(server, &["--config", &file]).await;
+        let (code, _, message) = run(server, &["--config", &file], &[]).await;
         assert_eq!(code, Some(2), "{server}: {message}");
         for part in [&*file, "\"max-socket\"", "\"max-sockets\""] {
             assert!(message.contains(part), "{message}");
@@ -192,11 +192,11 @@ async fn printed_config_is_a_file_and_hides_the_stores_password() {
     let start = Start::new();
     let key = "room-store = \"redis://:hunter2@redis:6379\"\n";
     let file = start.config("signaling-node", key).display().to_string();
-    let (code, printed, message) = run("signaling-node", &["--print-config", "--config", &file]).await;
+    let (code, printed, message) = run("signaling-node", &["--print-config", "--config", &file], &[]).await;
     assert_eq!(code, Some(0), "{message}");
     assert!(printed.contains("room-store = \"redis://***@redis:6379\"") && !printed.contains("hunter2"), "{printed}");
     let again = start.file("again.toml", &printed).display().to_string();
-    let (code, second, message) = run("signaling-node", &["--check", "--print-config", "--config", &again]).await;
+    let (code, second, message) = run("signaling-node", &["--check", "--print-config", "--config", &again], &[]).await;
     assert_eq!((code, second), (Some(0), printed), "{message}");
 }
 
@@ -258,18 +258,14 @@ async fn refused(start: &Start, server: &str, flag: &'static str, value: &str) -
 
 async fn failure(server: &str, arguments: &[(&str, String)], variables: &[(&str, &str)]) -> String {
     let arguments: Vec<_> = arguments.iter().map(|(flag, value)| format!("{flag}={value}")).collect();
-    let (code, _, message) = run_with(server, &arguments, variables).await;
+    let (code, _, message) = run(server, &arguments, variables).await;
     assert!(code.is_some_and(|code| code != 0), "{server} {arguments:?}: {code:?}: {message}");
     assert!(!message.contains("panicked"), "{server} {arguments:?}: {message}");
     message
 }
 
-async fn run(server: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    run_with(server, arguments, &[]).await
-}
-
 /// Runs a server that must not start. Returns its exit code, output and errors.
-async fn run_with<A: AsRef<OsStr> + Debug>(
+async fn run<A: AsRef<OsStr> + Debug>(
     server: &str,
     arguments: &[A],
     variables: &[(&str, &str)],

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
-use signaling_integration_tests::repository;
+use signaling_integration_tests::assert_document;
 use signaling_server::config_file::command;
 
 /// `signaling-node --help` fits on three screens.
@@ -88,13 +88,7 @@ fn reference() -> String {
 
 #[test]
 fn config_reference_matches_the_flags() {
-    let file = repository().join("docs/CONFIG.md");
-    let written = reference();
-    if std::env::var_os("WRITE_CONFIG").is_some() {
-        std::fs::write(&file, &written).unwrap();
-    }
-    let committed = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(committed == written, "docs/CONFIG.md does not match the flags: write it with WRITE_CONFIG=1");
+    assert_document("docs/CONFIG.md", &reference(), "WRITE_CONFIG");
 }
 
 #[test]

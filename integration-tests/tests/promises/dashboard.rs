@@ -1,10 +1,8 @@
 //! The dashboard of any server shows each event of the mesh within two seconds.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, admin_token, eventually, operator};
 use tokio::time::Instant;
 
@@ -15,61 +13,51 @@ const CLIENTS: usize = 60;
 #[tokio::test]
 async fn page_shows_kill_join_and_drain_within_two_seconds() {
     let Some(browser) = Chromium::start().await else { return };
-    let mesh = TestMesh::with(two_balancers).await;
+    let mesh = TestMesh::of((3, 2), &[], &[]).await;
     let clients = connect(&mesh).await;
     let page = open(&browser, &mesh, "node-0").await;
-    for id in ["node-0", "node-1", "node-2", "balancer-0", "balancer-1"] {
-        badge_shows(&page, id, "● serving").await;
-    }
-    page.shows("#clients", &CLIENTS.to_string()).await;
     let at_balancer = open(&browser, &mesh, "balancer-0").await;
-    for id in ["node-0", "node-1", "node-2", "balancer-0", "balancer-1"] {
-        badge_shows(&at_balancer, id, "● serving").await;
+    for page in [&page, &at_balancer] {
+        for id in ["node-0", "node-1", "node-2", "balancer-0", "balancer-1"] {
+            badge_shows(page, id, "● serving").await;
+        }
+        page.shows("#clients", &CLIENTS.to_string()).await;
     }
-    at_balancer.shows("#clients", &CLIENTS.to_string()).await;
     at_balancer.close().await;
 
-    let told = Instant::now();
-    let killed = tokio::spawn({
-        let mesh = Arc::clone(&mesh.mesh);
-        async move { mesh.kill("node-1").await }
+    let begin = Instant::now();
+    let (killed, (silent, moved)) = tokio::join!(mesh.kill("node-1"), async {
+        badge_shows(&page, "node-1", "✕ no answer").await;
+        let silent = begin.elapsed();
+        log_reports(&page, "moved from node-1 to").await;
+        (silent, begin.elapsed())
     });
-    badge_shows(&page, "node-1", "✕ no answer").await;
-    let silent = told.elapsed();
-    log_reports(&page, "moved from node-1 to").await;
-    let moved = told.elapsed();
-    killed.await.unwrap().unwrap();
+    killed.unwrap();
     badge_shows(&page, "node-1", "– gone").await;
     page.shows("#clients", &CLIENTS.to_string()).await;
     // A server that misses the loss suspects the namesake for a while, and the page shows it.
     eventually("all views to be without it", async || is_forgotten(&mesh, "node-1").await.then_some(())).await;
 
-    let scaled = tokio::spawn({
-        let mesh = Arc::clone(&mesh.mesh);
-        async move { mesh.scale(3).await }
+    let (scaled, joined) = tokio::join!(mesh.scale(3), async {
+        let is_announced = async || mesh.state().nodes.iter().any(|node| node.id == "node-1").then(Instant::now);
+        let announced = eventually("the new node to be announced", is_announced).await;
+        badge_shows(&page, "node-1", "● serving").await;
+        announced.elapsed()
     });
-    let is_announced = async || mesh.mesh.state().nodes.iter().any(|node| node.id == "node-1").then(Instant::now);
-    let announced = eventually("the new node to be announced", is_announced).await;
-    badge_shows(&page, "node-1", "● serving").await;
-    let joined = announced.elapsed();
-    scaled.await.unwrap().unwrap();
+    scaled.unwrap();
 
-    let told = Instant::now();
-    let drained = tokio::spawn({
-        let mesh = Arc::clone(&mesh.mesh);
-        async move { mesh.drain("node-2").await }
+    let begin = Instant::now();
+    let (drained, draining) = tokio::join!(mesh.drain("node-2"), async {
+        badge_shows(&page, "node-2", "◐ draining").await;
+        begin.elapsed()
     });
-    badge_shows(&page, "node-2", "◐ draining").await;
-    let draining = told.elapsed();
-    drained.await.unwrap().unwrap();
+    drained.unwrap();
     badge_shows(&page, "node-2", "– gone").await;
     log_reports(&page, "node-2 has drained and stopped").await;
     page.shows("#clients", &CLIENTS.to_string()).await;
 
-    println!(
-        "a kill shows after {silent:?}, its moves after {moved:?}, a new node after {joined:?}, a drain after {draining:?}"
-    );
     for (what, took) in [("kill", silent), ("moves", moved), ("new node", joined), ("drain", draining)] {
+        println!("{what} shows after {took:?}");
         assert!(took < SHOW_TIMEOUT, "{what}: {took:?}");
     }
     assert_eq!(complaints(&page).await, Vec::<String>::new());
@@ -83,10 +71,10 @@ async fn page_shows_a_lost_server_until_it_is_back() {
     let page = open(&browser, &mesh, "node-0").await;
     page.becomes("document.querySelector('#lost').hidden").await;
 
-    mesh.mesh.kill("node-0").await.unwrap();
+    mesh.kill("node-0").await.unwrap();
     page.becomes("!document.querySelector('#lost').hidden").await;
     page.shows("#live", "✕ not live").await;
-    mesh.mesh.restart("node-0").await.unwrap();
+    mesh.restart("node-0").await.unwrap();
     page.shows("#live", "● live").await;
     page.becomes("document.querySelector('#lost').hidden").await;
     badge_shows(&page, "node-0", "● serving").await;
@@ -98,10 +86,10 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
     let mesh = TestMesh::start().await;
     let page = open(&browser, &mesh, "node-0").await;
 
-    mesh.mesh.pause("node-2").await.unwrap();
+    mesh.pause("node-2").await.unwrap();
     reports_problem(&page, "node-2 has not answered for").await;
     reports_problem(&page, "node-2 is suspected by").await;
-    mesh.mesh.resume("node-2").await.unwrap();
+    mesh.resume("node-2").await.unwrap();
     badge_shows(&page, "node-2", "● serving").await;
     page.becomes("document.querySelector('#problems').hidden").await;
 
@@ -118,7 +106,7 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
 
 #[tokio::test]
 async fn every_server_reports_all_others_and_their_messages() {
-    let mesh = TestMesh::with(two_balancers).await;
+    let mesh = TestMesh::of((3, 2), &[], &[]).await;
     let mut clients = connect(&mesh).await;
     for internal in mesh.internals() {
         let all_answer = async || {
@@ -152,12 +140,8 @@ async fn every_server_reports_all_others_and_their_messages() {
     }
 }
 
-fn two_balancers(options: &mut MeshOptions) {
-    options.balancers = 2;
-}
-
 async fn connect(mesh: &TestMesh) -> Vec<Peer> {
-    let balancers = mesh.mesh.state().balancers;
+    let balancers = mesh.state().balancers;
     let mut clients = Vec::new();
     for n in 0..CLIENTS {
         clients.push(Peer::connect(&balancers[n % balancers.len()].url, &format!("watched-{n}")).await);
@@ -167,7 +151,7 @@ async fn connect(mesh: &TestMesh) -> Vec<Peer> {
 
 /// Opens the page of a server, enters the token, and waits for the first figures.
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let internal = state.servers().find(|server| server.id == id).unwrap().internal;
     let page = browser.open("dashboard", &format!("{internal}/dashboard")).await;
     page.becomes("document.querySelector('#token')?.hidden === false").await;

@@ -16,15 +16,11 @@ const DRAIN: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn reassigned_direct_clients_are_closed_over_the_window() {
-    let mesh = TestMesh::with(|options| {
-        (options.nodes, options.balancers) = (2, 0);
-        options.node_args = vec![format!("--reassign-window-ms={}", WINDOW.as_millis())];
-    })
-    .await;
+    let mesh = TestMesh::of((2, 0), &[&format!("--reassign-window-ms={}", WINDOW.as_millis())], &[]).await;
     let mut clients = direct_clients(&mesh).await;
 
     let start = Instant::now();
-    mesh.mesh.scale(3).await.unwrap();
+    mesh.scale(3).await.unwrap();
     let moved = clients.extract_if(.., |peer| mesh.owner(&peer.id) == "node-2").collect();
     let closed = are_closed(moved, 4006, start).await;
 
@@ -40,19 +36,19 @@ async fn stopping_node_closes_its_direct_clients_first() {
     let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == "node-1").collect();
     let ids: Vec<_> = there.iter().map(|peer| peer.id.clone()).collect();
 
-    let (closed, stopped) = tokio::join!(are_closed(there, 1001, Instant::now()), mesh.mesh.drain("node-1"));
+    let (closed, stopped) = tokio::join!(are_closed(there, 1001, Instant::now()), mesh.drain("node-1"));
 
     stopped.unwrap();
     assert_one_by_one(&closed);
     are_undisturbed(&mut clients).await;
-    clients.extend(Peer::connect_all(&mesh.mesh.state().nodes[0].public, ids).await);
+    clients.extend(Peer::connect_all(&mesh.state().nodes[0].public, ids).await);
     are_undisturbed(&mut clients).await;
 }
 
 #[tokio::test]
 async fn drained_node_closes_direct_clients_until_undrained() {
     let mesh = draining_quickly().await;
-    let node = mesh.mesh.state().nodes[1].clone();
+    let node = mesh.state().nodes[1].clone();
     let mut clients = direct_clients(&mesh).await;
     let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == node.id).collect();
     let id = there[0].id.clone();
@@ -69,11 +65,7 @@ async fn drained_node_closes_direct_clients_until_undrained() {
 
 /// Two nodes that lose their clients quickly when they drain.
 async fn draining_quickly() -> TestMesh {
-    TestMesh::with(|options| {
-        (options.nodes, options.balancers) = (2, 0);
-        options.node_args = vec![format!("--drain-ms={}", DRAIN.as_millis())];
-    })
-    .await
+    TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await
 }
 
 /// Waits until each client is closed with this code and a `goodbye`. Returns the times since
@@ -99,7 +91,7 @@ async fn are_undisturbed(clients: &mut [Peer]) {
 
 /// Connects clients to the nodes that own them.
 async fn direct_clients(mesh: &TestMesh) -> Vec<Peer> {
-    let nodes = mesh.mesh.state().nodes;
+    let nodes = mesh.state().nodes;
     let mut clients = Vec::new();
     for number in 0..CLIENTS {
         let id = format!("client-{number}");

@@ -119,7 +119,7 @@ async fn absent_recipient_does_not_delay_live_ones() {
 async fn message_is_held_for_the_default_hold_time() {
     let mesh = TestMesh::start().await;
     let late = mesh.id_owned_by("node-1", "late");
-    let mut sender = Peer::connect(&mesh.url(), &mesh.id_owned_by("node-0", "sender")).await;
+    let mut sender = mesh.connect_at("node-0", "sender").await;
     let sent = Instant::now();
     sender.signal("absent", json!(1), Some(1)).await;
     sender.signal(&late, json!("hello"), Some(2)).await;
@@ -133,7 +133,7 @@ async fn message_is_held_for_the_default_hold_time() {
 
 #[tokio::test]
 async fn message_is_held_for_the_hold_time_of_the_flag() {
-    let mesh = TestMesh::with(|options| options.node_args = vec!["--hold-ms=1500".to_owned()]).await;
+    let mesh = TestMesh::of((3, 1), &["--hold-ms=1500"], &[]).await;
     let mut sender = Peer::connect(&mesh.url(), "sender").await;
     let sent = Instant::now();
     sender.signal("absent", json!(1), Some(1)).await;
@@ -167,11 +167,8 @@ const NOISE: f64 = 1.2;
 #[tokio::test]
 async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
     raise_descriptor_limit().unwrap();
-    let mesh = TestMesh::with(|options| {
-        let hold_ms = SHORT_HOLD.as_millis();
-        options.node_args = vec![format!("--hold-ms={hold_ms}"), format!("--hold-bytes={HOLD_BYTES}")];
-    })
-    .await;
+    let hold = [format!("--hold-ms={}", SHORT_HOLD.as_millis()), format!("--hold-bytes={HOLD_BYTES}")];
+    let mesh = TestMesh::of((3, 1), &hold.each_ref().map(String::as_str), &[]).await;
     let mut writers = JoinSet::new();
     let (begin, begun) = tokio::sync::watch::channel(false);
     for number in 0..WRITERS {
@@ -220,7 +217,7 @@ async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
 
     assert_eq!(refused, messages, "each message has one outcome");
     assert!(peak.held > 0 && peak.held <= HOLD_BYTES, "{} bytes held at one node", peak.held);
-    let nodes = mesh.mesh.state().nodes.len() as u64;
+    let nodes = mesh.state().nodes.len() as u64;
     let allowed = HOLD_BYTES + messages * KEPT_BYTES / nodes + SLACK_BYTES;
     assert!(peak.rss - before.rss <= allowed, "a node grew by {} bytes", peak.rss - before.rss);
     let allowed_rate = NOISE * messages as f64 / RETRANSMIT_INTERVAL.as_secs_f64();

@@ -69,7 +69,7 @@ async fn with_little_room() -> Option<TestMesh> {
 /// Returns the servers of a mesh, for Prometheus.
 fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
     let named = |server: Server<'_>| (format!("{prefix}{}", server.id), server.internal.to_owned());
-    mesh.mesh.state().servers().map(named).collect()
+    mesh.state().servers().map(named).collect()
 }
 
 /// The tools of an operator on call.
@@ -98,7 +98,7 @@ impl<'a> Operator<'a> {
 
     async fn end(&self, alert: &str, variables: &[(&str, String)]) {
         let path = format!("{}:{}", self.dir.path().display(), std::env::var("PATH").unwrap());
-        let state = self.mesh.mesh.state();
+        let state = self.mesh.state();
         let nodes: Vec<_> = state.nodes.iter().map(|node| node.id.clone()).collect();
         let shown = |path: PathBuf| path.display().to_string();
         let mut all = vec![
@@ -124,15 +124,15 @@ impl<'a> Operator<'a> {
     }
 
     fn pid(&self, node: &str) -> Option<u32> {
-        self.mesh.mesh.state().nodes.into_iter().find(|other| other.id == node).map(|node| node.pid)
+        self.mesh.state().nodes.into_iter().find(|other| other.id == node).map(|node| node.pid)
     }
 
     fn url(&self, balancer: usize) -> String {
-        self.mesh.mesh.state().balancers[balancer].url.clone()
+        self.mesh.state().balancers[balancer].url.clone()
     }
 
-    fn server(&self, id: &str) -> [(&'static str, String); 1] {
-        [("SERVER", self.internal(id))]
+    fn server(&self, id: &str) -> (&'static str, String) {
+        ("SERVER", self.internal(id))
     }
 }
 
@@ -159,7 +159,7 @@ async fn clients_write_to_absent_ones(operator: &Operator<'_>) {
     operator.drill("SignalingHoldFull", &[("REPLICAS", "5".to_owned())]).await;
     drop(askers);
     // Any node accepts the kick: the socket is at balancer-0.
-    let kick = [("CLIENT", "nagger".to_owned()), operator.server("node-1")[0].clone()];
+    let kick = [("CLIENT", "nagger".to_owned()), operator.server("node-1")];
     operator.drill("SignalingMessagesUndelivered", &kick).await;
 }
 
@@ -171,7 +171,7 @@ async fn a_balancer_is_full(operator: &Operator<'_>) {
     operator.prometheus.fires("SignalingSocketsNearLimit").await;
     operator.prometheus.fires("SignalingMemoryShort").await;
     assert_eq!(Entry::of("SignalingMemoryShort").command, Entry::of("SignalingSocketsNearLimit").command);
-    let full = [("INSTANCE", "balancer-1".to_owned()), operator.server("balancer-1")[0].clone()];
+    let full = [("INSTANCE", "balancer-1".to_owned()), operator.server("balancer-1")];
     operator.end("SignalingMemoryShort", &full).await;
     operator.is_over("SignalingMemoryShort").await;
     operator.is_over("SignalingSocketsNearLimit").await;
@@ -182,12 +182,12 @@ async fn a_drained_balancer_gets_requests(operator: &Operator<'_>) {
     let mut knocking = PacedSenders::default();
     knocking.knocks(&operator.url(0), "knocking", Duration::from_millis(50));
     admin(&operator.internal("balancer-0"), "drain").await;
-    let refuses = [("REASON", "503".to_owned()), operator.server("balancer-0")[0].clone()];
+    let refuses = [("REASON", "503".to_owned()), operator.server("balancer-0")];
     operator.drill("SignalingRefusals", &refuses).await;
 }
 
 async fn room_store_is_down(operator: &Operator<'_>) {
-    operator.mesh.mesh.kill("redis").await.unwrap();
+    operator.mesh.kill("redis").await.unwrap();
     operator.drill("SignalingRoomStoreDown", &[]).await;
 }
 
@@ -196,7 +196,7 @@ async fn all_nodes_are_drained(operator: &Operator<'_>) {
     for number in 0..20 {
         clients.listens(&operator.url(0), &format!("quiet-{number}")).await;
     }
-    let nodes: Vec<_> = operator.mesh.mesh.state().nodes.into_iter().map(|node| node.internal).collect();
+    let nodes: Vec<_> = operator.mesh.state().nodes.into_iter().map(|node| node.internal).collect();
     for node in &nodes {
         admin(node, "drain").await;
     }
@@ -243,9 +243,9 @@ async fn stalls(operator: &Operator<'_>, still: Duration) {
     let sick = operator.pid("node-1");
     while operator.pid("node-1") == sick {
         // It may be killed meanwhile.
-        let _ = operator.mesh.mesh.pause("node-1").await;
+        let _ = operator.mesh.pause("node-1").await;
         sleep(still).await;
-        let _ = operator.mesh.mesh.resume("node-1").await;
+        let _ = operator.mesh.resume("node-1").await;
         // It is scraped at least once, and once more before the rules forget its values.
         sleep(Duration::from_millis(800)).await;
     }
@@ -259,7 +259,7 @@ async fn servers_hang(operator: &Operator<'_>) {
     let node = [("NODE", "node-1".to_owned()), ("INSTANCE", "node-1".to_owned())];
     operator.end(SICK[0], &node).await;
 
-    operator.mesh.mesh.pause("balancer-1").await.unwrap();
+    operator.mesh.pause("balancer-1").await.unwrap();
     operator.drill("SignalingServerDown", &[("INSTANCE", "balancer-1".to_owned())]).await;
     for alert in SICK {
         operator.is_over(alert).await;
@@ -267,8 +267,8 @@ async fn servers_hang(operator: &Operator<'_>) {
 
     let mut clients = PacedSenders::default();
     clients.listens(&operator.url(0), "waiting").await;
-    for node in operator.mesh.mesh.state().nodes {
-        operator.mesh.mesh.pause(&node.id).await.unwrap();
+    for node in operator.mesh.state().nodes {
+        operator.mesh.pause(&node.id).await.unwrap();
     }
     operator.prometheus.fires("SignalingNoNodes").await;
     operator.prometheus.fires("SignalingSessionsStuck").await;

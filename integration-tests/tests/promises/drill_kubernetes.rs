@@ -28,15 +28,15 @@ async fn scaling_by_kubernetes_loses_no_message() {
     let outcome = Drill::new("EndpointSlices: scale 3 to 5 to 2, and a rolling restart")
         .run(&mut kubernetes.mesh, async |mesh| {
             for nodes in [5, 2] {
-                mesh.mesh.scale(nodes).await.unwrap();
+                mesh.scale(nodes).await.unwrap();
                 mesh.agrees().await;
             }
-            for node in mesh.mesh.state().nodes {
-                mesh.mesh.replace(&node.id).await.unwrap();
+            for node in mesh.state().nodes {
+                mesh.replace(&node.id).await.unwrap();
                 mesh.agrees().await;
             }
-            for node in mesh.mesh.state().nodes {
-                mesh.mesh.restart(&node.id).await.unwrap();
+            for node in mesh.state().nodes {
+                mesh.restart(&node.id).await.unwrap();
                 mesh.agrees().await;
             }
         })
@@ -59,7 +59,7 @@ async fn failing_watches_lose_no_message() {
             let mut sizes = [4, 3].into_iter().cycle();
             let mut scales = async || {
                 let (nodes, begun) = (sizes.next().unwrap(), Instant::now());
-                mesh.mesh.scale(nodes).await.unwrap();
+                mesh.scale(nodes).await.unwrap();
                 every_server_sees(mesh, nodes as usize).await;
                 println!("{:?}: {nodes} nodes after {:?}", *fault.borrow(), begun.elapsed());
             };
@@ -101,7 +101,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
 
     let outcome = Drill::new("a node killed and restarted while the API server is away")
         .run(&mut kubernetes.mesh, async |mesh| {
-            let node = mesh.mesh.state().nodes.into_iter().find(|node| node.id == "node-1").unwrap();
+            let node = mesh.state().nodes.into_iter().find(|node| node.id == "node-1").unwrap();
             api.fails(Faults::of_both(Fault::Status(503)));
             api.ends_watches();
             mesh.kill_unnoticed("node-1").await;
@@ -113,7 +113,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
                 assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
                 api.fails(Faults::NONE);
             };
-            let (restarted, ()) = tokio::join!(mesh.mesh.restart("node-1"), silence);
+            let (restarted, ()) = tokio::join!(mesh.restart("node-1"), silence);
             restarted.unwrap();
             mesh.agrees().await;
         })
@@ -138,7 +138,7 @@ async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize)
 
 /// All servers requested lists from the API server, and nothing failed.
 async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
-    let state = kubernetes.mesh.mesh.state();
+    let state = kubernetes.mesh.state();
     let asked = kubernetes.api.asked();
     assert!(asked.iter().filter(|asked| asked.verb == "list").count() > state.servers().count());
     let balancer = &state.balancers[0].internal;

@@ -29,11 +29,11 @@ async fn kill_of_redis_loses_no_signal_and_no_member() {
             let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
             let mut late = RoomClient::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
-            mesh.mesh.kill("redis").await.unwrap();
+            mesh.kill("redis").await.unwrap();
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
             go_on(AWAY).await;
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
-            mesh.mesh.restart("redis").await.unwrap();
+            mesh.restart("redis").await.unwrap();
             let back = rooms_are_back(&crowd, &mut late).await;
             println!("an empty Redis: rooms are back after {back:.1?}");
 
@@ -59,12 +59,12 @@ async fn pause_of_redis_loses_no_signal_and_no_member() {
             let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
             let mut late = RoomClient::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
-            mesh.mesh.pause("redis").await.unwrap();
+            mesh.pause("redis").await.unwrap();
             let asked = Instant::now();
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
             println!("a paused Redis: a join is refused after {:.1?}", asked.elapsed());
             go_on(SILENT).await;
-            mesh.mesh.resume("redis").await.unwrap();
+            mesh.resume("redis").await.unwrap();
             rooms_are_back(&crowd, &mut late).await;
 
             crowd.all_stay_for(PATIENT.presence * 2, begin).await;
@@ -80,8 +80,8 @@ async fn broadcast_behind_a_replaced_store_reaches_all_or_is_refused() {
     let Some(mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
     let mut crowd = Crowd::gather(&mesh, "replaced", 1, 6).await;
     let room = crowd.room(0);
-    mesh.mesh.kill("redis").await.unwrap();
-    mesh.mesh.restart("redis").await.unwrap();
+    mesh.kill("redis").await.unwrap();
+    mesh.restart("redis").await.unwrap();
     let (begin, mut refused) = (Instant::now(), 0);
     let delivered = async || {
         let answer = crowd.clients[0].ask(json!({ "type": "broadcast", "room": room, "data": refused })).await;

@@ -28,7 +28,7 @@ async fn members_leave_once_when_their_server_is_killed() {
     assert!(of_node > 1, "some clients are at node-1");
 
     let (begin, times) = (Instant::now(), RoomTimes::SHORT);
-    mesh.mesh.kill("node-1").await.unwrap();
+    mesh.kill("node-1").await.unwrap();
     // Long enough for what was not refreshed to go.
     crowd.all_stay_for(times.stale() + times.grace + SLACK, begin).await;
     crowd.assert_broadcasts_arrive("a node was killed").await;
@@ -36,7 +36,7 @@ async fn members_leave_once_when_their_server_is_killed() {
 
     let bound = printed_bound(&mesh, "node-0");
     let (lost, node_killed, begin) = (of_balancer(&crowd, rooms, 0), begin, Instant::now());
-    mesh.mesh.kill("balancer-0").await.unwrap();
+    mesh.kill("balancer-0").await.unwrap();
     let each_leaves = async || (departures_by_pair(&crowd, &lost).len() == pairs(&lost, rooms)).then_some(());
     within(bound + SLACK, "all lost clients to be shown leaving", each_leaves).await;
     let slowest = departures_by_pair(&crowd, &lost).values().flatten().max().copied().unwrap() - begin;

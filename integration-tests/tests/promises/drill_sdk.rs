@@ -22,9 +22,9 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     raise_descriptor_limit().unwrap();
-    let mesh = TestMesh::with(|options| options.balancers = 2).await;
+    let mesh = TestMesh::of((3, 2), &[], &[]).await;
     let mut relays = Vec::new();
-    for balancer in mesh.mesh.state().balancers {
+    for balancer in mesh.state().balancers {
         relays.push(Relay::to(&balancer.url).await);
     }
     let urls: Vec<_> = relays.iter().map(|relay| format!("ws://{}", relay.address)).collect();
@@ -37,12 +37,12 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     all_are_connected(&mesh).await;
     go_on(CALM).await;
 
-    mesh.mesh.kill("balancer-0").await.unwrap();
+    mesh.kill("balancer-0").await.unwrap();
     all_are_connected(&mesh).await;
-    mesh.mesh.restart("balancer-0").await.unwrap();
+    mesh.restart("balancer-0").await.unwrap();
     go_on(CALM).await;
 
-    mesh.mesh.kill("node-1").await.unwrap();
+    mesh.kill("node-1").await.unwrap();
     go_on(CALM).await;
     all_are_connected(&mesh).await;
 
@@ -183,7 +183,7 @@ async fn uplink_frames(mesh: &TestMesh) -> f64 {
 /// The sum of a metric over all balancers.
 async fn of_balancers(mesh: &TestMesh, name: &str) -> f64 {
     let mut sum = 0.0;
-    for balancer in mesh.mesh.state().balancers {
+    for balancer in mesh.state().balancers {
         sum += metric(&balancer.internal, name, "").await;
     }
     sum

@@ -4,7 +4,6 @@
 use std::fs;
 use std::time::Duration;
 
-use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::{Drill, Relay, TestMesh, go_on, metric};
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
@@ -24,8 +23,8 @@ async fn kill_of_each_node_in_turn_loses_no_message() {
     let outcome = Drill::new("kill -9 each node in turn")
         .run(&mut TestMesh::start().await, async |mesh| {
             for node in NODES {
-                mesh.mesh.kill(node).await.unwrap();
-                mesh.mesh.restart(node).await.unwrap();
+                mesh.kill(node).await.unwrap();
+                mesh.restart(node).await.unwrap();
                 mesh.agrees().await;
                 go_on(Duration::from_secs(1)).await;
             }
@@ -39,9 +38,9 @@ async fn kill_of_each_node_in_turn_loses_no_message() {
 async fn pause_of_a_node_for_five_seconds_loses_no_message() {
     let outcome = Drill::new("SIGSTOP a node for 5 s")
         .run(&mut TestMesh::start().await, async |mesh| {
-            mesh.mesh.pause("node-1").await.unwrap();
+            mesh.pause("node-1").await.unwrap();
             go_on(PAUSED).await;
-            mesh.mesh.resume("node-1").await.unwrap();
+            mesh.resume("node-1").await.unwrap();
         })
         .await;
 
@@ -89,7 +88,7 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
                 assert_eq!(metric(&mesh.balancer(), "signaling_view_nodes", "").await, 3.0, "the last view is kept");
                 assert!(metric(&mesh.balancer(), "signaling_discovery_failures_total", "").await > 0.0);
             };
-            let (killed, ()) = tokio::join!(mesh.mesh.kill("node-1"), losing);
+            let (killed, ()) = tokio::join!(mesh.kill("node-1"), losing);
             killed.unwrap();
             mesh.agrees().await;
         })
@@ -102,10 +101,10 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
 async fn scale_from_three_nodes_to_five_to_two_loses_no_message() {
     let outcome = Drill::new("scale 3 to 5 to 2")
         .run(&mut TestMesh::start().await, async |mesh| {
-            mesh.mesh.scale(5).await.unwrap();
+            mesh.scale(5).await.unwrap();
             mesh.agrees().await;
             go_on(Duration::from_secs(2)).await;
-            mesh.mesh.scale(2).await.unwrap();
+            mesh.scale(2).await.unwrap();
         })
         .await;
 
@@ -115,7 +114,7 @@ async fn scale_from_three_nodes_to_five_to_two_loses_no_message() {
 #[tokio::test]
 async fn replacement_of_a_node_loses_no_message() {
     let outcome = Drill::new("replace")
-        .run(&mut TestMesh::start().await, async |mesh| mesh.mesh.replace("node-1").await.unwrap())
+        .run(&mut TestMesh::start().await, async |mesh| mesh.replace("node-1").await.unwrap())
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_DRAINS);
@@ -126,7 +125,7 @@ async fn restart_of_all_nodes_in_turn_loses_no_message() {
     let outcome = Drill::new("rolling restart of all nodes")
         .run(&mut TestMesh::start().await, async |mesh| {
             for node in NODES {
-                mesh.mesh.restart(node).await.unwrap();
+                mesh.restart(node).await.unwrap();
                 mesh.agrees().await;
             }
         })
@@ -143,10 +142,10 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
             for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
                 let restart_balancer = async {
                     if let Some(balancer) = balancer {
-                        mesh.mesh.restart(balancer).await.unwrap();
+                        mesh.restart(balancer).await.unwrap();
                     }
                 };
-                let (node_restarted, ()) = tokio::join!(mesh.mesh.restart(node), restart_balancer);
+                let (node_restarted, ()) = tokio::join!(mesh.restart(node), restart_balancer);
                 node_restarted.unwrap();
                 mesh.agrees().await;
             }
@@ -160,7 +159,7 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
 async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
     let outcome = Drill::new("drain of a balancer")
         .with_clients_that_come_back()
-        .run(&mut two_balancers(4_000).await, async |mesh| mesh.mesh.drain("balancer-0").await.unwrap())
+        .run(&mut two_balancers(4_000).await, async |mesh| mesh.drain("balancer-0").await.unwrap())
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed();
@@ -168,8 +167,5 @@ async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
 }
 
 async fn two_balancers(drain_ms: u64) -> TestMesh {
-    TestMesh::with(|options: &mut MeshOptions| {
-        (options.balancers, options.balancer_args) = (2, vec![format!("--drain-ms={drain_ms}")]);
-    })
-    .await
+    TestMesh::of((3, 2), &[], &[&format!("--drain-ms={drain_ms}")]).await
 }

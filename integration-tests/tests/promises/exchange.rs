@@ -1,7 +1,7 @@
 //! Any two clients exchange messages, wherever they are attached.
 
 use serde_json::json;
-use signaling_integration_tests::{Peer, Relay, TestMesh, metric, until};
+use signaling_integration_tests::{Peer, TestMesh, exchange, metric, until};
 
 #[tokio::test]
 async fn clients_exchange_signals_when_attached_anywhere() {
@@ -24,21 +24,18 @@ async fn clients_exchange_signals_when_attached_anywhere() {
 #[tokio::test]
 async fn direct_client_exchanges_signals_with_any_client() {
     let mesh = TestMesh::start().await;
-    let nodes = mesh.mesh.state().nodes;
-    let (direct, behind) = (mesh.id_owned_by("node-1", "direct"), mesh.id_owned_by("node-2", "behind"));
-    let mut direct_peer = Peer::connect(&nodes[1].public, &direct).await;
-    let mut behind_peer = Peer::connect(&mesh.url(), &behind).await;
-    behind_peer.signal(&direct, json!("hello"), None).await;
-    assert_eq!(direct_peer.recv().await["data"], "hello");
-    direct_peer.signal(&behind, json!("hello back"), None).await;
-    assert_eq!(behind_peer.recv().await["data"], "hello back");
+    let direct = mesh.id_owned_by("node-1", "direct");
+    let mut direct = Peer::connect(&mesh.state().nodes[1].public, &direct).await;
+    let mut behind = mesh.connect_at("node-2", "behind").await;
+    exchange((&mut behind, &mut direct), &json!("hello"), 1).await;
+    exchange((&mut direct, &mut behind), &json!("hello back"), 1).await;
 }
 
 #[tokio::test]
 async fn message_is_held_until_its_recipient_connects() {
     let mesh = TestMesh::start().await;
-    let (sender, late) = (mesh.id_owned_by("node-0", "sender"), mesh.id_owned_by("node-1", "late"));
-    let mut alice = Peer::connect(&mesh.url(), &sender).await;
+    let mut alice = mesh.connect_at("node-0", "alice").await;
+    let late = mesh.id_owned_by("node-1", "late");
     for n in 0..3 {
         alice.signal(&late, json!(n), Some(n + 1)).await;
     }
@@ -54,8 +51,7 @@ async fn message_is_held_until_its_recipient_connects() {
 async fn message_is_retransmitted_when_the_hold_is_full() {
     /// Room for two of the messages below.
     const LIMIT: usize = 1_500;
-    let flags = vec![format!("--hold-bytes={LIMIT}")];
-    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
+    let mesh = TestMesh::of((1, 1), &[&format!("--hold-bytes={LIMIT}")], &[]).await;
     let node = mesh.node(0);
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let data = "x".repeat(400);
@@ -91,20 +87,4 @@ async fn message_is_acknowledged_when_its_reader_leaves_at_once() {
         }
         assert_eq!(bob.recv().await, json!({ "type": "ack", "id": id }));
     }
-}
-
-#[tokio::test]
-async fn forwards_follow_a_node_to_its_new_address() {
-    let mesh = TestMesh::start().await;
-    let (alice, bob) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
-    let mut alice_peer = Peer::connect(&mesh.url(), &alice).await;
-    let mut bob_peer = Peer::connect(&mesh.url(), &bob).await;
-    alice_peer.signal(&bob, json!("before"), None).await;
-    assert_eq!(bob_peer.recv().await["data"], "before");
-
-    let new_address = Relay::to_node(&mesh, "node-1").await;
-
-    new_address.until_used(&mesh, "node-0", "node-1").await;
-    alice_peer.signal(&bob, json!("after"), None).await;
-    assert_eq!(bob_peer.recv().await["data"], "after");
 }

@@ -5,9 +5,8 @@
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use serde_json::json;
 use signaling_integration_tests::{
-    Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, eventually, host, metric, program, repository,
+    Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, eventually, host, metric, program, repository, talk,
 };
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -55,21 +54,16 @@ async fn haproxy_chooses_the_balancer_with_the_fewest_clients() {
 }
 
 async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
-    let mesh = TestMesh::with(|options| {
-        options.balancers = 2;
-        let addresses = ["--client-address=x-forwarded-for:127.0.0.1/32"];
-        options.balancer_args.extend(addresses.map(str::to_owned));
-        options.balancer_args.push(format!("--max-per-address={MAX_PER_ADDRESS}"));
-        options.balancer_args.push("--drain-ms=200".to_owned());
-    })
-    .await;
+    let limit = format!("--max-per-address={MAX_PER_ADDRESS}");
+    let flags = ["--client-address=x-forwarded-for:127.0.0.1/32", "--drain-ms=200", &limit];
+    let mesh = TestMesh::of((3, 2), &[], &flags).await;
     let dir = tempfile::tempdir().unwrap();
     let listen = free_port();
     let _front: Child =
         front(&mesh, listen, &dir).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
     eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.ok()).await;
     let url = format!("ws://127.0.0.1:{listen}");
-    let balancers = mesh.mesh.state().balancers;
+    let balancers = mesh.state().balancers;
 
     let connect = async |prefix: &str| Peer::connect_all(&url, (0..CLIENTS).map(|n| format!("{prefix}-{n}"))).await;
     let mut peers = connect("client").await;
@@ -77,9 +71,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
         becomes(&balancer.internal, "signaling_client_sockets", CLIENTS / 2).await;
     }
 
-    peers[0].signal("client-1", json!("through the proxy"), Some(1)).await;
-    assert_eq!(peers[1].recv().await["data"], "through the proxy");
-    assert_eq!(peers[0].recv().await, json!({ "type": "ack", "id": 1 }));
+    talk(&mut peers, "through the proxy").await;
 
     admin(&balancers[0].internal, "drain").await;
     let _later = connect("later").await;
@@ -130,7 +122,7 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
         let (word, end) = (listening.split(' ').next().unwrap(), listening.chars().last().unwrap());
         text = text.replace(listening, &format!("{word} 127.0.0.1:{listen}{end}"));
     }
-    for (n, balancer) in mesh.mesh.state().balancers.iter().enumerate() {
+    for (n, balancer) in mesh.state().balancers.iter().enumerate() {
         let internal = balancer.internal.rsplit(':').next().unwrap();
         text = text.replace(
             &format!("balancer-{n}:8080 check port 7900"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{
-    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, metric,
+    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, exchange, metric,
 };
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
@@ -59,7 +59,7 @@ async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
 #[tokio::test]
 async fn public_listeners_serve_documented_paths_only() {
     let mesh = TestMesh::with_flags(2, &[]).await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.public, &node.internal, &[])] {
         let refused = probe(url, files, false).await;
@@ -89,7 +89,7 @@ async fn demo_buttons_refuse_requests_of_other_origins() {
 #[tokio::test]
 async fn public_listener_refuses_internal_requests_with_secrets() {
     let mesh = TestMesh::with_flags(2, &[]).await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for bearer in [mesh.secret(), admin_token(&node.internal).unwrap()] {
         let asks =
@@ -253,11 +253,10 @@ async fn idle_connections_leave_descriptors_for_the_mesh() {
         kept.push(stream);
     }
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
-    mesh.mesh.scale(2).await.unwrap();
+    mesh.scale(2).await.unwrap();
     mesh.agrees().await;
     let internal = mesh.balancer();
     assert_eq!(metric(&internal, "signaling_accept_errors_total", "").await, 0.0);
     let mut bob = Peer::connect(&mesh.url(), "bob").await;
-    alice.signal("bob", serde_json::json!("hello"), Some(1)).await;
-    assert_eq!(bob.recv().await["data"], "hello");
+    exchange((&mut alice, &mut bob), &serde_json::json!("hello"), 1).await;
 }

@@ -20,7 +20,7 @@ const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
 
 #[tokio::test]
 async fn internal_request_needs_the_mesh_secret() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let node = mesh.node(0);
     let secret = mesh.secret();
     let mut tried = 0.0;
@@ -54,7 +54,7 @@ async fn internal_request_needs_the_mesh_secret() {
 
 #[tokio::test]
 async fn bad_request_with_the_mesh_secret_is_answered() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let authorized = |head: Head| head.bearer(&mesh.secret());
     let batch = |body: &str| authorized(Head::post(FORWARD, body.len())).to_string() + body;
     let node = mesh.node(0);
@@ -85,14 +85,14 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
 #[tokio::test]
 async fn node_without_view_refuses_trunks_batches_and_clients() {
     let mesh = TestMesh::with(|options| (options.nodes, options.notice) = (1, Duration::from_secs(600))).await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let authorized = |head: Head| head.bearer(&mesh.secret()).to_string();
     let batch = Head::post(FORWARD, 0);
     let file = mesh.dir.path().join("nodes.json");
     let kept = file.with_extension("kept");
     std::fs::rename(&file, &kept).unwrap();
     mesh.kill_unnoticed("node-0").await;
-    mesh.mesh.restart("node-0").await.unwrap();
+    mesh.restart("node-0").await.unwrap();
 
     let clients = (state.nodes[0].public.clone(), Head::connect("alice").to_string());
     for (address, request) in [(mesh.node(0), authorized(trunk())), (mesh.node(0), authorized(batch)), clients] {
@@ -117,14 +117,14 @@ async fn too_large(mesh: &TestMesh) -> Answer {
 
 #[tokio::test]
 async fn slow_batch_begun_before_a_pause_is_refused() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let head = Head::post(FORWARD, 10).bearer(&mesh.secret());
     let mut stream = connect(&mesh.node(0)).await;
     stream.write_all((head.to_string() + "begun").as_bytes()).await.unwrap();
     sleep(Duration::from_millis(200)).await;
-    mesh.mesh.pause("node-0").await.unwrap();
+    mesh.pause("node-0").await.unwrap();
     sleep(limits::SUSPECT_AFTER + Duration::from_millis(500)).await;
-    mesh.mesh.resume("node-0").await.unwrap();
+    mesh.resume("node-0").await.unwrap();
     // Longer than the node refuses input after a pause.
     sleep(Duration::from_millis(500)).await;
     stream.write_all(b"ended").await.unwrap();
@@ -134,7 +134,7 @@ async fn slow_batch_begun_before_a_pause_is_refused() {
 
 #[tokio::test]
 async fn unknown_internal_path_is_refused() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     for address in [mesh.node(0), mesh.balancer()] {
         for path in ["/", "/v1/connect?client_id=a", "/internal/v1/other", "/internal/v1/trunk/", "/metrics/x"] {
             let answer = ask(&address, Head::upgrade(path).bearer(&mesh.secret())).await;
@@ -149,7 +149,7 @@ async fn unknown_internal_path_is_refused() {
 
 #[tokio::test]
 async fn admin_needs_its_token_and_health_does_not() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let (balancer, secret) = (mesh.balancer(), mesh.secret());
     for (address, metric) in [(mesh.node(0), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")] {
         let (livez, readyz) = (get(&address, "/livez").await, get(&address, "/readyz").await);
@@ -182,7 +182,7 @@ async fn admin_needs_its_token_and_health_does_not() {
             assert!(status != 401 || answer.error_code() == "unauthorized", "{path} {shown:?}: {answer:?}");
         }
     }
-    mesh.mesh.kill("node-0").await.unwrap();
+    mesh.kill("node-0").await.unwrap();
     let unready = async || {
         let answer = get(&balancer, "/readyz").await;
         (answer.status == 503).then_some(answer.body)
@@ -193,7 +193,7 @@ async fn admin_needs_its_token_and_health_does_not() {
 
 #[tokio::test]
 async fn trunk_receives_kicks_and_earlier_ones_when_it_opens() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let internal = mesh.node(0);
     let open = async || RawSocket::open(&internal, &trunk().bearer(&mesh.secret())).await;
     let mut first = open().await;

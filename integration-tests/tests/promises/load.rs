@@ -41,21 +41,17 @@ async fn load_of_several_processes_is_reported_as_one() {
 
 #[tokio::test]
 async fn steady_clients_resume_while_balancers_are_replaced() {
-    let mesh = TestMesh::with(|options| {
-        options.balancers = 2;
-        options.balancer_args = vec!["--drain-ms=2000".to_owned()];
-    })
-    .await;
-    let urls: Vec<String> = mesh.mesh.state().balancers.iter().map(|balancer| balancer.url.clone()).collect();
+    let mesh = TestMesh::of((3, 2), &[], &["--drain-ms=2000"]).await;
+    let urls: Vec<String> = mesh.state().balancers.iter().map(|balancer| balancer.url.clone()).collect();
     let arguments = ["steady", "--resume", "--clients=100", "--rate=1000", "--seconds=12", "--warmup=1"];
     let arguments = [&arguments[..], &["--url", &urls[0], "--url", &urls[1]]].concat();
     let replace = async {
         go_on(Duration::from_secs(3)).await;
-        mesh.mesh.kill("balancer-0").await.unwrap();
+        mesh.kill("balancer-0").await.unwrap();
         go_on(Duration::from_millis(500)).await;
-        mesh.mesh.restart("balancer-0").await.unwrap();
+        mesh.restart("balancer-0").await.unwrap();
         go_on(Duration::from_secs(3)).await;
-        mesh.mesh.restart("balancer-1").await.unwrap();
+        mesh.restart("balancer-1").await.unwrap();
     };
 
     let (run, ()) = tokio::join!(passes(&mesh, &arguments), replace);
@@ -161,12 +157,9 @@ const DEAF: u64 = 60;
 /// The whole crowd takes the whole machine, and optimised servers: `mesh-load hostile` by itself.
 #[tokio::test]
 async fn good_clients_lose_nothing_beside_a_harmful_crowd() {
-    let mesh = TestMesh::with(|options| {
-        let flags =
-            ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
-        options.balancer_args = flags.map(str::to_owned).into();
-    })
-    .await;
+    let flags =
+        ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
+    let mesh = TestMesh::with_flags(3, &flags).await;
     let crowd = [format!("--handshakes={HANDSHAKES}"), format!("--deaf={DEAF}")];
     // How fast, is not for a test on a shared machine to say.
     let arguments = ["hostile", "--clients=20", "--rate=200", "--seconds=3", "--warmup=1", "--max-p99-ms=1000"];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::json;
-use signaling_integration_tests::{Peer, TestMesh, admin, becomes, eventually};
+use signaling_integration_tests::{TestMesh, admin, becomes, eventually, exchange};
 
 const CLIENTS: usize = 60;
 
@@ -15,7 +15,7 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
     let _clients = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
 
     let up = logged_by(&mesh, async || {
-        mesh.mesh.scale(5).await.unwrap();
+        mesh.scale(5).await.unwrap();
         settled(&mesh, 5).await;
     })
     .await;
@@ -30,7 +30,7 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
     has_line(&up["node-3"], &["trunk of an edge connected", "edge=balancer-0"]);
 
     let down = logged_by(&mesh, async || {
-        mesh.mesh.scale(3).await.unwrap();
+        mesh.scale(3).await.unwrap();
         settled(&mesh, 3).await;
     })
     .await;
@@ -55,19 +55,16 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
 
 #[tokio::test]
 async fn debug_log_names_clients_but_no_messages() {
-    let mesh = TestMesh::with_flags_of_all(3, &["--log=debug"]).await;
-    let ids = ["node-0", "node-1"].map(|node| mesh.id_owned_by(node, "debug"));
-    let mut ada = Peer::connect(&mesh.url(), &ids[0]).await;
-    let mut bob = Peer::connect(&mesh.url(), &ids[1]).await;
-    let exchange = async |ada: &mut Peer, bob: &mut Peer, count: u64| {
+    let mesh = TestMesh::of((3, 1), &["--log=debug"], &["--log=debug"]).await;
+    let (mut ada, mut bob) = (mesh.connect_at("node-0", "debug").await, mesh.connect_at("node-1", "debug").await);
+    let ids = [ada.id.clone(), bob.id.clone()];
+    let mut exchanges = async |count: u64| {
         for id in 1..=count {
-            ada.signal(&ids[1], json!("hello"), Some(id)).await;
-            bob.recv_type("signal").await;
-            ada.recv_type("ack").await;
+            exchange((&mut ada, &mut bob), &json!("hello"), id).await;
         }
     };
-    exchange(&mut ada, &mut bob, 10).await;
-    let quiet = logged_by(&mesh, async || exchange(&mut ada, &mut bob, 1_000).await).await;
+    exchanges(10).await;
+    let quiet = logged_by(&mesh, async || exchanges(1_000).await).await;
     for (server, lines) in &quiet {
         assert!(lines.len() < 50, "{server}: lines for 1,000 messages, such as\n{}", lines[..20].join("\n"));
     }
@@ -91,7 +88,7 @@ async fn debug_log_names_clients_but_no_messages() {
 /// Waits until every server has this number of nodes, and every client is at its owner.
 async fn settled(mesh: &TestMesh, nodes: usize) {
     mesh.agrees().await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     assert_eq!(state.nodes.len(), nodes);
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;

@@ -12,7 +12,7 @@ use serde_json::json;
 use signaling_balancer::metrics::BalancerMetrics;
 use signaling_discovery::metrics::DiscoveryMetrics;
 use signaling_edge::shell::metrics::EdgeMetrics;
-use signaling_integration_tests::{Peer, TestMesh, get, program, repository};
+use signaling_integration_tests::{Peer, TestMesh, assert_document, exchange, get, program};
 use signaling_metrics::{Registry, page};
 use signaling_node::shell::metrics::NodeMetrics;
 use signaling_server::load_readiness::LoadReadinessMetrics;
@@ -100,30 +100,22 @@ fn metrics_page_matches_the_code() {
         let head = "| metric | type | labels | what |\n|---|---|---|---|";
         write!(written, "\n## {title}\n\n{about}\n\n{head}\n{}", rows(&page)).unwrap();
     }
-    let table = repository().join("docs/METRICS.md");
-    if std::env::var_os("WRITE_METRICS").is_some() {
-        fs::write(&table, &written).unwrap();
-    }
-    let committed = fs::read_to_string(table).unwrap();
-    assert!(committed == written, "docs/METRICS.md differs from the code: write it with WRITE_METRICS=1");
+    assert_document("docs/METRICS.md", &written, "WRITE_METRICS");
 }
 
 #[tokio::test]
 async fn servers_serve_exactly_the_metrics_of_the_table() {
-    let mesh = TestMesh::with(|options| options.nodes = 2).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     // A call, a room, and refusals.
-    let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
-    let mut bob = Peer::connect(&mesh.url(), &bob).await;
-    let mut ada = Peer::connect(&mesh.url(), &ada).await;
-    ada.signal(&bob.id, json!("hello"), Some(1)).await;
-    bob.recv_type("signal").await;
-    ada.recv_type("ack").await;
+    let mut ada = mesh.connect_at("node-0", "ada").await;
+    let mut bob = mesh.connect_at("node-1", "bob").await;
+    exchange((&mut ada, &mut bob), &json!("hello"), 1).await;
     ada.send(&json!({ "type": "join", "room": "den", "id": 2 })).await;
     ada.send(&json!({ "type": "nonsense", "id": 3 })).await;
     ada.recv_type("error").await;
     assert!(Peer::try_connect(&mesh.url(), "not,an,id").await.is_err());
 
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let nodes = state.nodes.iter().map(|node| (&node.internal, true));
     let balancers = state.balancers.iter().map(|balancer| (&balancer.internal, false));
     for (internal, is_node) in nodes.chain(balancers) {

@@ -44,7 +44,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     let Some(mesh) = mesh else { return };
     // Without `requirepass`, Redis refuses a password.
     Store::of(&mesh).await.ask::<String>(&["CONFIG", "SET", "requirepass", STORE]).await;
-    for node in mesh.mesh.state().nodes {
+    for node in mesh.state().nodes {
         becomes(&node.internal, "signaling_room_store_up", 1).await;
     }
     let mut secrets = vec![
@@ -90,8 +90,8 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     let mut back = RawSocket::open(&mesh.address(), &head).await;
     let again = back.message().await;
     assert_eq!(again["resumed"], true);
-    mesh.mesh.scale(4).await.unwrap();
-    mesh.mesh.drain("node-1").await.unwrap();
+    mesh.scale(4).await.unwrap();
+    mesh.drain("node-1").await.unwrap();
     let credential = |servers: &Value| servers["ice_servers"][1]["credential"].as_str().unwrap().to_owned();
     secrets.extend([
         credential(&welcome),
@@ -122,7 +122,7 @@ async fn logs_of_direct_clients_hold_no_secret() {
         ask_for_tokens(options, &signer);
     })
     .await;
-    let public = mesh.mesh.state().nodes[0].public.clone();
+    let public = mesh.state().nodes[0].public.clone();
     let tokens = [
         signer.token(&claims("ada")),
         signer.token(&claims_with("ada", &json!({ "exp": 1 }))),
@@ -178,11 +178,7 @@ async fn logs_hold_no_password_of_the_room_stores_url() {
     store.ask::<String>(&["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
     let redis = other.mesh.state().redis.unwrap();
     let address = redis.replace("redis://", &format!("redis://keeper:{IN_URL}@"));
-    let mesh = TestMesh::with(|options| {
-        options.nodes = 1;
-        options.node_args = vec!["--log=trace".to_owned(), format!("--room-store={address}")];
-    })
-    .await;
+    let mesh = TestMesh::of((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
     let mut ada = Peer::connect(&mesh.url(), "ada").await;
     let join = |id: u64| json!({ "type": "join", "room": format!("room-{id}"), "id": id });
     ada.send(&join(1)).await;

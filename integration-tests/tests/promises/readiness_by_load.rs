@@ -56,20 +56,16 @@ async fn balancer_is_ready_when_it_has_no_peers() {
 
     set_peers(&mesh, &["balancer-0", "balancer-1", "balancer-2"]);
     answers(&internal[0], "/readyz", (503, "unready: 40 clients are 200% above the mean of 3 servers\n")).await;
-    mesh.mesh.kill("balancer-1").await.unwrap();
+    mesh.kill("balancer-1").await.unwrap();
     answers(&internal[0], "/readyz", READY).await;
-    mesh.mesh.kill("balancer-2").await.unwrap();
+    mesh.kill("balancer-2").await.unwrap();
     stays("without peers it is ready", SEVERAL_POLLS, is_ready).await;
 }
 
 #[tokio::test]
 async fn loaded_node_is_unready_for_clients_only() {
-    let mesh = TestMesh::with(|options| {
-        (options.nodes, options.balancers) = (2, 0);
-        options.node_args = FLAGS.map(str::to_owned).to_vec();
-    })
-    .await;
-    let nodes = mesh.mesh.state().nodes;
+    let mesh = TestMesh::of((2, 0), &FLAGS, &[]).await;
+    let nodes = mesh.state().nodes;
     let _peers = connect(&nodes[0].public).await;
 
     let unready = (503, "unready: 40 clients are 100% above the mean of 2 servers\n");
@@ -80,7 +76,7 @@ async fn loaded_node_is_unready_for_clients_only() {
 
 #[tokio::test]
 async fn load_report_needs_the_mesh_secret() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let internal = internals(&mesh);
     let _peer = Peer::connect(&mesh.url(), "alice").await;
     let expected = json!({ "id": "balancer-0", "clients": 1, "state": "ready" });
@@ -102,7 +98,7 @@ async fn balancers() -> TestMesh {
 
 /// Writes these balancers into the discovery file.
 fn set_peers(mesh: &TestMesh, ids: &[&str]) {
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     let named = state.balancers.iter().filter(|balancer| ids.contains(&balancer.id.as_str()));
     let members: Vec<_> =
         named.map(|balancer| json!({ "id": balancer.id, "address": host(&balancer.internal) })).collect();
@@ -110,7 +106,7 @@ fn set_peers(mesh: &TestMesh, ids: &[&str]) {
 }
 
 fn internals(mesh: &TestMesh) -> Vec<String> {
-    mesh.mesh.state().balancers.iter().map(|balancer| balancer.internal.clone()).collect()
+    mesh.state().balancers.iter().map(|balancer| balancer.internal.clone()).collect()
 }
 
 async fn connect(url: &str) -> Vec<Peer> {

@@ -117,7 +117,7 @@ fn no_http() -> Vec<Case> {
 
 #[tokio::test]
 async fn bad_request_is_answered_by_its_error_and_counted() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     for case in [bad_queries(), bad_heads(), odd_targets(), no_http()].into_iter().flatten() {
         let what = format!("{}: {:.80?}", case.what, case.request);
         let reason = case.status.to_string();
@@ -156,7 +156,7 @@ async fn request_head_is_refused_past_16_kib_or_64_lines() {
 
 #[tokio::test]
 async fn bad_query_has_a_close_code_with_the_subprotocol() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     for query in ["", "client_id=a%20b", "client_id=a&client_id=b"] {
         let head = Head::upgrade(&format!("/v1/connect?{query}")).offer("signaling.v1");
         let mut socket = RawSocket::open(&mesh.url(), &head).await;
@@ -232,8 +232,8 @@ async fn resume_token_takes_its_session_over_at_once() {
 
 #[tokio::test]
 async fn client_is_refused_until_there_is_a_node() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
-    mesh.mesh.kill("node-0").await.unwrap();
+    let mesh = TestMesh::with_flags(1, &[]).await;
+    mesh.kill("node-0").await.unwrap();
 
     let answer = ask(&mesh.url(), Head::connect("alice")).await;
     assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_node"));
@@ -247,14 +247,14 @@ async fn client_is_refused_until_there_is_a_node() {
     assert_eq!(socket.closed().await.0, 1013);
     assert_eq!(mesh.refused("503").await, 2.0);
 
-    mesh.mesh.restart("node-0").await.unwrap();
+    mesh.restart("node-0").await.unwrap();
     let come_back = async || Peer::try_connect(&mesh.url(), "alice").await.ok();
     eventually("a client to be admitted", come_back).await;
 }
 
 #[tokio::test]
 async fn stopping_balancer_refuses_new_clients() {
-    let mesh = TestMesh::with(|options| options.balancer_args = vec!["--drain-ms=3000".into()]).await;
+    let mesh = TestMesh::with_flags(3, &["--drain-ms=3000"]).await;
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     let address = mesh.address();
     let refused = async {
@@ -268,7 +268,7 @@ async fn stopping_balancer_refuses_new_clients() {
         assert!(mesh.refused("503").await >= 1.0);
         alice.leaves_by_goodbye(1001).await;
     };
-    let (drained, ()) = tokio::join!(mesh.mesh.drain("balancer-0"), refused);
+    let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refused);
     drained.unwrap();
 }
 
@@ -312,7 +312,7 @@ async fn bad_tokens_do_not_use_the_accept_rate() {
 #[tokio::test]
 async fn join_of_more_than_256_rooms_is_refused_and_counted() {
     const REFUSED_JOINS: &str = "signaling_refused_joins_total";
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let node = mesh.node(0);
     let mut alice = Peer::connect(&mesh.url(), "alice").await;
     for id in 1..=257 {
@@ -326,8 +326,7 @@ async fn join_of_more_than_256_rooms_is_refused_and_counted() {
 
 #[tokio::test]
 async fn broadcast_over_its_rate_is_refused_and_counted() {
-    let flags = vec!["--broadcast-rate=1".to_owned()];
-    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (1, flags)).await;
+    let mesh = TestMesh::of((1, 1), &["--broadcast-rate=1"], &[]).await;
     let node = mesh.node(0);
     let peers = mesh.connect(["alice", "bob", "carol"].map(str::to_owned)).await;
     let [mut alice, mut bob, mut carol]: [_; 3] = peers.try_into().ok().unwrap();

@@ -17,47 +17,30 @@ const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume:
 /// Between the end of a session and the next refresh of its room much time may pass.
 const RARE_REFRESHES: RoomTimes = RoomTimes { presence: Duration::from_secs(20), ..SHORT };
 
-#[derive(Clone, Copy)]
-enum Kind {
-    /// One node with its memory.
-    Memory,
-    /// Three nodes with a Redis.
-    Redis,
-}
-
-/// A mesh with two balancers and further flags for its nodes.
-async fn mesh(kind: Kind, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
-    let more = |options: &mut MeshOptions| {
-        options.balancers = 2;
+/// Starts a mesh with two balancers, and either three nodes with a Redis or one with its memory.
+async fn mesh(has_redis: bool, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
+    let with_rooms = |options: &mut MeshOptions| {
+        (options.nodes, options.balancers) = (if has_redis { 3 } else { 1 }, 2);
         options.node_args = times.flags();
         options.node_args.extend(flags.iter().map(ToString::to_string));
     };
-    match kind {
-        Kind::Redis => TestMesh::with_redis(more).await,
-        Kind::Memory => {
-            let of_one_node = |options: &mut MeshOptions| {
-                options.nodes = 1;
-                more(options);
-            };
-            Some(TestMesh::with(of_one_node).await)
-        }
-    }
+    if has_redis { TestMesh::with_redis(with_rooms).await } else { Some(TestMesh::with(with_rooms).await) }
 }
 
-/// Each test below runs over both.
+/// Runs each test with the memory of a node and with a Redis.
 macro_rules! over_both {
     ($($name:ident($times:expr $(, $flag:literal)*),)*) => {
         mod memory {
             $(#[tokio::test]
             async fn $name() {
-                let mesh = super::mesh(super::Kind::Memory, $times, &[$($flag),*]).await.unwrap();
+                let mesh = super::mesh(false, $times, &[$($flag),*]).await.unwrap();
                 super::$name(mesh).await;
             })*
         }
         mod redis {
             $(#[tokio::test]
             async fn $name() {
-                let Some(mesh) = super::mesh(super::Kind::Redis, $times, &[$($flag),*]).await else { return };
+                let Some(mesh) = super::mesh(true, $times, &[$($flag),*]).await else { return };
                 super::$name(mesh).await;
             })*
         }
@@ -180,14 +163,14 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
     assert_eq!(bob.join("r").await, SeatStatus::Waiting { ahead: 0, queue_length: 1 });
     let is_waiting = async || matches!(bob.room("r").seat, SeatStatus::Waiting { ahead: 0, .. });
 
-    let _gone = alice.drop_socket();
+    drop(alice);
     stays("bob waiting", resume + Duration::from_millis(700), is_waiting).await;
     let mut alice = client(&mesh, 1, "alice").await;
     assert_eq!(alice.join("r").await, SeatStatus::Member, "within the grace time, in another session");
     stays("bob waiting", grace + presence, is_waiting).await;
 
     let gone = Instant::now();
-    let _gone = alice.drop_socket();
+    drop(alice);
     bob.until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
     let waited = gone.elapsed();
     assert!(waited >= grace, "given away after {waited:?}");
@@ -198,7 +181,7 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
 
 #[tokio::test]
 async fn freed_seat_is_given_away_within_the_printed_bound() {
-    let Some(mesh) = mesh(Kind::Redis, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
+    let Some(mesh) = mesh(true, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
     let bound = printed_bound(&mesh, "node-0");
     let mut clients = Vec::new();
     for number in 0..8 {
@@ -207,10 +190,10 @@ async fn freed_seat_is_given_away_within_the_printed_bound() {
     }
     let waiting = clients.split_off(4);
     // The owner of some of them: their sessions move, and seats with them.
-    mesh.mesh.kill("node-1").await.unwrap();
+    mesh.kill("node-1").await.unwrap();
     for (member, first) in clients.into_iter().zip(&waiting) {
         let gone = Instant::now();
-        let _gone = member.drop_socket();
+        drop(member);
         first.until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
         assert!(gone.elapsed() <= bound, "given away after {:?}, and the node printed {bound:?}", gone.elapsed());
     }
@@ -219,9 +202,8 @@ async fn freed_seat_is_given_away_within_the_printed_bound() {
 async fn resumed_member_has_not_left(mesh: TestMesh) {
     let begin = Instant::now();
     let mut crowd = Crowd::gather(&mesh, "back", 1, 4).await;
-    let former = crowd.clients.remove(3).drop_socket();
 
-    let mut back = RoomClient::resume(&mesh.mesh.state().balancers[1].url, &former).await;
+    let mut back = crowd.clients.remove(3).resume(&mesh.state().balancers[1].url).await;
 
     assert!(back.resumed);
     let heard = |client: &RoomClient| client.seen().broadcasts.len() == 1;
@@ -267,13 +249,13 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
 
 #[tokio::test]
 async fn registry_follows_a_client_until_it_closes() {
-    let Some(mesh) = mesh(Kind::Redis, SHORT, &[]).await else { return };
+    let Some(mesh) = mesh(true, SHORT, &[]).await else { return };
     let alice = client(&mesh, 0, "alice").await;
     let entry = async || operator(&mesh.node(0), "GET", "clients/alice", None).await.1;
     let is_at_owner = async || (entry().await["registry"]["node"] == mesh.owner("alice").as_str()).then_some(());
     eventually("alice to be registered at her node", is_at_owner).await;
 
-    mesh.mesh.replace(&mesh.owner("alice")).await.unwrap();
+    mesh.replace(&mesh.owner("alice")).await.unwrap();
     mesh.agrees().await;
     eventually("alice to be registered at her next node", is_at_owner).await;
 
@@ -284,7 +266,7 @@ async fn registry_follows_a_client_until_it_closes() {
 
 #[tokio::test]
 async fn join_is_refused_when_nodes_have_no_common_store() {
-    let mesh = TestMesh::with(|options| options.nodes = 2).await;
+    let mesh = TestMesh::with_flags(2, &[]).await;
     let mut alice = client(&mesh, 0, "alice").await;
 
     let refused = alice.ask(join("r", "alice")).await;
@@ -302,10 +284,10 @@ async fn members_stay_unchanged_while_nodes_come_and_go() {
     };
     let before = versions(&crowd);
 
-    mesh.mesh.scale(5).await.unwrap();
+    mesh.scale(5).await.unwrap();
     mesh.agrees().await;
     crowd.assert_broadcasts_arrive("five nodes").await;
-    mesh.mesh.scale(2).await.unwrap();
+    mesh.scale(2).await.unwrap();
     mesh.agrees().await;
     crowd.assert_broadcasts_arrive("two nodes").await;
 
@@ -315,5 +297,5 @@ async fn members_stay_unchanged_while_nodes_come_and_go() {
 }
 
 async fn client(mesh: &TestMesh, balancer: usize, id: &str) -> RoomClient {
-    RoomClient::connect(&mesh.mesh.state().balancers[balancer].url, id).await
+    RoomClient::connect(&mesh.state().balancers[balancer].url, id).await
 }

@@ -17,9 +17,9 @@ async fn mesh_secret_rotation_loses_no_message() {
     // Servers read the file at different times, so some take a step before others.
     set_secrets(&mesh, &[&old, NEW]).await;
     assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (405, 405));
-    mesh.mesh.restart("node-2").await.unwrap();
+    mesh.restart("node-2").await.unwrap();
     set_secrets(&mesh, &[NEW, &old]).await;
-    mesh.mesh.restart("node-2").await.unwrap();
+    mesh.restart("node-2").await.unwrap();
     mesh.agrees().await;
 
     // A session continues with a token that the old secret signed.
@@ -30,7 +30,7 @@ async fn mesh_secret_rotation_loses_no_message() {
 
     set_secrets(&mesh, &[NEW]).await;
     assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (401, 405));
-    mesh.mesh.restart("node-2").await.unwrap();
+    mesh.restart("node-2").await.unwrap();
     mesh.agrees().await;
     // The new secret signed its newest token.
     let token = welcome["resume"].as_str().unwrap();

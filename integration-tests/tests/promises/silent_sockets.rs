@@ -31,7 +31,7 @@ async fn five_thousand_half_requests_are_closed_in_time() {
 
 #[tokio::test]
 async fn slow_request_is_closed_at_the_handshake_limit() {
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_flags(1, &[]).await;
     let mut stream = connect(&mesh.url()).await;
     let start = Instant::now();
     let mut pace = interval(Duration::from_millis(200));
@@ -50,7 +50,7 @@ async fn client_is_closed_when_it_answers_no_ping() {
     const HEARTBEAT: Duration = Duration::from_secs(5);
     const ANSWER: Duration = Duration::from_secs(10);
     let flag = format!("--heartbeat-ms={}", HEARTBEAT.as_millis());
-    let mesh = TestMesh::with_flags_of_all(1, &[&flag]).await;
+    let mesh = TestMesh::of((1, 1), &[&flag], &[&flag]).await;
     let mut lively = Peer::connect(&mesh.url(), "lively").await;
     assert_eq!(lively.welcome["heartbeat_ms"], 5_000);
     let lively = tokio::spawn(async move { lively.stay().await });

@@ -11,7 +11,7 @@ const MAX_CONCURRENT: usize = 32;
 #[tokio::test]
 async fn thousand_clients_spread_over_the_nodes_by_hash() {
     raise_open_files().unwrap();
-    let mesh = TestMesh::with_flags_of_all(3, &["--reveal-nodes"]).await;
+    let mesh = TestMesh::of((3, 1), &["--reveal-nodes"], &["--reveal-nodes"]).await;
     let url = mesh.url();
 
     let connecting = (0..CLIENTS).map(|number| {

@@ -16,11 +16,11 @@ async fn paused_node_is_suspect_until_its_probation_ends() {
     has_answered_all_others(&mesh).await;
     all_count(&others, "no suspect", |suspects| suspects == 0.0).await;
 
-    mesh.mesh.pause("node-1").await.unwrap();
+    mesh.pause("node-1").await.unwrap();
     all_count(&others, "a suspect", |suspects| suspects > 0.0).await;
 
     let silent = Instant::now();
-    mesh.mesh.resume("node-1").await.unwrap();
+    mesh.resume("node-1").await.unwrap();
     let healthy = all_count(&others, "no suspect any more", |suspects| suspects == 0.0).await;
     let soonest = healthy.into_iter().min().unwrap() - silent;
     assert!(soonest >= PROBATION, "healthy after {soonest:?}");
@@ -36,7 +36,7 @@ async fn has_answered_all_others(mesh: &TestMesh) {
 
 /// Returns the internal listeners of all servers but one.
 fn all_but(mesh: &TestMesh, id: &str) -> Vec<String> {
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     state.servers().filter(|server| server.id != id).map(|server| server.internal.to_owned()).collect()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use signaling_client::{Event, Options};
 use signaling_integration_tests::{
-    Certificate, Head, Peer, SecureMesh, TestMesh, ask, ask_to_the_end, connect, ends, eventually, until,
+    Certificate, Head, Peer, SecureMesh, TestMesh, ask, ask_to_the_end, connect, ends, eventually, exchange, until,
 };
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -32,18 +32,12 @@ async fn client_at(certificate: &Certificate, address: &str, id: &str) -> TlsPee
     Peer::over(stream, id, "").await.unwrap()
 }
 
-async fn exchange(from: &mut TlsPeer, to: &mut TlsPeer, id: u64, bytes: usize) {
-    from.signal(&to.id, json!("x".repeat(bytes)), Some(id)).await;
-    assert_eq!(to.recv().await["data"].as_str().unwrap().len(), bytes);
-    assert_eq!(from.recv().await, json!({ "type": "ack", "id": id }));
-}
-
 #[tokio::test]
 async fn new_certificate_keeps_open_tls_connections() {
     let secure = start().await;
     let (mut alice, mut bob) = (client(&secure, "alice").await, client(&secure, "bob").await);
     for (id, bytes) in (1..).zip([0, 1, 125, 126, 4_000, 16_383, 16_384, 16_385, 40_000, 60_000]) {
-        exchange(&mut alice, &mut bob, id, bytes).await;
+        exchange((&mut alice, &mut bob), &json!("x".repeat(bytes)), id).await;
     }
 
     let second = Certificate::new(secure.folder.path(), "second");
@@ -52,14 +46,14 @@ async fn new_certificate_keeps_open_tls_connections() {
     let shown = async || second.connect(&secure.mesh.url(), &[]).await.ok();
     eventually("the second certificate to be shown", shown).await;
     assert_eq!(secure.mesh.of_balancer("signaling_tls_certificate_loads_total", "shown").await, 1.0);
-    exchange(&mut alice, &mut bob, 20, 100).await;
+    exchange((&mut alice, &mut bob), &json!("x".repeat(100)), 20).await;
 
     // Half a file is unusable: the former certificate stays.
     std::fs::write(&secure.certificate.path, "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
     let loads = "signaling_tls_certificate_loads_total";
     until(&secure.mesh.balancer(), loads, "unusable", |tried| tried > 0.0).await;
     second.connect(&secure.mesh.url(), &[]).await.unwrap();
-    exchange(&mut bob, &mut alice, 1, 100).await;
+    exchange((&mut bob, &mut alice), &json!("x".repeat(100)), 1).await;
 }
 
 #[tokio::test]
@@ -134,7 +128,7 @@ async fn plain_text_is_closed_unanswered_and_counted() {
     assert!(ends(&mut silent, Duration::from_secs(3)).await);
 
     // The node's own listener has no certificate.
-    let direct = &secure.mesh.mesh.state().nodes[0].public;
+    let direct = &secure.mesh.state().nodes[0].public;
     assert_eq!(ask(direct, Head::get("/")).await.status, 404);
 }
 
@@ -158,18 +152,16 @@ async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = Certificate::new(folder.path(), "nodes");
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
-    let nodes = mesh.mesh.state().nodes;
+    let nodes = mesh.state().nodes;
     let (alice_id, bob_id) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
     let mut alice = client_at(&certificate, &nodes[0].public, &alice_id).await;
     let mut bob = client_at(&certificate, &nodes[1].public, &bob_id).await;
-    exchange(&mut alice, &mut bob, 1, 100).await;
-    exchange(&mut bob, &mut alice, 1, 60_000).await;
+    exchange((&mut alice, &mut bob), &json!("x".repeat(100)), 1).await;
+    exchange((&mut bob, &mut alice), &json!("x".repeat(60_000)), 1).await;
 
     // The balancer has no certificate, and its clients are in the same mesh.
     let mut carol = Peer::connect(&mesh.url(), "carol").await;
-    carol.signal(&alice_id, json!("in the clear"), Some(1)).await;
-    assert_eq!(alice.recv().await["data"], "in the clear");
-    assert_eq!(carol.recv().await, json!({ "type": "ack", "id": 1 }));
+    exchange((&mut carol, &mut alice), &json!("in the clear"), 1).await;
 
     let plain = connect(&nodes[0].public).await;
     let (answer, _) = ask_to_the_end(plain, Head::connect("dave").to_string().as_bytes()).await;

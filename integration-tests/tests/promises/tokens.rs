@@ -53,7 +53,7 @@ fn refusals(signer: &Signer) -> Vec<Case> {
 async fn bad_token_is_refused_by_its_error_and_counted() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     for Server { url, internal, .. } in edges(&state) {
         for Case { what, token, status, code, reason } in refusals(&signer) {
             let counts = async || {
@@ -96,7 +96,7 @@ async fn bad_token_is_refused_by_its_error_and_counted() {
 async fn resume_token_needs_the_clients_own_token() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     for (Server { url, internal, .. }, name) in edges(&state).zip(["bob", "bert"]) {
         let missing = async || metric(internal, "signaling_auth_failures_total", "reason=\"missing\"").await;
         let bearer = |client: &str| format!("Bearer {}", signer.token(&claims(client)));
@@ -136,7 +136,7 @@ async fn newest_connection_with_a_token_gets_the_id() {
     let signer = Signer::es256();
     let mesh = TestMesh::with_tokens(&signer, 3, 2, &[]).await;
     let token = signer.token(&claims("alice"));
-    let url = |balancer: usize| mesh.mesh.state().balancers[balancer].url.clone();
+    let url = |balancer: usize| mesh.state().balancers[balancer].url.clone();
     let mut old = Peer::connect_with(&url(0), "alice", &token).await;
     // At another server, and with the token as the only proof.
     let mut new = Peer::connect_with(&url(1), "alice", &token).await;
@@ -211,7 +211,7 @@ async fn start_without_tokens_logs_a_warning() {
 async fn kicked_client_is_refused_with_its_older_token() {
     let signer = Signer::rs256();
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    let state = mesh.mesh.state();
+    let state = mesh.state();
     for (Server { url, internal, .. }, name) in edges(&state).zip(["mallory", "malvolio"]) {
         let token = signer.token(&claims(name));
         let head = Head::connect(name).bearer(&token);
@@ -245,9 +245,9 @@ async fn kick_outlasts_restarts_of_all_servers() {
     let head = Head::connect("mallory").bearer(&old);
     admin(&mesh.node(0), "clients/mallory/kick").await;
     for server in ["balancer-1", "node-0", "balancer-0", "node-1", "balancer-1"] {
-        mesh.mesh.restart(server).await.unwrap();
+        mesh.restart(server).await.unwrap();
         mesh.agrees().await;
-        for Server { id, url, internal, .. } in mesh.mesh.state().servers() {
+        for Server { id, url, internal, .. } in mesh.state().servers() {
             becomes(internal, "signaling_kicks_remembered", 1).await;
             let answer = ask(url, &head).await;
             assert_eq!(answer.error_code(), "bad_token", "{id} after {server} was restarted: {answer:?}");
@@ -264,8 +264,8 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
     let mesh = TestMesh::with_tokens(&signer, 2, 0, &[]).await;
     let old = signer.token(&claims("mallory"));
     admin(&mesh.node(1), "clients/mallory/kick").await;
-    mesh.mesh.restart("node-0").await.unwrap();
-    let node = mesh.mesh.state().nodes[0].clone();
+    mesh.restart("node-0").await.unwrap();
+    let node = mesh.state().nodes[0].clone();
     becomes(&node.internal, "signaling_kicks_remembered", 1).await;
     let head = Head::connect("mallory").bearer(&old);
     assert_eq!(ask(&node.public, head).await.error_code(), "bad_token");

@@ -23,12 +23,15 @@ async fn clients_leave_a_node_until_the_view_has_it_again() {
 }
 
 #[tokio::test]
-async fn clients_move_to_the_trunk_of_a_new_address() {
+async fn clients_and_forwards_move_to_a_new_address() {
     let mesh = TestMesh::start().await;
     let mut clients = clients_of_node_0(&mesh).await;
+    clients.push(mesh.connect_at("node-1", "elsewhere").await);
+    talk(&mut clients, "by the old address").await;
 
-    let _new_address = Relay::to_node(&mesh, "node-0").await;
+    let new_address = Relay::to_node(&mesh, "node-0").await;
     mesh.hands_off(CLIENTS).await;
+    new_address.until_used(&mesh, "node-1", "node-0").await;
     talk(&mut clients, "by the new address").await;
     let sessions = metric(&mesh.node(0), "signaling_sessions", "").await;
     assert_eq!(sessions, CLIENTS as f64, "they are where they were");
