@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use signaling_api_standin::{ApiServer, Pod, Slice};
-use signaling_devmesh::{Binaries, MeshOptions};
+use signaling_devmesh::{Binaries, DiscoveredNode, MeshOptions};
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
@@ -17,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::TestMesh;
 
 /// Interval of checks on the processes.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Delay of the slices, for a probe and the controller.
 const LAG: Duration = Duration::from_millis(300);
 /// Time from a pod's termination until its readiness probe fails.
@@ -78,8 +77,8 @@ fn redirected(binaries: &Binaries, dir: &Path, kubeconfig: &Path) -> Binaries {
 }
 
 /// State of a pod in mesh-dev's file, and its start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Doing {
+#[derive(Clone)]
+struct PodState {
     address: String,
     draining: bool,
     since: Instant,
@@ -88,45 +87,40 @@ struct Doing {
 /// Updates the slices from mesh-dev's file. The nodes share their address and differ by port, so
 /// each has a slice.
 async fn control(file: PathBuf, api: Arc<ApiServer>) {
-    let mut doing_by_id: BTreeMap<String, Doing> = BTreeMap::new();
-    let mut shown: BTreeMap<String, Slice> = BTreeMap::new();
+    let mut shown: BTreeMap<String, (PodState, Slice)> = BTreeMap::new();
     loop {
-        sleep(LOOK).await;
+        sleep(CHECK_INTERVAL).await;
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        let Ok(nodes) = serde_json::from_str::<Vec<Value>>(&text) else { continue };
+        let Ok(nodes) = serde_json::from_str::<Vec<DiscoveredNode>>(&text) else { continue };
         let now = Instant::now();
         let mut wanted = BTreeMap::new();
-        for node in nodes {
-            let id = node["id"].as_str().unwrap().to_owned();
-            let (address, draining) = (node["address"].as_str().unwrap().to_owned(), node["draining"] == true);
-            let doing = match doing_by_id.remove(&id) {
-                Some(doing) if doing.address == address && doing.draining == draining => doing,
-                _ => Doing { address, draining, since: now },
-            };
-            wanted.insert(id.clone(), (slice(&id, &doing, now), doing));
+        for DiscoveredNode { id, address, draining } in nodes {
+            let former = shown.get(&id).map(|(state, _)| state.clone());
+            let unchanged = former.filter(|state| (&state.address, state.draining) == (&address, draining));
+            let state = unchanged.unwrap_or(PodState { address, draining, since: now });
+            wanted.insert(id.clone(), (state.clone(), slice(&id, &state, now)));
         }
         for id in shown.keys().filter(|id| !wanted.contains_key(*id)) {
             api.delete("calls", &format!("signaling-nodes-{id}"));
         }
-        for (id, (slice, _)) in &wanted {
-            if shown.get(id) != Some(slice) {
+        for (id, (_, slice)) in &wanted {
+            if shown.get(id).is_none_or(|(_, former)| former != slice) {
                 api.put(slice);
             }
         }
-        shown = wanted.iter().map(|(id, (slice, _))| (id.clone(), slice.clone())).collect();
-        doing_by_id = wanted.into_iter().map(|(id, (_, doing))| (id, doing)).collect();
+        shown = wanted;
     }
 }
 
 /// Returns the slice of a node: unready, ready, terminating, then also unready.
-fn slice(id: &str, doing: &Doing, now: Instant) -> Slice {
-    let (ip, port) = doing.address.rsplit_once(':').unwrap();
+fn slice(id: &str, state: &PodState, now: Instant) -> Slice {
+    let (ip, port) = state.address.rsplit_once(':').unwrap();
     let pod = Pod::serving(id, ip);
-    let for_so_long = now - doing.since;
-    let pod = match doing.draining {
-        false if for_so_long < LAG => pod.unready(),
-        true if for_so_long >= PROBED => pod.terminating().unready(),
-        true if for_so_long >= LAG => pod.terminating(),
+    let age = now - state.since;
+    let pod = match state.draining {
+        false if age < LAG => pod.unready(),
+        true if age >= PROBED => pod.terminating().unready(),
+        true if age >= LAG => pod.terminating(),
         _ => pod,
     };
     Slice::new(&format!("signaling-nodes-{id}"), port.parse().unwrap(), [pod])
