@@ -78,8 +78,8 @@ impl Relay {
 
     /// Sends signals from one node to the node behind this relay until they pass through it.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
-        let mut sender = mesh.connect_at(from_node, "probe-from").await;
-        let mut recipient = mesh.connect_at(to_node, "probe-to").await;
+        let mut sender = mesh.peer_at(from_node, "probe-from").await;
+        let mut recipient = mesh.peer_at(to_node, "probe-to").await;
         let is_used = async || {
             sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;

@@ -152,14 +152,14 @@ impl TestMesh {
 
     /// Returns the sum of a metric over all nodes.
     pub async fn total(&self, name: &str) -> f64 {
-        self.of_nodes(name).await.iter().sum()
+        self.metrics("node-", name, "").await.iter().sum()
     }
 
-    /// Returns a metric of each node.
-    pub async fn of_nodes(&self, name: &str) -> Vec<f64> {
+    /// Returns a metric of each server whose id begins with `prefix`.
+    pub async fn metrics(&self, prefix: &str, name: &str, label: &str) -> Vec<f64> {
         let mut values = Vec::new();
-        for node in self.state().nodes {
-            values.push(metric(&node.internal, name, "").await);
+        for server in self.state().servers().filter(|server| server.id.starts_with(prefix)) {
+            values.push(metric(server.internal, name, label).await);
         }
         values
     }
@@ -174,9 +174,14 @@ impl TestMesh {
         self.of_balancer("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
     }
 
-    /// Connects a client of this node.
-    pub async fn connect_at(&self, node: &str, prefix: &str) -> Peer {
-        Peer::connect(&self.url(), &self.id_owned_by(node, prefix)).await
+    /// Connects a client to the first balancer.
+    pub async fn peer(&self, id: &str) -> Peer {
+        Peer::connect(&self.url(), id).await
+    }
+
+    /// Connects a client whose owner is this node.
+    pub async fn peer_at(&self, node: &str, prefix: &str) -> Peer {
+        self.peer(&self.id_owned_by(node, prefix)).await
     }
 
     /// Connects clients with these ids, one after the other.

@@ -40,15 +40,15 @@ impl Peer {
         Self::open(url, client_id, &format!("&resume={token}")).await.unwrap()
     }
 
-    pub async fn resume_reliable(url: &str, client_id: &str, token: &str) -> Self {
-        Self::open(url, client_id, &format!("&resume={token}&reliable=1")).await.unwrap()
-    }
-
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, client_id, &format!("&token={token}")).await.unwrap()
     }
 
-    async fn open(url: &str, client_id: &str, more: &str) -> Result<Self, Error> {
+    /// Connects a client with `more` parameters.
+    ///
+    /// # Errors
+    /// If the server refuses it.
+    pub async fn open(url: &str, client_id: &str, more: &str) -> Result<Self, Error> {
         let stream = TcpStream::connect(host(url)).await?;
         stream.set_nodelay(true)?;
         Self::over(stream, client_id, more).await

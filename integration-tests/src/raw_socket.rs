@@ -12,15 +12,12 @@ use crate::http::{Answer, Head, ask_on, connect, ends};
 
 /// Longer than any time limit of a server, except heartbeats.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(15);
-/// First byte of a text frame without continuation.
+
+// First bytes of frames without continuation.
 pub const TEXT: u8 = 0x81;
-/// First byte of a binary frame without continuation.
 pub const BINARY: u8 = 0x82;
-/// First byte of a close frame.
 pub const CLOSE: u8 = 0x88;
-/// First byte of a ping frame.
 pub const PING: u8 = 0x89;
-/// First byte of a pong frame.
 pub const PONG: u8 = 0x8a;
 
 /// An upgraded connection.

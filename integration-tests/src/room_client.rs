@@ -72,6 +72,10 @@ impl RoomClient {
         }
     }
 
+    pub fn assert_no_faults(&self) {
+        assert_eq!(self.seen().faults().collect::<Vec<_>>(), [""; 0]);
+    }
+
     pub async fn ask(&mut self, mut request: Value) -> Value {
         self.last_request += 1;
         let id = self.last_request;
@@ -86,6 +90,11 @@ impl RoomClient {
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
         self.until("its seat", |seen| seen.room(room).seat != SeatStatus::Out).await;
         self.room(room).seat
+    }
+
+    /// Waits until the client has this seat.
+    pub async fn gets(&self, room: &str, seat: SeatStatus) {
+        self.until("its seat", |seen| seen.room(room).seat == seat).await;
     }
 
     pub async fn leave(&mut self, room: &str) {

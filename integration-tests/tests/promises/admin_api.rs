@@ -32,14 +32,14 @@ async fn previews_of_a_thousand_clients_come_true() {
     while let Some(mut peer) = connected.next().await {
         peers.spawn(async move { peer.stay().await });
     }
-    let before = nodes_of(&all(&mesh, "clients", "clients").await);
+    let before = by_client(&all(&mesh, "clients", "clients").await, "node");
     assert_eq!(before.len(), CLIENTS);
     assert!((0..CLIENTS).all(|n| before[&name(n)] == mesh.owner(&name(n))), "each is at its owner");
     assert_eq!(explained(&mesh).await, before);
 
     // One more node.
     let preview = all(&mesh, "preview?join=node-3", "clients").await;
-    let moving = moves(&preview);
+    let moving = by_client(&preview, "to");
     let counts = ask(&mesh, "preview?join=node-3&limit=1").await;
     assert_eq!((counts["total"].clone(), counts["moving"].clone()), (json!(CLIENTS), json!(moving.len())));
     assert_eq!((counts["ideal_moving"].clone(), counts["elsewhere"].clone()), (json!(250.0), json!(0)));
@@ -57,7 +57,7 @@ async fn previews_of_a_thousand_clients_come_true() {
     assert!(at_balancer["why"].as_str().unwrap().ends_with("the highest score, and is there."), "{at_balancer}");
 
     // One less.
-    let moving = moves(&all(&mesh, "preview?leave=node-1", "clients").await);
+    let moving = by_client(&all(&mesh, "preview?leave=node-1", "clients").await, "to");
     assert_eq!(moving.len(), joined.values().filter(|node| *node == "node-1").count());
     mesh.drain("node-1").await.unwrap();
     mesh.agrees().await;
@@ -69,7 +69,9 @@ async fn previews_of_a_thousand_clients_come_true() {
 
 #[tokio::test]
 async fn answers_fit_the_openapi_document() {
-    let Some(mesh) = TestMesh::with_redis(with_slow_drain).await else { return };
+    // A drained balancer closes no client during the test.
+    let slow_drain = |options: &mut MeshOptions| options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
+    let Some(mesh) = TestMesh::with_redis(slow_drain).await else { return };
     let mut clients = Vec::new();
     for id in ["alice", "bob", "carol"] {
         clients.push(RoomClient::connect(&mesh.url(), id).await);
@@ -78,7 +80,7 @@ async fn answers_fit_the_openapi_document() {
     // A client in the waiting queue, and held messages.
     let state = mesh.state();
     let (node, balancer) = (&state.nodes[0].internal, &state.balancers[0].internal);
-    let mut dave = Peer::connect(&mesh.url(), "dave").await;
+    let mut dave = mesh.peer("dave").await;
     assert_eq!(operator(node, "PUT", "rooms/standup/capacity", Some(json!({ "capacity": 3 }))).await.0, 200);
     dave.send(&json!({ "type": "join", "room": "standup", "id": 1 })).await;
     dave.recv_type("waiting").await;
@@ -142,8 +144,8 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
         options.node_args = vec![format!("--admin-token-file={}", token.display())];
     })
     .await;
-    let mut alice = mesh.connect_at("node-1", "victim").await;
-    let bob = mesh.connect_at("node-2", "bob").await;
+    let mut alice = mesh.peer_at("node-1", "victim").await;
+    let bob = mesh.peer_at("node-2", "bob").await;
     let victim = alice.id.clone();
     let node = mesh.node(0);
     let token = mesh.dir.path().join("admin.token");
@@ -204,49 +206,30 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     killed.abort();
 }
 
-/// A drained balancer closes its clients so slowly that none is closed during the test.
-fn with_slow_drain(options: &mut MeshOptions) {
-    options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
-}
-
 fn name(n: usize) -> String {
     format!("client-{n}")
 }
 
-/// Asks the first node.
 async fn ask(mesh: &TestMesh, path: &str) -> Value {
     let (status, answer) = operator(&mesh.node(0), "GET", path, None).await;
     assert_eq!(status, 200, "{path}: {answer}");
     answer
 }
 
-/// All pages of a list.
 async fn all(mesh: &TestMesh, path: &str, field: &str) -> Vec<Value> {
-    let (mut rows, mut after, mut pages) = (Vec::new(), String::new(), 0);
-    loop {
-        let sign = if path.contains('?') { '&' } else { '?' };
+    let (mut rows, mut next, mut pages) = (Vec::new(), Some(String::new()), 0);
+    let sign = if path.contains('?') { '&' } else { '?' };
+    while let Some(after) = next {
         let page = ask(mesh, &format!("{path}{sign}limit={PAGE}&after={after}")).await;
         assert_eq!(page["missing"], json!([]));
         rows.extend(page[field].as_array().unwrap().iter().cloned());
         pages += 1;
-        match page["next"].as_str() {
-            Some(next) => after = next.to_owned(),
-            None => break,
-        }
+        next = page["next"].as_str().map(str::to_owned);
     }
     let ids: Vec<_> = rows.iter().map(|row| row["client_id"].as_str().unwrap()).collect();
     assert!(ids.is_sorted() && ids.iter().collect::<BTreeSet<_>>().len() == ids.len(), "sorted, each once");
     assert_eq!(pages, rows.len().div_ceil(PAGE).max(1));
     rows
-}
-
-fn nodes_of(clients: &[Value]) -> BTreeMap<String, String> {
-    by_client(clients, "node")
-}
-
-/// The next nodes of all clients that would move.
-fn moves(preview: &[Value]) -> BTreeMap<String, String> {
-    by_client(preview, "to")
 }
 
 fn by_client(rows: &[Value], field: &str) -> BTreeMap<String, String> {
@@ -263,7 +246,7 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
 /// Waits until each client is at its owner. Returns the nodes of all clients.
 async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
     let at_home = async || {
-        let clients = nodes_of(&all(mesh, "clients", "clients").await);
+        let clients = by_client(&all(mesh, "clients", "clients").await, "node");
         let is_home = |(id, node): (&String, &String)| mesh.owner(id) == **node;
         (clients.len() == CLIENTS && clients.iter().all(is_home)).then_some(clients)
     };

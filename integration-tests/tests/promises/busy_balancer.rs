@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_integration_tests::{Peer, TestMesh, mesh_load};
+use signaling_integration_tests::{TestMesh, mesh_load};
 use tokio::time::{sleep, timeout};
 
 const MAX_READ_DELAY: Duration = Duration::from_millis(10);
@@ -19,7 +19,7 @@ async fn busy_balancer_admits_clients_while_it_coalesces() {
     let newcomers = async {
         for n in 0.. {
             let id = format!("late-{n}");
-            let newcomer = timeout(CONNECT_TIMEOUT, Peer::connect(&mesh.url(), &id)).await;
+            let newcomer = timeout(CONNECT_TIMEOUT, mesh.peer(&id)).await;
             drop(newcomer.unwrap_or_else(|_| panic!("{id} was not admitted within {CONNECT_TIMEOUT:?}")));
             sleep(Duration::from_millis(50)).await;
         }

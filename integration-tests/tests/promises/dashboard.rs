@@ -29,7 +29,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     let (killed, (silent, moved)) = tokio::join!(mesh.kill("node-1"), async {
         badge_shows(&page, "node-1", "✕ no answer").await;
         let silent = begin.elapsed();
-        log_reports(&page, "moved from node-1 to").await;
+        includes(&page, "#log", "moved from node-1 to").await;
         (silent, begin.elapsed())
     });
     killed.unwrap();
@@ -53,7 +53,7 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     });
     drained.unwrap();
     badge_shows(&page, "node-2", "– gone").await;
-    log_reports(&page, "node-2 has drained and stopped").await;
+    includes(&page, "#log", "node-2 has drained and stopped").await;
     page.shows("#clients", &CLIENTS.to_string()).await;
 
     for (what, took) in [("kill", silent), ("moves", moved), ("new node", joined), ("drain", draining)] {
@@ -87,8 +87,8 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
     let page = open(&browser, &mesh, "node-0").await;
 
     mesh.pause("node-2").await.unwrap();
-    reports_problem(&page, "node-2 has not answered for").await;
-    reports_problem(&page, "node-2 is suspected by").await;
+    includes(&page, "#problems-list", "node-2 has not answered for").await;
+    includes(&page, "#problems-list", "node-2 is suspected by").await;
     mesh.resume("node-2").await.unwrap();
     badge_shows(&page, "node-2", "● serving").await;
     page.becomes("document.querySelector('#problems').hidden").await;
@@ -96,7 +96,7 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
     let list = mesh.dir.path().join("nodes.json");
     let good = std::fs::read(&list).unwrap();
     std::fs::write(&list, "broken").unwrap();
-    reports_problem(&page, "Discovery is stale at").await;
+    includes(&page, "#problems-list", "Discovery is stale at").await;
     badge_shows(&page, "node-0", "◔ stale view").await;
     std::fs::write(&list, good).unwrap();
     badge_shows(&page, "node-0", "● serving").await;
@@ -172,13 +172,8 @@ async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {
     page.shows(&format!(".cards [data-id='{id}'] .badge"), badge).await;
 }
 
-async fn log_reports(page: &Page<'_>, text: &str) {
-    page.becomes(&format!("document.querySelector('#log').textContent.includes({})", json!(text))).await;
-}
-
-async fn reports_problem(page: &Page<'_>, text: &str) {
-    let reported = format!("document.querySelector('#problems-list').textContent.includes({})", json!(text));
-    page.becomes(&reported).await;
+async fn includes(page: &Page<'_>, selector: &str, text: &str) {
+    page.becomes(&format!("document.querySelector('{selector}').textContent.includes({})", json!(text))).await;
 }
 
 async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
@@ -197,7 +192,6 @@ async fn ask(internal: &str) -> Value {
     answer
 }
 
-/// Returns the reports of the servers that answered.
 fn reports(answer: &Value) -> Vec<&Value> {
     let rows = ["nodes", "balancers"].into_iter().flat_map(|role| answer[role].as_array().unwrap());
     rows.map(|row| &row["server"]).filter(|server| !server.is_null()).collect()

@@ -31,7 +31,7 @@ async fn reassigned_direct_clients_are_closed_over_the_window() {
 
 #[tokio::test]
 async fn stopping_node_closes_its_direct_clients_first() {
-    let mesh = draining_quickly().await;
+    let mesh = TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await;
     let mut clients = direct_clients(&mesh).await;
     let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == "node-1").collect();
     let ids: Vec<_> = there.iter().map(|peer| peer.id.clone()).collect();
@@ -47,7 +47,7 @@ async fn stopping_node_closes_its_direct_clients_first() {
 
 #[tokio::test]
 async fn drained_node_closes_direct_clients_until_undrained() {
-    let mesh = draining_quickly().await;
+    let mesh = TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await;
     let node = mesh.state().nodes[1].clone();
     let mut clients = direct_clients(&mesh).await;
     let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == node.id).collect();
@@ -61,11 +61,6 @@ async fn drained_node_closes_direct_clients_until_undrained() {
     assert_eq!(admin(&node.internal, "undrain").await, json!({ "draining": false }));
     clients.push(Peer::connect(&node.public, &id).await);
     are_undisturbed(&mut clients).await;
-}
-
-/// Two nodes that lose their clients quickly when they drain.
-async fn draining_quickly() -> TestMesh {
-    TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await
 }
 
 /// Waits until each client is closed with this code and a `goodbye`. Returns the times since
@@ -89,7 +84,6 @@ async fn are_undisturbed(clients: &mut [Peer]) {
     }
 }
 
-/// Connects clients to the nodes that own them.
 async fn direct_clients(mesh: &TestMesh) -> Vec<Peer> {
     let nodes = mesh.state().nodes;
     let mut clients = Vec::new();

@@ -66,7 +66,6 @@ async fn with_little_room() -> Option<TestMesh> {
     .await
 }
 
-/// Returns the servers of a mesh, for Prometheus.
 fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
     let named = |server: Server<'_>| (format!("{prefix}{}", server.id), server.internal.to_owned());
     mesh.state().servers().map(named).collect()

@@ -60,7 +60,9 @@ async fn failing_watches_lose_no_message() {
             let mut scales = async || {
                 let (nodes, begun) = (sizes.next().unwrap(), Instant::now());
                 mesh.scale(nodes).await.unwrap();
-                every_server_sees(mesh, nodes as usize).await;
+                for internal in mesh.internals() {
+                    becomes(&internal, "signaling_view_nodes", nodes as usize).await;
+                }
                 println!("{:?}: {nodes} nodes after {:?}", *fault.borrow(), begun.elapsed());
             };
             for expiry in [Expiry::Event, Expiry::Status] {
@@ -120,12 +122,6 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
         .await;
 
     outcome.assert_nothing_lost().assert_no_message_waited(CRASH);
-}
-
-async fn every_server_sees(mesh: &TestMesh, nodes: usize) {
-    for internal in mesh.internals() {
-        becomes(&internal, "signaling_view_nodes", nodes).await;
-    }
 }
 
 async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize) {

@@ -14,60 +14,50 @@ const EACH: usize = CLIENTS / ROOMS;
 /// Time limit until rooms are back.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(25);
 const AWAY: Duration = Duration::from_secs(4);
-/// The store frees a seat without a refresh for two intervals and a quarter, so it may pause for one
-/// interval and a quarter.
+/// The store frees a seat after two intervals and a quarter without a refresh, so it may pause for
+/// one interval and a quarter.
 const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomTimes::SHORT };
 /// Pause of the store beside the time limit of a join: less than that together.
 const SILENT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn kill_of_redis_loses_no_signal_and_no_member() {
-    let Some(mut mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
-
-    let outcome = Drill::new("kill -9 of Redis, then an empty one")
-        .run(&mut mesh, async |mesh| {
-            let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
-            let mut late = RoomClient::connect(&mesh.url(), "latecomer").await;
-            let begin = Instant::now();
-            mesh.kill("redis").await.unwrap();
-            assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
-            go_on(AWAY).await;
-            assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
-            mesh.restart("redis").await.unwrap();
-            let back = rooms_are_back(&crowd, &mut late).await;
-            println!("an empty Redis: rooms are back after {back:.1?}");
-
-            // Until all nodes have refreshed their seats, and others would have expired.
-            crowd.all_stay_for(RoomTimes::SHORT.stale(), begin).await;
-            all_receive_and_leave(crowd, late).await;
-        })
-        .await;
-
-    outcome.assert_nothing_lost();
+    // Until all nodes have refreshed their seats, and others would have expired.
+    without_redis_nothing_is_lost(true, AWAY, RoomTimes::SHORT, RoomTimes::SHORT.stale()).await;
 }
 
 #[tokio::test]
 async fn pause_of_redis_loses_no_signal_and_no_member() {
-    let with_times = |options: &mut MeshOptions| {
-        options.balancers = 2;
-        options.node_args = PATIENT.flags();
-    };
-    let Some(mut mesh) = TestMesh::with_redis(with_times).await else { return };
+    without_redis_nothing_is_lost(false, SILENT, PATIENT, PATIENT.presence * 2).await;
+}
 
-    let outcome = Drill::new("a pause of Redis")
+/// Kills or pauses the Redis for the time `away` beside the limit of a join. All members must stay
+/// for the time `stay` after its return.
+async fn without_redis_nothing_is_lost(is_killed: bool, away: Duration, times: RoomTimes, stay: Duration) {
+    let with_times = |options: &mut MeshOptions| (options.balancers, options.node_args) = (2, times.flags());
+    let Some(mut mesh) = TestMesh::with_redis(with_times).await else { return };
+    let fault = if is_killed { "kill -9 of Redis, then an empty one" } else { "a pause of Redis" };
+
+    let outcome = Drill::new(fault)
         .run(&mut mesh, async |mesh| {
             let crowd = Crowd::gather(mesh, "redis", ROOMS, CLIENTS).await;
             let mut late = RoomClient::connect(&mesh.url(), "latecomer").await;
             let begin = Instant::now();
-            mesh.pause("redis").await.unwrap();
-            let asked = Instant::now();
+            let stopped = if is_killed { mesh.kill("redis").await } else { mesh.pause("redis").await };
+            stopped.unwrap();
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
-            println!("a paused Redis: a join is refused after {:.1?}", asked.elapsed());
-            go_on(SILENT).await;
-            mesh.resume("redis").await.unwrap();
-            rooms_are_back(&crowd, &mut late).await;
+            println!("{fault}: a join is refused after {:.1?}", begin.elapsed());
+            go_on(away).await;
+            if is_killed {
+                assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
+                mesh.restart("redis").await.unwrap();
+            } else {
+                mesh.resume("redis").await.unwrap();
+            }
+            let back = rooms_are_back(&crowd, &mut late).await;
+            println!("{fault}: rooms are back after {back:.1?}");
 
-            crowd.all_stay_for(PATIENT.presence * 2, begin).await;
+            crowd.all_stay_for(stay, begin).await;
             all_receive_and_leave(crowd, late).await;
         })
         .await;

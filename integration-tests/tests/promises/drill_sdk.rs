@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use signaling_client::{Client, Event, Events, Options, SavedSession};
-use signaling_integration_tests::{Relay, TestMesh, eventually, go_on, metric};
+use signaling_client::{Client, Event, Options, SavedSession};
+use signaling_integration_tests::{Relay, TestMesh, eventually, go_on};
 use signaling_load::raise_descriptor_limit;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -68,7 +68,6 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     println!("{messages} messages of {PAIRS} pairs, each delivered once and in order");
 }
 
-/// Next action of all pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Talk,
@@ -81,14 +80,13 @@ enum Step {
 async fn talk(pair: usize, urls: Vec<String>, steps: watch::Receiver<Step>) -> u64 {
     let (from, to) = (format!("from-{pair}"), format!("to-{pair}"));
     let (count, counts) = watch::channel(None);
-    let listening = tokio::spawn(listen(options(&to, &urls), steps.clone(), counts));
-    let sent = send(options(&from, &urls), &to, steps).await;
+    let listening = tokio::spawn(listen(Options::new(&to, &urls).unwrap(), steps.clone(), counts));
+    let sent = send(Options::new(&from, &urls).unwrap(), &to, steps).await;
     count.send_replace(Some(sent));
     listening.await.unwrap();
     sent
 }
 
-/// Sends numbers from 1 on, until the end.
 async fn send(options: Options, to: &str, mut steps: watch::Receiver<Step>) -> u64 {
     let (mut client, mut events) = Client::connect(options.clone());
     let mut ticks = interval(SEND_INTERVAL);
@@ -138,17 +136,13 @@ async fn listen(options: Options, mut steps: watch::Receiver<Step>, mut last: wa
             Ok(()) = steps.changed() => {
                 if *steps.borrow_and_update() == Step::Reload {
                     let session = saved_session(&client);
-                    read_to_the_end(&mut received, events).await;
+                    while let Some(event) = events.next().await {
+                        receive(&mut received, event);
+                    }
                     (client, events) = Client::connect(options.clone().session(session));
                 }
             }
         }
-    }
-}
-
-async fn read_to_the_end(received: &mut u64, mut events: Events) {
-    while let Some(event) = events.next().await {
-        receive(received, event);
     }
 }
 
@@ -166,25 +160,12 @@ fn saved_session(client: &Client) -> SavedSession {
     serde_json::from_str(&serde_json::to_string(&session).unwrap()).unwrap()
 }
 
-fn options(id: &str, urls: &[String]) -> Options {
-    Options::new(id, urls).unwrap()
-}
-
 async fn all_are_connected(mesh: &TestMesh) {
-    let sockets = async || of_balancers(mesh, "signaling_client_sockets").await;
+    let sockets = async || mesh.metrics("balancer-", "signaling_client_sockets", "").await.iter().sum::<f64>();
     let look = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
     eventually("all clients to be connected", look).await;
 }
 
 async fn uplink_frames(mesh: &TestMesh) -> f64 {
-    of_balancers(mesh, "signaling_uplink_frames_total").await
-}
-
-/// The sum of a metric over all balancers.
-async fn of_balancers(mesh: &TestMesh, name: &str) -> f64 {
-    let mut sum = 0.0;
-    for balancer in mesh.state().balancers {
-        sum += metric(&balancer.internal, name, "").await;
-    }
-    sum
+    mesh.metrics("balancer-", "signaling_uplink_frames_total", "").await.iter().sum::<f64>()
 }

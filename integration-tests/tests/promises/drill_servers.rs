@@ -138,7 +138,7 @@ async fn restart_of_all_nodes_in_turn_loses_no_message() {
 async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
     let outcome = Drill::new("rolling restart of nodes and balancers")
         .with_clients_that_come_back()
-        .run(&mut two_balancers(3_000).await, async |mesh| {
+        .run(&mut TestMesh::of((3, 2), &[], &["--drain-ms=3000"]).await, async |mesh| {
             for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
                 let restart_balancer = async {
                     if let Some(balancer) = balancer {
@@ -159,13 +159,11 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
 async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
     let outcome = Drill::new("drain of a balancer")
         .with_clients_that_come_back()
-        .run(&mut two_balancers(4_000).await, async |mesh| mesh.drain("balancer-0").await.unwrap())
+        .run(&mut TestMesh::of((3, 2), &[], &["--drain-ms=4000"]).await, async |mesh| {
+            mesh.drain("balancer-0").await.unwrap();
+        })
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed();
     assert_eq!(outcome.figures.returns.sent_away, u64::from(outcome.figures.load.clients) / 2);
-}
-
-async fn two_balancers(drain_ms: u64) -> TestMesh {
-    TestMesh::of((3, 2), &[], &[&format!("--drain-ms={drain_ms}")]).await
 }

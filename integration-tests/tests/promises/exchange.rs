@@ -26,25 +26,9 @@ async fn direct_client_exchanges_signals_with_any_client() {
     let mesh = TestMesh::start().await;
     let direct = mesh.id_owned_by("node-1", "direct");
     let mut direct = Peer::connect(&mesh.state().nodes[1].public, &direct).await;
-    let mut behind = mesh.connect_at("node-2", "behind").await;
+    let mut behind = mesh.peer_at("node-2", "behind").await;
     exchange((&mut behind, &mut direct), &json!("hello"), 1).await;
     exchange((&mut direct, &mut behind), &json!("hello back"), 1).await;
-}
-
-#[tokio::test]
-async fn message_is_held_until_its_recipient_connects() {
-    let mesh = TestMesh::start().await;
-    let mut alice = mesh.connect_at("node-0", "alice").await;
-    let late = mesh.id_owned_by("node-1", "late");
-    for n in 0..3 {
-        alice.signal(&late, json!(n), Some(n + 1)).await;
-    }
-    until(&mesh.node(1), "signaling_held_bytes", "", |bytes| bytes > 0.0).await;
-    let mut bob = Peer::connect(&mesh.url(), &late).await;
-    for n in 0..3 {
-        assert_eq!(bob.recv().await["data"], n);
-        assert_eq!(alice.recv().await, json!({ "type": "ack", "id": n + 1 }));
-    }
 }
 
 #[tokio::test]
@@ -53,7 +37,7 @@ async fn message_is_retransmitted_when_the_hold_is_full() {
     const LIMIT: usize = 1_500;
     let mesh = TestMesh::of((1, 1), &[&format!("--hold-bytes={LIMIT}")], &[]).await;
     let node = mesh.node(0);
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut alice = mesh.peer("alice").await;
     let data = "x".repeat(400);
     for (id, to) in (1..).zip(["bob", "bob", "carol", "dave"]) {
         alice.signal(to, json!(data), Some(id)).await;
@@ -64,7 +48,7 @@ async fn message_is_retransmitted_when_the_hold_is_full() {
     assert_eq!(metric(&node, "signaling_held_bytes_limit", "").await, LIMIT as f64);
 
     for (name, ids) in [("bob", 1..=2), ("carol", 3..=3), ("dave", 4..=4)] {
-        let mut peer = Peer::connect(&mesh.url(), name).await;
+        let mut peer = mesh.peer(name).await;
         for id in ids {
             assert_eq!(peer.recv().await["id"], id, "{name}");
             assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
@@ -75,9 +59,9 @@ async fn message_is_retransmitted_when_the_hold_is_full() {
 #[tokio::test]
 async fn message_is_acknowledged_when_its_reader_leaves_at_once() {
     let mesh = TestMesh::start().await;
-    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    let mut bob = mesh.peer("bob").await;
     for id in 1..=20_u64 {
-        let mut alice = Peer::connect(&mesh.url(), "alice").await;
+        let mut alice = mesh.peer("alice").await;
         bob.signal("alice", json!(1), Some(id)).await;
         alice.recv_type("signal").await;
         if id % 2 == 0 {

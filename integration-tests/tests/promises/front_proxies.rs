@@ -58,7 +58,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let flags = ["--client-address=x-forwarded-for:127.0.0.1/32", "--drain-ms=200", &limit];
     let mesh = TestMesh::of((3, 2), &[], &flags).await;
     let dir = tempfile::tempdir().unwrap();
-    let listen = free_port();
+    let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let _front: Child =
         front(&mesh, listen, &dir).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
     eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.ok()).await;
@@ -137,8 +137,4 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
 fn check(command: &mut Command) {
     let run = command.output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{
-    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, exchange, metric,
+    Head, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, exchange, metric,
 };
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
@@ -219,11 +219,11 @@ async fn oldest_silent_connection_is_closed_for_a_new_one() {
     }
     assert_eq!(mesh.refused("handshakes").await, before + 2.0);
     // Connections with a request do not count.
-    let peers = [Peer::connect(&mesh.url(), "alice").await, Peer::connect(&mesh.url(), "bob").await];
+    let peers = [mesh.peer("alice").await, mesh.peer("bob").await];
     for _ in 0..5 {
         silent.push(connect(&mesh.url()).await);
     }
-    Peer::connect(&mesh.url(), "carol").await.close().await;
+    mesh.peer("carol").await.close().await;
     for peer in peers {
         peer.close().await;
     }
@@ -252,11 +252,11 @@ async fn idle_connections_leave_descriptors_for_the_mesh() {
         }
         kept.push(stream);
     }
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut alice = mesh.peer("alice").await;
     mesh.scale(2).await.unwrap();
     mesh.agrees().await;
     let internal = mesh.balancer();
     assert_eq!(metric(&internal, "signaling_accept_errors_total", "").await, 0.0);
-    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    let mut bob = mesh.peer("bob").await;
     exchange((&mut alice, &mut bob), &serde_json::json!("hello"), 1).await;
 }

@@ -59,16 +59,15 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
     let batch = |body: &str| authorized(Head::post(FORWARD, body.len())).to_string() + body;
     let node = mesh.node(0);
 
-    let answer = ask(&node, authorized(Head::get(FORWARD))).await;
-    assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
-    assert_eq!(answer.error_code(), "method_not_allowed");
-    let answer = ask(&node, authorized(trunk().method("POST"))).await;
-    assert_eq!((answer.status, answer.header("allow")), (405, Some("GET")));
-    let answer = ask(&node, authorized(Head::get(TRUNK))).await;
-    assert_eq!((answer.status, answer.header("upgrade")), (426, Some("websocket")));
-    let answer = ask(&node, authorized(Head::upgrade(TRUNK))).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (400, "unknown_trunk_version"));
-
+    for (head, status, (header, value), code) in [
+        (Head::get(FORWARD), 405, ("allow", Some("POST")), "method_not_allowed"),
+        (trunk().method("POST"), 405, ("allow", Some("GET")), "method_not_allowed"),
+        (Head::get(TRUNK), 426, ("upgrade", Some("websocket")), "upgrade_required"),
+        (Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
+    ] {
+        let answer = ask(&node, authorized(head)).await;
+        assert_eq!((answer.status, answer.header(header), &*answer.error_code()), (status, value, code));
+    }
     for body in ["", "garbage", "\u{7f}", "\u{1}", "\u{1}\u{7f}\u{7f}\u{7f}\u{7f}", "\u{1}\u{6}node-0"] {
         let answer = ask(&node, batch(body)).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (400, "bad_batch"), "{body:.20?}");
@@ -79,7 +78,7 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
     let mut junk = RawSocket::open(&mesh.node(0), &authorized(trunk())).await;
     junk.send(&frame(BINARY, b"\xff no trunk frames")).await;
     assert!(ends(&mut junk.stream, Duration::from_secs(5)).await);
-    Peer::connect(&mesh.url(), "alice").await.close().await;
+    mesh.peer("alice").await.close().await;
 }
 
 #[tokio::test]
@@ -206,7 +205,6 @@ async fn trunk_receives_kicks_and_earlier_ones_when_it_opens() {
     assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: false }"), "{told}");
 }
 
-/// The first frame that a node sends on a trunk.
 async fn first_frame(trunk: &mut RawSocket) -> String {
     loop {
         if let (BINARY, frames) = trunk.frame().await {

@@ -56,7 +56,7 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
 #[tokio::test]
 async fn debug_log_names_clients_but_no_messages() {
     let mesh = TestMesh::of((3, 1), &["--log=debug"], &["--log=debug"]).await;
-    let (mut ada, mut bob) = (mesh.connect_at("node-0", "debug").await, mesh.connect_at("node-1", "debug").await);
+    let (mut ada, mut bob) = (mesh.peer_at("node-0", "debug").await, mesh.peer_at("node-1", "debug").await);
     let ids = [ada.id.clone(), bob.id.clone()];
     let mut exchanges = async |count: u64| {
         for id in 1..=count {
@@ -103,7 +103,6 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     eventually("the end of the story", said).await;
 }
 
-/// Returns the lines that each server logs during `act`.
 async fn logged_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String, Vec<String>> {
     let before = all(mesh);
     act().await;
@@ -114,7 +113,6 @@ async fn logged_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String,
     logged
 }
 
-/// Returns all lines of each server.
 fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
     let files = fs::read_dir(mesh.dir.path().join("logs")).unwrap().map(|file| file.unwrap().path());
     files

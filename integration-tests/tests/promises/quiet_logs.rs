@@ -47,16 +47,8 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     for node in mesh.state().nodes {
         becomes(&node.internal, "signaling_room_store_up", 1).await;
     }
-    let mut secrets = vec![
-        mesh.secret(),
-        ADMIN.to_owned(),
-        TURN.to_owned(),
-        STORE.to_owned(),
-        "the%2Fpassword".to_owned(),
-        DATA.to_owned(),
-        "a-listed-credential".to_owned(),
-        String::from_utf8(signer.key_file()).unwrap(),
-    ];
+    let mut secrets = [ADMIN, TURN, STORE, "the%2Fpassword", DATA, "a-listed-credential"].map(str::to_owned).to_vec();
+    secrets.extend([mesh.secret(), String::from_utf8(signer.key_file()).unwrap()]);
 
     // Valid and invalid tokens.
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
@@ -92,14 +84,9 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     assert_eq!(again["resumed"], true);
     mesh.scale(4).await.unwrap();
     mesh.drain("node-1").await.unwrap();
-    let credential = |servers: &Value| servers["ice_servers"][1]["credential"].as_str().unwrap().to_owned();
-    secrets.extend([
-        credential(&welcome),
-        credential(&ice),
-        resume,
-        renewed,
-        again["resume"].as_str().unwrap().to_owned(),
-    ]);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let credential = |servers: &Value| text(&servers["ice_servers"][1]["credential"]);
+    secrets.extend([credential(&welcome), credential(&ice), resume, renewed, text(&again["resume"])]);
 
     let text = all_logs(&mesh).await;
     assert!(text.contains("client connected") && text.contains("wrote to a client"), "the logs are not of this mesh");
@@ -179,7 +166,7 @@ async fn logs_hold_no_password_of_the_room_stores_url() {
     let redis = other.mesh.state().redis.unwrap();
     let address = redis.replace("redis://", &format!("redis://keeper:{IN_URL}@"));
     let mesh = TestMesh::of((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
-    let mut ada = Peer::connect(&mesh.url(), "ada").await;
+    let mut ada = mesh.peer("ada").await;
     let join = |id: u64| json!({ "type": "join", "room": format!("room-{id}"), "id": id });
     ada.send(&join(1)).await;
     assert_eq!(ada.recv_type("ack").await["id"], 1);
@@ -203,7 +190,6 @@ fn ways_in(id: &str, token: &str) -> impl Iterator<Item = Head> {
     Head::with_token(id, token).into_iter().chain([resume]).chain(queries)
 }
 
-/// Sends a request and ignores the answer.
 async fn ask_anything(mut stream: impl AsyncRead + AsyncWrite + Unpin, head: &Head) {
     stream.write_all(head.to_string().as_bytes()).await.unwrap();
     let mut answer = [0; 1024];

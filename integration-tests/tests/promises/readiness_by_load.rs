@@ -28,7 +28,7 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
     assert_eq!(metric(&internal[0], "signaling_load_unready", "").await, 1.0);
 
     // Open sockets stay, and a client that connects nevertheless is admitted.
-    peers.push(Peer::connect(&mesh.url(), "one-more").await);
+    peers.push(mesh.peer("one-more").await);
     for peer in &mut peers {
         assert!(peer.has_nothing().await);
     }
@@ -78,7 +78,7 @@ async fn loaded_node_is_unready_for_clients_only() {
 async fn load_report_needs_the_mesh_secret() {
     let mesh = TestMesh::with_flags(1, &[]).await;
     let internal = internals(&mesh);
-    let _peer = Peer::connect(&mesh.url(), "alice").await;
+    let _peer = mesh.peer("alice").await;
     let expected = json!({ "id": "balancer-0", "clients": 1, "state": "ready" });
     let is_reported = async || (load_of(&mesh, &internal[0]).await == expected).then_some(());
     eventually("one client to be reported", is_reported).await;
@@ -96,7 +96,6 @@ async fn balancers() -> TestMesh {
     .await
 }
 
-/// Writes these balancers into the discovery file.
 fn set_peers(mesh: &TestMesh, ids: &[&str]) {
     let state = mesh.state();
     let named = state.balancers.iter().filter(|balancer| ids.contains(&balancer.id.as_str()));

@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
     Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect_from, eventually, metric,
     until, within,
 };
-use tokio::task::JoinHandle;
 
 struct Case {
     what: &'static str,
@@ -97,22 +96,25 @@ fn odd_targets() -> Vec<Case> {
 
 /// Refusals of the HTTP parser have no body, because the sender may not speak HTTP at all.
 fn no_http() -> Vec<Case> {
-    let case = |what, request: &str, status| Case { what, request: request.into(), status, code: "", header: None };
-    let lines = (0..70).fold(Head::connect("alice"), |head, n| head.with(&format!("X-{n}"), "x"));
+    fn case(what: &'static str, request: &impl ToString, status: u16) -> Case {
+        Case { what, request: request.to_string(), status, code: "", header: None }
+    }
+    let head = || Head::connect("alice");
     vec![
-        case("a header of 20 KB", &Head::connect("alice").with("X", &"x".repeat(20_000)).to_string(), 431),
-        case("75 header lines", &lines.to_string(), 431),
-        case("garbage", "\x01\x02\x03 nonsense\r\n\r\n", 400),
-        case("a TLS hello", "\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400),
-        case("a NUL in a header", &Head::connect("alice").with("X", "a\0b").to_string(), 400),
-        case("a folded header", &Head::connect("alice").with("X", "a\r\n b").to_string(), 400),
-        case("a space before a colon", &Head::connect("alice").with("X ", "a").to_string(), 400),
-        case(
-            "two lengths that differ",
-            &Head::connect("a").with("Content-Length", "1").with("Content-Length", "2").to_string(),
-            400,
-        ),
+        case("a header of 20 KB", &head().with("X", &"x".repeat(20_000)), 431),
+        case("75 header lines", &with_lines(70), 431),
+        case("garbage", &"\x01\x02\x03 nonsense\r\n\r\n", 400),
+        case("a TLS hello", &"\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400),
+        case("a NUL in a header", &head().with("X", "a\0b"), 400),
+        case("a folded header", &head().with("X", "a\r\n b"), 400),
+        case("a space before a colon", &head().with("X ", "a"), 400),
+        case("two lengths that differ", &head().with("Content-Length", "1").with("Content-Length", "2"), 400),
     ]
+}
+
+/// Returns a valid head with this number of further lines.
+fn with_lines(count: usize) -> Head {
+    (0..count).fold(Head::connect("lines"), |head, n| head.with(&format!("X-{n}"), "x"))
 }
 
 #[tokio::test]
@@ -137,19 +139,17 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
         counted(&mesh, &reason, before + 1.0).await;
     }
     assert_eq!(mesh.of_balancer("signaling_client_sockets_opened_total", "").await, 0.0);
-    Peer::connect(&mesh.url(), "alice").await.close().await;
+    mesh.peer("alice").await.close().await;
 }
 
 #[tokio::test]
 async fn request_head_is_refused_past_16_kib_or_64_lines() {
     let mesh = TestMesh::with_flags(1, &[]).await;
     // The head has five other lines.
-    let lines =
-        |count: usize| (0..count).fold(Head::connect("lines"), |head, n| head.with(&format!("X-{n}"), "x")).to_string();
-    let bytes = |count: usize| Head::connect("bytes").with("X", &"x".repeat(count)).to_string();
-    for (request, status) in [(lines(59), 101), (lines(60), 431), (bytes(15_000), 101), (bytes(17_000), 431)] {
-        let answer = ask(&mesh.url(), &request).await;
-        assert_eq!(answer.status, status, "{} bytes: {answer:?}", request.len());
+    let bytes = |count: usize| Head::connect("bytes").with("X", &"x".repeat(count));
+    for (head, status) in [(with_lines(59), 101), (with_lines(60), 431), (bytes(15_000), 101), (bytes(17_000), 431)] {
+        let answer = ask(&mesh.url(), &head).await;
+        assert_eq!(answer.status, status, "{head:.80}: {answer:?}");
     }
     counted(&mesh, "431", 2.0).await;
 }
@@ -170,7 +170,9 @@ async fn bad_query_has_a_close_code_with_the_subprotocol() {
 #[tokio::test]
 async fn id_in_use_is_refused_when_its_holder_answers() {
     let mesh = TestMesh::start().await;
-    let holder = listen(Peer::connect(&mesh.url(), "alice").await);
+    let mut holder = mesh.peer("alice").await;
+    // Reads, and so answers pings.
+    let holder = tokio::spawn(async move { holder.recv_type("signal").await });
 
     let start = Instant::now();
     let answer = ask(&mesh.url(), Head::connect("alice")).await;
@@ -184,11 +186,10 @@ async fn id_in_use_is_refused_when_its_holder_answers() {
     assert_eq!(ask(&mesh.url(), forged).await.status, 409);
 
     assert_eq!(mesh.refused("409").await, 3.0);
-    let mut bob = Peer::connect(&mesh.url(), "bob").await;
+    let mut bob = mesh.peer("bob").await;
     bob.signal("alice", json!("still there?"), Some(1)).await;
     assert_eq!(bob.recv().await, json!({ "type": "ack", "id": 1 }));
-    let (_alice, signal) = holder.await.unwrap();
-    assert_eq!(signal["data"], "still there?");
+    assert_eq!(holder.await.unwrap()["data"], "still there?");
 }
 
 #[tokio::test]
@@ -197,7 +198,7 @@ async fn id_in_use_is_taken_over_when_its_holder_is_silent() {
     let mut holder = RawSocket::connect(&mesh.url(), "alice").await;
 
     let start = Instant::now();
-    let mut newcomer = Peer::connect(&mesh.url(), "alice").await;
+    let mut newcomer = mesh.peer("alice").await;
     let waited = start.elapsed();
     assert!((1_900..3_500).contains(&waited.as_millis()), "after {waited:?}");
 
@@ -255,13 +256,9 @@ async fn client_is_refused_until_there_is_a_node() {
 #[tokio::test]
 async fn stopping_balancer_refuses_new_clients() {
     let mesh = TestMesh::with_flags(3, &["--drain-ms=3000"]).await;
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
-    let address = mesh.address();
+    let mut alice = mesh.peer("alice").await;
     let refused = async {
-        let refused = async || {
-            let answer = ask(&address, Head::connect("bob")).await;
-            (answer.status == 503).then_some(answer)
-        };
+        let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
         let answer = eventually("a refusal", refused).await;
         assert_eq!(answer.error_code(), "draining");
         assert!(retry_after(&answer) >= 1);
@@ -282,8 +279,14 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
         ("--accept-rate-per-address=1", "address_rate", true),
     ] {
         let mesh = TestMesh::with_flags(1, &[flag]).await;
-        let alice = Peer::connect(&mesh.url(), "alice").await;
-        too_many(&mesh, reason).await;
+        let alice = mesh.peer("alice").await;
+        let before = mesh.refused(reason).await;
+        for head in [Head::connect("late"), Head::connect("late").offer("signaling.v1")] {
+            let answer = ask(&mesh.url(), head).await;
+            assert_eq!((answer.status, answer.error_code().as_str()), (429, "too_many"));
+            assert!(retry_after(&answer) >= 1);
+        }
+        assert_eq!(mesh.refused(reason).await, before + 2.0);
         if is_per_address {
             let stream = connect_from([127, 0, 0, 2], &mesh.url()).await;
             let (answer, _) = ask_on(stream, Head::connect("bob").to_string().as_bytes()).await;
@@ -314,7 +317,7 @@ async fn join_of_more_than_256_rooms_is_refused_and_counted() {
     const REFUSED_JOINS: &str = "signaling_refused_joins_total";
     let mesh = TestMesh::with_flags(1, &[]).await;
     let node = mesh.node(0);
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut alice = mesh.peer("alice").await;
     for id in 1..=257 {
         alice.send(&json!({ "type": "join", "room": format!("room-{id}"), "id": id })).await;
         let answer = alice.recv_type(if id <= 256 { "ack" } else { "error" }).await;
@@ -349,17 +352,6 @@ async fn broadcast_over_its_rate_is_refused_and_counted() {
     assert_eq!(metric(&node, "signaling_requests_refused_total", "code=\"rate_limited\"").await, 1.0);
 }
 
-/// Clients over a limit are refused by status, also with a subprotocol.
-async fn too_many(mesh: &TestMesh, reason: &str) {
-    let before = mesh.refused(reason).await;
-    for head in [Head::connect("late"), Head::connect("late").offer("signaling.v1")] {
-        let answer = ask(&mesh.url(), head).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (429, "too_many"));
-        assert!(retry_after(&answer) >= 1);
-    }
-    assert_eq!(mesh.refused(reason).await, before + 2.0);
-}
-
 fn retry_after(answer: &Answer) -> u64 {
     answer.header("retry-after").unwrap().parse().unwrap()
 }
@@ -368,12 +360,4 @@ fn retry_after(answer: &Answer) -> u64 {
 async fn counted(mesh: &TestMesh, reason: &str, count: f64) {
     let label = format!("reason=\"{reason}\"");
     until(&mesh.balancer(), "signaling_refused_connects_total", &label, |refused| refused == count).await;
-}
-
-/// Reads, which answers pings, until a signal arrives. Returns the client and the signal.
-fn listen(mut peer: Peer) -> JoinHandle<(Peer, Value)> {
-    tokio::spawn(async move {
-        let signal = peer.recv_type("signal").await;
-        (peer, signal)
-    })
 }

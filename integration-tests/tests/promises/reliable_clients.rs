@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use signaling_integration_tests::{Peer, TestMesh, eventually};
 use tokio::time::{Instant, timeout};
 
-/// Time until a reliable client is closed, in milliseconds: 5 s without `received`, and the next sweep.
+/// Milliseconds until a reliable client is closed: 5 s without `received`, and the next sweep.
 const CLOSED_AFTER: std::ops::Range<u64> = 4_900..8_000;
 
 #[tokio::test]
 async fn message_is_acked_when_its_recipient_sends_received() {
     let mesh = TestMesh::start().await;
     let (reliable, mut bob) = pair(&mesh).await;
-    let plain = Peer::connect(&mesh.url(), "carol").await;
+    let plain = mesh.peer("carol").await;
     for (number, mut sender) in (0..).zip([reliable, plain]) {
         for id in 1..=3 {
             sender.signal("bob", json!(id), Some(id)).await;
@@ -110,7 +110,7 @@ async fn socket_left_without_1000_keeps_session_and_request_ids() {
         let token = alice.resume_token();
         alice.close_with(code).await;
 
-        let mut alice = Peer::resume_reliable(&mesh.url(), "alice", &token).await;
+        let mut alice = Peer::open(&mesh.url(), "alice", &format!("&resume={token}&reliable=1")).await.unwrap();
         assert_eq!(alice.welcome["resumed"], is_kept, "after {code:?}");
         if is_kept {
             alice.signal("bob", json!("once"), Some(1)).await;

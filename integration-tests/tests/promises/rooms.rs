@@ -51,9 +51,7 @@ over_both! {
     members_see_joins_broadcasts_and_leaves(super::SHORT),
     members_of_a_large_room_are_listed_in_pages(super::SHORT),
     waiting_queue_of_a_full_room_moves_up_in_order(super::SHORT, "--room-capacity=2"),
-    seat_of_a_lost_client_is_kept_for_the_grace_time(
-        super::LONG_GRACE, "--room-capacity=1"
-    ),
+    seat_of_a_lost_client_is_kept_for_the_grace_time(super::LONG_GRACE, "--room-capacity=1"),
     resumed_member_has_not_left(super::SHORT),
     raised_capacity_admits_the_waiting_queue_in_order(super::SHORT, "--room-capacity=1"),
 }
@@ -92,9 +90,7 @@ async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
     let refused = bob.ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
     assert_eq!((&refused["code"], &refused["room"]), (&json!("not_in_room"), &json!("r")));
     assert_eq!(alice.broadcast("r", json!("still here?")).await, 1);
-    for client in [&alice, &bob, &carol] {
-        assert_eq!(client.seen().faults().collect::<Vec<_>>(), [""; 0]);
-    }
+    [&alice, &bob, &carol].into_iter().for_each(RoomClient::assert_no_faults);
 }
 
 async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
@@ -120,39 +116,28 @@ async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
 }
 
 async fn waiting_queue_of_a_full_room_moves_up_in_order(mesh: TestMesh) {
-    let mut clients = Vec::new();
-    for number in 0..5 {
-        clients.push(client(&mesh, number % 2, &format!("client-{number}")).await);
-        let seat = clients[number].join("r").await;
-        let ahead = number.checked_sub(2).map(|ahead| ahead as u64);
-        let expected = ahead.map_or(SeatStatus::Member, |ahead| SeatStatus::Waiting { ahead, queue_length: ahead + 1 });
-        assert_eq!(seat, expected);
+    let mut clients = joined(&mesh, 5).await;
+    let waiting = |ahead, queue_length| SeatStatus::Waiting { ahead, queue_length };
+    let seats = [SeatStatus::Member, SeatStatus::Member, waiting(0, 1), waiting(1, 2), waiting(2, 3)];
+    for (client, seat) in clients.iter().zip(seats) {
+        client.gets("r", seat).await;
     }
     let refused = clients[2].ask(json!({ "type": "broadcast", "room": "r", "data": 1 })).await;
     assert_eq!(refused["code"], "not_in_room", "a waiting client may not broadcast");
 
     clients[0].leave("r").await;
-    clients[2].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
-    clients[4]
-        .until("to move up", |seen| seen.room("r").seat == SeatStatus::Waiting { ahead: 1, queue_length: 2 })
-        .await;
+    clients[2].gets("r", SeatStatus::Member).await;
+    clients[4].gets("r", waiting(1, 2)).await;
     clients[3].leave("r").await;
-    clients[4]
-        .until("to be first", |seen| seen.room("r").seat == SeatStatus::Waiting { ahead: 0, queue_length: 1 })
-        .await;
-    assert!(
-        matches!(clients[0].join("r").await, SeatStatus::Waiting { ahead: 1, .. }),
-        "a returning client queues at the end"
-    );
+    clients[4].gets("r", waiting(0, 1)).await;
+    assert_eq!(clients[0].join("r").await, waiting(1, 2), "a returning client queues at the end");
 
     clients[1].leave("r").await;
-    clients[4].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    clients[4].gets("r", SeatStatus::Member).await;
     clients[2].until("the newcomer", |seen| seen.room("r").members.contains_key("client-4")).await;
     assert_eq!(clients[2].room("r").members.len(), 2);
     assert!(matches!(clients[0].room("r").seat, SeatStatus::Waiting { .. }));
-    for client in &clients {
-        assert_eq!(client.seen().faults().collect::<Vec<_>>(), [""; 0]);
-    }
+    clients.iter().for_each(RoomClient::assert_no_faults);
 }
 
 async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
@@ -171,7 +156,7 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
 
     let gone = Instant::now();
     drop(alice);
-    bob.until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    bob.gets("r", SeatStatus::Member).await;
     let waited = gone.elapsed();
     assert!(waited >= grace, "given away after {waited:?}");
     assert!(waited <= grace + presence * 2, "kept for {waited:?}");
@@ -183,18 +168,14 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
 async fn freed_seat_is_given_away_within_the_printed_bound() {
     let Some(mesh) = mesh(true, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
     let bound = printed_bound(&mesh, "node-0");
-    let mut clients = Vec::new();
-    for number in 0..8 {
-        clients.push(client(&mesh, number % 2, &format!("client-{number}")).await);
-        clients[number].join("r").await;
-    }
+    let mut clients = joined(&mesh, 8).await;
     let waiting = clients.split_off(4);
     // The owner of some of them: their sessions move, and seats with them.
     mesh.kill("node-1").await.unwrap();
     for (member, first) in clients.into_iter().zip(&waiting) {
         let gone = Instant::now();
         drop(member);
-        first.until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+        first.gets("r", SeatStatus::Member).await;
         assert!(gone.elapsed() <= bound, "given away after {:?}, and the node printed {bound:?}", gone.elapsed());
     }
 }
@@ -206,10 +187,9 @@ async fn resumed_member_has_not_left(mesh: TestMesh) {
     let mut back = crowd.clients.remove(3).resume(&mesh.state().balancers[1].url).await;
 
     assert!(back.resumed);
-    let heard = |client: &RoomClient| client.seen().broadcasts.len() == 1;
     assert_eq!(crowd.clients[0].broadcast("back-room-0", json!("welcome back")).await, 3);
     back.until("the broadcast", |seen| seen.broadcasts.len() == 1).await;
-    assert!(heard(&crowd.clients[1]));
+    assert_eq!(crowd.clients[1].seen().broadcasts.len(), 1);
     assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it does not join again");
     crowd.all_stay_for(SHORT.resume + SHORT.grace + SHORT.stale(), begin).await;
     crowd.assert_no_faults();
@@ -218,11 +198,7 @@ async fn resumed_member_has_not_left(mesh: TestMesh) {
 }
 
 async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
-    let mut clients = Vec::new();
-    for number in 0..4 {
-        clients.push(client(&mesh, number % 2, &format!("client-{number}")).await);
-        clients[number].join("r").await;
-    }
+    let mut clients = joined(&mesh, 4).await;
     let node = mesh.node(0);
     let shown = operator(&node, "GET", "rooms/r", None).await.1;
     assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
@@ -231,7 +207,7 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     operator(&node, "PUT", "rooms/r/capacity", Some(json!({ "capacity": 3 }))).await;
 
     clients[1].until("the seat", |seen| seen.room("r").members.len() == 3).await;
-    clients[2].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    clients[2].gets("r", SeatStatus::Member).await;
     clients[3].until("to be first", |seen| matches!(seen.room("r").seat, SeatStatus::Waiting { ahead: 0, .. })).await;
     let shown = operator(&node, "GET", "rooms/r", None).await.1;
     let names: Vec<_> = shown["members"].as_array().unwrap().iter().map(|member| &member["client_id"]).collect();
@@ -244,7 +220,7 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     })
     .await;
     clients[2].leave("r").await;
-    clients[3].until("the seat", |seen| seen.room("r").seat == SeatStatus::Member).await;
+    clients[3].gets("r", SeatStatus::Member).await;
 }
 
 #[tokio::test]
@@ -298,4 +274,14 @@ async fn members_stay_unchanged_while_nodes_come_and_go() {
 
 async fn client(mesh: &TestMesh, balancer: usize, id: &str) -> RoomClient {
     RoomClient::connect(&mesh.state().balancers[balancer].url, id).await
+}
+
+/// Connects clients to the balancers in turn, each of which joins the room `r`.
+async fn joined(mesh: &TestMesh, count: usize) -> Vec<RoomClient> {
+    let mut clients = Vec::new();
+    for number in 0..count {
+        clients.push(client(mesh, number % 2, &format!("client-{number}")).await);
+        clients[number].join("r").await;
+    }
+    clients
 }

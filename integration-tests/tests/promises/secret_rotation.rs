@@ -1,7 +1,7 @@
 //! The mesh secret changes while the mesh runs, in three steps. All servers have taken a step
 //! before the next one.
 
-use signaling_integration_tests::{Chatter, Head, Peer, RawSocket, TestMesh, ask, becomes, eventually, metric};
+use signaling_integration_tests::{Chatter, Head, RawSocket, TestMesh, ask, becomes, eventually};
 
 const NEW: &str = "another-secret-of-this-mesh-0123456789";
 
@@ -38,13 +38,12 @@ async fn mesh_secret_rotation_loses_no_message() {
     assert_eq!(RawSocket::open(&mesh.address(), &head).await.message().await["resumed"], true);
 
     let talk = talk.stop().await;
-    assert!(talk.times.len() > 100, "{}", talk.times.len());
-    for internal in mesh.internals() {
-        assert_eq!(metric(&internal, "signaling_mesh_secret_loads_total", "unusable").await, 0.0);
-    }
+    assert!(talk.messages > 100, "{talk:?}");
+    let unusable = mesh.metrics("", "signaling_mesh_secret_loads_total", "unusable").await;
+    assert!(unusable.iter().all(|loads| *loads == 0.0), "{unusable:?}");
     let refused = mesh.total("signaling_refused_internal_total").await;
     assert!(refused <= 2.0, "only what this test asked without the right secret: {refused}");
-    Peer::connect(&mesh.url(), "late").await.close().await;
+    mesh.peer("late").await.close().await;
 }
 
 /// Writes these lines into the file, and waits until all servers have them.
@@ -59,11 +58,7 @@ async fn set_secrets(mesh: &TestMesh, lines: &[&str]) {
 }
 
 async fn loads(mesh: &TestMesh) -> Vec<f64> {
-    let mut loads = Vec::new();
-    for internal in mesh.internals() {
-        loads.push(metric(&internal, "signaling_mesh_secret_loads_total", "result=\"used\"").await);
-    }
-    loads
+    mesh.metrics("", "signaling_mesh_secret_loads_total", "result=\"used\"").await
 }
 
 /// Returns the status of a POST for a trunk at the first node: 405 for a valid secret.

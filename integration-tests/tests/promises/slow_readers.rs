@@ -8,7 +8,7 @@ use signaling_integration_tests::{Head, Peer, RawSocket, TestMesh, until};
 use tokio::net::TcpSocket;
 use tokio::time::{Instant, timeout};
 
-/// Time until an unread socket is closed, in milliseconds: 10 s, and the next sweep.
+/// Milliseconds until an unread socket is closed: 10 s, and the next sweep.
 const CLOSED_AFTER: std::ops::Range<u64> = 9_500..13_000;
 /// Time without an ack after which none is expected.
 const UNWRITTEN: Duration = Duration::from_secs(2);
@@ -21,7 +21,7 @@ const BEHIND: u64 = 3;
 #[tokio::test]
 async fn unreading_client_is_closed_and_resumes_without_loss() {
     let mesh = TestMesh::with_flags(2, &["--message-rate=200/0"]).await;
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut alice = mesh.peer("alice").await;
     let mut bob = reads_little(&mesh, "bob").await;
     let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
 

@@ -24,7 +24,7 @@ async fn thousand_clients_spread_over_the_nodes_by_hash() {
         assert_eq!(welcome["node"], mesh.owner(id).as_str(), "{id}");
     }
     let sessions = eventually("the nodes to count all sessions", async || {
-        let sessions = mesh.of_nodes("signaling_sessions").await;
+        let sessions = mesh.metrics("node-", "signaling_sessions", "").await;
         (sessions.iter().sum::<f64>() == f64::from(CLIENTS)).then_some(sessions)
     })
     .await;

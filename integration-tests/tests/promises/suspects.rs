@@ -34,7 +34,6 @@ async fn has_answered_all_others(mesh: &TestMesh) {
     talk(&mut clients, "hello").await;
 }
 
-/// Returns the internal listeners of all servers but one.
 fn all_but(mesh: &TestMesh, id: &str) -> Vec<String> {
     let state = mesh.state();
     state.servers().filter(|server| server.id != id).map(|server| server.internal.to_owned()).collect()

@@ -160,7 +160,7 @@ async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     exchange((&mut bob, &mut alice), &json!("x".repeat(60_000)), 1).await;
 
     // The balancer has no certificate, and its clients are in the same mesh.
-    let mut carol = Peer::connect(&mesh.url(), "carol").await;
+    let mut carol = mesh.peer("carol").await;
     exchange((&mut carol, &mut alice), &json!("in the clear"), 1).await;
 
     let plain = connect(&nodes[0].public).await;

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use signaling_devmesh::find_in_path;
-use signaling_integration_tests::{Peer, TestMesh, eventually, program, within};
+use signaling_integration_tests::{TestMesh, eventually, program, within};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::time::timeout;
 
 const SECRET: &str = "what-coturn-and-the-nodes-share";
 const RUN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Lifetime of credentials.
 const TTL: Duration = Duration::from_secs(3);
 
 /// A running coturn. Dropping it ends it.
@@ -32,7 +31,6 @@ impl Drop for Coturn {
 }
 
 impl Coturn {
-    /// Starts coturn. Returns `None` if it is not installed.
     async fn start() -> Option<Self> {
         let program = program(&["turnserver"], "coturn")?;
         let dir = tempfile::tempdir().unwrap();
@@ -129,7 +127,7 @@ async fn turn_server_accepts_credentials_until_they_expire() {
         ];
     })
     .await;
-    let mut alice = Peer::connect(&mesh.url(), "alice").await;
+    let mut alice = mesh.peer("alice").await;
     let given = alice.welcome["ice_servers"].clone();
     assert_eq!(given[0], json!({ "urls": ["stun:stun.example:3478"] }));
     let turn = &given[1];
