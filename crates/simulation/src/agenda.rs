@@ -9,20 +9,26 @@ pub(crate) type Micros = u64;
 pub(crate) const MS: Micros = 1_000;
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// Scheduled events, and the present time.
-#[derive(Debug)]
-pub(crate) struct Agenda<E> {
-    /// Events by time, then in the order of scheduling.
-    events: BTreeMap<(Micros, u64), E>,
+pub(crate) fn micros(duration: Duration) -> Micros {
+    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX / 2)
+}
+
+/// An action on the world `W` at its time.
+pub(crate) type Act<W> = Box<dyn FnOnce(&mut W)>;
+
+/// Scheduled actions on the world `W`, and the present time.
+pub(crate) struct Agenda<W> {
+    /// Actions by time, then in the order of scheduling.
+    acts: BTreeMap<(Micros, u64), Act<W>>,
     scheduled: u64,
     now: Micros,
     /// Arbitrary start of the simulated time, since an `Instant` has no zero.
     base: Instant,
 }
 
-impl<E> Agenda<E> {
+impl<W> Agenda<W> {
     pub(crate) fn new() -> Self {
-        Self { events: BTreeMap::new(), scheduled: 0, now: 0, base: Instant::now() }
+        Self { acts: BTreeMap::new(), scheduled: 0, now: 0, base: Instant::now() }
     }
 
     pub(crate) fn now(&self) -> Micros {
@@ -38,18 +44,18 @@ impl<E> Agenda<E> {
         self.base
     }
 
-    pub(crate) fn schedule(&mut self, at: Micros, event: E) {
+    pub(crate) fn schedule(&mut self, at: Micros, act: impl FnOnce(&mut W) + 'static) {
         self.scheduled += 1;
-        self.events.insert((at.max(self.now), self.scheduled), event);
+        self.acts.insert((at.max(self.now), self.scheduled), Box::new(act));
     }
 
-    pub(crate) fn after(&mut self, delay: Micros, event: E) {
-        self.schedule(self.now + delay, event);
+    pub(crate) fn after(&mut self, delay: Micros, act: impl FnOnce(&mut W) + 'static) {
+        self.schedule(self.now + delay, act);
     }
 
-    /// Removes the next event before `end` and advances the time to it, or to `end` without one.
-    pub(crate) fn next_before(&mut self, end: Micros) -> Option<E> {
-        let next = self.events.first_entry().filter(|entry| entry.key().0 < end);
+    /// Removes the next action before `end` and advances the time to it, or to `end` without one.
+    pub(crate) fn next_before(&mut self, end: Micros) -> Option<Act<W>> {
+        let next = self.acts.first_entry().filter(|entry| entry.key().0 < end);
         self.now = next.as_ref().map_or(end, |entry| entry.key().0);
         next.map(OccupiedEntry::remove)
     }
@@ -60,14 +66,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_of_one_time_come_as_they_were_scheduled() {
+    fn actions_of_one_time_run_in_the_order_of_scheduling() {
         let mut agenda = Agenda::new();
         for (at, name) in [(5, "b"), (3, "a"), (5, "c"), (9, "late")] {
-            agenda.schedule(at, name);
+            agenda.schedule(at, move |seen: &mut Vec<_>| seen.push((at, name)));
         }
         let mut seen = Vec::new();
-        while let Some(name) = agenda.next_before(9) {
-            seen.push((agenda.now(), name));
+        while let Some(act) = agenda.next_before(9) {
+            act(&mut seen);
+            assert_eq!(seen.last().map(|(at, _)| *at), Some(agenda.now()));
         }
         assert_eq!(seen, [(3, "a"), (5, "b"), (5, "c")]);
         assert_eq!(agenda.now(), 9);

@@ -10,56 +10,46 @@ use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
-use crate::event::{ConnId, Event, Exit, Host, Input, SocketId};
+use crate::event::{ConnId, Exit, Host, Kind, SocketId};
 use crate::mutant::Mutant;
 use crate::trunks::{End, SILENCE};
-use crate::world::{Pause, World};
+use crate::world::{Server, World};
 
 /// State of the edge's link to one node.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Way {
+pub(crate) enum Link {
     /// Time of the next attempt, and the delay after a failure.
-    Down {
-        retry_at: Micros,
-        backoff: Micros,
-    },
-    Connecting {
-        conn: ConnId,
-        backoff: Micros,
-    },
-    Up {
-        conn: ConnId,
-    },
+    Down { retry_at: Micros, backoff: Micros },
+    /// A requested trunk, and the delay after a failure.
+    Connecting { conn: ConnId, backoff: Micros },
+    /// An open trunk.
+    Up { conn: ConnId },
 }
 
 pub(crate) struct EdgeHost {
-    pub(crate) id: String,
-    pub(crate) alive: bool,
-    pub(crate) generation: u32,
+    pub(crate) server: Server,
     started: Micros,
-    pub(crate) pause: Option<Pause>,
     pub(crate) core: EdgeCore,
     /// `true` once the edge accepts no clients.
     pub(crate) draining: bool,
     placement: Placement,
     moves: HandoffScheduler,
-    version: Option<usize>,
     /// By node: the nodes of the view, and removed nodes that still have a trunk.
-    ways: BTreeMap<usize, Way>,
+    links: BTreeMap<usize, Link>,
     pub(crate) socket_by_client: BTreeMap<ClientKey, SocketId>,
     swept: Micros,
 }
 
-const LOOK: Micros = 100 * MS;
+const LINK_CHECK_INTERVAL: Micros = 100 * MS;
 /// A small number, so that views and nodes change while clients wait for a handoff.
-const PER_TURN: usize = 1;
-const TURN: Micros = 5 * MS;
+const HANDOFFS_PER_TICK: usize = 1;
+const HANDOFF_TICK: Micros = 5 * MS;
 /// Nodes retransmit a message without an outcome after 2 s, or 5 s if it was held.
 const REFUSED_COMES_AGAIN: Micros = 6 * SECOND;
 const FIRST_BACKOFF: Micros = 100 * MS;
-const LONGEST_BACKOFF: Micros = 5 * SECOND;
+const MAX_BACKOFF: Micros = 5 * SECOND;
 /// Maximum reconnect delay of a drained client.
-const MOST_RETRY_AFTER: Micros = SECOND;
+const MAX_RETRY_AFTER: Micros = SECOND;
 /// Maximum time to the admission decision for a new client.
 const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
@@ -78,76 +68,49 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
 }
 
 impl EdgeHost {
-    fn new(index: usize, settings: &Settings) -> Self {
+    fn new(server: Server, started: Micros, swept: Micros, settings: &Settings) -> Self {
         Self {
-            id: format!("e{index}"),
-            alive: true,
-            generation: 0,
-            started: 0,
-            pause: None,
+            server,
+            started,
             core: EdgeCore::new(settings.clone()),
             draining: false,
             placement: Placement::new(0),
-            moves: HandoffScheduler::new(PER_TURN),
-            version: None,
-            ways: BTreeMap::new(),
+            moves: HandoffScheduler::new(HANDOFFS_PER_TICK),
+            links: BTreeMap::new(),
             socket_by_client: BTreeMap::new(),
-            swept: 0,
+            swept,
         }
     }
 }
 
 impl World {
     pub(crate) fn add_edge(&mut self, index: usize) {
-        self.edges.push(EdgeHost::new(index, &self.edge_settings));
-        self.later(Host::Edge(index), LOOK, Input::Sweep);
+        self.edges.push(EdgeHost::new(Server::start(0), 0, 0, &self.edge_settings));
+        self.edge_checks_links_later(index);
     }
 
     /// Starts a new process under the same name.
     pub(crate) fn restart_edge(&mut self, index: usize) {
-        let (started, new) = (self.agenda.now(), EdgeHost::new(index, &self.edge_settings));
-        let Some(edge) = self.edges.get_mut(index) else { return };
-        *edge = EdgeHost { generation: edge.generation, swept: edge.swept, started, ..new };
-        self.later(Host::Edge(index), LOOK, Input::Sweep);
-        if self.silences == 0 {
-            self.later(Host::Edge(index), MS, Input::View(self.views.len() - 1));
-        }
+        let edge = &mut self.edges[index];
+        let server = Server::start(edge.server.generation);
+        *edge = EdgeHost::new(server, self.agenda.now(), edge.swept, &self.edge_settings);
+        self.edge_checks_links_later(index);
+        self.gets_latest_view(Host::Edge(index));
     }
 
-    pub(crate) fn edge_input(&mut self, index: usize, input: Input) {
-        match input {
-            Input::Sweep => self.edge_sweep(index),
-            Input::FlushConn(conn) => self.flush(conn, End::Edge, true),
-            Input::Move => self.edge_moves(index),
-            Input::View(version) => self.edge_view(index, version),
-            Input::SendAway(client) => self.send_away(index, client),
-            Input::Connected(conn) => self.edge_connected(index, conn),
-            Input::ConnectFailed(conn) => {
-                let is_it = |way: &Way| matches!(way, Way::Connecting { conn: other, .. } if *other == conn);
-                if self.edges[index].ways.values().any(is_it) {
-                    self.close_conn(conn, End::Edge);
-                }
-            }
-            Input::Arrives(conn, bytes) => self.edge_frames(index, conn, &bytes),
-            Input::Closed(conn) => self.close_conn(conn, End::Edge),
-            Input::Newcomer(socket) => self.edge_newcomer(index, socket),
-            Input::Text(socket, message) => self.edge_text(index, socket, message),
-            Input::SocketGone(socket, exit) => self.socket_gone(index, socket, exit),
-            Input::Writable(socket) => {
-                if let Some(key) = self.key_of(socket) {
-                    self.sockets[socket].writable_planned = false;
-                    self.write_out(index, key);
-                }
-            }
-            Input::Opened(socket) => self.opened(index, socket),
-            Input::GiveUpWaiting(socket) => self.give_up_waiting(index, socket),
-            _ => {}
-        }
+    /// Ends the process and drops its state.
+    pub(crate) fn kill_edge(&mut self, index: usize) {
+        let edge = &mut self.edges[index];
+        count(&mut self.counters, &edge.core);
+        *edge = EdgeHost::new(edge.server.killed(), 0, edge.swept, &self.edge_settings);
+        self.reset_conns(Host::Edge(index));
+        self.close_sockets_of(index);
     }
 
-    fn socket_gone(&mut self, index: usize, socket: SocketId, exit: Exit) {
+    pub(crate) fn socket_gone(&mut self, socket: SocketId, exit: Exit) {
         let is_open = self.is_open(socket);
-        let Some((key, edge)) = self.key_of(socket).zip(self.edges.get_mut(index)) else { return };
+        let Some((index, key)) = self.key_of(socket) else { return };
+        let edge = &mut self.edges[index];
         match exit {
             Exit::Close(_) if is_open && self.mutant == Some(Mutant::Goodbye) => {
                 edge.core.client_left(key, Some(CloseCode::NORMAL));
@@ -176,53 +139,42 @@ impl World {
                 break;
             }
         }
-        for conn in self.edge_conns(index) {
-            self.flush(conn, End::Edge, false);
-        }
-    }
-
-    fn edge_conns(&self, index: usize) -> Vec<ConnId> {
-        let ways = self.edges[index].ways.values();
-        ways.filter_map(|way| if let Way::Up { conn } = way { Some(*conn) } else { None }).collect()
+        let up = |link: &Link| if let Link::Up { conn } = link { Some(*conn) } else { None };
+        let conns: Vec<_> = self.edges[index].links.values().filter_map(up).collect();
+        conns.into_iter().for_each(|conn| self.flush(conn, End::Edge, false));
     }
 
     fn edge_effect(&mut self, index: usize, effect: Effect) {
         match effect {
-            Effect::AssignNode(client) => self.place(index, client),
+            Effect::AssignNode(client) => self.assign_node(index, client),
             Effect::Accept(client) => self.accepted(index, client),
             Effect::Refuse(client, refusal) => self.refused(index, client, &refusal),
             Effect::Close(client, code, last_words) => self.closed_by_mesh(index, client, code, &last_words),
             Effect::Read(client) => self.read_again(index, client),
-            // The simulation has no token verification.
-            Effect::Verify(..) => {}
-            // The simulation has no kicks.
-            Effect::Kick(_) => {}
+            // The simulation has no token verification and no kicks.
+            Effect::Verify(..) | Effect::Kick(_) => {}
         }
     }
 
-    fn place(&mut self, index: usize, client: ClientKey) {
-        let now = self.agenda.instant();
-        let Some(edge) = self.edges.get_mut(index) else { return };
+    fn assign_node(&mut self, index: usize, client: ClientKey) {
+        let edge = &mut self.edges[index];
         let Some(key) = edge.core.key_hash(client) else { return };
-        match edge.placement.choose(key) {
-            Some(link) => edge.core.attach(now, client, link),
-            None => {
-                let (code, message) = ("no_node".to_owned(), "no node can be reached".to_owned());
-                edge.core.refuse(client, Refusal { status: 503, code, message, retry_after_ms: None });
-                if edge.core.key_hash(client).is_some() {
-                    edge.placement.keep_unplaced(client);
-                }
-            }
+        if let Some(link) = edge.placement.choose(key) {
+            return edge.core.attach(self.agenda.instant(), client, link);
+        }
+        let (code, message) = ("no_node".to_owned(), "no node can be reached".to_owned());
+        edge.core.refuse(client, Refusal { status: 503, code, message, retry_after_ms: None });
+        if edge.core.key_hash(client).is_some() {
+            edge.placement.keep_unplaced(client);
         }
     }
 
     /// Starts a rebalance and assigns nodes to clients without one.
     fn rebalance(&mut self, index: usize) {
-        let now = self.agenda.instant();
-        let Some(edge) = self.edges.get_mut(index) else { return };
-        let begins = edge.moves.plan(now, &edge.placement, &edge.core).is_some();
+        let edge = &mut self.edges[index];
+        let begins = edge.moves.plan(self.agenda.instant(), &edge.placement, &edge.core).is_some();
         for client in edge.placement.take_unplaced() {
-            self.place(index, client);
+            self.assign_node(index, client);
         }
         if begins {
             self.edge_moves(index);
@@ -231,18 +183,21 @@ impl World {
 
     /// Hands off some of the clients that must move.
     fn edge_moves(&mut self, index: usize) {
-        let now = self.agenda.instant();
-        let Some(edge) = self.edges.get_mut(index) else { return };
-        edge.moves.tick(now, &edge.placement, &mut edge.core);
+        let edge = &mut self.edges[index];
+        edge.moves.tick(self.agenda.instant(), &edge.placement, &mut edge.core);
         if !edge.moves.is_over() {
-            self.later(Host::Edge(index), TURN, Input::Move);
+            self.later_as(Kind::Timer, Host::Edge(index), HANDOFF_TICK, move |world| world.edge_moves(index));
         }
+    }
+
+    fn edge_checks_links_later(&mut self, index: usize) {
+        self.later_as(Kind::Timer, Host::Edge(index), LINK_CHECK_INTERVAL, move |world| world.edge_sweep(index));
     }
 
     fn edge_sweep(&mut self, index: usize) {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        self.later(Host::Edge(index), LOOK, Input::Sweep);
-        let Some(edge) = self.edges.get_mut(index) else { return };
+        self.edge_checks_links_later(index);
+        let edge = &mut self.edges[index];
         if u128::from(now - edge.swept) >= SWEEP_INTERVAL.as_micros() {
             edge.swept = now;
             edge.core.sweep(instant);
@@ -250,108 +205,100 @@ impl World {
         if edge.placement.look(instant) {
             self.rebalance(index);
         }
-        let edge = &self.edges[index];
-        let members = self.members_seen_by(edge.version);
-        let ways: Vec<_> = edge.ways.iter().map(|(node, way)| (*node, *way)).collect();
-        for (node, way) in ways {
-            match way {
-                Way::Down { .. } if !members.contains(&node) => {
-                    self.edges[index].ways.remove(&node);
+        let members = self.members_seen_by(self.edges[index].server.version);
+        for (node, link) in self.edges[index].links.clone() {
+            match link {
+                Link::Down { .. } if !members.contains(&node) => {
+                    self.edges[index].links.remove(&node);
                 }
-                Way::Down { retry_at, backoff } if retry_at <= now => {
+                Link::Down { retry_at, backoff } if retry_at <= now => {
                     let conn = self.open_conn(index, node);
-                    self.edges[index].ways.insert(node, Way::Connecting { conn, backoff });
+                    self.edges[index].links.insert(node, Link::Connecting { conn, backoff });
                 }
                 // Closes before or after all handoffs have finished, by chance.
-                Way::Up { conn } if !members.contains(&node) && self.rng.percent(30) => {
+                Link::Up { conn } if !members.contains(&node) && self.rng.percent(30) => {
                     self.close_conn(conn, End::Edge);
                 }
-                Way::Up { conn } => self.look_after(conn, End::Edge),
+                Link::Up { conn } => self.look_after(conn, End::Edge),
                 _ => {}
             }
         }
     }
 
-    fn edge_view(&mut self, index: usize, version: usize) {
-        let Some(view) = self.views.get(version).cloned() else { return };
-        let members = self.members_seen_by(Some(version));
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let Some(edge) = self.edges.get_mut(index) else { return };
-        if edge.version.is_some_and(|before| before >= version) {
-            return;
+    pub(crate) fn edge_view(&mut self, index: usize, version: usize) {
+        let edge = &mut self.edges[index];
+        edge.placement.set_view(self.agenda.instant(), self.views[version].clone());
+        for node in self.members_seen_by(Some(version)) {
+            let down = Link::Down { retry_at: self.agenda.now(), backoff: FIRST_BACKOFF };
+            self.edges[index].links.entry(node).or_insert(down);
         }
-        edge.version = Some(version);
-        edge.placement.set_view(instant, view.clone());
-        for node in members {
-            edge.ways.entry(node).or_insert(Way::Down { retry_at: now, backoff: FIRST_BACKOFF });
-        }
-        self.trace.line(now, || format!("e{index} sees {}", names(&view)));
         self.rebalance(index);
     }
 
-    fn edge_connected(&mut self, index: usize, id: ConnId) {
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let Some(conn) = self.conns.get_mut(id) else { return };
+    pub(crate) fn edge_connected(&mut self, id: ConnId) {
+        let conn = &mut self.conns[id];
+        let (index, node) = (conn.edge, conn.node);
         if !conn.is_open(End::Edge) || conn.severed {
             return;
         }
-        let Some(edge) = self.edges.get_mut(index) else { return };
+        let edge = &mut self.edges[index];
         let link = edge.core.link_up();
         conn.link = Some(link);
-        conn.side(End::Edge).heard = now;
-        edge.ways.insert(conn.node, Way::Up { conn: id });
-        let node = conn.node;
-        if let Some(id) = node_id(node) {
-            edge.placement.link_up(instant, id, link);
-        }
-        self.trace.line(now, || format!("trunk {id} of e{index} and n{node} is up"));
+        conn.side(End::Edge).heard = self.agenda.now();
+        edge.links.insert(node, Link::Up { conn: id });
+        edge.placement.link_up(self.agenda.instant(), node_id(node), link);
+        self.trace.line(|| format!("trunk {id} of e{index} and n{node} is up"));
         self.rebalance(index);
+    }
+
+    pub(crate) fn connect_failed(&mut self, id: ConnId) {
+        let mut links = self.edges[self.conns[id].edge].links.values();
+        if links.any(|link| matches!(link, Link::Connecting { conn, .. } if *conn == id)) {
+            self.close_conn(id, End::Edge);
+        }
     }
 
     /// Handles the close of a connection at the edge's end.
     pub(crate) fn edge_lost_conn(&mut self, index: usize, node: usize, id: ConnId, link: Option<LinkKey>) {
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
         let jitter = self.rng.within(50, 100);
-        let Some(edge) = self.edges.get_mut(index) else { return };
-        let backoff = match edge.ways.get(&node) {
-            Some(Way::Connecting { conn, backoff }) if *conn == id => *backoff,
-            Some(Way::Up { conn }) if *conn == id => FIRST_BACKOFF,
+        let edge = &mut self.edges[index];
+        let backoff = match edge.links.get(&node) {
+            Some(Link::Connecting { conn, backoff }) if *conn == id => *backoff,
+            Some(Link::Up { conn }) if *conn == id => FIRST_BACKOFF,
             _ => return,
         };
-        let retry_at = now + backoff * jitter / 100;
-        edge.ways.insert(node, Way::Down { retry_at, backoff: (backoff * 2).min(LONGEST_BACKOFF) });
-        let Some(node) = node_id(node) else { return };
+        let retry_at = self.agenda.now() + backoff * jitter / 100;
+        edge.links.insert(node, Link::Down { retry_at, backoff: (backoff * 2).min(MAX_BACKOFF) });
+        let node = node_id(node);
         if let Some(link) = link {
             edge.placement.link_down(&node, link);
             edge.core.link_down(link);
         }
-        edge.placement.failed(instant, &node);
+        edge.placement.failed(self.agenda.instant(), &node);
         if link.is_some() {
             self.rebalance(index);
         }
     }
 
-    fn edge_frames(&mut self, index: usize, id: ConnId, bytes: &[u8]) {
-        let now = self.agenda.instant();
+    pub(crate) fn edge_frames(&mut self, id: ConnId, bytes: &[u8]) {
         let heard = self.arrives(id, End::Edge);
-        let Some(conn) = self.conns.get(id).filter(|_| heard) else { return };
-        let (Some(link), Some(edge)) = (conn.link, self.edges.get_mut(index)) else { return };
-        let node = conn.node;
+        let conn = &self.conns[id];
+        let (index, node) = (conn.edge, conn.node);
+        let Some(link) = conn.link.filter(|_| heard) else { return };
+        let edge = &mut self.edges[index];
         let refused = |core: &EdgeCore| core.counts().full_filters + core.counts().full_outputs;
         let before = refused(&edge.core);
-        let said = edge.core.link_frames(now, link, bytes);
+        let said = edge.core.link_frames(self.agenda.instant(), link, bytes);
         if refused(&edge.core) > before {
             self.has_no_room(index);
         }
         match said {
             Ok(said) if said.draining => {
-                if let Some((id, edge)) = node_id(node).zip(self.edges.get_mut(index)) {
-                    edge.placement.said_draining(&id, link);
-                }
+                self.edges[index].placement.said_draining(&node_id(node), link);
                 self.rebalance(index);
             }
             Ok(_) => {}
-            Err(error) => self.ledger.broken(self.agenda.now(), "damaged", error.to_string()),
+            Err(error) => self.ledger.broken("damaged", error.to_string()),
         }
     }
 
@@ -359,61 +306,36 @@ impl World {
     /// it.
     fn has_no_room(&mut self, index: usize) {
         let now = self.agenda.now();
-        for socket in self.edges.get(index).into_iter().flat_map(|edge| edge.socket_by_client.values()) {
-            let client = self.sockets.get(*socket).map(|socket| socket.client);
-            if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
-                client.full.add(now, now + REFUSED_COMES_AGAIN);
-            }
+        for socket in self.edges[index].socket_by_client.values() {
+            self.clients[self.sockets[*socket].client].full.add(now, now + REFUSED_COMES_AGAIN);
         }
     }
 
-    fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
-        let (present, now) = (self.agenda.now(), self.agenda.instant());
+    pub(crate) fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
         let Some(newcomer) = self.newcomer(socket) else { return };
-        let Some(edge) = self.edges.get_mut(index) else { return };
+        let edge = &mut self.edges[index];
         // A new edge first finds out which nodes it can reach.
-        let starting = present - edge.started < SILENCE && !edge.ways.values().all(|way| matches!(way, Way::Up { .. }));
+        let is_new = self.agenda.now() - edge.started < SILENCE;
+        let starting = is_new && !edge.links.values().all(|link| matches!(link, Link::Up { .. }));
         if edge.draining || starting {
             return self.nobody_listens(socket);
         }
-        let key = edge.core.connect(now, newcomer);
+        let key = edge.core.connect(self.agenda.instant(), newcomer);
         edge.socket_by_client.insert(key, socket);
         self.sockets[socket].key = Some(key);
-        self.later(Host::Edge(index), DECISION_TIMEOUT, Input::GiveUpWaiting(socket));
+        self.later(Host::Edge(index), DECISION_TIMEOUT, move |world| world.give_up_waiting(socket));
     }
 
-    fn send_away(&mut self, index: usize, client: ClientKey) {
-        let retry_after_ms = self.rng.within(0, MOST_RETRY_AFTER / MS + 1);
+    /// Disconnects a client of a draining edge.
+    pub(crate) fn drain_client(&mut self, index: usize, client: ClientKey) {
+        let retry_after_ms = self.rng.within(0, MAX_RETRY_AFTER / MS + 1);
         let core = &mut self.edges[index].core;
         core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
         self.counters.add("clients: sent away", 1);
     }
-
-    /// Reports a failure to the sender of an input whose server is down.
-    pub(crate) fn nobody_there(&mut self, host: Host, input: &Input) {
-        let delay = self.rng.delay();
-        match (host, input) {
-            (Host::Node(_), Input::ConnectArrives(conn)) => {
-                if let Some(edge) = self.conns.get(*conn).map(|conn| conn.edge) {
-                    self.later(Host::Edge(edge), delay, Input::ConnectFailed(*conn));
-                }
-            }
-            (Host::Node(_), Input::Batch { from, generation, attempt, .. }) => {
-                let refused = Input::Answer { attempt: *attempt, bytes: None };
-                self.agenda.after(delay, Event::At(Host::Node(*from), *generation, refused));
-            }
-            (Host::Edge(_), Input::Newcomer(socket)) => self.nobody_listens(*socket),
-            _ => {}
-        }
-    }
 }
 
-fn node_id(node: usize) -> Option<NodeId> {
-    NodeId::new(&format!("n{node}")).ok()
-}
-
-pub(crate) fn names(view: &signaling_core::View) -> String {
-    let name =
-        |member: &signaling_core::Member| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" });
-    view.members().iter().map(name).collect::<Vec<_>>().join(", ")
+#[expect(clippy::unwrap_used, reason = "a letter and digits are an id")]
+pub(crate) fn node_id(node: usize) -> NodeId {
+    NodeId::new(&format!("n{node}")).unwrap()
 }

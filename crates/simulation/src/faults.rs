@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use signaling_core::{Member, View};
-use signaling_protocol::NodeId;
 
 use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{Act, Event, Host, Input};
+use crate::edges::node_id;
+use crate::event::{Host, Kind};
 use crate::mutant::Mutant;
+use crate::nodes::NodeHost;
 use crate::plan::FaultKind;
-use crate::trunks::{End, SILENCE};
-use crate::world::{Pause, World};
+use crate::trunks::SILENCE;
+use crate::world::{Pause, Server, World};
 
 /// The action that ends a fault.
 #[derive(Debug)]
@@ -54,7 +55,7 @@ impl World {
             FaultKind::Silence => self.silence(),
         };
         let Some(undo) = undo else { return };
-        self.trace.line(now, || format!("FAULT {} begins: {undo:?}", fault.kind.name()));
+        self.trace.line(|| format!("FAULT {} begins: {undo:?}", fault.kind.name()));
         self.counters.add(fault.kind.name(), 1);
         let detour = self.has_detour(&undo);
         self.trouble.fault(fault.kind, detour, now, now + fault.lasts);
@@ -66,8 +67,7 @@ impl World {
 
     pub(crate) fn fault_ends(&mut self, index: usize) {
         let Some(undo) = self.undo.remove(&index) else { return };
-        let now = self.agenda.now();
-        self.trace.line(now, || format!("FAULT ends: {undo:?}"));
+        self.trace.line(|| format!("FAULT ends: {undo:?}"));
         match undo {
             Undo::Nothing => {}
             Undo::Restart(node) => {
@@ -81,7 +81,7 @@ impl World {
             Undo::Resume(host) => self.resume(host),
             Undo::Mend(cuts) => self.cut.retain(|cut| !cuts.contains(cut)),
             Undo::Show(node) => {
-                if self.is_alive(Host::Node(node)) && !self.truth.contains_key(&node) {
+                if self.nodes[node].server.alive && !self.truth.contains_key(&node) {
                     self.truth.insert(node, false);
                     self.publish(false);
                 }
@@ -89,6 +89,7 @@ impl World {
             Undo::EndSilence => {
                 self.silences -= 1;
                 // Edges rely on the node again at different times, as after its restart.
+                let now = self.agenda.now();
                 self.trouble.lossy.add(now, now + SLOWEST_VIEW);
                 self.publish(false);
             }
@@ -102,93 +103,89 @@ impl World {
         self.silences += 1;
         self.kill_node(node);
         let back = self.rng.within(300 * MS, RESTART_WITHIN);
-        let generation = self.generation(Host::Node(node));
-        self.agenda.after(back, Event::Act(Act::Restart(node, generation)));
+        self.after_death_of(node, back, move |world| world.restart_node(node));
         Some(Undo::EndSilence)
     }
 
-    pub(crate) fn restarts(&mut self, node: usize, generation: u32) {
-        if !self.is_alive(Host::Node(node)) && self.generation(Host::Node(node)) == generation {
-            self.restart_node(node);
-        }
+    /// Schedules an action, unless the killed node has started again by then.
+    fn after_death_of(&mut self, node: usize, delay: Micros, act: impl FnOnce(&mut Self) + 'static) {
+        let generation = self.nodes[node].server.generation;
+        self.agenda.after(delay, move |world: &mut Self| {
+            let server = &world.nodes[node].server;
+            if !server.alive && server.generation == generation {
+                act(world);
+            }
+        });
     }
 
     /// Returns `true` if the node is up, can forward, and is in the last view that discovery sent.
     fn serves(&self, node: usize) -> bool {
         let is_named = self.members_seen_by(self.views.len().checked_sub(1)).contains(&node);
-        is_named && self.nodes.get(node).is_some_and(|node| node.alive && node.core.has_view())
+        is_named && self.nodes[node].server.alive && self.nodes[node].core.has_view()
+    }
+
+    /// Returns the nodes in discovery that do not drain.
+    fn not_draining(&self) -> impl Iterator<Item = usize> {
+        self.truth.iter().filter(|(_, drains)| !**drains).map(|(node, _)| *node)
     }
 
     /// Picks a node that is up, in discovery and not draining.
     fn candidate(&mut self) -> Option<usize> {
-        let nodes = &self.nodes;
-        let sound = |node: usize| nodes.get(node).is_some_and(|node| node.alive && node.pause.is_none());
-        let candidates: Vec<_> =
-            self.truth.iter().filter(|(node, drains)| !**drains && sound(**node)).map(|(node, _)| *node).collect();
+        let is_sound = |server: &Server| server.alive && server.pause.is_none();
+        let candidates: Vec<_> = self.not_draining().filter(|node| is_sound(&self.nodes[*node].server)).collect();
         self.rng.pick(&candidates)
     }
 
     /// Picks such a node, unless it is the last one.
     fn spare(&mut self) -> Option<usize> {
-        let known = self.truth.iter().filter(|(node, drains)| !**drains && self.serves(**node)).count();
+        let known = self.not_draining().filter(|node| self.serves(*node)).count();
         if known < 2 { None } else { self.candidate() }
     }
 
     fn crash(&mut self) -> Option<Undo> {
         let node = self.spare()?;
         self.kill_node(node);
-        let generation = self.generation(Host::Node(node));
         let noticed = self.rng.within(500 * MS, 3 * SECOND);
-        self.agenda.after(noticed, Event::Act(Act::Noticed(node, generation)));
+        self.after_death_of(node, noticed, move |world| {
+            if world.truth.remove(&node).is_some() {
+                world.publish(false);
+            }
+        });
         Some(Undo::Restart(node))
     }
 
-    pub(crate) fn death_noticed(&mut self, node: usize, generation: u32) {
-        if !self.is_alive(Host::Node(node))
-            && self.generation(Host::Node(node)) == generation
-            && self.truth.remove(&node).is_some()
-        {
-            self.publish(false);
-        }
+    fn edge_serves(&self, edge: usize) -> bool {
+        self.edges[edge].server.alive && !self.edges[edge].draining
     }
 
     fn crash_edge(&mut self) -> Option<Undo> {
         let edge = self.rng.index(self.edges.len());
-        if !self.is_alive(Host::Edge(edge)) || self.is_draining(edge) {
+        if !self.edge_serves(edge) {
             return None;
         }
         self.kill_edge(edge);
         Some(Undo::RestartEdge(edge))
     }
 
-    fn is_draining(&self, edge: usize) -> bool {
-        self.edges[edge].draining
-    }
-
     /// Drains an edge's clients at random times. They connect to other edges.
     fn drain_edge(&mut self, lasts: Micros) -> Option<Undo> {
-        let serves = |world: &Self, edge: &usize| world.is_alive(Host::Edge(*edge)) && !world.is_draining(*edge);
-        let serving: Vec<_> = (0..self.edges.len()).filter(|edge| serves(self, edge)).collect();
+        let serving: Vec<_> = (0..self.edges.len()).filter(|edge| self.edge_serves(*edge)).collect();
         let index = self.rng.pick(&serving).filter(|_| serving.len() > 1)?;
-        let edge = self.edges.get_mut(index)?;
+        let edge = &mut self.edges[index];
         edge.draining = true;
         for client in edge.core.clients() {
             let at = self.rng.within(0, lasts);
-            self.later(Host::Edge(index), at, Input::SendAway(client));
+            self.later_as(Kind::Timer, Host::Edge(index), at, move |world| world.drain_client(index, client));
         }
         Some(Undo::ReplaceEdge(index))
     }
 
     /// Stops a drained edge and starts another process in its place.
     fn replace_edge(&mut self, index: usize) {
-        if !self.is_draining(index) {
+        if !self.edges[index].draining {
             return;
         }
-        for id in 0..self.conns.len() {
-            if self.conns[id].edge == index {
-                self.close_conn(id, End::Edge);
-            }
-        }
+        self.close_conns_of(Host::Edge(index));
         self.kill_edge(index);
         self.restart_edge(index);
     }
@@ -196,33 +193,27 @@ impl World {
     /// Returns `true` if all pairs of nodes, and all edges and nodes, still have a path.
     fn has_detour(&self, undo: &Undo) -> bool {
         let Undo::Mend(cuts) = undo else { return false };
-        let up = self.truth.iter().filter(|(node, drains)| !**drains && self.serves(**node)).count();
+        let up = self.not_draining().filter(|node| self.serves(*node)).count();
         let between_nodes = |(from, to): &(Host, Host)| matches!((from, to), (Host::Node(_), Host::Node(_)));
         self.cut.iter().all(|cut| cuts.contains(cut)) && cuts.iter().all(between_nodes) && up > 2
     }
 
-    pub(crate) fn pause_of(&mut self, host: Host) -> &mut Option<Pause> {
-        match host {
-            Host::Edge(index) => &mut self.edges[index].pause,
-            Host::Node(index) => &mut self.nodes[index].pause,
-        }
-    }
-
     fn pause(&mut self, host: Host) -> Option<Undo> {
         let since = self.agenda.now();
-        if !self.is_alive(host) || self.pause_of(host).is_some() {
+        let server = self.server_mut(host);
+        if !server.alive || server.pause.is_some() {
             return None;
         }
-        *self.pause_of(host) = Some(Pause { since, backlog: Vec::new() });
+        server.pause = Some(Pause { since, backlog: Vec::new() });
         Some(Undo::Resume(host))
     }
 
     /// Resumes a paused server: first the received inputs, then its timers. After a pause longer
     /// than the heartbeat it closes its trunks unread and refuses the waiting requests.
     fn resume(&mut self, host: Host) {
-        let Some(Pause { since, backlog }) = self.pause_of(host).take() else { return };
+        let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
         let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ClockJump);
-        let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(Input::is_timer);
+        let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(|input| input.kind == Kind::Timer);
         if jumped {
             self.counters.add("clock jumps", 1);
             let instant = self.agenda.instant();
@@ -230,20 +221,12 @@ impl World {
                 Host::Node(index) => self.nodes[index].core.on_process_pause(instant),
                 Host::Edge(index) => self.edges[index].core.on_process_pause(instant),
             }
-            for id in 0..self.conns.len() {
-                match host {
-                    Host::Edge(index) if self.conns[id].edge == index => self.close_conn(id, End::Edge),
-                    Host::Node(index) if self.conns[id].node == index => self.close_conn(id, End::Node),
-                    _ => {}
-                }
-            }
+            self.close_conns_of(host);
         }
         for input in arrived {
-            match input {
-                Input::Batch { from, generation, attempt, .. } if jumped => {
-                    self.agenda.after(MS, Event::At(Host::Node(from), generation, Input::Busy { attempt }));
-                }
-                input => self.carry_out(host, input),
+            match input.kind {
+                Kind::Batch(from, attempt) if jumped => self.batch_is_put_off(MS, from, attempt),
+                _ => self.carry_out(host, input),
             }
         }
         timers.into_iter().for_each(|input| self.carry_out(host, input));
@@ -257,9 +240,12 @@ impl World {
                 self.sever(id);
             }
         }
-        let cuts = vec![(Host::Edge(edge), Host::Node(node))];
+        Some(self.cut_off(vec![(Host::Edge(edge), Host::Node(node))]))
+    }
+
+    fn cut_off(&mut self, cuts: Vec<(Host, Host)>) -> Undo {
         self.cut.extend(cuts.iter().copied());
-        Some(Undo::Mend(cuts))
+        Undo::Mend(cuts)
     }
 
     fn cut_nodes(&mut self, both: bool) -> Option<Undo> {
@@ -269,8 +255,7 @@ impl World {
         if both {
             cuts.push((Host::Node(other), Host::Node(one)));
         }
-        self.cut.extend(cuts.iter().copied());
-        Some(Undo::Mend(cuts))
+        Some(self.cut_off(cuts))
     }
 
     fn join(&mut self) -> Option<Undo> {
@@ -282,31 +267,36 @@ impl World {
     }
 
     fn drain(&mut self) -> Option<Undo> {
-        let instant = self.agenda.instant();
-        let node = self.spare()?;
+        let (now, node) = (self.agenda.now(), self.spare()?);
         self.truth.insert(node, true);
-        self.nodes[node].core.drain(instant);
+        self.nodes[node].core.drain(self.agenda.instant());
         self.node_turn(node);
         self.publish(false);
-        let deadline = self.agenda.now() + DRAIN_DEADLINE;
-        self.trouble.fault(FaultKind::Drain, false, self.agenda.now(), self.agenda.now() + 5 * SECOND);
-        self.agenda.after(5 * SECOND, Event::Act(Act::DrainCheck(node, deadline)));
+        self.trouble.fault(FaultKind::Drain, false, now, now + 5 * SECOND);
+        self.drain_check_after(5 * SECOND, node, now + DRAIN_DEADLINE);
         Some(Undo::Nothing)
     }
 
+    fn drain_check_after(&mut self, delay: Micros, node: usize, deadline: Micros) {
+        self.agenda.after(delay, move |world: &mut Self| world.drain_check(node, deadline));
+    }
+
     /// Stops a draining node once its work is done, and removes it from discovery.
-    pub(crate) fn drain_check(&mut self, node: usize, deadline: Micros) {
+    fn drain_check(&mut self, node: usize, deadline: Micros) {
         let now = self.agenda.now();
-        let Some(host) = self.nodes.get(node).filter(|host| host.alive) else { return };
-        if (host.core.is_quiet() && host.pause.is_none()) || now >= deadline {
-            self.trace.line(now, || format!("n{node} exits"));
+        let NodeHost { server, core, .. } = &self.nodes[node];
+        if !server.alive {
+            return;
+        }
+        if (core.is_quiet() && server.pause.is_none()) || now >= deadline {
+            self.trace.line(|| format!("n{node} exits"));
             self.counters.add("drains that ran into the deadline", u64::from(now >= deadline));
             self.trouble.fault(FaultKind::Drain, false, now, now + SECOND);
             self.kill_node(node);
             self.truth.remove(&node);
             self.publish(false);
         } else {
-            self.agenda.after(500 * MS, Event::Act(Act::DrainCheck(node, deadline)));
+            self.drain_check_after(500 * MS, node, deadline);
         }
     }
 
@@ -323,22 +313,19 @@ impl World {
             return;
         }
         let member = |(node, draining): (&usize, &bool)| {
-            let id = NodeId::new(&format!("n{node}")).ok()?;
-            Some(Member { id, address: format!("n{node}:1").parse().ok()?, draining: *draining })
+            Some(Member { id: node_id(*node), address: format!("n{node}:1").parse().ok()?, draining: *draining })
         };
         let Ok(view) = View::new(self.truth.iter().filter_map(member)) else { return };
         let now = self.agenda.now();
-        self.trace.line(now, || format!("discovery knows {}", crate::edges::names(&view)));
+        self.trace.line(|| format!("discovery knows {}", names(&view)));
         self.views.push(Arc::new(view));
         let version = self.views.len() - 1;
         let slow = !at_once && self.rng.percent(40);
-        let hosts: Vec<_> =
-            (0..self.edges.len()).map(Host::Edge).chain((0..self.nodes.len()).map(Host::Node)).collect();
         let mut last = 0;
-        for host in hosts {
+        for host in (0..self.edges.len()).map(Host::Edge).chain((0..self.nodes.len()).map(Host::Node)) {
             let lag = if slow { self.rng.within(0, SLOWEST_VIEW) } else { self.rng.within(0, 200 * MS) };
             last = last.max(lag);
-            self.later(host, lag, Input::View(version));
+            self.later(host, lag, move |world| world.sees(host, version));
         }
         if !at_once {
             self.counters.add("views", 1);
@@ -347,10 +334,37 @@ impl World {
         self.trouble.view(now, now + last);
     }
 
+    /// Sends the latest view to a server that has started.
+    pub(crate) fn gets_latest_view(&mut self, host: Host) {
+        let latest = self.views.len() - 1;
+        if self.silences == 0 {
+            self.later(host, MS, move |world| world.sees(host, latest));
+        }
+    }
+
+    /// Gives a view to a server, unless it has a later one.
+    fn sees(&mut self, host: Host, version: usize) {
+        let server = self.server_mut(host);
+        if server.version.is_some_and(|before| before >= version) {
+            return;
+        }
+        server.version = Some(version);
+        self.trace.line(|| format!("{host} sees {}", names(&self.views[version])));
+        match host {
+            Host::Edge(index) => self.edge_view(index, version),
+            Host::Node(index) => self.node_view(index, version),
+        }
+    }
+
     /// Returns the nodes in a view.
     pub(crate) fn members_seen_by(&self, version: Option<usize>) -> BTreeSet<usize> {
         let view = version.and_then(|version| self.views.get(version));
         let ids = view.iter().flat_map(|view| view.members()).map(|member| member.id.as_str());
         ids.filter_map(|id| id.trim_start_matches('n').parse().ok()).collect()
     }
+}
+
+fn names(view: &View) -> String {
+    let name = |member: &Member| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" });
+    view.members().iter().map(name).collect::<Vec<_>>().join(", ")
 }

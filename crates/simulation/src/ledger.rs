@@ -48,7 +48,7 @@ pub(crate) struct Place {
     pub(crate) number: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Message {
     from: ClientIx,
     to: ClientIx,
@@ -84,8 +84,9 @@ const MANY_FOR_ONE: usize = 60;
 /// Maximum time from the end of the hold time to the outcome.
 const LATEST_FATE: Micros = 5 * SECOND;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    pub(crate) now: Micros,
     messages: Vec<Message>,
     /// Number of each stream's last message that was written to a recipient's socket.
     last_written: BTreeMap<(Stream, SocketId), u64>,
@@ -104,40 +105,17 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(hold: Micros, store_frames: usize, reliable: Vec<bool>) -> Self {
-        Self {
-            messages: Vec::new(),
-            last_written: BTreeMap::new(),
-            last_got: BTreeMap::new(),
-            reliable,
-            unfated_by_socket: BTreeMap::new(),
-            most_unfated: 2 * store_frames,
-            hold,
-            last_taken: 0,
-            violations: Vec::new(),
-            counters: Counters::default(),
-        }
+        Self { reliable, most_unfated: 2 * store_frames, hold, ..Self::default() }
     }
 
     /// Registers the next message that a client may send.
     pub(crate) fn expect(&mut self, from: ClientIx, to: ClientIx, ttl_ms: Option<u64>) {
         let life = ttl_ms.map_or(self.hold, |ttl| self.hold.min(ttl * MS));
-        self.messages.push(Message {
-            from,
-            to,
-            life,
-            taken: None,
-            to_slow: false,
-            repeated: false,
-            first_taken: None,
-            place: None,
-            written: Vec::new(),
-            got: None,
-            told: None,
-        });
+        self.messages.push(Message { from, to, life, ..Message::default() });
     }
 
-    pub(crate) fn broken(&mut self, at: Micros, rule: &'static str, what: String) {
-        self.violations.push(Violation { at, rule, what });
+    pub(crate) fn broken(&mut self, rule: &'static str, what: String) {
+        self.violations.push(Violation { at: self.now, rule, what });
     }
 
     pub(crate) fn first_violation(&self) -> Option<&Violation> {
@@ -168,27 +146,27 @@ impl Ledger {
 
     /// Records that an edge accepted a message, possibly sent before on an earlier socket. Slow
     /// senders receive outcomes late, so their messages have no latest outcome time.
-    pub(crate) fn taken(&mut self, now: Micros, message: MessageId, (socket, place): (SocketId, Place), slow: bool) {
-        if let Some(entry) = self.messages.get_mut(message) {
-            let before = entry.taken;
-            entry.repeated |= before.is_some();
-            // A socket that is read later may carry an earlier message.
-            if before.is_some_and(|(before, _)| before >= socket) {
-                return;
-            }
-            entry.taken = Some((socket, now));
-            entry.first_taken.get_or_insert(now);
-            entry.place = Some(place);
-            if let Some(without_outcome) = before.and_then(|(before, _)| self.unfated_by_socket.get_mut(&before)) {
-                without_outcome.remove(&message);
-            }
-            let without_outcome = self.unfated_by_socket.entry(socket).or_default();
-            without_outcome.insert(message);
-            self.last_taken = now;
-            if without_outcome.len() > self.most_unfated && !slow {
-                let what = format!("{} messages of socket {socket} have no outcome", without_outcome.len());
-                self.broken(now, "store bound", what);
-            }
+    pub(crate) fn taken(&mut self, message: MessageId, (socket, place): (SocketId, Place), slow: bool) {
+        let now = self.now;
+        let entry = &mut self.messages[message];
+        let before = entry.taken.map(|(before, _)| before);
+        entry.repeated |= before.is_some();
+        // A socket that is read later may carry an earlier message.
+        if before.is_some_and(|before| before >= socket) {
+            return;
+        }
+        entry.taken = Some((socket, now));
+        entry.first_taken.get_or_insert(now);
+        entry.place = Some(place);
+        if let Some(before) = before {
+            self.unfated_by_socket.entry(before).or_default().remove(&message);
+        }
+        let unfated = self.unfated_by_socket.entry(socket).or_default();
+        unfated.insert(message);
+        self.last_taken = now;
+        if unfated.len() > self.most_unfated && !slow {
+            let what = format!("{} messages of socket {socket} have no fate", unfated.len());
+            self.broken("store bound", what);
         }
     }
 
@@ -196,22 +174,21 @@ impl Ledger {
     /// sender received `unavailable`.
     pub(crate) fn written(
         &mut self,
-        now: Micros,
         message: MessageId,
         (to, socket): (ClientIx, SocketId),
         slow: bool,
         trouble: &Trouble,
     ) {
-        let name = self.name(message);
+        let (now, name) = (self.now, self.name(message));
         let calm = trouble.any.covers_nothing(now.saturating_sub(30 * SECOND), now);
         let Some(entry) = self.messages.get_mut(message) else {
-            return self.broken(now, "invented", format!("{name} was never sent"));
+            return self.broken("invented", format!("{name} was never sent"));
         };
         let Some(Place { stream, number }) = entry.place else {
-            return self.broken(now, "invented", format!("{name} was written before its edge took it"));
+            return self.broken("invented", format!("{name} was written before its edge took it"));
         };
         if entry.to != to {
-            return self.broken(now, "wrong recipient", format!("{name} was written to c{to}"));
+            return self.broken("wrong recipient", format!("{name} was written to c{to}"));
         }
         let earlier = entry.written.iter().any(|(other, _)| *other == socket);
         let told = entry.told.map(|(told, _)| told);
@@ -224,7 +201,7 @@ impl Ledger {
         let half_written = entry.to_slow;
         entry.to_slow |= slow;
         if earlier {
-            return self.broken(now, "doubled", format!("{name} was written twice to socket {socket}"));
+            return self.broken("doubled", format!("{name} was written twice to socket {socket}"));
         }
         if elsewhere {
             self.counters.add("doubled on the recipient's next socket", 1);
@@ -235,7 +212,7 @@ impl Ledger {
             // A message that its sender sent again on another socket may be new to the recipient's
             // next socket.
             if plain && !troubled && !half_written && !repeated {
-                self.broken(now, "doubled in calm", format!("{name} came again on socket {socket}"));
+                self.broken("doubled in calm", format!("{name} came again on socket {socket}"));
             }
         }
         match told {
@@ -245,30 +222,30 @@ impl Ledger {
             Some(SenderResult::Unavailable) if repeated && troubled => {
                 self.counters.add("written after unavailable, said on several sockets", 1);
             }
-            Some(SenderResult::Unavailable) => self.broken(now, "written after unavailable", name),
+            Some(SenderResult::Unavailable) => self.broken("written after unavailable", name),
             Some(SenderResult::Ack) if calm => {
-                self.broken(now, "doubled after ack", format!("{name}, with no fault on"));
+                self.broken("doubled after ack", format!("{name}, with no fault on"));
             }
             _ => {
                 let last = self.last_written.entry((stream, socket)).or_insert(number);
                 let before = std::mem::replace(last, (*last).max(number));
                 if before > number {
                     let what = format!("{name}, its {number}th, was written to socket {socket} behind the {before}th");
-                    self.broken(now, "swapped", what);
+                    self.broken("swapped", what);
                 }
             }
         }
     }
 
     /// Records that a reliable client gave its application a message with a new name.
-    pub(crate) fn application_got(&mut self, now: Micros, message: MessageId, client: ClientIx) {
+    pub(crate) fn application_got(&mut self, message: MessageId, client: ClientIx) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else { return };
         let Some(Place { stream, number }) = entry.place else { return };
         let repeated = entry.repeated;
         self.counters.add("messages that applications of reliable clients got", 1);
-        if entry.got.replace(now).is_some() {
-            return self.broken(now, "doubled to an application", format!("c{client} got {name} twice"));
+        if entry.got.replace(self.now).is_some() {
+            return self.broken("doubled to an application", format!("c{client} got {name} twice"));
         }
         let last = self.last_got.entry((stream, client)).or_insert(number);
         let before = std::mem::replace(last, (*last).max(number));
@@ -276,7 +253,7 @@ impl Ledger {
         // time.
         if before > number && !repeated {
             let what = format!("c{client} got {name}, its {number}th, behind the {before}th");
-            self.broken(now, "swapped to an application", what);
+            self.broken("swapped to an application", what);
         }
     }
 
@@ -285,40 +262,35 @@ impl Ledger {
     /// full. `slow` is `true` if the sender reads answers late.
     pub(crate) fn told(
         &mut self,
-        now: Micros,
         message: MessageId,
         socket: SocketId,
         told: SenderResult,
         (trouble, away, busy): (&Trouble, &Spans, &Spans),
         slow: bool,
     ) {
-        let name = self.name(message);
-        let Some(entry) = self.messages.get_mut(message) else {
-            return self.broken(now, "invented", format!("{name} has an outcome and was never sent"));
-        };
+        let (now, name) = (self.now, self.name(message));
+        let entry = &mut self.messages[message];
         let Some((sender, at)) = entry.taken.filter(|(sender, _)| *sender == socket) else {
-            return self.broken(now, "wrong sender", format!("{name} has an outcome on socket {socket}"));
+            return self.broken("wrong sender", format!("{name} has a fate on socket {socket}"));
         };
         if let Some((before, _)) = entry.told.replace((told, now)) {
-            return self.broken(now, "two outcomes", format!("{name} was told {before:?} and then {told:?}"));
+            return self.broken("two fates", format!("{name} was told {before:?} and then {told:?}"));
         }
         let to = entry.to;
         let crowded = self.unfated_to(sender, to) >= MANY_FOR_ONE;
-        if let Some(without_outcome) = self.unfated_by_socket.get_mut(&sender) {
-            without_outcome.remove(&message);
-        }
-        let Some(entry) = self.messages.get(message) else { return };
-        let (life, written, first_taken) = (entry.life, !entry.written.is_empty(), entry.first_taken);
-        let repeated = entry.repeated;
+        self.unfated_by_socket.entry(sender).or_default().remove(&message);
+        let entry = &self.messages[message];
+        let Message { life, first_taken, repeated, .. } = *entry;
+        let written = !entry.written.is_empty();
         let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
         match told {
             SenderResult::Ack => {
                 self.counters.add("messages taken and acked", 1);
                 if !written {
-                    return self.broken(now, "ack without writing", name);
+                    return self.broken("ack without writing", name);
                 }
                 if !got {
-                    return self.broken(now, "ack without the application", name);
+                    return self.broken("ack without the application", name);
                 }
                 let (since, waited) = (at.saturating_sub(RECOVERY), now - at);
                 let either = trouble.any.with(away);
@@ -327,11 +299,11 @@ impl Ledger {
                 self.counters.add("messages acked after more than a second", u64::from(waited > LATEST_ACK));
                 if slow {
                 } else if waited > LATEST_ACK && either.covers_nothing(since, now) {
-                    self.broken(now, "late ack", format!("{name} after {} ms", waited / MS));
+                    self.broken("late ack", format!("{name} after {} ms", waited / MS));
                 } else if waited > LATEST_BY_DETOUR && passable {
-                    self.broken(now, "late detour", format!("{name} after {} ms", waited / MS));
+                    self.broken("late detour", format!("{name} after {} ms", waited / MS));
                 } else if calm > HELD_PATIENCE {
-                    self.broken(now, "late recovery", format!("{name}, after {} ms without trouble", calm / MS));
+                    self.broken("late recovery", format!("{name}, after {} ms without trouble", calm / MS));
                 }
             }
             SenderResult::Unavailable => {
@@ -348,47 +320,41 @@ impl Ledger {
                 let untaken = untroubled && (busy.covers_nothing(at, over) || free > LATEST_ACK);
                 if now < at + life && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, whose time was not over, to a recipient who was there");
-                    return self.broken(now, "given up early", what);
+                    return self.broken("given up early", what);
                 }
                 // A message that expires before the cut is detected is lost.
                 let outlives_a_cut = life > 2 * SILENCE;
                 if passable && !untroubled && !crowded && outlives_a_cut {
-                    self.broken(now, "unavailable", format!("{name}, though there was a way by other nodes"));
+                    self.broken("unavailable", format!("{name}, though there was a way by other nodes"));
                 // An absent sender asks again after the delivery, when the recipient may be gone.
                 } else if (untaken || free >= RECOVERY) && !(repeated && written) {
                     let what = format!("{name}, though all was well for {} ms of its life", free / MS);
-                    self.broken(now, "unavailable", what);
+                    self.broken("unavailable", what);
                 }
                 if written && untroubled {
-                    self.broken(now, "unavailable though written", name);
+                    self.broken("unavailable though written", name);
                 }
             }
         }
     }
 
     fn unfated_to(&self, sender: SocketId, to: ClientIx) -> usize {
-        let without_outcome = self.unfated_by_socket.get(&sender).into_iter().flatten();
-        without_outcome.filter(|message| self.messages.get(**message).is_some_and(|message| message.to == to)).count()
+        let unfated = self.unfated_by_socket.get(&sender).into_iter().flatten();
+        unfated.filter(|message| self.messages[**message].to == to).count()
     }
 
     /// Reports messages without an outcome. `answerable` returns `true` if a socket can receive
     /// one.
-    pub(crate) fn settle(&mut self, now: Micros, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
-        let mut late = Vec::new();
-        for (id, message) in self.messages.iter().enumerate() {
-            let Some((socket, at)) = message.taken else { continue };
+    pub(crate) fn settle(&mut self, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
+        for id in 0..self.messages.len() {
+            let Message { taken: Some((socket, at)), told, .. } = self.messages[id] else { continue };
             let due = at.max(quiet_from) + self.hold + LATEST_FATE;
-            match message.told {
-                None if answerable(socket) => late.push((id, "has no outcome".to_owned())),
-                Some((_, told)) if told > due => {
-                    late.push((id, format!("got its outcome {} ms late", (told - due) / MS)));
-                }
-                _ => {}
-            }
-        }
-        for (id, what) in late {
-            let what = format!("{} {what}", self.name(id));
-            self.broken(now, "no outcome", what);
+            let what = match told {
+                None if answerable(socket) => format!("{} has no fate", self.name(id)),
+                Some((_, at)) if at > due => format!("{} got its fate {} ms late", self.name(id), (at - due) / MS),
+                _ => continue,
+            };
+            self.broken("no fate", what);
         }
     }
 }

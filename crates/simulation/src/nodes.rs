@@ -1,6 +1,6 @@
 //! A node: the real core with a simulated shell around it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use signaling_core::edge::FlushUrgency;
@@ -8,12 +8,15 @@ use signaling_core::node::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, Settings
 use signaling_wire::RemainingTtl;
 use signaling_wire::forward::{self, Item};
 
-use crate::agenda::{MS, Micros, SECOND};
+use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::counters::Counters;
-use crate::event::{ConnId, Event, Host, Input};
+use crate::event::{ConnId, Host, Kind, NodeProcess};
 use crate::mutant::{Mutant, without_outcomes};
-use crate::trunks::{End, front, seconds, short};
-use crate::world::{Pause, World};
+use crate::trunks::{End, FLUSH_DELAY, front, seconds, short};
+use crate::world::{Server, World};
+
+/// A lane to another node.
+type Lane = (PeerKey, usize);
 
 /// A batch in flight.
 #[derive(Debug)]
@@ -25,23 +28,19 @@ struct Request {
 }
 
 pub(crate) struct NodeHost {
-    pub(crate) id: String,
-    pub(crate) alive: bool,
-    pub(crate) generation: u32,
-    pub(crate) pause: Option<Pause>,
+    pub(crate) server: Server,
     pub(crate) core: NodeCore,
-    version: Option<usize>,
     pub(crate) conns: BTreeMap<TrunkKey, ConnId>,
     peers: BTreeMap<PeerKey, usize>,
-    requests: BTreeMap<(PeerKey, usize), Request>,
-    flush_at: BTreeMap<(PeerKey, usize), Micros>,
+    requests: BTreeMap<Lane, Request>,
+    /// Lanes whose output waits for other output.
+    waiting: BTreeSet<Lane>,
     /// Batches in flight to the room store, by urgency.
     pub(crate) asked: [Option<Vec<RoomTask>>; 2],
 }
 
-const COMPANY: Micros = 2 * MS;
-const ANSWER_WITHIN: Micros = 2 * SECOND;
-const LONGEST_BACKOFF: Micros = SECOND;
+const ANSWER_TIMEOUT: Micros = 2 * SECOND;
+const MAX_BACKOFF: Micros = SECOND;
 
 pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     let counts = core.counts();
@@ -67,18 +66,14 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
 }
 
 impl NodeHost {
-    fn new(settings: Settings) -> Self {
+    fn new(server: Server, settings: Settings) -> Self {
         Self {
-            id: settings.id.to_string(),
-            alive: true,
-            generation: 0,
-            pause: None,
+            server,
             core: NodeCore::new(settings),
-            version: None,
             conns: BTreeMap::new(),
             peers: BTreeMap::new(),
             requests: BTreeMap::new(),
-            flush_at: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             asked: [None, None],
         }
     }
@@ -86,71 +81,55 @@ impl NodeHost {
 
 impl World {
     pub(crate) fn add_node(&mut self, index: usize) {
-        let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
-        self.nodes.push(NodeHost::new(settings));
-        self.later(Host::Node(index), MS, Input::Sweep);
+        let settings = self.node_settings(index);
+        self.nodes.push(NodeHost::new(Server::start(0), settings));
+        self.node_sweeps_after(index, MS);
     }
 
     /// Starts a new process under the same name.
     pub(crate) fn restart_node(&mut self, index: usize) {
-        let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        *node = NodeHost { generation: node.generation, ..NodeHost::new(settings) };
-        self.later(Host::Node(index), MS, Input::Sweep);
-        if self.silences == 0 {
-            self.later(Host::Node(index), MS, Input::View(self.views.len() - 1));
-        }
+        let settings = self.node_settings(index);
+        let node = &mut self.nodes[index];
+        *node = NodeHost::new(Server::start(node.server.generation), settings);
+        self.node_sweeps_after(index, MS);
+        self.gets_latest_view(Host::Node(index));
     }
 
     /// Ends the process and drops its state.
     pub(crate) fn kill_node(&mut self, index: usize) {
-        let Some(node) = self.nodes.get_mut(index) else { return };
+        let settings = self.node_settings(index);
+        let node = &mut self.nodes[index];
         count(&mut self.counters, &node.core);
-        let Some(settings) = self.node_settings(&format!("n{index}")) else { return };
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        *node = NodeHost { alive: false, generation: node.generation + 1, ..NodeHost::new(settings) };
+        *node = NodeHost::new(node.server.killed(), settings);
         self.reset_conns(Host::Node(index));
     }
 
-    pub(crate) fn node_input(&mut self, index: usize, input: Input) {
-        let now = self.agenda.instant();
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        match input {
-            Input::Sweep => {
-                node.core.sweep(now);
-                let every = Micros::try_from(SWEEP_INTERVAL.as_micros()).unwrap_or(SECOND);
-                let conns: Vec<_> = node.conns.values().copied().collect();
-                conns.into_iter().for_each(|conn| self.look_after(conn, End::Node));
-                self.later(Host::Node(index), every, Input::Sweep);
-            }
-            Input::FlushConn(conn) => self.flush(conn, End::Node, true),
-            Input::FlushLane(peer, lane) => self.flush_lane(index, (peer, lane), true),
-            Input::View(version) => self.node_view(index, version),
-            Input::ConnectArrives(conn) => self.node_connected(index, conn),
-            Input::Arrives(conn, bytes) => {
-                if self.arrives(conn, End::Node)
-                    && let Some(trunk) = self.conns.get(conn).and_then(|conn| conn.trunk)
-                    && let Some(node) = self.nodes.get_mut(index)
-                    && let Err(error) = node.core.trunk_frames(now, trunk, &bytes)
-                {
-                    self.ledger.broken(self.agenda.now(), "damaged", error.to_string());
-                }
-            }
-            Input::Closed(conn) => self.close_conn(conn, End::Node),
-            Input::Batch { from, generation, attempt, bytes } => {
-                self.batch_arrives(index, (from, generation), attempt, &bytes);
-            }
-            Input::Answer { attempt, bytes } => self.answer_arrives(index, attempt, bytes.as_deref()),
-            Input::Timeout { attempt } | Input::Busy { attempt } => self.try_again(index, attempt),
-            Input::Retry(peer, lane) => self.transmit(index, (peer, lane)),
-            Input::Stored(urgency, answers) => self.store_answers(index, urgency, answers),
-            _ => {}
+    fn node_sweeps_after(&mut self, index: usize, delay: Micros) {
+        self.later_as(Kind::Timer, Host::Node(index), delay, move |world| world.node_sweep(index));
+    }
+
+    fn node_sweep(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.core.sweep(self.agenda.instant());
+        let conns: Vec<_> = node.conns.values().copied().collect();
+        conns.into_iter().for_each(|conn| self.look_after(conn, End::Node));
+        self.node_sweeps_after(index, micros(SWEEP_INTERVAL));
+    }
+
+    pub(crate) fn node_frames(&mut self, id: ConnId, bytes: &[u8]) {
+        let conn = &self.conns[id];
+        let (index, trunk) = (conn.node, conn.trunk);
+        if self.arrives(id, End::Node)
+            && let Some(trunk) = trunk
+            && let Err(error) = self.nodes[index].core.trunk_frames(self.agenda.instant(), trunk, bytes)
+        {
+            self.ledger.broken("damaged", error.to_string());
         }
     }
 
     /// Executes all effects of the core.
     pub(crate) fn node_turn(&mut self, index: usize) {
-        let Some(node) = self.nodes.get(index) else { return };
+        let node = &self.nodes[index];
         let conns: Vec<_> = node.conns.values().copied().collect();
         let peers: Vec<_> = node.peers.keys().copied().collect();
         let lanes = node.core.lanes();
@@ -161,63 +140,57 @@ impl World {
         self.ask_store(index);
     }
 
-    fn node_view(&mut self, index: usize, version: usize) {
-        let Some(view) = self.views.get(version).cloned() else { return };
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        if node.version.is_some_and(|before| before >= version) {
-            return;
-        }
-        self.trace.line(now, || format!("n{index} sees {}", crate::edges::names(&view)));
-        node.version = Some(version);
-        node.core.set_view(instant, view);
+    pub(crate) fn node_view(&mut self, index: usize, version: usize) {
+        let node = &mut self.nodes[index];
+        node.core.set_view(self.agenda.instant(), self.views[version].clone());
         let place = |address: &str| address.trim_start_matches('n').split(':').next()?.parse().ok();
         node.peers = node.core.peers().filter_map(|(key, address)| Some((key, place(address)?))).collect();
-        let NodeHost { peers, requests, flush_at, .. } = node;
+        let NodeHost { peers, requests, waiting, .. } = node;
         requests.retain(|(peer, _), _| peers.contains_key(peer));
-        flush_at.retain(|(peer, _), _| peers.contains_key(peer));
+        waiting.retain(|(peer, _)| peers.contains_key(peer));
     }
 
     /// Returns `true` if the node has no view and thus refuses trunks and batches.
     fn lacks_view(&self, index: usize) -> bool {
-        self.mutant != Some(Mutant::View) && self.nodes.get(index).is_some_and(|node| !node.core.has_view())
+        self.mutant != Some(Mutant::View) && !self.nodes[index].core.has_view()
     }
 
-    fn node_connected(&mut self, index: usize, id: ConnId) {
-        let now = self.agenda.now();
-        let Some(conn) = self.conns.get(id).filter(|conn| !conn.severed) else { return };
-        let edge = conn.edge;
+    pub(crate) fn node_connected(&mut self, id: ConnId) {
+        let conn = &self.conns[id];
+        let (index, edge) = (conn.node, conn.edge);
+        if conn.severed {
+            return;
+        }
         if self.lacks_view(index) {
             self.counters.add("silence: trunks refused", u64::from(self.silences > 0));
             let delay = self.rng.delay();
-            return self.later(Host::Edge(edge), delay, Input::ConnectFailed(id));
+            return self.later(Host::Edge(edge), delay, move |world| world.connect_failed(id));
         }
-        let (Some(conn), Some(node)) = (self.conns.get_mut(id), self.nodes.get_mut(index)) else { return };
+        let (conn, node) = (&mut self.conns[id], &mut self.nodes[index]);
         let trunk = node.core.trunk_up();
         node.conns.insert(trunk, id);
         conn.trunk = Some(trunk);
         let side = conn.side(End::Node);
         side.open = true;
-        side.heard = now;
-        self.answer_connect(id, edge);
+        side.heard = self.agenda.now();
+        self.answer_connect(id);
     }
 
-    fn flush_lane(&mut self, index: usize, lane: (PeerKey, usize), due: bool) {
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let Some(node) = self.nodes.get_mut(index) else { return };
+    fn flush_lane(&mut self, index: usize, lane: Lane, due: bool) {
+        let node = &mut self.nodes[index];
         if due {
-            node.flush_at.remove(&lane);
+            node.waiting.remove(&lane);
         }
         match node.core.lane_wants(lane.0, lane.1) {
             FlushUrgency::Idle => {}
             FlushUrgency::Delayed if !due => {
-                if let std::collections::btree_map::Entry::Vacant(entry) = node.flush_at.entry(lane) {
-                    entry.insert(now + COMPANY);
-                    self.later(Host::Node(index), COMPANY, Input::FlushLane(lane.0, lane.1));
+                if node.waiting.insert(lane) {
+                    let flush = move |world: &mut Self| world.flush_lane(index, lane, true);
+                    self.later_as(Kind::Timer, Host::Node(index), FLUSH_DELAY, flush);
                 }
             }
             FlushUrgency::Delayed | FlushUrgency::Immediate => {
-                if let Some(batch) = node.core.take_lane_batch(instant, lane.0, lane.1) {
+                if let Some(batch) = node.core.take_lane_batch(self.agenda.instant(), lane.0, lane.1) {
                     node.requests.insert(lane, Request { bytes: Rc::from(batch), attempt: None, tries: 0 });
                     self.transmit(index, lane);
                 }
@@ -226,13 +199,11 @@ impl World {
     }
 
     /// Sends a batch, for the first time or again.
-    fn transmit(&mut self, index: usize, lane: (PeerKey, usize)) {
+    fn transmit(&mut self, index: usize, lane: Lane) {
         self.attempts += 1;
         let attempt = self.attempts;
         let delay = self.rng.delay();
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        let from = (index, node.generation);
+        let node = &mut self.nodes[index];
         let (Some(to), Some(request)) = (node.peers.get(&lane.0).copied(), node.requests.get_mut(&lane)) else {
             return;
         };
@@ -242,7 +213,7 @@ impl World {
         request.attempt = Some(attempt);
         request.tries += 1;
         if request.tries > 1
-            && let Some(again) = node.core.lane_batch_again(instant, lane.0, lane.1)
+            && let Some(again) = node.core.lane_batch_again(self.agenda.instant(), lane.0, lane.1)
         {
             request.bytes = Rc::from(again);
         }
@@ -251,57 +222,67 @@ impl World {
             Some(mutant) => Rc::from(mutant.between_nodes(&request.bytes, RemainingTtl::from_duration(self.hold))),
             None => Rc::clone(&request.bytes),
         };
-        let reaches = self.reaches(Host::Node(index), Host::Node(to));
+        let (here, there) = (Host::Node(index), Host::Node(to));
+        let reaches = self.reaches(here, there);
         let withheld = if reaches { self.withheld.remove(&(index, to)) } else { None };
         let bytes = withheld.map_or(Rc::clone(&bytes), |outcomes| Rc::from([&*bytes, &outcomes].concat()));
         self.look_for_copies(&bytes);
-        if self.trace.is_wanted() {
-            let lost = if reaches { "" } else { " (lost)" };
-            self.trace.line(now, || format!("batch {attempt} n{index}>n{to}{lost} {}", describe(&bytes)));
-        }
-        self.later(Host::Node(index), ANSWER_WITHIN, Input::Timeout { attempt });
+        let lost = if reaches { "" } else { " (lost)" };
+        self.trace.line(|| format!("batch {attempt} {here}>{there}{lost} {}", describe(&bytes)));
+        self.later_as(Kind::Timer, here, ANSWER_TIMEOUT, move |world| world.try_again(index, attempt));
         if reaches {
-            let (from, generation) = from;
-            self.later(Host::Node(to), delay, Input::Batch { from, generation, attempt, bytes });
-            if !self.is_alive(Host::Node(to)) {
-                self.later(Host::Node(index), delay, Input::Answer { attempt, bytes: None });
+            let from = (index, self.server(here).generation);
+            let arrive = move |world: &mut Self| world.batch_arrives(to, from, attempt, &bytes);
+            self.later_as(Kind::Batch(from, attempt), there, delay, arrive);
+            if !self.server(there).alive {
+                self.batch_is_refused(delay, from, attempt);
             }
         }
     }
 
-    fn batch_arrives(&mut self, index: usize, (from, generation): (usize, u32), attempt: u64, bytes: &[u8]) {
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
+    fn batch_arrives(&mut self, index: usize, from: NodeProcess, attempt: u64, bytes: &[u8]) {
+        let (here, there) = (Host::Node(index), Host::Node(from.0));
         let delay = self.rng.delay();
+        let reaches = self.reaches(here, there);
         if self.lacks_view(index) {
             self.counters.add("silence: batches refused", u64::from(self.silences > 0));
-            if self.reaches(Host::Node(index), Host::Node(from)) {
-                self.agenda.after(delay, Event::At(Host::Node(from), generation, Input::Busy { attempt }));
+            if reaches {
+                self.batch_is_put_off(delay, from, attempt);
             }
             return;
         }
-        let Some(node) = self.nodes.get_mut(index) else { return };
-        let answer = match (node.core.batch(instant, bytes), self.mutant) {
-            (Ok(answer), Some(mutant)) => mutant.between_nodes(&answer, RemainingTtl::from_duration(self.hold)),
-            (Ok(answer), None) => answer,
-            (Err(error), _) => return self.ledger.broken(now, "damaged", error.to_string()),
+        let mut answer = match self.nodes[index].core.batch(self.agenda.instant(), bytes) {
+            Ok(answer) => answer,
+            Err(error) => return self.ledger.broken("damaged", error.to_string()),
         };
-        let answer = if self.mutant == Some(Mutant::Answers) {
-            let (rest, outcomes) = without_outcomes(&answer);
-            self.withheld.entry((index, from)).or_default().extend(outcomes);
-            rest
-        } else {
-            answer
-        };
-        let reaches = self.reaches(Host::Node(index), Host::Node(from));
+        if let Some(mutant) = self.mutant {
+            answer = mutant.between_nodes(&answer, RemainingTtl::from_duration(self.hold));
+            if mutant == Mutant::Answers {
+                let (rest, outcomes) = without_outcomes(&answer);
+                self.withheld.entry((index, from.0)).or_default().extend(outcomes);
+                answer = rest;
+            }
+        }
         self.look_for_copies(&answer);
-        if self.trace.is_wanted() {
-            let lost = if reaches { "" } else { " (lost)" };
-            self.trace.line(now, || format!("answer {attempt} n{from}<n{index}{lost} {}", describe(&answer)));
-        }
+        let lost = if reaches { "" } else { " (lost)" };
+        self.trace.line(|| format!("answer {attempt} {there}<{here}{lost} {}", describe(&answer)));
         if reaches {
-            let answer = Input::Answer { attempt, bytes: Some(answer) };
-            self.agenda.after(delay, Event::At(Host::Node(from), generation, answer));
+            self.answer(delay, from, move |world| world.answer_arrives(from.0, attempt, Some(&answer)));
         }
+    }
+
+    fn answer(&mut self, delay: Micros, (node, generation): NodeProcess, arrive: impl FnOnce(&mut Self) + 'static) {
+        self.deliver(self.agenda.now() + delay, (Host::Node(node), generation), Kind::Received, arrive);
+    }
+
+    /// Reports to the sending node that the other one is down.
+    pub(crate) fn batch_is_refused(&mut self, delay: Micros, from: NodeProcess, attempt: u64) {
+        self.answer(delay, from, move |world| world.answer_arrives(from.0, attempt, None));
+    }
+
+    /// Reports to the sending node that the other one was paused or has no view.
+    pub(crate) fn batch_is_put_off(&mut self, delay: Micros, from: NodeProcess, attempt: u64) {
+        self.answer(delay, from, move |world| world.try_again(from.0, attempt));
     }
 
     fn look_for_copies(&mut self, bytes: &[u8]) {
@@ -310,15 +291,14 @@ impl World {
         self.counters.add("nodes: copies left behind", left_behind as u64);
     }
 
-    fn lane_of(&self, index: usize, attempt: u64) -> Option<(PeerKey, usize)> {
-        let requests = &self.nodes.get(index)?.requests;
+    fn lane_of(&self, index: usize, attempt: u64) -> Option<Lane> {
+        let requests = &self.nodes[index].requests;
         requests.iter().find(|(_, request)| request.attempt == Some(attempt)).map(|(lane, _)| *lane)
     }
 
     fn answer_arrives(&mut self, index: usize, attempt: u64, bytes: Option<&[u8]>) {
         let Some(lane) = self.lane_of(index, attempt) else { return };
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let Some(node) = self.nodes.get_mut(index) else { return };
+        let (node, instant) = (&mut self.nodes[index], self.agenda.instant());
         let Some(bytes) = bytes else {
             if self.mutant != Some(Mutant::Suspects) {
                 node.core.refused(instant, lane.0);
@@ -327,7 +307,7 @@ impl World {
         };
         node.requests.remove(&lane);
         if let Err(error) = node.core.lane_answered(instant, lane.0, lane.1, bytes) {
-            self.ledger.broken(now, "damaged", error.to_string());
+            self.ledger.broken("damaged", error.to_string());
         }
     }
 
@@ -335,10 +315,10 @@ impl World {
     fn try_again(&mut self, index: usize, attempt: u64) {
         let Some(lane) = self.lane_of(index, attempt) else { return };
         let jitter = self.rng.within(50, 100);
-        let Some(request) = self.nodes.get_mut(index).and_then(|node| node.requests.get_mut(&lane)) else { return };
+        let Some(request) = self.nodes[index].requests.get_mut(&lane) else { return };
         request.attempt = None;
-        let backoff = ((50 * MS) << request.tries.min(6)).min(LONGEST_BACKOFF) * jitter / 100;
-        self.later(Host::Node(index), backoff, Input::Retry(lane.0, lane.1));
+        let backoff = ((50 * MS) << request.tries.min(6)).min(MAX_BACKOFF) * jitter / 100;
+        self.later_as(Kind::Timer, Host::Node(index), backoff, move |world| world.transmit(index, lane));
     }
 }
 

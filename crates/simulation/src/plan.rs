@@ -3,10 +3,11 @@
 use clap::{Args, Parser, ValueEnum};
 use signaling_protocol::CloseCode;
 
-use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{Act, ClientIx, Exit};
+use crate::agenda::{Act, MS, Micros, SECOND};
+use crate::event::{ClientIx, Exit};
 use crate::mutant::Mutant;
 use crate::rng::Rng;
+use crate::world::World;
 
 /// Size of a world and the faults in it.
 #[derive(Debug, Clone, Args)]
@@ -143,16 +144,13 @@ impl Sending {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) traits: Vec<Traits>,
     pub(crate) sendings: Vec<Sending>,
-    pub(crate) acts: Vec<(Micros, Act)>,
+    pub(crate) acts: Vec<(Micros, Act<World>)>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) hold: Micros,
     pub(crate) store_frames: usize,
-    /// Nothing new goes wrong and nothing is sent any more.
-    pub(crate) quiet_from: Micros,
 }
 
 const FIRST_SEND: Micros = SECOND;
@@ -183,7 +181,6 @@ impl Plan {
             faults: Vec::new(),
             hold: rng.pick(&[12, 20, 20]).unwrap_or(20) * SECOND,
             store_frames: rng.pick(&[16, 48, 256]).unwrap_or(256),
-            quiet_from: LAST_SEND,
         };
         for client in 0..size.clients {
             plan.client(rng, client, size);
@@ -196,8 +193,6 @@ impl Plan {
             let lasts = least + rng.within(300 * MS, LONGEST_FAULT);
             plan.faults.push(Fault { kind, at, lasts });
         }
-        let ends = plan.faults.iter().map(|fault| fault.at + fault.lasts);
-        plan.quiet_from = ends.chain([LAST_SEND]).max().unwrap_or(LAST_SEND);
         plan
     }
 
@@ -208,12 +203,12 @@ impl Plan {
         // see.
         let kind = if !size.steady_clients && client >= 3 { rng.within(0, 100) } else { 0 };
         match kind {
-            0..=49 => self.acts.push((early, Act::Connect(client))),
-            50..=59 => self.acts.push((rng.within(2 * SECOND, 16 * SECOND), Act::Connect(client))),
+            0..=49 => self.connect(early, client),
+            50..=59 => self.connect(rng.within(2 * SECOND, 16 * SECOND), client),
             60..=64 => {}
             65..=84 => self.come_and_go(rng, client, early),
             _ => {
-                self.acts.push((early, Act::Connect(client)));
+                self.connect(early, client);
                 if rng.percent(50) {
                     let bytes = rng.index(4_000) + 200;
                     let rest = rng.within(MS, 20 * MS);
@@ -221,16 +216,21 @@ impl Plan {
                 }
                 for _ in 0..rng.within(1, 4) {
                     let lasts = rng.within(100 * MS, 8 * SECOND);
-                    self.acts.push((rng.within(2 * SECOND, 20 * SECOND), Act::Stall(client, lasts)));
+                    let stall = move |world: &mut World| world.client_stalls(client, lasts);
+                    self.acts.push((rng.within(2 * SECOND, 20 * SECOND), Box::new(stall)));
                 }
             }
         }
     }
 
+    fn connect(&mut self, at: Micros, client: ClientIx) {
+        self.acts.push((at, Box::new(move |world| world.client_connects(client))));
+    }
+
     fn come_and_go(&mut self, rng: &mut Rng, client: ClientIx, early: Micros) {
         let mut at = early;
         for _ in 0..rng.within(1, 5) {
-            self.acts.push((at, Act::Connect(client)));
+            self.connect(at, client);
             at += rng.within(2 * SECOND, 10 * SECOND);
             let (is_goodbye, noticed_after) = match rng.within(0, 3) {
                 0 => (true, rng.delay()),
@@ -239,7 +239,7 @@ impl Plan {
                 _ => (false, rng.within(SECOND, 10 * SECOND)),
             };
             let exit = if is_goodbye { Exit::GOODBYE } else { keeping_exit(noticed_after) };
-            self.acts.push((at, Act::Disconnect(client, exit, noticed_after)));
+            self.acts.push((at, Box::new(move |world| world.client_disconnects(client, exit, noticed_after))));
             at += match rng.within(0, 4) {
                 0 => rng.within(10 * MS, 200 * MS),
                 1 => rng.within(200 * MS, 2 * SECOND),
@@ -249,7 +249,7 @@ impl Plan {
             };
         }
         if rng.percent(80) {
-            self.acts.push((at, Act::Connect(client)));
+            self.connect(at, client);
         }
     }
 

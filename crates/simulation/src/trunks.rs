@@ -9,7 +9,7 @@ use signaling_wire::limits;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
 use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{ConnId, Event, Host, Input};
+use crate::event::{ConnId, Host, Kind, Process};
 use crate::mutant::Mutant;
 use crate::world::World;
 
@@ -70,10 +70,14 @@ impl Conn {
             End::Node => Host::Node(self.node),
         }
     }
+
+    fn process(&self, end: End) -> Process {
+        (self.host(end), self.sides[end as usize].generation)
+    }
 }
 
 /// Flush delay of frames that may wait for others.
-const COMPANY: Micros = 2 * MS;
+pub(crate) const FLUSH_DELAY: Micros = 2 * MS;
 const PING_AFTER: Micros = 500 * MS;
 pub(crate) const SILENCE: Micros = 2 * SECOND;
 
@@ -81,35 +85,33 @@ impl World {
     /// Starts a connection from an edge to a node.
     pub(crate) fn open_conn(&mut self, edge: usize, node: usize) -> ConnId {
         let id = self.conns.len();
-        let mut conn =
-            Conn { edge, node, link: None, trunk: None, severed: false, sides: [Side::default(), Side::default()] };
         let (at_edge, at_node) = (Host::Edge(edge), Host::Node(node));
-        conn.side(End::Edge).open = true;
-        conn.side(End::Edge).generation = self.generation(at_edge);
-        conn.side(End::Node).generation = self.generation(at_node);
-        self.conns.push(conn);
+        let [mut edge_side, mut node_side] = <[Side; 2]>::default();
+        edge_side.open = true;
+        edge_side.generation = self.server(at_edge).generation;
+        node_side.generation = self.server(at_node).generation;
         let delay = self.rng.delay();
-        if !self.reaches(at_edge, at_node) {
-            self.later(at_edge, SILENCE, Input::ConnectFailed(id));
-        } else if self.is_alive(at_node) {
-            let now = self.agenda.now();
-            self.conns[id].side(End::Edge).arrives = now + delay;
-            self.later(at_node, delay, Input::ConnectArrives(id));
-            self.later(at_edge, SILENCE, Input::ConnectFailed(id));
-        } else {
-            self.later(at_edge, delay, Input::ConnectFailed(id));
+        let is_reached = self.reaches(at_edge, at_node);
+        let mut failed_after = SILENCE;
+        if is_reached && self.server(at_node).alive {
+            edge_side.arrives = self.agenda.now() + delay;
+            self.later_as(Kind::Connect(id), at_node, delay, move |world| world.node_connected(id));
+        } else if is_reached {
+            failed_after = delay;
         }
+        self.later(at_edge, failed_after, move |world| world.connect_failed(id));
+        let sides = [edge_side, node_side];
+        self.conns.push(Conn { edge, node, link: None, trunk: None, severed: false, sides });
         id
     }
 
     /// Accepts a trunk at a node. The edge learns of it before any frame of the node.
-    pub(crate) fn answer_connect(&mut self, id: ConnId, edge: usize) {
-        let delay = self.rng.delay();
-        let now = self.agenda.now();
+    pub(crate) fn answer_connect(&mut self, id: ConnId) {
+        let at = self.agenda.now() + self.rng.delay();
         let conn = &mut self.conns[id];
-        conn.side(End::Node).arrives = now + delay;
-        let generation = conn.side(End::Edge).generation;
-        self.agenda.schedule(now + delay, Event::At(Host::Edge(edge), generation, Input::Connected(id)));
+        conn.side(End::Node).arrives = at;
+        let edge = conn.process(End::Edge);
+        self.deliver(at, edge, Kind::Received, move |world| world.edge_connected(id));
     }
 
     /// Sends bytes over the connection.
@@ -128,13 +130,12 @@ impl World {
         let now = self.agenda.now();
         let delay = self.rng.delay();
         let busy = if self.rng.percent(10) { self.rng.within(MS, 20 * MS) } else { 0 };
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if self.trace.is_wanted() && !bytes.is_empty() {
-            let text = describe(from, &bytes);
+        let conn = &mut self.conns[id];
+        if !bytes.is_empty() {
             let (edge, node) = (conn.edge, conn.node);
             let arrow = if from == End::Edge { ">" } else { "<" };
             let lost = if conn.severed { " (lost)" } else { "" };
-            self.trace.line(now, || format!("trunk {id} e{edge}{arrow}n{node}{lost} {text}"));
+            self.trace.line(|| format!("trunk {id} e{edge}{arrow}n{node}{lost} {}", describe(from, &bytes)));
         }
         let side = conn.side(from);
         side.said = now;
@@ -144,34 +145,41 @@ impl World {
         if conn.severed {
             return;
         }
-        let (to, generation) = (conn.host(from.other()), conn.side(from.other()).generation);
-        self.agenda.schedule(arrives, Event::At(to, generation, Input::Arrives(id, bytes)));
+        let to = conn.process(from.other());
+        self.deliver(arrives, to, Kind::Received, move |world| match from {
+            End::Edge => world.node_frames(id, &bytes),
+            End::Node => world.edge_frames(id, &bytes),
+        });
+    }
+
+    /// Detects at one end that a connection is closed.
+    fn conn_ends_later(&mut self, at: Micros, id: ConnId, end: End) {
+        let process = self.conns[id].process(end);
+        self.deliver(at, process, Kind::Received, move |world| world.close_conn(id, end));
     }
 
     /// Closes one end, and later the other.
     pub(crate) fn close_conn(&mut self, id: ConnId, end: End) {
         let delay = self.rng.delay();
-        let now = self.agenda.now();
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        if !std::mem::replace(&mut conn.side(end).open, false) {
+        let conn = &mut self.conns[id];
+        let (edge, node, side) = (conn.edge, conn.node, &mut conn.sides[end as usize]);
+        if !std::mem::replace(&mut side.open, false) {
             return;
         }
-        let at = conn.side(end).arrives.max(now + delay);
-        conn.side(end).arrives = at;
-        let (edge, node) = (conn.edge, conn.node);
-        self.trace.line(now, || format!("trunk {id} of e{edge} and n{node}: {end:?} end closed"));
+        side.arrives = side.arrives.max(self.agenda.now() + delay);
+        let at = side.arrives;
+        self.trace.line(|| format!("trunk {id} of e{edge} and n{node}: {end:?} end closed"));
         if !conn.severed {
-            let (to, generation) = (conn.host(end.other()), conn.side(end.other()).generation);
-            self.agenda.schedule(at, Event::At(to, generation, Input::Closed(id)));
+            self.conn_ends_later(at, id, end.other());
         }
-        let instant = self.agenda.instant();
+        let conn = &mut self.conns[id];
         let (link, trunk) = (conn.link.take_if(|_| end == End::Edge), conn.trunk.take_if(|_| end == End::Node));
         match end {
             End::Edge => self.edge_lost_conn(edge, node, id, link),
             End::Node => {
-                if let (Some(host), Some(trunk)) = (self.nodes.get_mut(node), trunk) {
-                    host.conns.remove(&trunk);
-                    host.core.trunk_down(instant, trunk);
+                if let Some(trunk) = trunk {
+                    self.nodes[node].conns.remove(&trunk);
+                    self.nodes[node].core.trunk_down(self.agenda.instant(), trunk);
                 }
             }
         }
@@ -183,7 +191,7 @@ impl World {
             let told = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
             self.conns[id].severed = true;
             if let Some(delay) = told.filter(|_| self.conns[id].is_open(end)) {
-                self.later(self.conns[id].host(end), delay, Input::Closed(id));
+                self.later(self.conns[id].host(end), delay, move |world| world.close_conn(id, end));
             }
         }
     }
@@ -192,38 +200,44 @@ impl World {
     pub(crate) fn reset_conns(&mut self, host: Host) {
         for id in 0..self.conns.len() {
             let lost = self.rng.percent(50);
-            let Some(conn) = self.conns.get_mut(id) else { return };
+            let conn = &mut self.conns[id];
             let end = if conn.host(End::Edge) == host { End::Edge } else { End::Node };
             if conn.host(end) != host || !conn.is_open(end) {
                 continue;
             }
-            conn.side(end).open = false;
-            let delay = self.rng.delay();
-            let now = self.agenda.now();
-            let Some(conn) = self.conns.get_mut(id) else { return };
-            let at = conn.side(end).arrives.max(now + delay);
             conn.severed |= lost;
-            let (to, generation) = (conn.host(end.other()), conn.side(end.other()).generation);
-            self.agenda.schedule(at, Event::At(to, generation, Input::Closed(id)));
+            let side = conn.side(end);
+            side.open = false;
+            let at = side.arrives.max(self.agenda.now() + self.rng.delay());
+            self.conn_ends_later(at, id, end.other());
+        }
+    }
+
+    /// Closes all ends at a server.
+    pub(crate) fn close_conns_of(&mut self, host: Host) {
+        for id in 0..self.conns.len() {
+            for end in [End::Edge, End::Node] {
+                if self.conns[id].host(end) == host {
+                    self.close_conn(id, end);
+                }
+            }
         }
     }
 
     /// Delivers bytes. An empty batch also counts for the keep-alive.
     pub(crate) fn arrives(&mut self, id: ConnId, end: End) -> bool {
-        let now = self.agenda.now();
-        let Some(conn) = self.conns.get_mut(id) else { return false };
+        let conn = &mut self.conns[id];
         if conn.severed || !conn.is_open(end) {
             return false;
         }
-        conn.side(end).heard = now;
+        conn.side(end).heard = self.agenda.now();
         true
     }
 
     /// Pings a silent connection and closes a failed one. Called from each end's sweep.
     pub(crate) fn look_after(&mut self, id: ConnId, end: End) {
         let now = self.agenda.now();
-        let Some(conn) = self.conns.get_mut(id) else { return };
-        let side = conn.side(end);
+        let side = self.conns[id].side(end);
         if !side.open {
         } else if now - side.heard >= SILENCE {
             self.counters.add("trunks closed for silence", 1);
@@ -236,36 +250,35 @@ impl World {
     /// Sends an end's output, at once or after the flush delay.
     pub(crate) fn flush(&mut self, id: ConnId, end: End, due: bool) {
         let now = self.agenda.now();
-        let Some(conn) = self.conns.get_mut(id) else { return };
+        let conn = &mut self.conns[id];
         let wants = match (end, conn.link, conn.trunk) {
-            (End::Edge, Some(link), _) => self.edges.get(conn.edge).map(|edge| edge.core.wants(link)),
-            (End::Node, _, Some(trunk)) => self.nodes.get(conn.node).map(|node| node.core.trunk_wants(trunk)),
-            _ => None,
+            (End::Edge, Some(link), _) => self.edges[conn.edge].core.wants(link),
+            (End::Node, _, Some(trunk)) => self.nodes[conn.node].core.trunk_wants(trunk),
+            _ => FlushUrgency::Idle,
         };
         let side = conn.side(end);
         if due {
             side.flush_at = None;
         }
         let at = match wants {
-            Some(FlushUrgency::Immediate) => now.max(side.busy_until),
-            Some(FlushUrgency::Delayed) if due => now.max(side.busy_until),
-            Some(FlushUrgency::Delayed) => (now + COMPANY).max(side.busy_until),
-            Some(FlushUrgency::Idle) | None => return,
+            FlushUrgency::Idle => return,
+            FlushUrgency::Delayed if !due => (now + FLUSH_DELAY).max(side.busy_until),
+            FlushUrgency::Delayed | FlushUrgency::Immediate => now.max(side.busy_until),
         };
         if at > now {
             if side.flush_at.is_none_or(|planned| planned > at) {
                 side.flush_at = Some(at);
                 let host = conn.host(end);
-                self.later(host, at - now, Input::FlushConn(id));
+                self.later_as(Kind::Timer, host, at - now, move |world| world.flush(id, end, true));
             }
             return;
         }
         let bytes = match (end, conn.link, conn.trunk) {
-            (End::Edge, Some(link), _) => self.edges.get_mut(conn.edge).map(|edge| edge.core.take_batch(link)),
-            (End::Node, _, Some(trunk)) => self.nodes.get_mut(conn.node).map(|node| node.core.take_trunk_batch(trunk)),
-            _ => None,
+            (End::Edge, Some(link), _) => self.edges[conn.edge].core.take_batch(link),
+            (End::Node, _, Some(trunk)) => self.nodes[conn.node].core.take_trunk_batch(trunk),
+            _ => return,
         };
-        if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
+        if !bytes.is_empty() {
             let was_cut = bytes.len() >= limits::BATCH_TARGET_BYTES;
             self.send(id, end, bytes);
             if was_cut {

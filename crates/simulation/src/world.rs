@@ -9,12 +9,12 @@ use signaling_core::View;
 use signaling_core::{edge, node};
 use signaling_wire::Incarnation;
 
-use crate::agenda::{Agenda, Micros, SECOND};
+use crate::agenda::{Agenda, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
 use crate::copies::Copies;
 use crate::counters::Counters;
-use crate::edges::EdgeHost;
-use crate::event::{Act, ConnId, Event, Host, Input, Wish};
+use crate::edges::{EdgeHost, node_id};
+use crate::event::{ConnId, Host, Input, Kind, Process, Wish};
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Ordered};
 use crate::nodes::NodeHost;
@@ -37,14 +37,34 @@ pub struct Outcome {
 }
 
 /// Inputs of a paused server, in order of arrival.
-#[derive(Debug)]
 pub(crate) struct Pause {
     pub(crate) since: Micros,
     pub(crate) backlog: Vec<Input>,
 }
 
+/// The latest process of a server.
+#[derive(Default)]
+pub(crate) struct Server {
+    pub(crate) alive: bool,
+    /// Number of killed processes.
+    pub(crate) generation: u32,
+    pub(crate) pause: Option<Pause>,
+    /// Version of its view. `None` means that it has none.
+    pub(crate) version: Option<usize>,
+}
+
+impl Server {
+    pub(crate) fn start(generation: u32) -> Self {
+        Self { alive: true, generation, ..Self::default() }
+    }
+
+    pub(crate) fn killed(&self) -> Self {
+        Self { generation: self.generation + 1, ..Self::default() }
+    }
+}
+
 pub(crate) struct World {
-    pub(crate) agenda: Agenda<Event>,
+    pub(crate) agenda: Agenda<World>,
     pub(crate) rng: Rng,
     pub(crate) trace: Trace,
     pub(crate) counters: Counters,
@@ -146,15 +166,16 @@ impl World {
         };
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
             world.ledger.expect(*from, *to, *ttl_ms);
-            world.agenda.schedule(*at, Event::Act(Act::Wish(*from, Wish::Send(message))));
+            let from = *from;
+            world.agenda.schedule(*at, move |world: &mut Self| world.client_wants(from, Wish::Send(message)));
         }
         world.plan_rooms();
         for (at, act) in acts {
-            world.agenda.schedule(at, Event::Act(act));
+            world.agenda.schedule(at, act);
         }
         for (index, fault) in world.faults.iter().enumerate() {
-            world.agenda.schedule(fault.at, Event::Act(Act::FaultBegins(index)));
-            world.agenda.schedule(fault.at + fault.lasts, Event::Act(Act::FaultEnds(index)));
+            world.agenda.schedule(fault.at, move |world: &mut Self| world.fault_begins(index));
+            world.agenda.schedule(fault.at + fault.lasts, move |world: &mut Self| world.fault_ends(index));
         }
         for index in 0..size.nodes {
             world.add_node(index);
@@ -170,7 +191,7 @@ impl World {
     fn run(mut self, size: &Size) -> Outcome {
         let last_send = self.sendings.iter().map(|sending| sending.at).max().unwrap_or(0);
         let last_fault = self.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or(0);
-        let hold = Micros::try_from(self.hold.as_micros()).unwrap_or(SECOND);
+        let hold = micros(self.hold);
         self.pass_until(last_send.max(last_fault) + 10 * SECOND);
         let quiet_from = last_send.max(last_fault).max(self.trouble.any.last_end()) + 10 * SECOND;
         let mut settled = quiet_from + hold + 6 * SECOND;
@@ -185,7 +206,7 @@ impl World {
             self.pass_until(settled);
         }
         if self.ledger.first_violation().is_none() {
-            self.settle(quiet_from);
+            self.ledger.settle(quiet_from, |socket| self.sockets[socket].can_be_told());
             settled += self.look_into_rooms();
             self.pass_until(settled);
             self.settle_rooms();
@@ -201,88 +222,92 @@ impl World {
     }
 
     fn pass_until(&mut self, end: Micros) {
-        while self.ledger.first_violation().is_none()
-            && let Some(event) = self.agenda.next_before(end)
-        {
-            match event {
-                Event::At(host, generation, input) => self.input(host, generation, input),
-                Event::Act(act) => self.act(act),
-                Event::Store { node, generation, urgency, requests } => {
-                    self.store_is_asked((node, generation), urgency, &requests);
-                }
-            }
+        while self.ledger.first_violation().is_none() {
+            let next = self.agenda.next_before(end);
+            self.trace.now = self.agenda.now();
+            self.ledger.now = self.agenda.now();
+            let Some(act) = next else { return };
+            act(self);
         }
     }
 
     fn input(&mut self, host: Host, generation: u32, input: Input) {
-        if !self.is_alive(host) || self.generation(host) != generation {
-            self.nobody_there(host, &input);
-        } else if let Some(pause) = self.pause_of(host) {
+        let server = self.server_mut(host);
+        if !server.alive || server.generation != generation {
+            self.input_is_lost(input.kind);
+        } else if let Some(pause) = &mut server.pause {
             pause.backlog.push(input);
         } else {
             self.carry_out(host, input);
         }
     }
 
+    /// Reports a failure to the sender of an input whose server is down.
+    fn input_is_lost(&mut self, kind: Kind) {
+        let delay = self.rng.delay();
+        match kind {
+            Kind::Timer | Kind::Received => {}
+            Kind::Connect(conn) => {
+                let edge = Host::Edge(self.conns[conn].edge);
+                self.later(edge, delay, move |world| world.connect_failed(conn));
+            }
+            Kind::Batch(from, attempt) => self.batch_is_refused(delay, from, attempt),
+            Kind::Upgrade(socket) => self.nobody_listens(socket),
+        }
+    }
+
     pub(crate) fn carry_out(&mut self, host: Host, input: Input) {
+        (input.run)(self);
         match host {
-            Host::Edge(index) => {
-                self.edge_input(index, input);
-                self.edge_turn(index);
-            }
-            Host::Node(index) => {
-                self.node_input(index, input);
-                self.node_turn(index);
-            }
+            Host::Edge(index) => self.edge_turn(index),
+            Host::Node(index) => self.node_turn(index),
         }
     }
 
-    fn act(&mut self, act: Act) {
-        match act {
-            Act::FaultBegins(index) => self.fault_begins(index),
-            Act::FaultEnds(index) => self.fault_ends(index),
-            Act::Noticed(index, generation) => self.death_noticed(index, generation),
-            Act::Restart(index, generation) => self.restarts(index, generation),
-            Act::DrainCheck(index, deadline) => self.drain_check(index, deadline),
-            Act::Connect(client) => self.client_connects(client),
-            Act::Disconnect(client, exit, noticed_after) => self.client_disconnects(client, exit, noticed_after),
-            Act::Stall(client, lasts) => self.client_stalls(client, lasts),
-            Act::Wish(client, wish) => self.client_wants(client, wish),
-            Act::StoreEmptied => self.store_is_emptied(),
-            Act::StoreCopied => self.store_is_copied(),
-            Act::StoreSetBack => self.store_is_set_back(),
-            Act::SayReceived(client, socket) => self.reliable_says_received(client, socket),
-        }
-    }
-
-    pub(crate) fn generation(&self, host: Host) -> u32 {
+    pub(crate) fn server(&self, host: Host) -> &Server {
         match host {
-            Host::Edge(index) => self.edges[index].generation,
-            Host::Node(index) => self.nodes[index].generation,
+            Host::Edge(index) => &self.edges[index].server,
+            Host::Node(index) => &self.nodes[index].server,
         }
     }
 
-    pub(crate) fn is_alive(&self, host: Host) -> bool {
+    pub(crate) fn server_mut(&mut self, host: Host) -> &mut Server {
         match host {
-            Host::Edge(index) => self.edges[index].alive,
-            Host::Node(index) => self.nodes[index].alive,
+            Host::Edge(index) => &mut self.edges[index].server,
+            Host::Node(index) => &mut self.nodes[index].server,
         }
     }
 
-    /// Schedules an input for the present process of a server. A later incarnation does not get
-    /// it.
-    pub(crate) fn later(&mut self, host: Host, delay: Micros, input: Input) {
-        let generation = self.generation(host);
-        self.agenda.after(delay, Event::At(host, generation, input));
+    /// Schedules an input of a process. A later process of the server does not get it.
+    pub(crate) fn deliver(
+        &mut self,
+        at: Micros,
+        (host, generation): Process,
+        kind: Kind,
+        run: impl FnOnce(&mut Self) + 'static,
+    ) {
+        let input = Input { kind, run: Box::new(run) };
+        self.agenda.schedule(at, move |world: &mut Self| world.input(host, generation, input));
+    }
+
+    /// Schedules an input of this kind for the present process of a server.
+    pub(crate) fn later_as(&mut self, kind: Kind, host: Host, delay: Micros, run: impl FnOnce(&mut Self) + 'static) {
+        let process = (host, self.server(host).generation);
+        self.deliver(self.agenda.now() + delay, process, kind, run);
+    }
+
+    /// Schedules a received input for the present process of a server.
+    pub(crate) fn later(&mut self, host: Host, delay: Micros, run: impl FnOnce(&mut Self) + 'static) {
+        self.later_as(Kind::Received, host, delay, run);
     }
 
     pub(crate) fn reaches(&self, from: Host, to: Host) -> bool {
         !self.cut.contains(&(from, to))
     }
 
-    pub(crate) fn node_settings(&mut self, id: &str) -> Option<node::Settings> {
-        Some(node::Settings {
-            id: signaling_protocol::NodeId::new(id).ok()?,
+    pub(crate) fn node_settings(&mut self, index: usize) -> node::Settings {
+        node::Settings {
+            id: node_id(index),
             incarnation: Incarnation(self.rng.bytes()),
             hash_seed: 0,
             hold: self.hold,
@@ -294,28 +319,20 @@ impl World {
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
             epoch: (self.agenda.base(), std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-        })
-    }
-
-    fn settle(&mut self, quiet_from: Micros) {
-        let now = self.agenda.now();
-        let sockets = &self.sockets;
-        self.ledger.settle(now, quiet_from, |socket| sockets.get(socket).is_some_and(Socket::can_be_told));
+        }
     }
 
     fn check_nothing_is_left(&mut self) {
-        let now = self.agenda.now();
-        for edge in self.edges.iter().filter(|edge| edge.alive) {
-            if !edge.core.is_empty() {
-                let what = format!("{} sessions at {}", edge.core.len(), edge.id);
-                self.ledger.broken(now, "left behind", what);
+        for (index, EdgeHost { core, .. }) in self.edges.iter().enumerate().filter(|(_, edge)| edge.server.alive) {
+            if !core.is_empty() {
+                self.ledger.broken("left behind", format!("{} sessions at e{index}", core.len()));
             }
         }
-        for node in self.nodes.iter().filter(|node| node.alive) {
-            if !node.core.is_quiet() || node.core.held_bytes() > 0 {
-                let (sessions, held) = (node.core.sessions(), node.core.held_bytes());
-                let what = format!("at {}: {sessions} sessions, {held} bytes held, or messages in custody", node.id);
-                self.ledger.broken(now, "left behind", what);
+        for (index, NodeHost { core, .. }) in self.nodes.iter().enumerate().filter(|(_, node)| node.server.alive) {
+            if !core.is_quiet() || core.held_bytes() > 0 {
+                let (sessions, held) = (core.sessions(), core.held_bytes());
+                let what = format!("at n{index}: {sessions} sessions, {held} bytes held, or messages in custody");
+                self.ledger.broken("left behind", what);
             }
         }
     }
@@ -334,8 +351,7 @@ impl World {
         self.counters.merge(&self.ledger.counters);
         let violation = self.ledger.first_violation().cloned();
         if let Some(violation) = &violation {
-            let now = self.agenda.now();
-            self.trace.line(now, || format!("VIOLATION {violation}"));
+            self.trace.line(|| format!("VIOLATION {violation}"));
         }
         Outcome { violation, counters: self.counters, trace: self.trace.take() }
     }

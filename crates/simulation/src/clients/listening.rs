@@ -10,7 +10,7 @@ use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
 use crate::rooms::Refused;
-use crate::spans::Spans;
+use crate::trunks::front;
 use crate::world::World;
 
 /// Content that an application receives.
@@ -34,61 +34,53 @@ const RESUME: Micros = 25 * SECOND;
 
 impl World {
     pub(super) fn client_gets(&mut self, id: SocketId, text: &[u8]) {
-        let now = self.agenda.now();
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let socket = &mut self.sockets[id];
         let index = socket.client;
         let Ok(message) = serde_json::from_slice::<Value>(text) else {
-            return self.ledger.broken(now, "damaged", format!("socket {id} got what is no JSON"));
+            return self.ledger.broken("damaged", format!("socket {id} got what is no JSON"));
         };
         let kind = message.get("type").and_then(Value::as_str).unwrap_or_default();
-        if self.trace.is_wanted() {
-            let front = crate::trunks::front(text);
-            self.trace.line(now, || format!("c{index} socket {id} gets {front}"));
-        }
+        self.trace.line(|| format!("c{index} socket {id} gets {}", front(text)));
         if socket.welcomed == (kind == "welcome") {
-            self.ledger.broken(now, "welcome", format!("socket {id} got {kind} where it should not"));
-            return;
+            return self.ledger.broken("welcome", format!("socket {id} got {kind} where it should not"));
         }
         let number = |name: &str| message.get(name).and_then(Value::as_u64);
+        let name = message.get("m").and_then(Value::as_str);
         let (here, slow) = (socket.here, socket.slow);
         match (kind, message.get("code").and_then(Value::as_str)) {
             ("welcome", _) => {
                 socket.welcomed = true;
-                let Some(client) = self.clients.get_mut(index).filter(|_| here) else { return };
-                client.resume = message.get("resume").and_then(Value::as_str).map(|token| (token.to_owned(), id));
+                if !here {
+                    return;
+                }
+                self.clients[index].resume =
+                    message.get("resume").and_then(Value::as_str).map(|token| (token.to_owned(), id));
                 let resumed = message.get("resumed").and_then(Value::as_bool).unwrap_or_default();
                 self.check_resumed(id, resumed);
                 self.room_client_is_welcomed(index, resumed);
                 self.reliable_is_welcomed(index, id, resumed);
             }
             ("signal", _) => {
-                let named = message.get("data").and_then(|data| data.get("m")).and_then(Value::as_u64);
-                let named = named.and_then(|named| usize::try_from(named).ok()).unwrap_or(usize::MAX);
-                self.ledger.written(now, named, (index, id), slow, &self.trouble);
+                let named = index_in(message.get("data").and_then(|data| data.get("m")));
+                self.ledger.written(named, (index, id), slow, &self.trouble);
                 if self.mutant == Some(Mutant::ReceivedTracker)
                     && let (Some(n), Some(key)) = (number("n"), socket.key)
-                    && let Some(edge) = self.edges.get_mut(socket.edge)
                 {
                     let text = format!(r#"{{"type":"received","n":{n}}}"#);
-                    edge.core.client_text(self.agenda.instant(), key, text.as_bytes());
+                    self.edges[socket.edge].core.client_text(self.agenda.instant(), key, text.as_bytes());
                 }
                 if here {
-                    let name = message.get("m").and_then(Value::as_str);
                     self.application_gets(id, News::Message(named), number("n"), name);
                 }
             }
             ("broadcast", _) => {
-                let named = message.get("data").and_then(Value::as_u64).and_then(|named| usize::try_from(named).ok());
-                self.broadcast_is_written(named.unwrap_or(usize::MAX), index, id);
+                self.broadcast_is_written(index_in(message.get("data")), index, id);
                 if here {
-                    let name = message.get("m").and_then(Value::as_str);
                     self.application_gets(id, News::Broadcast, number("n"), name);
                 }
             }
-            ("joined" | "waiting" | "members_changed" | "left", _) => {
-                if here {
-                    self.room_client_receives(id, kind, &message);
-                }
+            ("joined" | "waiting" | "members_changed" | "left", _) if here => {
+                self.room_client_receives(id, kind, &message);
             }
             ("ack", _) => self.told(id, number("id"), Answer::Ack),
             ("error", Some("recipient_unavailable")) => self.told(id, number("id"), Answer::Unavailable),
@@ -100,9 +92,9 @@ impl World {
                     None => self.refused_by_rooms(index, code),
                 }
             }
-            ("pong", _) => {}
+            ("joined" | "waiting" | "members_changed" | "left" | "pong", _) => {}
             ("goodbye", _) => socket.come_back_after = number("retry_after_ms").map(|ms| ms * MS),
-            _ => self.ledger.broken(now, "unexpected", String::from_utf8_lossy(text).into_owned()),
+            _ => self.ledger.broken("unexpected", String::from_utf8_lossy(text).into_owned()),
         }
     }
 
@@ -110,62 +102,53 @@ impl World {
     /// and owner.
     fn check_resumed(&mut self, id: SocketId, resumed: bool) {
         let now = self.agenda.now();
-        let Some(socket) = self.sockets.get(id) else { return };
-        let (index, edge, before) = (socket.client, socket.edge, socket.token_of);
-        let Some(before) = before.filter(|_| socket.token_of == socket.former && !socket.slow) else { return };
-        let Some(Socket { lost: Some((lost, false)), edge: edge_before, .. }) = self.sockets.get(before) else {
-            return;
-        };
-        self.counters.add("clients: resumed at another edge", u64::from(resumed && edge != *edge_before));
+        let Socket { client: index, edge, token_of, former, slow, .. } = self.sockets[id];
+        let Some(before) = token_of.filter(|_| token_of == former && !slow) else { return };
+        let Socket { lost: Some((lost, false)), edge: edge_before, .. } = self.sockets[before] else { return };
+        self.counters.add("clients: resumed at another edge", u64::from(resumed && edge != edge_before));
         self.counters.add("clients: resumed", u64::from(resumed));
         // One edge may still avoid a node that other servers rely on again.
         let harmless = self.trouble.lossy.covers_nothing(lost.saturating_sub(CALM_BEFORE), now);
         let settled = self.trouble.views.covers_nothing(now.saturating_sub(2 * SECOND), now);
         if !resumed && now - lost < RESUME && harmless && settled {
-            let what = format!(
-                "c{index} came back on socket {id} with the token of socket {before}, lost {} ms ago",
-                (now - lost) / MS
-            );
-            self.ledger.broken(now, "not resumed", what);
+            let ms = (now - lost) / MS;
+            let what = format!("c{index} came back on socket {id} with the token of socket {before}, lost {ms} ms ago");
+            self.ledger.broken("not resumed", what);
         }
     }
 
     /// Passes a received message to the application, each only once for a reliable client.
     fn application_gets(&mut self, id: SocketId, news: News, n: Option<u64>, name: Option<&str>) {
-        let now = self.agenda.now();
-        let Some(index) = self.sockets.get(id).map(|socket| socket.client) else { return };
-        let Some(client) = self.clients.get_mut(index) else { return };
-        match (&mut client.reliable, n, name) {
+        let index = self.sockets[id].client;
+        match (&mut self.clients[index].reliable, n, name) {
             (Some(reliable), Some(n), Some(name)) => match reliable.gets(n, name) {
                 Got::News => match news {
-                    News::Message(message) => self.ledger.application_got(now, message, index),
+                    News::Message(message) => self.ledger.application_got(message, index),
                     News::Broadcast => self.counters.add("rooms: broadcasts that applications got", 1),
                 },
                 Got::Repeat => self.counters.add("clients: messages that their application had", 1),
-                Got::Gap => self.ledger.broken(now, "receipt number", format!("socket {id} got {n} out of turn")),
+                Got::Gap => self.ledger.broken("receipt number", format!("socket {id} got {n} out of turn")),
             },
             (None, None, None) => return,
             (_, n, name) => {
                 let what = format!("socket {id} of c{index} got the number {n:?} and the name {name:?}");
-                return self.ledger.broken(now, "receipt number", what);
+                return self.ledger.broken("receipt number", what);
             }
         }
         self.reliable_has_received(index, id);
     }
 
     fn told(&mut self, id: SocketId, request: Option<u64>, answer: Answer) {
-        let now = self.agenda.now();
-        let Some((index, here)) = self.sockets.get(id).map(|socket| (socket.client, socket.here)) else { return };
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let Socket { client: index, here, slow, .. } = self.sockets[id];
         let request = request.unwrap_or_default();
-        let wish = match &mut client.reliable {
+        let wish = match &mut self.clients[index].reliable {
             // The client sends the request again.
             Some(_) if !here => return,
             Some(reliable) => match reliable.answered(request) {
                 Some(wish) => wish,
                 None => {
                     let what = format!("c{index} was told {answer:?} of its request {request}, which has its answer");
-                    return self.ledger.broken(now, "two outcomes", what);
+                    return self.ledger.broken("two fates", what);
                 }
             },
             None => super::wish_of(request),
@@ -173,26 +156,25 @@ impl World {
         let (message, told) = match (wish, answer) {
             (Wish::Send(message), Answer::Ack) => (message, SenderResult::Ack),
             (Wish::Send(message), Answer::Unavailable) => (message, SenderResult::Unavailable),
-            (Wish::Ask(ask), Answer::Ack) => {
-                self.ask_is_answered(ask, id, None);
-                return self.reliable_sends(index);
-            }
-            (Wish::Ask(ask), Answer::Refused(refused)) => {
-                self.ask_is_answered(ask, id, Some(refused));
+            (Wish::Ask(ask), Answer::Ack | Answer::Refused(_)) => {
+                let refused = if let Answer::Refused(refused) = answer { Some(refused) } else { None };
+                self.ask_is_answered(ask, id, refused);
                 return self.reliable_sends(index);
             }
             (wish, answer) => {
-                return self.ledger.broken(now, "unexpected", format!("c{index} was told {answer:?} of {wish:?}"));
+                return self.ledger.broken("unexpected", format!("c{index} was told {answer:?} of {wish:?}"));
             }
         };
-        let recipient = self.sendings.get(message).map_or(usize::MAX, |sending| sending.to);
-        let (away, busy) = match self.clients.get(recipient) {
-            Some(client) => (client.away.with(&client.full), client.busy.clone()),
-            None => (Spans::default(), Spans::default()),
+        let Some(recipient) = self.sendings.get(message).map(|sending| &self.clients[sending.to]) else {
+            return self.ledger.broken("invented", format!("c{index} was told {answer:?} of message {message}"));
         };
-        let slow = self.sockets.get(id).is_some_and(|socket| socket.slow)
-            || self.clients.get(recipient).is_some_and(|client| client.takes != Takes::All);
-        self.ledger.told(now, message, id, told, (&self.trouble, &away, &busy), slow);
+        let (away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
+        self.ledger.told(message, id, told, (&self.trouble, &away, &recipient.busy), slow);
         self.reliable_sends(index);
     }
+}
+
+/// Returns the index of a message or request that clients send as data.
+fn index_in(data: Option<&Value>) -> usize {
+    data.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX)
 }

@@ -13,7 +13,7 @@ use signaling_wire::SessionId;
 use self::reliable::Reliable;
 use self::socket::State;
 use crate::agenda::{MS, Micros};
-use crate::event::{Act, ClientIx, Event, Exit, Host, Input, Said, SocketId, Wish};
+use crate::event::{ClientIx, Exit, Host, Kind, Said, SocketId, Wish};
 use crate::ledger::{Place, Stream};
 use crate::plan::{Takes, Traits};
 use crate::spans::Spans;
@@ -56,8 +56,8 @@ impl Client {
 impl World {
     /// Returns the client's welcomed socket if it takes all output.
     pub(crate) fn attentive_socket(&self, index: ClientIx) -> Option<SocketId> {
-        let client = self.clients.get(index).filter(|client| client.takes == Takes::All)?;
-        client.socket.filter(|id| self.sockets.get(*id).is_some_and(|socket| socket.welcomed && socket.can_be_told()))
+        let client = Some(&self.clients[index]).filter(|client| client.takes == Takes::All)?;
+        client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].can_be_told())
     }
 
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
@@ -67,7 +67,7 @@ impl World {
         let delay = self.rng.delay();
         let now = self.agenda.now();
         let id = self.sockets.len();
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let client = &mut self.clients[index];
         if client.socket.is_some() || self.closing_down {
             return;
         }
@@ -76,9 +76,9 @@ impl World {
         let former = client.former.replace(id);
         let socket = Socket::new(index, edge, now + delay, client.stalled_until, slow);
         self.sockets.push(Socket { former, ..socket });
-        self.trace.line(now, || format!("c{index} connects to e{edge} on socket {id}"));
-        self.later(Host::Edge(edge), delay, Input::Newcomer(id));
-        if !self.is_alive(Host::Edge(edge)) {
+        self.trace.line(|| format!("c{index} connects to e{edge} on socket {id}"));
+        self.later_as(Kind::Upgrade(id), Host::Edge(edge), delay, move |world| world.edge_newcomer(edge, id));
+        if !self.edges[edge].server.alive {
             self.nobody_listens(id);
         }
     }
@@ -86,20 +86,23 @@ impl World {
     /// Retries the connection, since the edge's process is down.
     pub(crate) fn nobody_listens(&mut self, id: SocketId) {
         let again = self.rng.within(300 * MS, 1_500 * MS);
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let socket = &mut self.sockets[id];
         if socket.state == State::Opening && socket.key.is_none() {
             socket.state = State::Closed;
-            let client = socket.client;
-            self.client_lost_socket(client, id, Some(again));
+            self.client_lost_socket(id, Some(again));
         }
     }
 
-    fn client_lost_socket(&mut self, index: ClientIx, id: SocketId, again: Option<Micros>) {
+    fn client_lost_socket(&mut self, id: SocketId, again: Option<Micros>) {
         let now = self.agenda.now();
         let socket = &mut self.sockets[id];
         socket.here = false;
         socket.lost.get_or_insert((now, false));
-        let Some(client) = self.clients.get_mut(index).filter(|client| client.socket == Some(id)) else { return };
+        let index = socket.client;
+        let client = &mut self.clients[index];
+        if client.socket != Some(id) {
+            return;
+        }
         client.socket = None;
         client.away.begin(now);
         client.busy.end(now);
@@ -107,15 +110,15 @@ impl World {
             reliable.disconnected();
         }
         if let Some(delay) = again {
-            self.agenda.after(delay, Event::Act(Act::Connect(index)));
+            self.agenda.after(delay, move |world: &mut Self| world.client_connects(index));
         }
     }
 
     pub(crate) fn newcomer(&mut self, id: SocketId) -> Option<Newcomer> {
         let drawn = self.rng.bytes();
         let accepted_at_us = self.agenda.now();
-        let socket = self.sockets.get_mut(id)?;
-        let client = self.clients.get_mut(socket.client)?;
+        let socket = &mut self.sockets[id];
+        let client = &self.clients[socket.client];
         let reliable = client.reliable.is_some();
         let shows_token = self.rng.percent(if reliable { 90 } else { 50 });
         let (resume, token_of) = client.resume.clone().filter(|_| shows_token).unzip();
@@ -127,39 +130,36 @@ impl World {
 
     pub(crate) fn client_disconnects(&mut self, index: ClientIx, exit: Exit, noticed_after: Micros) {
         let now = self.agenda.now();
-        let Some(id) = self.clients.get(index).and_then(|client| client.socket) else { return };
-        self.trace
-            .line(now, || format!("c{index} leaves socket {id}, {exit:?}, noticed after {} ms", noticed_after / MS));
+        let Some(id) = self.clients[index].socket else { return };
+        let ms = noticed_after / MS;
+        self.trace.line(|| format!("c{index} leaves socket {id}, {exit:?}, noticed after {ms} ms"));
         self.counters.add("clients: sockets left", 1);
         self.counters.add("clients: sockets closed without a goodbye", u64::from(exit.keeps_session_by_frame()));
-        self.client_lost_socket(index, id, None);
+        self.client_lost_socket(id, None);
         if exit == Exit::GOODBYE {
             self.end_room_session(index);
         }
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let socket = &mut self.sockets[id];
         socket.lost = Some((now, exit == Exit::GOODBYE));
         let (edge, at) = (socket.edge, socket.up_arrives.max(now + noticed_after));
-        self.later(Host::Edge(edge), at - now, Input::SocketGone(id, exit));
+        self.later(Host::Edge(edge), at - now, move |world| world.socket_gone(id, exit));
     }
 
     pub(crate) fn client_stalls(&mut self, index: ClientIx, lasts: Micros) {
         let now = self.agenda.now();
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let client = &mut self.clients[index];
         client.stalled_until = now + lasts;
         client.away.end(now);
         client.away.add(now, now + lasts);
-        match client.socket.and_then(|id| self.sockets.get_mut(id)) {
-            Some(socket) => {
-                socket.rests_until = now + lasts;
-                socket.slow = true;
-            }
+        match client.socket.map(|id| &mut self.sockets[id]) {
+            Some(socket) => (socket.rests_until, socket.slow) = (now + lasts, true),
             None => client.away.begin(now),
         }
         self.counters.add("clients: stalls", 1);
     }
 
     pub(crate) fn client_wants(&mut self, index: ClientIx, wish: Wish) {
-        let Some(client) = self.clients.get_mut(index) else { return };
+        let client = &mut self.clients[index];
         if let Some(reliable) = &client.reliable {
             if let Wish::Ask(ask) = wish
                 && !self.rooms.takes_id(ask)
@@ -173,8 +173,7 @@ impl World {
             client.pending.push_back(wish);
             return self.reliable_sends(index);
         }
-        let open = client.socket.filter(|id| self.sockets.get(*id).is_some_and(|socket| socket.state == State::Open));
-        match open {
+        match client.socket.filter(|id| self.sockets[*id].state == State::Open) {
             Some(socket) if client.pending.is_empty() => self.say(socket, plainly(socket, wish)),
             _ => client.pending.push_back(wish),
         }
@@ -183,29 +182,20 @@ impl World {
     fn say(&mut self, id: SocketId, said: Said) {
         let delay = self.rng.delay();
         let now = self.agenda.now();
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+        let socket = &mut self.sockets[id];
         socket.up_arrives = socket.up_arrives.max(now + delay);
         let (edge, wait) = (socket.edge, socket.up_arrives - now);
-        self.later(Host::Edge(edge), wait, Input::Text(id, Some(said)));
+        self.later(Host::Edge(edge), wait, move |world| world.edge_text(id, Some(said)));
     }
 
-    /// Ends an edge's process and all its sockets.
-    pub(crate) fn kill_edge(&mut self, index: usize) {
-        let Some(edge) = self.edges.get_mut(index) else { return };
-        edge.alive = false;
-        edge.generation += 1;
-        edge.pause = None;
-        crate::edges::count(&mut self.counters, &edge.core);
-        edge.core = signaling_core::edge::EdgeCore::new(self.edge_settings.clone());
-        edge.socket_by_client.clear();
-        self.reset_conns(Host::Edge(index));
+    /// Closes all sockets of an edge whose process has ended.
+    pub(crate) fn close_sockets_of(&mut self, edge: usize) {
         for id in 0..self.sockets.len() {
             let again = self.rng.within(300 * MS, 1_500 * MS);
-            let Some(socket) = self.sockets.get_mut(id) else { return };
-            if socket.edge == index && socket.state != State::Closed {
+            let socket = &mut self.sockets[id];
+            if socket.edge == edge && socket.state != State::Closed {
                 socket.state = State::Closed;
-                let client = socket.client;
-                self.client_lost_socket(client, id, Some(again));
+                self.client_lost_socket(id, Some(again));
             }
         }
     }

@@ -4,13 +4,12 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::agenda::MS;
-use crate::event::{Act, ClientIx, Event, Said, SocketId, Wish};
+use crate::event::{ClientIx, Said, SocketId, Wish};
 use crate::ledger::{Place, Stream};
-use crate::plan::Sending;
 use crate::world::World;
 
 /// Maximum bytes of unanswered requests: half of the edge's buffer.
-const MOST_UNANSWERED_BYTES: usize = 128 * 1024;
+const MAX_UNANSWERED_BYTES: usize = 128 * 1024;
 /// Approximate size of a room request, in bytes.
 const ASK_BYTES: usize = 100;
 /// Number of unacknowledged messages from which the client sends `received` at once.
@@ -107,7 +106,7 @@ impl Reliable {
 
 impl World {
     fn reliable(&mut self, index: ClientIx) -> Option<&mut Reliable> {
-        self.clients.get_mut(index)?.reliable.as_mut()
+        self.clients[index].reliable.as_mut()
     }
 
     pub(super) fn reliable_is_welcomed(&mut self, index: ClientIx, socket: SocketId, resumed: bool) {
@@ -133,7 +132,7 @@ impl World {
     fn anew(&mut self, wish: Wish) -> Option<Wish> {
         match wish {
             Wish::Send(message) => {
-                let sending = self.sendings.get(message).copied()?;
+                let sending = self.sendings[message];
                 self.sendings.push(sending);
                 self.ledger.expect(sending.from, sending.to, sending.ttl_ms);
                 Some(Wish::Send(self.sendings.len() - 1))
@@ -144,20 +143,17 @@ impl World {
 
     fn bytes(&self, wish: Wish) -> usize {
         match wish {
-            Wish::Send(message) => self.sendings.get(message).map_or(0, Sending::bytes),
+            Wish::Send(message) => self.sendings[message].bytes(),
             Wish::Ask(_) => ASK_BYTES,
         }
     }
 
     /// Sends the requests that fit in the window.
     pub(super) fn reliable_sends(&mut self, index: ClientIx) {
-        let unanswered = |world: &Self, reliable: &Reliable| -> usize {
-            reliable.unanswered.iter().map(|(_, wish)| world.bytes(*wish)).sum()
-        };
-        while let Some(reliable) = self.clients.get(index).and_then(|client| client.reliable.as_ref())
+        while let Some(reliable) = &self.clients[index].reliable
             && reliable.may_send()
-            && unanswered(self, reliable) < MOST_UNANSWERED_BYTES
-            && let Some(client) = self.clients.get_mut(index)
+            && reliable.unanswered.iter().map(|(_, wish)| self.bytes(*wish)).sum::<usize>() < MAX_UNANSWERED_BYTES
+            && let client = &mut self.clients[index]
             && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
             && let Some(wish) = client.pending.pop_front()
         {
@@ -174,12 +170,12 @@ impl World {
         if reliable.n - reliable.said >= MOST_UNSAID {
             self.reliable_says(index, socket);
         } else if !std::mem::replace(&mut reliable.will_say, true) {
-            self.agenda.after(delay, Event::Act(Act::SayReceived(index, socket)));
+            self.agenda.after(delay, move |world: &mut Self| world.reliable_says_received(index, socket));
         }
     }
 
-    pub(crate) fn reliable_says_received(&mut self, index: ClientIx, socket: SocketId) {
-        if self.clients.get(index).is_some_and(|client| client.socket == Some(socket)) {
+    fn reliable_says_received(&mut self, index: ClientIx, socket: SocketId) {
+        if self.clients[index].socket == Some(socket) {
             if let Some(reliable) = self.reliable(index) {
                 reliable.will_say = false;
             }

@@ -7,7 +7,7 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros};
-use crate::event::{ClientIx, Host, Input, MessageId, Said, SocketId, Wish};
+use crate::event::{ClientIx, Host, MessageId, Said, SocketId, Wish};
 use crate::frames::{self, Frame};
 use crate::ledger::Place;
 use crate::plan::{Sending, Takes};
@@ -40,7 +40,7 @@ pub(crate) struct Socket {
     pub(super) received: Vec<u8>,
     pub(super) welcomed: bool,
     pub(super) rests_until: Micros,
-    pub(crate) writable_planned: bool,
+    pub(super) writable_planned: bool,
     pub(super) slow: bool,
     /// The socket whose welcome brought the resume token of this one.
     pub(super) token_of: Option<SocketId>,
@@ -69,22 +69,24 @@ impl Socket {
 const SOCKET_BUFFER: usize = 32 * 1024;
 
 impl World {
-    pub(crate) fn key_of(&self, socket: SocketId) -> Option<ClientKey> {
-        self.sockets.get(socket).filter(|socket| socket.state != State::Closed).and_then(|socket| socket.key)
+    /// Returns a socket's edge and its key there, unless the edge has closed it.
+    pub(crate) fn key_of(&self, socket: SocketId) -> Option<(usize, ClientKey)> {
+        let socket = &self.sockets[socket];
+        socket.key.filter(|_| socket.state != State::Closed).map(|key| (socket.edge, key))
     }
 
     /// Returns `true` if its edge reads close frames from it.
     pub(crate) fn is_open(&self, socket: SocketId) -> bool {
-        self.sockets.get(socket).is_some_and(|socket| socket.state == State::Open)
+        self.sockets[socket].state == State::Open
     }
 
-    pub(crate) fn edge_text(&mut self, edge: usize, id: SocketId, said: Option<Said>) {
-        let now = self.agenda.instant();
-        let Some(key) = self.key_of(id) else { return };
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+    /// Handles a client's frame at its edge, `None` for a pong.
+    pub(super) fn edge_text(&mut self, id: SocketId, said: Option<Said>) {
+        let Some((edge, key)) = self.key_of(id) else { return };
+        let socket = &mut self.sockets[id];
         // Unread bytes do not count for the keep-alive.
         if !socket.paused {
-            self.edges[edge].core.heard(now, key);
+            self.edges[edge].core.heard(self.agenda.instant(), key);
         }
         let Some(said) = said else { return };
         socket.unread.push_back(said);
@@ -92,58 +94,55 @@ impl World {
     }
 
     pub(crate) fn read_again(&mut self, edge: usize, key: ClientKey) {
-        let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
-        let now = self.agenda.instant();
+        let Some(id) = self.edges[edge].socket_by_client.get(&key).copied() else { return };
         self.sockets[id].paused = false;
         if !self.sockets[id].unread.is_empty() {
-            self.edges[edge].core.heard(now, key);
+            self.edges[edge].core.heard(self.agenda.instant(), key);
         }
         self.read_socket(edge, id, key);
     }
 
     fn read_socket(&mut self, edge: usize, id: SocketId, key: ClientKey) {
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        while let Some(socket) = self.sockets.get_mut(id)
-            && !socket.paused
+        let socket = &mut self.sockets[id];
+        while !socket.paused
             && let Some(said) = socket.unread.pop_front()
-            && let Some(edge) = self.edges.get_mut(edge)
         {
             let text = match said {
                 Said::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
-                Said::Request(Wish::Ask(ask), place) => match self.rooms.says(now, ask, id, place.number) {
+                Said::Request(Wish::Ask(ask), place) => match self.rooms.says(self.agenda.now(), ask, id, place.number)
+                {
                     Some(text) => text,
                     None => continue,
                 },
                 Said::Request(Wish::Send(message), place) => {
-                    let Some(sending) = self.sendings.get(message) else { continue };
-                    self.ledger.taken(now, message, (id, place), socket.slow);
-                    request(message, sending, place)
+                    self.ledger.taken(message, (id, place), socket.slow);
+                    request(message, &self.sendings[message], place)
                 }
             };
-            if edge.core.client_text(instant, key, text.as_bytes()) == Reading::Paused {
-                socket.paused = true;
-            }
+            let reading = self.edges[edge].core.client_text(self.agenda.instant(), key, text.as_bytes());
+            socket.paused = reading == Reading::Paused;
         }
     }
 
     /// Answers the upgrade of a client that a node has admitted.
     pub(crate) fn accepted(&mut self, edge: usize, key: ClientKey) {
         let delay = self.rng.delay();
-        let Some(id) = self.edges.get(edge).and_then(|edge| edge.socket_by_client.get(&key)).copied() else { return };
+        let Some(id) = self.edges[edge].socket_by_client.get(&key).copied() else { return };
         self.sockets[id].state = State::Accepted;
-        self.later(Host::Edge(edge), delay, Input::Opened(id));
+        self.later(Host::Edge(edge), delay, move |world| world.opened(id));
     }
 
-    pub(crate) fn opened(&mut self, edge: usize, id: SocketId) {
-        let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        let (Some(key), Some(host)) = (self.key_of(id), self.edges.get_mut(edge)) else { return };
-        host.core.socket_opened(instant, key);
-        let Some(socket) = self.sockets.get_mut(id) else { return };
+    fn opened(&mut self, id: SocketId) {
+        let Some((edge, key)) = self.key_of(id) else { return };
+        self.edges[edge].core.socket_opened(self.agenda.instant(), key);
+        let socket = &mut self.sockets[id];
         socket.state = State::Open;
-        let (index, here) = (socket.client, socket.here);
-        self.trace.line(now, || format!("socket {id} of c{index} is open"));
-        let Some(client) = self.clients.get_mut(index).filter(|_| here) else { return };
-        client.away.end(now);
+        self.trace.line(|| format!("socket {id} of c{} is open", socket.client));
+        if !socket.here {
+            return;
+        }
+        let client = &mut self.clients[socket.client];
+        client.away.end(self.agenda.now());
         // A reliable client waits for the welcome.
         if client.reliable.is_some() {
             return;
@@ -152,10 +151,11 @@ impl World {
         pending.into_iter().for_each(|wish| self.say(id, super::plainly(id, wish)));
     }
 
-    pub(crate) fn give_up_waiting(&mut self, edge: usize, id: SocketId) {
-        let (Some(key), Some(host)) = (self.key_of(id), self.edges.get_mut(edge)) else { return };
-        if self.sockets.get(id).is_some_and(|socket| socket.state == State::Opening) {
-            host.core.socket_closed(key, DetachReason::Lost);
+    /// Refuses a client if its admission is not decided.
+    pub(crate) fn give_up_waiting(&mut self, id: SocketId) {
+        let Some((edge, key)) = self.key_of(id) else { return };
+        if self.sockets[id].state == State::Opening {
+            self.edges[edge].core.socket_closed(key, DetachReason::Lost);
             let (code, message) = ("no_node".to_owned(), "no node has answered in time".to_owned());
             self.refused(edge, key, &Refusal { status: 503, code, message, retry_after_ms: None });
         }
@@ -167,52 +167,46 @@ impl World {
     }
 
     pub(crate) fn refused(&mut self, edge: usize, key: ClientKey, refusal: &Refusal) {
-        let now = self.agenda.now();
         let again = self.rng.within(500 * MS, 1_500 * MS);
-        let Some(id) = self.edges.get_mut(edge).and_then(|edge| edge.socket_by_client.remove(&key)) else { return };
-        let Some(socket) = self.sockets.get(id) else { return };
-        let (index, accepted) = (socket.client, socket.state == State::Accepted);
-        if accepted && socket.here {
-            self.ledger.broken(now, "refused after accept", format!("socket {id} of c{index}: {}", refusal.message));
+        let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };
+        let socket = &self.sockets[id];
+        let (index, Refusal { status, message, .. }) = (socket.client, refusal);
+        if socket.state == State::Accepted && socket.here {
+            self.ledger.broken("refused after accept", format!("socket {id} of c{index}: {message}"));
         }
         self.socket_ended(id);
-        self.trace.line(now, || format!("socket {id} of c{index} is refused: {} {}", refusal.status, refusal.message));
-        self.counters.add(if refusal.status == 409 { "clients: refused with 409" } else { "clients: refused" }, 1);
-        self.client_lost_socket(index, id, Some(again));
+        self.trace.line(|| format!("socket {id} of c{index} is refused: {status} {message}"));
+        self.counters.add(if *status == 409 { "clients: refused with 409" } else { "clients: refused" }, 1);
+        self.client_lost_socket(id, Some(again));
     }
 
     pub(crate) fn closed_by_mesh(&mut self, edge: usize, key: ClientKey, code: CloseCode, last_words: &[u8]) {
-        let now = self.agenda.now();
-        let Some(host) = self.edges.get_mut(edge) else { return };
         // The reply to a client's own close frame reaches no client.
-        let Some(id) = host.socket_by_client.remove(&key) else { return };
+        let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };
         let again = self.rng.within(500 * MS, 1_500 * MS);
         let arrives = self.rng.percent(50);
         // The kernel of an absent client does not accept the rest of a partial message either.
-        if arrives && self.sockets.get(id).is_some_and(|socket| socket.here) {
+        if arrives && self.sockets[id].here {
             self.socket_takes(id, last_words);
         }
         self.socket_ended(id);
-        let Some(socket) = self.sockets.get(id) else { return };
-        let (index, here, slow, goodbye) = (socket.client, socket.here, socket.slow, socket.come_back_after);
-        let sent_away = code == CloseCode::GOING_AWAY && self.edges.get(edge).is_some_and(|edge| edge.draining);
-        self.trace.line(now, || format!("socket {id} of c{index} is closed by the mesh: {code:?}"));
+        let Socket { client, here, slow, come_back_after, .. } = self.sockets[id];
+        let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
+        self.trace.line(|| format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         self.counters.add("clients: closed by the mesh", 1);
-        if here && !sent_away && !(slow && code == CloseCode::TOO_SLOW) {
-            self.ledger.broken(now, "closed by the mesh", format!("socket {id} of c{index}: {code:?}"));
+        if here && !is_drained && !(slow && code == CloseCode::TOO_SLOW) {
+            self.ledger.broken("closed by the mesh", format!("socket {id} of c{client}: {code:?}"));
         }
-        self.client_lost_socket(index, id, Some(goodbye.unwrap_or(again)));
+        self.client_lost_socket(id, Some(come_back_after.unwrap_or(again)));
     }
 
     /// Writes as many bytes as the client's socket accepts.
     pub(crate) fn write_out(&mut self, edge: usize, key: ClientKey) {
         let (now, instant) = (self.agenda.now(), self.agenda.instant());
-        while let Some(host) = self.edges.get_mut(edge)
-            && let Some(id) = host.socket_by_client.get(&key).copied()
-            && let Some(socket) = self.sockets.get_mut(id)
-        {
-            let output = host.core.output(key);
-            let Some(client) = self.clients.get_mut(socket.client) else { return };
+        while let Some(id) = self.edges[edge].socket_by_client.get(&key).copied() {
+            let (core, socket) = (&mut self.edges[edge].core, &mut self.sockets[id]);
+            let output = core.output(key);
+            let client = &mut self.clients[socket.client];
             if output.is_empty() {
                 client.busy.end(now);
                 return;
@@ -232,11 +226,11 @@ impl World {
                 output.len()
             };
             let taken = output.get(..count).unwrap_or_default().to_vec();
-            host.core.wrote(instant, key, count);
+            core.wrote(instant, key, count);
             if count == 0 {
                 let at = socket.rests_until.max(now + MS);
                 if socket.here && !std::mem::replace(&mut socket.writable_planned, true) {
-                    self.later(Host::Edge(edge), at - now, Input::Writable(id));
+                    self.later(Host::Edge(edge), at - now, move |world| world.writable(id));
                 }
                 return;
             }
@@ -244,19 +238,22 @@ impl World {
         }
     }
 
+    fn writable(&mut self, id: SocketId) {
+        if let Some((edge, key)) = self.key_of(id) {
+            self.sockets[id].writable_planned = false;
+            self.write_out(edge, key);
+        }
+    }
+
     /// Gives bytes to the socket. A message counts as written with its last byte.
     fn socket_takes(&mut self, id: SocketId, bytes: &[u8]) {
-        let Some(socket) = self.sockets.get_mut(id) else { return };
-        socket.received.extend_from_slice(bytes);
-        while let Some(socket) = self.sockets.get_mut(id)
-            && let Some(frame) = frames::take(&mut socket.received)
-        {
+        self.sockets[id].received.extend_from_slice(bytes);
+        while let Some(frame) = frames::take(&mut self.sockets[id].received) {
             match frame {
                 Frame::Text(text) => self.client_gets(id, &text),
-                Frame::Ping if socket.here => {
-                    let edge = socket.edge;
+                Frame::Ping if self.sockets[id].here => {
                     let delay = self.rng.delay();
-                    self.later(Host::Edge(edge), delay, Input::Text(id, None));
+                    self.later(Host::Edge(self.sockets[id].edge), delay, move |world| world.edge_text(id, None));
                 }
                 Frame::Ping | Frame::Other => {}
             }

@@ -2,49 +2,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_wire::forward::{self, Envelope, Header, Item};
-use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{Incarnation, MessageNumber, RemainingTtl, Seq};
+use signaling_wire::forward::{self, Item};
+use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
+use signaling_wire::{Incarnation, RemainingTtl};
 
 use super::Mutant;
 
 impl Mutant {
-    fn ttl(self, ttl: RemainingTtl, hold: RemainingTtl) -> RemainingTtl {
-        if self == Self::Life { hold } else { ttl }
-    }
-
-    fn prev_pending(self, number: MessageNumber) -> MessageNumber {
-        if self == Self::Prev { MessageNumber::NONE } else { number }
-    }
-
     /// Changes frames from an edge to a node.
     pub(crate) fn to_node(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        let mut stored: BTreeMap<Slot, Seq> = BTreeMap::new();
-        while let Ok(frame) = ToNode::take(&mut bytes) {
-            let frame = match frame {
+        let mut stored = BTreeMap::new();
+        while let Ok(mut frame) = ToNode::take(&mut bytes) {
+            match &mut frame {
                 ToNode::Attach(attach) => {
                     stored.insert(attach.slot, attach.seq);
-                    let accepted_at_us = if self == Self::Born { 0 } else { attach.accepted_at_us };
-                    let state =
-                        attach.state.map(|state| if self == Self::Seats { without_seats(state) } else { state });
-                    ToNode::Attach(Attach { accepted_at_us, state, ..attach })
+                    match self {
+                        Self::Born => attach.accepted_at_us = 0,
+                        Self::Seats => attach.state = attach.state.map(without_seats),
+                        _ => {}
+                    }
                 }
-                ToNode::Up { slot, seq, .. }
-                    if self == Self::StoreRepeats && stored.get(&slot).is_some_and(|last| seq <= *last) =>
-                {
-                    continue;
-                }
-                ToNode::Up { slot, seq, ttl, payload } => ToNode::Up { slot, seq, ttl: self.ttl(ttl, hold), payload },
-                ToNode::Confirm { slot, up_to, .. } if self == Self::Written => {
-                    ToNode::Confirm { slot, up_to, exceptions: Vec::new() }
-                }
-                ToNode::Confirm { slot, up_to, exceptions } if self == Self::Again => {
-                    let exceptions = exceptions.into_iter().map(|(d, _)| (d, Unwritten::Skipped)).collect();
-                    ToNode::Confirm { slot, up_to, exceptions }
-                }
-                other => other,
-            };
+                ToNode::Up { slot, seq, left, .. } => match self {
+                    Self::StoreRepeats if stored.get(slot).is_some_and(|last| *seq <= *last) => continue,
+                    Self::Life => *left = hold,
+                    _ => {}
+                },
+                ToNode::Confirm { exceptions, .. } => match self {
+                    Self::Written => exceptions.clear(),
+                    Self::Again => exceptions.iter_mut().for_each(|(_, why)| *why = Unwritten::Skipped),
+                    _ => {}
+                },
+                _ => {}
+            }
             frame.append(&mut out);
         }
         out
@@ -53,14 +43,12 @@ impl Mutant {
     /// Changes frames from a node to an edge.
     pub(crate) fn to_edge(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        while let Ok(frame) = ToEdge::take(&mut bytes) {
-            let frame = match frame {
-                ToEdge::Down { slot, down_seq, origin, prev_pending, ttl, payload } => {
-                    let (prev_pending, ttl) = (self.prev_pending(prev_pending), self.ttl(ttl, hold));
-                    ToEdge::Down { slot, down_seq, origin, prev_pending, ttl, payload }
-                }
-                other => other,
-            };
+        while let Ok(mut frame) = ToEdge::take(&mut bytes) {
+            match (self, &mut frame) {
+                (Self::Life, ToEdge::Down { left, .. }) => *left = hold,
+                (Self::Prev, ToEdge::Down { prev_pending, .. }) => *prev_pending = 0,
+                _ => {}
+            }
             frame.append(&mut out);
         }
         out
@@ -69,23 +57,24 @@ impl Mutant {
     /// Changes a batch or an answer between nodes.
     pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        let Ok(header) = forward::open(&mut bytes) else { return out };
-        let incarnation = if self == Self::Incarnation { Incarnation([0; 8]) } else { header.incarnation };
-        let number = if self == Self::Number { 1 } else { header.number };
-        forward::start(&mut out, &Header { incarnation, number, ..header });
-        while let Ok(item) = Item::take(&mut bytes) {
+        let Ok(mut header) = forward::open(&mut bytes) else { return out };
+        match self {
+            Self::Incarnation => header.incarnation = Incarnation([0; 8]),
+            Self::Number => header.number = 1,
+            _ => {}
+        }
+        forward::start(&mut out, &header);
+        while let Ok(mut item) = Item::take(&mut bytes) {
             if self.drops(&item) {
                 continue;
             }
-            let item = match item {
-                Item::Envelope(envelope) => {
-                    let (prev_pending, ttl) = (self.prev_pending(envelope.prev_pending), self.ttl(envelope.ttl, hold));
-                    let via = if self == Self::Via { Vec::new() } else { envelope.via };
-                    let retransmitted = envelope.retransmitted && self != Self::KeptOutcomes;
-                    Item::Envelope(Envelope { prev_pending, ttl, via, retransmitted, ..envelope })
-                }
-                other => other,
-            };
+            match (self, &mut item) {
+                (Self::Life, Item::Envelope(envelope)) => envelope.left = hold,
+                (Self::Prev, Item::Envelope(envelope)) => envelope.prev_pending = 0,
+                (Self::Via, Item::Envelope(envelope)) => envelope.via.clear(),
+                (Self::KeptFates, Item::Envelope(envelope)) => envelope.repeat = false,
+                _ => {}
+            }
             item.append(&mut out);
         }
         out

@@ -20,12 +20,11 @@ mod watch;
 use signaling_core::node::RoomSettings;
 use signaling_rooms::{Rooms, Rules};
 
-use self::plan::Away;
 use self::room_client::{RoomClient, RoomRequest};
 use self::watch::{Seats, Watch};
-use crate::agenda::{Micros, SECOND};
+use crate::agenda::{Micros, micros};
 use crate::counters::Counters;
-use crate::event::{Act, AskId, Event, SocketId, Wish};
+use crate::event::{AskId, SocketId, Wish};
 use crate::rng::Rng;
 use crate::spans::Spans;
 use crate::world::World;
@@ -37,20 +36,15 @@ pub(crate) use self::room_client::Refused;
 pub(crate) struct RoomWorld {
     /// Separate generator, so that rooms change the rest of a run as little as possible.
     rng: Rng,
-    settings: Option<RoomSettings>,
+    plan: RoomPlan,
     rules: Rules,
     store: Rooms,
     watch: Watch,
-    away: Vec<Away>,
     /// Times in which the store did not answer.
     unavailable: Spans,
-    emptied: Vec<Micros>,
-    set_back: Vec<(Micros, Micros)>,
     /// A replica's state, with the number of changes in it.
     copy: Option<(Rooms, Seats, u64)>,
     changes: u64,
-    /// Capacity of each room, by index. `None` means the default of all rooms.
-    capacities: Vec<Option<u32>>,
     requests: Vec<RoomRequest>,
     /// Number of requests that clients sent.
     said: u64,
@@ -58,44 +52,37 @@ pub(crate) struct RoomWorld {
 }
 
 impl RoomWorld {
-    pub(crate) fn new(seed: u64, plan: RoomPlan, clients: usize) -> Self {
-        let RoomPlan { settings, capacity, capacities, requests, away, emptied, set_back } = plan;
-        let presence = settings.map_or(Rules::default().stale, |settings| settings.presence);
-        let rules = Rules { capacity, stale: Rules::stale_after(presence), ..Rules::default() };
-        let mut unavailable = Spans::default();
-        away.iter().for_each(|away| unavailable.add(away.from, away.until));
+    pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
+        let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence);
+        let rules = Rules { capacity: plan.capacity, stale: Rules::stale_after(presence), ..Rules::default() };
         Self {
             rng: Rng::new(seed ^ 0x0005_70fe),
-            settings,
             rules,
             store: Rooms::new(rules),
             watch: Watch::new(rules),
-            away,
-            unavailable,
-            emptied,
-            set_back,
+            unavailable: plan.away.iter().copied().collect(),
             copy: None,
             changes: 0,
-            capacities,
-            requests,
+            requests: std::mem::take(&mut plan.requests),
             said: 0,
             clients: (0..clients).map(|_| RoomClient::default()).collect(),
+            plan,
         }
     }
 
     /// Returns the room settings of nodes.
     pub(crate) fn settings(&self) -> RoomSettings {
-        self.settings.unwrap_or_default()
+        self.plan.settings.unwrap_or_default()
     }
 
     fn presence(&self) -> Micros {
-        Micros::try_from(self.settings().presence.as_micros()).unwrap_or(SECOND)
+        micros(self.settings().presence)
     }
 
     /// Returns `true` if the store lost data in this time.
     fn has_lost(&self, from: Micros, until: Micros) -> bool {
-        let mut losses = self.emptied.iter().chain(self.set_back.iter().map(|(at, _)| at));
-        losses.any(|at| (from..=until).contains(at))
+        let mut losses = self.plan.losses();
+        losses.any(|at| (from..=until).contains(&at))
     }
 
     /// Returns `true` if nodes may still restore data that the store lost.
@@ -104,7 +91,7 @@ impl RoomWorld {
     }
 
     fn stale(&self) -> Micros {
-        Micros::try_from(self.rules.stale.as_micros()).unwrap_or(SECOND)
+        micros(self.rules.stale)
     }
 
     /// Returns the JSON of a request and records its send. Returns `None` for an unknown request.
@@ -133,12 +120,12 @@ impl RoomWorld {
     }
 
     pub(crate) fn count(&self, counters: &mut Counters) {
-        if self.settings.is_none() {
+        if self.plan.settings.is_none() {
             return;
         }
         counters.add("rooms: worlds with rooms", 1);
-        counters.add("rooms: store emptied", self.emptied.len() as u64);
-        counters.add("rooms: store away", self.away.len() as u64);
+        counters.add("rooms: store emptied", self.plan.emptied.len() as u64);
+        counters.add("rooms: store away", self.plan.away.len() as u64);
     }
 }
 
@@ -146,14 +133,15 @@ impl World {
     /// Schedules the planned room requests and store faults.
     pub(crate) fn plan_rooms(&mut self) {
         for (ask, request) in self.rooms.requests.iter().enumerate() {
-            self.agenda.schedule(request.at, Event::Act(Act::Wish(request.from, Wish::Ask(ask))));
+            let from = request.from;
+            self.agenda.schedule(request.at, move |world: &mut Self| world.client_wants(from, Wish::Ask(ask)));
         }
-        for at in &self.rooms.emptied {
-            self.agenda.schedule(*at, Event::Act(Act::StoreEmptied));
+        for at in &self.rooms.plan.emptied {
+            self.agenda.schedule(*at, Self::store_is_emptied);
         }
-        for (at, lost) in &self.rooms.set_back {
-            self.agenda.schedule(*at - lost, Event::Act(Act::StoreCopied));
-            self.agenda.schedule(*at, Event::Act(Act::StoreSetBack));
+        for (at, lost) in &self.rooms.plan.set_back {
+            self.agenda.schedule(*at - lost, Self::store_is_copied);
+            self.agenda.schedule(*at, Self::store_is_set_back);
         }
         self.give_capacities();
     }

@@ -10,14 +10,7 @@ use crate::event::ClientIx;
 use crate::plan::Size;
 use crate::rng::Rng;
 
-/// A time in which the store does not answer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Away {
-    pub(super) from: Micros,
-    pub(super) until: Micros,
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RoomPlan {
     /// `None` means a world without rooms.
     pub(super) settings: Option<RoomSettings>,
@@ -25,7 +18,8 @@ pub(crate) struct RoomPlan {
     pub(super) capacity: Option<u32>,
     pub(super) capacities: Vec<Option<u32>>,
     pub(super) requests: Vec<RoomRequest>,
-    pub(super) away: Vec<Away>,
+    /// Start and end of each time in which the store does not answer.
+    pub(super) away: Vec<(Micros, Micros)>,
     pub(super) emptied: Vec<Micros>,
     /// Time of each loss of the last writes, and how long before it the kept state ends.
     pub(super) set_back: Vec<(Micros, Micros)>,
@@ -38,15 +32,7 @@ const CLIENTS_PERCENT: u64 = 60;
 
 impl RoomPlan {
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
-        let mut plan = Self {
-            settings: None,
-            capacity: None,
-            capacities: Vec::new(),
-            requests: Vec::new(),
-            away: Vec::new(),
-            emptied: Vec::new(),
-            set_back: Vec::new(),
-        };
+        let mut plan = Self::default();
         if !rng.percent(size.rooms_percent) {
             return plan;
         }
@@ -58,9 +44,16 @@ impl RoomPlan {
         plan.capacities = (0..ROOMS).map(of_its_own).collect();
         (0..size.clients).for_each(|client| plan.room_client(rng, client));
         plan.requests.sort_by_key(|ask| ask.at);
-        plan.store(rng, size);
-        plan.losses(rng, size);
+        if size.faults > 0 {
+            plan.store(rng);
+            plan.set_backs(rng);
+        }
         plan
+    }
+
+    /// Returns the times at which the store loses data.
+    pub(super) fn losses(&self) -> impl Iterator<Item = Micros> {
+        self.emptied.iter().copied().chain(self.set_back.iter().map(|(at, _)| *at))
     }
 
     fn room_client(&mut self, rng: &mut Rng, client: ClientIx) {
@@ -97,14 +90,11 @@ impl RoomPlan {
         self.requests.push(RoomRequest { at: at.min(LAST), ..RoomRequest::new(client, room, what) });
     }
 
-    fn store(&mut self, rng: &mut Rng, size: &Size) {
-        if size.faults == 0 {
-            return;
-        }
+    fn store(&mut self, rng: &mut Rng) {
         for _ in 0..rng.within(0, 3) {
             let from = rng.within(FIRST, LAST - 6 * SECOND);
             let until = from + rng.within(100 * MS, 6 * SECOND);
-            self.away.push(Away { from, until });
+            self.away.push((from, until));
             // The store may lose all data in the outage.
             if rng.percent(25) {
                 self.emptied.push(until - MS);
@@ -117,20 +107,16 @@ impl RoomPlan {
 
     /// Plans the takeover of the store by a lagging replica, with broadcasts while nodes restore
     /// lost data.
-    fn losses(&mut self, rng: &mut Rng, size: &Size) {
-        if size.faults == 0 {
-            return;
-        }
+    fn set_backs(&mut self, rng: &mut Rng) {
         if rng.percent(40) {
             let at = rng.within(4 * SECOND, LAST);
             let lost = rng.within(50 * MS, 3 * SECOND);
             self.set_back.push((at, lost));
             if rng.percent(50) {
-                self.away.push(Away { from: at - MS, until: at + rng.within(100 * MS, 3 * SECOND) });
+                self.away.push((at - MS, at + rng.within(100 * MS, 3 * SECOND)));
             }
         }
-        let losses: Vec<_> = self.emptied.iter().copied().chain(self.set_back.iter().map(|(at, _)| *at)).collect();
-        for at in losses {
+        for at in self.losses().collect::<Vec<_>>() {
             for _ in 0..rng.within(0, 4) {
                 let clients: Vec<_> = self.requests.iter().map(|ask| (ask.from, ask.room)).collect();
                 let Some((client, room)) = rng.pick(&clients) else { return };

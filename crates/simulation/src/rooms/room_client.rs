@@ -7,8 +7,7 @@ use serde_json::Value;
 use super::number;
 use super::room_view::RoomView;
 use crate::agenda::{MS, Micros, SECOND};
-use crate::clients::Socket;
-use crate::event::{Act, AskId, ClientIx, Event, SocketId, Wish};
+use crate::event::{AskId, ClientIx, SocketId, Wish};
 use crate::world::World;
 
 /// Kind of a room request.
@@ -121,22 +120,20 @@ impl RoomClient {
 impl World {
     /// Removes a client from all rooms after it left for good.
     pub(crate) fn end_room_session(&mut self, index: ClientIx) {
-        let now = self.agenda.now();
-        if let Some(room_client) = self.rooms.clients.get_mut(index) {
-            room_client.end_all_seats(now);
-        }
+        self.rooms.clients[index].end_all_seats(self.agenda.now());
     }
 
     /// Handles a new socket. After a new session the client usually joins its former rooms again.
     pub(crate) fn room_client_is_welcomed(&mut self, index: ClientIx, resumed: bool) {
-        let now = self.agenda.now();
-        let Some(room_client) = self.rooms.clients.get_mut(index).filter(|_| !resumed) else { return };
-        for room in room_client.end_all_seats(now) {
+        if resumed {
+            return;
+        }
+        for room in self.rooms.clients[index].end_all_seats(self.agenda.now()) {
             if self.rooms.rng.percent(70) {
                 let after = self.rooms.rng.within(0, SECOND);
                 self.rooms.requests.push(RoomRequest::new(index, room, RequestKind::Join { shows: true }));
                 let wish = Wish::Ask(self.rooms.requests.len() - 1);
-                self.agenda.after(after, Event::Act(Act::Wish(index, wish)));
+                self.agenda.after(after, move |world: &mut Self| world.client_wants(index, wish));
                 self.counters.add("rooms: joins anew in another session", 1);
             }
         }
@@ -144,19 +141,18 @@ impl World {
 
     pub(crate) fn room_client_receives(&mut self, socket: SocketId, kind: &str, message: &Value) {
         let now = self.agenda.now();
-        let Some(index) = self.sockets.get(socket).map(|socket| socket.client) else { return };
+        let index = self.sockets[socket].client;
         let name = message.get("room").and_then(Value::as_str).unwrap_or_default();
         let Some(room) = number(name) else {
-            return self.ledger.broken(now, "damaged", format!("c{index} got {kind} of no room"));
+            return self.ledger.broken("damaged", format!("c{index} got {kind} of no room"));
         };
         let expired = message.get("reason").and_then(Value::as_str) == Some("expired");
         if kind == "left" && expired {
             self.check_expired(index, room);
         }
-        let Some(room_client) = self.rooms.clients.get_mut(index) else { return };
         let lately = |ask: &RoomRequest| !ask.answered || ask.said.is_some_and(|(_, said)| now - said < 5 * SECOND);
         let requests = self.rooms.requests.iter().any(|ask| ask.from == index && ask.room == room && lately(ask));
-        let seat = room_client.seats.entry(room).or_default();
+        let seat = self.rooms.clients[index].seats.entry(room).or_default();
         if socket < seat.socket {
             // The client has moved to another socket.
             return;
@@ -170,7 +166,7 @@ impl World {
         match kind {
             "joined" => {
                 let Some(room_view) = RoomView::read(message) else {
-                    return self.ledger.broken(now, "damaged", format!("c{index} got {message}"));
+                    return self.ledger.broken("damaged", format!("c{index} got {message}"));
                 };
                 self.counters.add("rooms: whole states received", 1);
                 let known = matches!(&seat.view, SeatView::Member(known) if *known == room_view);
@@ -201,21 +197,21 @@ impl World {
             }
         }
         if let Some((rule, what)) = wrong {
-            self.ledger.broken(now, rule, format!("c{index} on socket {socket}, {name}: {what}"));
+            self.ledger.broken(rule, format!("c{index} on socket {socket}, {name}: {what}"));
         }
     }
 
     /// Handles the answer to a request: success, or the reason of a refusal.
     pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
         let now = self.agenda.now();
-        let here = self.sockets.get(socket).is_some_and(Socket::can_be_told);
+        let here = self.sockets[socket].can_be_told();
         let Some(request) = self.rooms.requests.get_mut(ask) else {
-            return self.ledger.broken(now, "invented", format!("an answer on socket {socket} without a request"));
+            return self.ledger.broken("invented", format!("an answer on socket {socket} without a request"));
         };
         let RoomRequest { from, room, what, turn, said, .. } = *request;
         let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
         if std::mem::replace(&mut request.answered, true) {
-            return self.ledger.broken(now, "two outcomes", name);
+            return self.ledger.broken("two fates", name);
         }
         let in_order = request.is_in_order();
         let lost = said.is_some_and(|(_, said)| self.rooms.has_lost(said.saturating_sub(5 * SECOND), now));
@@ -229,9 +225,9 @@ impl World {
             !self.trouble.any.covers_nothing(said, now) && self.rooms.requests.iter().any(leaves)
         });
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
-            return self.ledger.broken(now, "wrong sender", name);
+            return self.ledger.broken("wrong sender", name);
         };
-        let Some(room_client) = self.rooms.clients.get_mut(from) else { return };
+        let room_client = &mut self.rooms.clients[from];
         if !here {
             // After a leave, other requests for the room get no answer.
             if what == RequestKind::Leave
@@ -245,7 +241,7 @@ impl World {
         if in_order {
             let before = room_client.last_answered.replace((socket, turn));
             if before.is_some_and(|(on, before)| on == socket && before > turn) {
-                return self.ledger.broken(now, "room answers", format!("{name}: {turn} behind {before:?}"));
+                return self.ledger.broken("room answers", format!("{name}: {turn} behind {before:?}"));
             }
         }
         if what == RequestKind::Broadcast && lost {
@@ -279,13 +275,13 @@ impl World {
             (RequestKind::Broadcast | RequestKind::Members, None) => None,
         };
         if let Some(wrong) = wrong {
-            self.ledger.broken(now, "room answers", format!("{name}: {wrong}, {} ms after", (now - said) / MS));
+            self.ledger.broken("room answers", format!("{name}: {wrong}, {} ms after", (now - said) / MS));
         }
         if (what, refused) == (RequestKind::Broadcast, None)
             && let Some(missed) = self.missed_by(ask, said)
         {
             let what = format!("{name}: done, and c{missed} did not get it, {} ms after", (now - said) / MS);
-            self.ledger.broken(now, "broadcast missed", what);
+            self.ledger.broken("broadcast missed", what);
         }
     }
 
@@ -293,13 +289,13 @@ impl World {
     /// had buffer space.
     fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
-        let RoomRequest { at, from, room, .. } = *self.rooms.requests.get(ask)?;
+        let RoomRequest { at, from, room, .. } = self.rooms.requests[ask];
         let since = said.saturating_sub(10 * SECOND);
         if !self.trouble.any.covers_nothing(since, now) {
             return None;
         }
         let missed = |&member: &ClientIx| {
-            let Some(room_client) = self.rooms.clients.get(member).filter(|_| member != from) else { return false };
+            let (room_client, client) = (&self.rooms.clients[member], &self.clients[member]);
             let Some(seat) = room_client.seats.get(&room) else { return false };
             let is_in = matches!(seat.view, SeatView::Member(_)) && seat.entered + SECOND < said;
             let requests = |other: &RoomRequest| {
@@ -308,13 +304,10 @@ impl World {
             };
             let stays = !self.rooms.requests.iter().any(|other| other.what == RequestKind::Leave && requests(other));
             let is_there = self.attentive_socket(member) == Some(seat.socket)
-                && self
-                    .clients
-                    .get(member)
-                    .is_some_and(|client| client.away.with(&client.full).covers_nothing(since, now));
+                && client.away.with(&client.full).covers_nothing(since, now);
             let got = room_client.broadcasts.iter().any(|(_, got)| *got == ask);
             // A message that overtakes a broadcast during a store call makes the broadcast late.
-            is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
+            member != from && is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };
         (0..self.rooms.clients.len()).find(missed)
     }
@@ -325,20 +318,18 @@ impl World {
         let since = now.saturating_sub(40 * SECOND);
         let calm = self.rooms.unavailable.covers_nothing(since, now) && !self.rooms.may_fill(since, now);
         if refused == Refused::StoreAway && calm {
-            self.ledger.broken(now, "room answers", format!("c{index}: refused, though the store is there"));
+            self.ledger.broken("room answers", format!("c{index}: refused, though the store is there"));
         }
     }
 
     /// Records a broadcast that a recipient's socket received.
     pub(crate) fn broadcast_is_written(&mut self, ask: AskId, to: ClientIx, socket: SocketId) {
-        let now = self.agenda.now();
         let from = self.rooms.requests.get(ask).filter(|ask| ask.said.is_some()).map(|ask| ask.from);
         if from.is_none_or(|from| from == to) {
-            return self.ledger.broken(now, "invented", format!("c{to} got broadcast {ask} from {from:?}"));
+            return self.ledger.broken("invented", format!("c{to} got broadcast {ask} from {from:?}"));
         }
-        let Some(room_client) = self.rooms.clients.get_mut(to) else { return };
-        if !room_client.broadcasts.insert((socket, ask)) {
-            self.ledger.broken(now, "doubled", format!("broadcast {ask} was written twice to socket {socket}"));
+        if !self.rooms.clients[to].broadcasts.insert((socket, ask)) {
+            self.ledger.broken("doubled", format!("broadcast {ask} was written twice to socket {socket}"));
         }
     }
 }

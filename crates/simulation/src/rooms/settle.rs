@@ -6,7 +6,7 @@ use signaling_protocol::RoomName;
 use signaling_rooms::{Op, Request};
 
 use super::number;
-use super::room_client::{ClientSeat, RequestKind, SeatView};
+use super::room_client::{ClientSeat, RequestKind, RoomRequest, SeatView};
 use super::room_view::{RoomView, Shown};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
@@ -24,22 +24,20 @@ impl World {
     /// servers from refreshing its seat.
     pub(super) fn check_expired(&mut self, client: ClientIx, room: usize) {
         let now = self.agenda.now();
-        let Some(seat) = self.rooms.clients.get(client).and_then(|room_client| room_client.seats.get(&room)) else {
-            return;
-        };
-        if matches!(seat.view, SeatView::Out) || self.attentive_socket(client).is_none() {
+        let seat = self.rooms.clients[client].seats.get(&room);
+        let is_out = seat.is_none_or(|seat| matches!(seat.view, SeatView::Out));
+        if is_out || self.attentive_socket(client).is_none() {
             return;
         }
         let from = now.saturating_sub(self.rooms.stale());
         if self.rooms.has_lost(from.saturating_sub(self.rooms.stale()), now) {
             return;
         }
-        let Some(away) = self.clients.get(client).map(|client| &client.away) else { return };
-        let trouble = self.trouble.lossy.with(&self.rooms.unavailable).with(away);
+        let trouble = self.trouble.lossy.with(&self.rooms.unavailable).with(&self.clients[client].away);
         let calm = trouble.longest_gap(from, now);
         if calm > self.rooms.presence() + RECOVERY {
             let what = format!("c{client} is out of r{room}, after {} ms without trouble", calm / MS);
-            self.ledger.broken(now, "room expired", what);
+            self.ledger.broken("room expired", what);
         }
     }
 
@@ -58,7 +56,7 @@ impl World {
     /// are gone.
     pub(crate) fn settle_rooms(&mut self) {
         let now = self.agenda.now();
-        for room in 0..self.rooms.capacities.len() {
+        for room in 0..self.rooms.plan.capacities.len() {
             let Some((store, waiting)) = self.list(room) else { continue };
             let changed = self.rooms.watch.room(&format!("r{room}")).map_or(0, |room| room.changed_at);
             if now - changed < TOLD_WITHIN {
@@ -70,7 +68,7 @@ impl World {
                 seen += u64::from(self.settle_seat(room, client, &store));
             }
             if seen > waiting {
-                self.ledger.broken(now, "room belief", format!("{seen} wait for r{room}, the store knows {waiting}"));
+                self.ledger.broken("room belief", format!("{seen} wait for r{room}, the store knows {waiting}"));
             }
         }
         self.settle_requests();
@@ -80,11 +78,10 @@ impl World {
     fn settle_seat(&mut self, room: usize, client: ClientIx, store: &RoomView) -> bool {
         let now = self.agenda.now();
         let socket = self.attentive_socket(client);
-        let seat = self.rooms.clients.get(client).and_then(|room_client| room_client.seats.get(&room));
         let nowhere = ClientSeat::default();
-        let ClientSeat { view, socket: told_on, since, ended, .. } = seat.unwrap_or(&nowhere);
-        let away = self.clients.get(client).map(|client| &client.away);
-        let settled = away.is_some_and(|away| away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now));
+        let seat = self.rooms.clients[client].seats.get(&room).unwrap_or(&nowhere);
+        let ClientSeat { view, socket: told_on, since, ended, .. } = seat;
+        let settled = self.clients[client].away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now);
         let is_member = store.members.contains_key(&client);
         // A client that lost its socket before the answer to its leave gets no more events of the
         // room.
@@ -96,21 +93,14 @@ impl World {
         let may_be_lost = !self.trouble.lossy.covers_nothing(*since, now);
         let wrong = match (view, socket) {
             (_, Some(socket)) if *told_on != socket && may_be_lost => None,
-            (SeatView::Member(room_view), Some(socket)) if settled => {
-                if *told_on != socket {
-                    Some("it has resumed and received no state".to_owned())
-                } else if *room_view != *store {
-                    Some(format!("it believes {room_view:?}, and the store knows {store:?}"))
-                } else {
-                    None
-                }
+            (SeatView::Waiting, Some(_)) if settled && is_member => {
+                Some("it believes that it waits, and is in".to_owned())
             }
-            (SeatView::Waiting, Some(socket)) if settled => {
-                if is_member {
-                    Some("it believes that it waits, and is in".to_owned())
-                } else {
-                    (*told_on != socket).then(|| "it has resumed and received no position".to_owned())
-                }
+            (SeatView::Member(_) | SeatView::Waiting, Some(socket)) if settled && *told_on != socket => {
+                Some("it has resumed and received neither state nor position".to_owned())
+            }
+            (SeatView::Member(room_view), Some(_)) if settled && *room_view != *store => {
+                Some(format!("it believes {room_view:?}, and the store knows {store:?}"))
             }
             (SeatView::Out, _) if is_member => {
                 let open = request.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
@@ -123,44 +113,38 @@ impl World {
         };
         let waits = settled && socket == Some(*told_on) && matches!(view, SeatView::Waiting);
         if let Some(wrong) = wrong {
-            self.ledger.broken(now, "room belief", format!("c{client} in r{room}: {wrong}"));
+            self.ledger.broken("room belief", format!("c{client} in r{room}: {wrong}"));
         }
         waits
     }
 
     /// Checks that clients with an uninterrupted socket got all their answers.
     fn settle_requests(&mut self) {
-        let now = self.agenda.now();
-        let mut unanswered = Vec::new();
-        for ask in self.rooms.requests.iter().filter(|ask| !ask.answered) {
-            if let Some((socket, said)) = ask.said
-                && now - said > ENDED_WITHIN
-                && self.attentive_socket(ask.from) == Some(socket)
+        for RoomRequest { from, room, what, said, .. } in self.rooms.requests.iter().filter(|ask| !ask.answered) {
+            if let Some((socket, said)) = *said
+                && self.agenda.now() - said > ENDED_WITHIN
+                && self.attentive_socket(*from) == Some(socket)
             {
-                unanswered.push(format!("c{} on socket {socket}, {:?} of r{}", ask.from, ask.what, ask.room));
+                self.ledger.broken("no fate", format!("c{from} on socket {socket}, {what:?} of r{room}"));
             }
-        }
-        for what in unanswered {
-            self.ledger.broken(now, "no outcome", what);
         }
     }
 
     /// Lists each room. Returns the time that members of a long unused room get to refresh their
     /// seats.
     pub(crate) fn look_into_rooms(&mut self) -> Micros {
-        (0..self.rooms.capacities.len()).for_each(|room| drop(self.list(room)));
+        (0..self.rooms.plan.capacities.len()).for_each(|room| drop(self.list(room)));
         self.rooms.stale() / 2 + MS
     }
 
     /// Checks that all rooms and waiting queues are empty long after all clients left.
     pub(crate) fn check_rooms_are_empty(&mut self) {
-        let now = self.agenda.now();
-        for room in 0..self.rooms.capacities.len() {
+        for room in 0..self.rooms.plan.capacities.len() {
             if let Some((store, waiting)) = self.list(room)
                 && (!store.members.is_empty() || waiting > 0)
             {
                 let what = format!("r{room}: {:?} are members, {waiting} wait", store.members.keys());
-                self.ledger.broken(now, "room ghosts", what);
+                self.ledger.broken("room ghosts", what);
             }
         }
     }

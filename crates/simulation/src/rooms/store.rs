@@ -6,7 +6,7 @@ use signaling_rooms::{Change, Op, OpResult, Reason, Request, StoreError};
 
 use super::number;
 use crate::agenda::{MS, Micros};
-use crate::event::{Event, Host, Input};
+use crate::event::{Host, Kind, NodeProcess};
 use crate::mutant::Mutant;
 use crate::world::World;
 
@@ -18,23 +18,24 @@ const LONGEST_CALL: Micros = 2_000 * MS;
 impl World {
     /// Sends a node's pending tasks to the store, one batch of each urgency at a time.
     pub(crate) fn ask_store(&mut self, index: usize) {
-        let Some(node) = self.nodes.get_mut(index) else { return };
+        let node = &mut self.nodes[index];
+        let process = (index, node.server.generation);
         for urgency in Urgency::ALL {
             let asked = &mut node.asked[urgency as usize];
             if asked.is_some() || !node.core.wants_store(urgency) {
                 continue;
             }
             let tasks = node.core.take_room_tasks(urgency);
-            let requests = tasks.iter().map(|task| task.request().clone()).collect();
+            let requests: Vec<_> = tasks.iter().map(|task| task.request().clone()).collect();
             *asked = Some(tasks);
             let delay = self.rooms.rng.delay();
-            self.agenda.after(delay, Event::Store { node: index, generation: node.generation, urgency, requests });
+            self.agenda.after(delay, move |world: &mut Self| world.store_is_asked(process, urgency, &requests));
         }
     }
 
-    pub(crate) fn store_is_asked(&mut self, (node, generation): (usize, u32), urgency: Urgency, requests: &[Request]) {
+    fn store_is_asked(&mut self, (node, generation): NodeProcess, urgency: Urgency, requests: &[Request]) {
         let now = self.agenda.now();
-        let away = self.rooms.away.iter().any(|away| (away.from..away.until).contains(&now));
+        let away = !self.rooms.unavailable.covers_nothing(now, now + 1);
         let mut delay = self.rooms.rng.delay();
         let mut answers = Vec::new();
         // A failed operation may still have been executed.
@@ -48,8 +49,8 @@ impl World {
             delay = self.rooms.rng.within(delay, LONGEST_CALL);
             answers = requests.iter().map(|_| Err(StoreError("away".into()))).collect();
         }
-        let answer = Input::Stored(urgency, answers);
-        self.agenda.after(delay, Event::At(Host::Node(node), generation, answer));
+        let arrive = move |world: &mut Self| world.store_answers(node, urgency, answers);
+        self.deliver(now + delay, (Host::Node(node), generation), Kind::Received, arrive);
     }
 
     fn answer_of(&mut self, request: &Request) -> Result<OpResult, StoreError> {
@@ -61,12 +62,11 @@ impl World {
         }
     }
 
-    pub(crate) fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<OpResult, StoreError>>) {
-        let instant = self.agenda.instant();
-        let Some(node) = self.nodes.get_mut(index) else { return };
+    fn store_answers(&mut self, index: usize, urgency: Urgency, answers: Vec<Result<OpResult, StoreError>>) {
+        let node = &mut self.nodes[index];
         let Some(tasks) = node.asked[urgency as usize].take() else { return };
         for (task, answer) in tasks.into_iter().zip(answers) {
-            node.core.room_answered(instant, task, answer);
+            node.core.room_answered(self.agenda.instant(), task, answer);
         }
     }
 
@@ -78,12 +78,9 @@ impl World {
         rooms.changes += result.changes.len() as u64;
         self.counters.add("rooms: admitted from the queue", seen.admitted);
         self.counters.add("rooms: seats moved to another node", seen.moved);
-        if self.trace.is_wanted() {
-            let said = format!("store {}: {:?}", request.room, request.op);
-            self.trace.line(now, || format!("{said} -> {}", describe(&result)));
-        }
+        self.trace.line(|| format!("store {}: {:?} -> {}", request.room, request.op, describe(&result)));
         for what in seen.wrong {
-            self.ledger.broken(now, "room admission", what);
+            self.ledger.broken("room admission", what);
         }
         for change in &result.changes {
             if let Change::Left { client, reason: Reason::Expired } = change {
@@ -99,7 +96,7 @@ impl World {
 
     pub(crate) fn store_is_emptied(&mut self) {
         let now = self.agenda.now();
-        self.trace.line(now, || "FAULT the room store loses everything".to_owned());
+        self.trace.line(|| "FAULT the room store loses everything".to_owned());
         self.rooms.store.replaced(EPOCH_MS + now / MS);
         self.rooms.watch.clear(now);
     }
@@ -112,7 +109,7 @@ impl World {
         let now = self.agenda.now();
         let Some((mut store, seats, changes)) = self.rooms.copy.take() else { return };
         let lost = self.rooms.changes - changes;
-        self.trace.line(now, || format!("FAULT the room store loses the last {lost} changes"));
+        self.trace.line(|| format!("FAULT the room store loses the last {lost} changes"));
         store.restarted(EPOCH_MS + now / MS);
         self.rooms.store = store;
         self.counters.add("rooms: store lost its last writes", u64::from(lost > 0));
@@ -121,7 +118,7 @@ impl World {
 
     /// Sets the capacity of rooms that have their own.
     pub(super) fn give_capacities(&mut self) {
-        for (room, capacity) in self.rooms.capacities.clone().into_iter().enumerate() {
+        for (room, capacity) in self.rooms.plan.capacities.clone().into_iter().enumerate() {
             if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {
                 self.store_applies(&Request { room, op: Op::SetCapacity { capacity: Some(capacity) } });
             }

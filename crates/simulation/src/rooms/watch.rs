@@ -6,7 +6,7 @@ use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Change, Op, OpResult, Request, Requester, Rules, SeatStatus};
 use signaling_wire::SessionId;
 
-use crate::agenda::{MS, Micros};
+use crate::agenda::{MS, Micros, micros};
 
 /// The store's clock has a resolution of 1 ms.
 const ROUNDING: Micros = 2 * MS;
@@ -85,7 +85,7 @@ impl Watch {
 
     /// Records an operation of the store.
     pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
-        let stale = Micros::try_from(self.rules.stale.as_micros()).unwrap_or(Micros::MAX / 2);
+        let stale = micros(self.rules.stale);
         let ever_emptied = self.ever_emptied;
         let room = self.rooms.entry(request.room.clone()).or_default();
         let mut seen = Seen::default();
@@ -105,7 +105,7 @@ impl Watch {
                 room.leave(requester);
             }
             Op::Drop { requester, keep } => {
-                room.end_session(now, requester, Micros::try_from(keep.as_micros()).unwrap_or(stale));
+                room.end_session(now, requester, micros(*keep));
             }
             _ => {}
         }
@@ -160,13 +160,8 @@ impl Room {
     }
 
     fn leave(&mut self, requester: &Requester) {
-        if self
-            .seats
-            .get(&requester.client)
-            .is_some_and(|seat| seat.session <= (requester.accepted_at_us, requester.session))
-        {
-            self.seats.remove(&requester.client);
-        }
+        let session = (requester.accepted_at_us, requester.session);
+        self.seats.retain(|client, seat| *client != requester.client || seat.session > session);
     }
 
     fn end_session(&mut self, now: Micros, requester: &Requester, keep: Micros) {
