@@ -3,18 +3,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Reading};
+use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Newcomer, Reading};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
 
 use crate::mesh::Mesh;
 
-/// One socket of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Who(pub(crate) usize);
+/// Index of a client's socket.
+pub(crate) type Who = usize;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Client {
     pub(crate) edge: String,
     pub(crate) key: ClientKey,
@@ -27,8 +26,11 @@ pub(crate) struct Client {
     /// Frames that the client sent while its edge did not read.
     pub(crate) unread: Option<VecDeque<String>>,
     pub(crate) got: Vec<String>,
+    /// Names of the messages that a reliable client got on this socket.
     pub(crate) names: Vec<String>,
+    /// Close code of its edge.
     pub(crate) closed: Option<u16>,
+    /// Status of its refused upgrade.
     pub(crate) refused: Option<u16>,
     pub(crate) token: Option<String>,
     pub(crate) resumed: bool,
@@ -47,7 +49,7 @@ impl Mesh {
 
     /// Opens a client's socket with the resume token of `earlier`.
     pub(crate) fn resumes(&mut self, id: &str, earlier: Who, edge: &str, node: &str) -> Who {
-        let Client { token, reliable, .. } = &self.clients[earlier.0];
+        let Client { token, reliable, .. } = &self.clients[earlier];
         let (token, reliable) = (token.clone(), *reliable);
         self.opens(id, edge, node, reliable, token)
     }
@@ -77,19 +79,12 @@ impl Mesh {
             key,
             reliable,
             home: node.to_owned(),
-            waits_for_a_place: false,
             reads: true,
             answers_pings: true,
-            unread: None,
-            got: Vec::new(),
-            names: Vec::new(),
-            closed: None,
-            refused: None,
-            token: None,
-            resumed: false,
+            ..Client::default()
         });
         self.flow();
-        Who(self.clients.len() - 1)
+        self.clients.len() - 1
     }
 
     /// Sends message `number` to a client and requests an `ack`.
@@ -97,13 +92,17 @@ impl Mesh {
         self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number}}}"#));
     }
 
+    /// Sends messages until the client's buffer at its edge is full.
+    pub(crate) fn fills_its_buffer(&mut self, who: Who) {
+        (0..256).for_each(|number| self.sends(who, &format!("absent-{}", number % 8), number + 1));
+        assert!(!self.is_read(who));
+    }
+
     /// Sends a message of anna, which is delivered and acked at once.
     pub(crate) fn delivers(&mut self, anna: Who, to: &str, recipient: Who, number: u64) {
         self.sends(anna, to, number);
-        assert_eq!(
-            (self.got(recipient), self.got(anna)),
-            (vec![format!("anna {number}")], vec![format!("ack {number}")])
-        );
+        assert_eq!(self.got(recipient), [format!("anna {number}")]);
+        assert_eq!(self.got(anna), [format!("ack {number}")]);
     }
 
     /// Sends message `number` with a TTL of 1 s.
@@ -120,10 +119,9 @@ impl Mesh {
     }
 
     pub(crate) fn says(&mut self, who: Who, text: String) {
-        let client = &mut self.clients[who.0];
+        let client = &mut self.clients[who];
         if let Some(unread) = &mut client.unread {
-            unread.push_back(text);
-            return;
+            return unread.push_back(text);
         }
         let edge = self.edges.get_mut(&client.edge).unwrap();
         edge.heard(self.now, client.key);
@@ -136,61 +134,42 @@ impl Mesh {
     /// Returns the frames received since the last call: `from number`, `ack number`, an error
     /// code, `pong`.
     pub(crate) fn got(&mut self, who: Who) -> Vec<String> {
-        std::mem::take(&mut self.clients[who.0].got)
-    }
-
-    /// Returns the names of the messages that a reliable client got on this socket.
-    pub(crate) fn names(&self, who: Who) -> &[String] {
-        &self.clients[who.0].names
+        std::mem::take(&mut self.clients[who].got)
     }
 
     pub(crate) fn is_read(&self, who: Who) -> bool {
-        self.clients[who.0].unread.is_none()
-    }
-
-    /// Returns the close code of its edge.
-    pub(crate) fn closed(&self, who: Who) -> Option<u16> {
-        self.clients[who.0].closed
-    }
-
-    /// Returns the status of its refused upgrade.
-    pub(crate) fn refused(&self, who: Who) -> Option<u16> {
-        self.clients[who.0].refused
+        self.clients[who].unread.is_none()
     }
 
     /// Returns `true` if it was admitted and its session resumed.
     pub(crate) fn is_resumed(&self, who: Who) -> bool {
-        let client = &self.clients[who.0];
+        let client = &self.clients[who];
         assert!(client.token.is_some(), "it was never let in");
         client.resumed
     }
 
-    pub(crate) fn stops_reading(&mut self, who: Who) {
-        self.clients[who.0].reads = false;
-    }
-
     pub(crate) fn reads_again(&mut self, who: Who) {
-        self.clients[who.0].reads = true;
+        self.clients[who].reads = true;
         self.write_out(who);
         self.flow();
     }
 
-    pub(crate) fn answers_no_pings(&mut self, who: Who) {
-        self.clients[who.0].answers_pings = false;
+    /// Gives an input of the client to its edge.
+    fn at_edge(&mut self, who: Who, input: impl FnOnce(&mut EdgeCore, ClientKey)) {
+        let client = &self.clients[who];
+        input(self.edges.get_mut(&client.edge).unwrap(), client.key);
+        self.flow();
     }
 
     /// Sends a frame for the keep-alive.
     pub(crate) fn shows_life(&mut self, who: Who) {
-        let client = &self.clients[who.0];
-        self.edges.get_mut(&client.edge).unwrap().heard(self.now, client.key);
-        self.flow();
+        let now = self.now;
+        self.at_edge(who, |edge, key| edge.heard(now, key));
     }
 
     /// Breaks its socket.
     pub(crate) fn is_lost(&mut self, who: Who) {
-        let client = &self.clients[who.0];
-        self.edges.get_mut(&client.edge).unwrap().socket_closed(client.key, DetachReason::Lost);
-        self.flow();
+        self.at_edge(who, |edge, key| edge.socket_closed(key, DetachReason::Lost));
     }
 
     /// Closes its socket with 1000.
@@ -200,22 +179,18 @@ impl Mesh {
 
     /// Closes its socket by a close frame with this code, or without one.
     pub(crate) fn closes(&mut self, who: Who, code: Option<CloseCode>) {
-        let client = &self.clients[who.0];
-        self.edges.get_mut(&client.edge).unwrap().client_left(client.key, code);
-        self.flow();
+        self.at_edge(who, |edge, key| edge.client_left(key, code));
     }
 
     /// Sets the node of its next attach.
     pub(crate) fn goes_next_to(&mut self, who: Who, node: &str) {
-        self.clients[who.0].home = node.to_owned();
+        self.clients[who].home = node.to_owned();
     }
 
     /// Starts a handoff to `node` at its edge.
     pub(crate) fn is_handed_to(&mut self, who: Who, node: &str) {
         self.goes_next_to(who, node);
-        let client = &self.clients[who.0];
-        self.edges.get_mut(&client.edge).unwrap().release(client.key, node);
-        self.flow();
+        self.at_edge(who, |edge, key| edge.release(key, node));
     }
 }
 

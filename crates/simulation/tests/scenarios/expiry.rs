@@ -7,8 +7,7 @@ use crate::mesh::{HOLD, Mesh};
 
 #[test]
 fn expired_message_repeated_after_later_ones_gets_no_ack() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["a", "b"], "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND / 2);
     mesh.sends(anna, &bob_id, 2);
@@ -28,8 +27,7 @@ fn expired_message_repeated_after_later_ones_gets_no_ack() {
 
 #[test]
 fn holder_left_behind_cannot_call_a_message_undeliverable() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["a", "b", "c"], "c");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND);
     // The sender's session moves to b. The order to forget a's copy is late.
@@ -37,15 +35,13 @@ fn holder_left_behind_cannot_call_a_message_undeliverable() {
     mesh.sees("b", &["-a", "b", "c"]);
     mesh.sees("c", &["-a", "b", "c"]);
     assert!(mesh.held_at("a") > 0 && mesh.held_at("b") > 0);
-    mesh.hold_back("b", "c");
-    mesh.hold_back_answers("b", "c");
+    mesh.hold_back_with_answers("b", "c");
     let bob = mesh.connects(&bob_id, "f", "b");
     assert_eq!(mesh.got(bob), ["anna 1"]);
     mesh.pass(SECOND + SECOND / 5);
     assert_eq!(mesh.held_at("a"), 0, "its time is over there");
     assert!(mesh.got(anna).is_empty(), "others had it");
     mesh.let_go("b", "c");
-    mesh.let_answers_go("b", "c");
     mesh.pass(SECOND / 10);
     assert_eq!(mesh.got(anna), ["ack 1"]);
 }
@@ -85,8 +81,7 @@ fn bobs_edge_has_written_a_message_and_not_said_so() -> (Mesh, Who, Who) {
 
 #[test]
 fn copy_is_not_written_after_it_was_asked_for_in_vain() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.hold_back("a", "b");
     mesh.sends_for_a_second(anna, &bob_id, 1);
     mesh.pass(SECOND + SECOND / 10);

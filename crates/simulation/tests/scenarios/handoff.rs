@@ -5,7 +5,7 @@ use crate::mesh::Mesh;
 #[test]
 fn messages_of_a_handed_off_client_follow_in_order_at_once() {
     let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b", "c"], "c", "a");
-    mesh.stops_reading(bob);
+    mesh.clients[bob].reads = false;
     mesh.sends(anna, &bob_id, 1);
     mesh.sends(anna, &bob_id, 2);
     // Only this message reports the client's new location to the old node.
@@ -20,8 +20,7 @@ fn messages_of_a_handed_off_client_follow_in_order_at_once() {
 
 #[test]
 fn draining_node_does_not_wait_for_absent_recipients() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["a", "b", "c"], "c");
     let dora = mesh.connects("dora", "e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.sends(dora, &bob_id, 7);

@@ -64,9 +64,8 @@ impl Mesh {
             processes: 0,
             ticks: 0,
         };
-        for edge in edges {
-            mesh.edges.insert((*edge).to_owned(), EdgeCore::new(edge::Settings::default()));
-        }
+        let edge_core = |edge: &&str| ((*edge).to_owned(), EdgeCore::new(edge::Settings::default()));
+        mesh.edges = edges.iter().map(edge_core).collect();
         nodes.iter().for_each(|node| mesh.starts(node));
         nodes.iter().for_each(|node| mesh.sees(node, nodes));
         for edge in edges {
@@ -84,12 +83,25 @@ impl Mesh {
         (Self::new(&nodes, &["e", "f"]), named("bob", candidates))
     }
 
+    /// Creates such a mesh with anna's socket at e, attached to this node.
+    pub(crate) fn with_anna(candidates: &[&str], node: &str) -> (Self, String, Who) {
+        let (mut mesh, bob_id) = Self::with_bob(candidates);
+        let anna = mesh.connects("anna", "e", node);
+        (mesh, bob_id, anna)
+    }
+
     /// Creates such a mesh with anna's socket at e and bob's at f, attached to these nodes.
     pub(crate) fn with_pair(candidates: &[&str], annas: &str, bobs: &str) -> (Self, String, Who, Who) {
-        let (mut mesh, bob_id) = Self::with_bob(candidates);
-        let anna = mesh.connects("anna", "e", annas);
+        let (mut mesh, bob_id, anna) = Self::with_anna(candidates, annas);
         let bob = mesh.connects(&bob_id, "f", bobs);
         (mesh, bob_id, anna, bob)
+    }
+
+    /// Creates such a mesh with bob's socket at e, attached to node a.
+    pub(crate) fn with_bob_at_a(candidates: &[&str]) -> (Self, String, Who) {
+        let (mut mesh, bob_id) = Self::with_bob(candidates);
+        let bob = mesh.connects(&bob_id, "e", "a");
+        (mesh, bob_id, bob)
     }
 
     /// Starts a node's process with empty state.
@@ -117,11 +129,8 @@ impl Mesh {
         self.nodes.remove(id);
         self.calls.retain(|(from, ..), _| from != id);
         self.given_up.retain(|(node, _)| node != id);
-        let edges: Vec<_> = self.edges.keys().cloned().collect();
-        for edge in edges {
-            if let Some(trunk) = self.trunks.remove(&(edge.clone(), id.to_owned())) {
-                self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
-            }
+        for ((edge, _), trunk) in self.trunks.extract_if(.., |(_, node), _| node == id) {
+            self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
         }
         self.flow();
     }
@@ -154,16 +163,13 @@ impl Mesh {
         self.paused.insert(server.to_owned());
     }
 
-    /// Resumes a node after a pause that it has detected.
-    pub(crate) fn node_wakes(&mut self, id: &str) {
-        self.paused.remove(id);
-        self.nodes.get_mut(id).unwrap().on_process_pause(self.now);
-    }
-
-    /// Resumes an edge after a pause that it has detected.
-    pub(crate) fn edge_wakes(&mut self, id: &str) {
-        self.paused.remove(id);
-        self.edges.get_mut(id).unwrap().on_process_pause(self.now);
+    /// Resumes a server after a pause that it has detected.
+    pub(crate) fn wakes(&mut self, server: &str) {
+        self.paused.remove(server);
+        match self.nodes.get_mut(server) {
+            Some(node) => node.on_process_pause(self.now),
+            None => self.edges.get_mut(server).unwrap().on_process_pause(self.now),
+        }
     }
 
     /// Returns the bytes held for absent recipients at a node.

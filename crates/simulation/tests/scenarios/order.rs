@@ -6,12 +6,10 @@ use crate::mesh::Mesh;
 
 #[test]
 fn message_sent_astray_is_not_overtaken_and_comes_at_once() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["a", "b", "c"], "c");
     let bob = mesh.connects(&bob_id, "e", "b");
     // The owner still locates the client at b when the message arrives.
-    mesh.hold_back("b", "a");
-    mesh.hold_back_answers("b", "a");
+    mesh.hold_back_with_answers("b", "a");
     mesh.hold_back("e", "a");
     mesh.is_handed_to(bob, "a");
     mesh.sends(anna, &bob_id, 8);
@@ -25,8 +23,7 @@ fn message_sent_astray_is_not_overtaken_and_comes_at_once() {
 
 #[test]
 fn restarted_node_gets_what_it_forgot_at_its_first_sign() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.sends(anna, &bob_id, 1);
     assert!(mesh.held_at("b") > 0);
     mesh.is_killed("b");
@@ -39,8 +36,7 @@ fn restarted_node_gets_what_it_forgot_at_its_first_sign() {
 
 #[test]
 fn held_message_is_not_retransmitted_every_two_seconds() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(Duration::from_millis(4900));
     assert_eq!(mesh.nodes["a"].counts().retransmissions, 0);
@@ -50,8 +46,7 @@ fn held_message_is_not_retransmitted_every_two_seconds() {
 
 #[test]
 fn draining_nodes_are_used_when_no_others_are_left() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.all_see(&["-a", "-b"]);
     let bob = mesh.connects(&bob_id, "e", "b");
     mesh.delivers(anna, &bob_id, bob, 1);

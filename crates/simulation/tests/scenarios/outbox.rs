@@ -7,8 +7,7 @@ use crate::mesh::{HOLD, Mesh};
 
 #[test]
 fn memory_of_a_left_session_means_nothing_once_it_is_back() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["a", "b"], "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(HOLD - SECOND);
     // The edge has closed its trunk to a, which still holds the message.
@@ -18,8 +17,7 @@ fn memory_of_a_left_session_means_nothing_once_it_is_back() {
     mesh.hold_back("b", "e");
     let bob = mesh.connects(&bob_id, "f", "b");
     assert_eq!(mesh.got(bob), ["anna 1"]);
-    mesh.hold_back("b", "a");
-    mesh.hold_back_answers("b", "a");
+    mesh.hold_back_with_answers("b", "a");
     mesh.trunk_is_up("e", "a");
     mesh.goes_next_to(anna, "a");
     mesh.trunk_is_lost("e", "b");
@@ -28,7 +26,6 @@ fn memory_of_a_left_session_means_nothing_once_it_is_back() {
     assert!(mesh.got(anna).is_empty());
     mesh.sees("b", &["a", "b"]);
     mesh.let_go("b", "a");
-    mesh.let_answers_go("b", "a");
     mesh.pass(SECOND / 2);
     assert_eq!(mesh.got(anna), ["ack 1"]);
     assert!(mesh.got(bob).is_empty());
@@ -36,8 +33,7 @@ fn memory_of_a_left_session_means_nothing_once_it_is_back() {
 
 #[test]
 fn former_copy_is_forgotten_when_the_order_is_late() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b", "c"]);
-    let anna = mesh.connects("anna", "e", "c");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["a", "b", "c"], "c");
     mesh.sends(anna, &bob_id, 1);
     mesh.hold_back("c", "a");
     mesh.sees("b", &["-a", "b", "c"]);
@@ -79,8 +75,7 @@ fn lost_answer_is_repeated_with_its_outcomes() {
 
 /// Anna has sent this many messages from a. Returns the mesh, anna, and bob's second socket at b.
 fn bob_is_back_and_what_he_got_is_not_known_to_annas_node(messages: u64) -> (Mesh, Who, Who) {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     let first = mesh.connects(&bob_id, "f", "b");
     mesh.hold_back("b", "a");
     (1..=messages).for_each(|number| mesh.sends(anna, &bob_id, number));

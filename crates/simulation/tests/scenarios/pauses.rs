@@ -5,8 +5,7 @@ use crate::mesh::Mesh;
 
 #[test]
 fn stopped_node_ignores_what_came_before_it_was_given_up() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.is_paused("a");
     mesh.sends(anna, &bob_id, 1);
     mesh.pass(2 * SECOND);
@@ -15,7 +14,7 @@ fn stopped_node_ignores_what_came_before_it_was_given_up() {
     mesh.pass(22 * SECOND);
     assert_eq!(mesh.got(anna), [unavailable(1)]);
     let bob = mesh.connects(&bob_id, "f", "b");
-    mesh.node_wakes("a");
+    mesh.wakes("a");
     mesh.reads_what_came_long_ago("a");
     mesh.pass(3 * SECOND);
     assert!(mesh.got(bob).is_empty(), "its sender was told that it will not come");
@@ -27,7 +26,7 @@ fn stopped_node_does_not_blame_others_for_the_silence() {
     mesh.is_paused("a");
     mesh.pass(10 * SECOND);
     assert_eq!(mesh.nodes["b"].suspects().count(), 1);
-    mesh.node_wakes("a");
+    mesh.wakes("a");
     mesh.pass(SECOND / 20);
     assert_eq!(mesh.nodes["a"].suspects().count(), 0);
 }
@@ -36,31 +35,29 @@ fn stopped_node_does_not_blame_others_for_the_silence() {
 fn paused_edge_pings_its_clients_before_closing_them() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let anna = mesh.connects("anna", "e", "a");
-    mesh.answers_no_pings(anna);
+    mesh.clients[anna].answers_pings = false;
     mesh.pass(26 * SECOND);
     mesh.is_paused("e");
     mesh.pass(15 * SECOND);
-    mesh.edge_wakes("e");
+    mesh.wakes("e");
     mesh.pass(SECOND);
     mesh.shows_life(anna);
     mesh.pass(24 * SECOND);
-    assert_eq!(mesh.closed(anna), None);
+    assert_eq!(mesh.clients[anna].closed, None);
     mesh.pass(12 * SECOND);
-    assert_eq!(mesh.closed(anna), Some(4004), "its silence counts again");
+    assert_eq!(mesh.clients[anna].closed, Some(4004), "its silence counts again");
 }
 
 #[test]
 fn stopped_edge_does_not_take_its_clients_for_too_slow() {
-    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
-    let anna = mesh.connects("anna", "f", "a");
-    let bob = mesh.connects("bob", "e", "a");
-    mesh.stops_reading(bob);
-    mesh.sends(anna, "bob", 1);
+    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a"], "a", "a");
+    mesh.clients[bob].reads = false;
+    mesh.sends(anna, &bob_id, 1);
     mesh.pass(SECOND);
-    mesh.is_paused("e");
+    mesh.is_paused("f");
     mesh.pass(15 * SECOND);
-    mesh.edge_wakes("e");
+    mesh.wakes("f");
     mesh.pass(SECOND);
     mesh.reads_again(bob);
-    assert_eq!((mesh.got(bob), mesh.closed(bob)), (vec!["anna 1".to_owned()], None));
+    assert_eq!((mesh.got(bob), mesh.clients[bob].closed), (vec!["anna 1".to_owned()], None));
 }

@@ -13,13 +13,13 @@ fn unreceived_message_closes_the_client_and_comes_again() {
     mesh.sends(anna, "bob", 1);
     assert_eq!(mesh.got(silent), ["anna 1"]);
     mesh.pass(4 * SECOND);
-    assert_eq!(mesh.closed(silent), None);
+    assert_eq!(mesh.clients[silent].closed, None);
     mesh.pass(2 * SECOND);
-    assert_eq!(mesh.closed(silent), Some(4002));
+    assert_eq!(mesh.clients[silent].closed, Some(4002));
     assert!(mesh.got(anna).is_empty(), "written is not received");
     let back = mesh.goes_on("bob", silent, "f", "a");
     assert_eq!(mesh.got(back), ["anna 1"]);
-    assert_eq!(mesh.names(back), mesh.names(silent));
+    assert_eq!(mesh.clients[back].names, mesh.clients[silent].names);
     mesh.says_received(back, 1);
     assert_eq!(mesh.got(anna), ["ack 1"]);
 }

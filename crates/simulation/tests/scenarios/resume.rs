@@ -6,12 +6,10 @@ use crate::mesh::Mesh;
 
 #[test]
 fn token_of_the_present_session_wins_over_its_open_socket() {
-    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
-    let anna = mesh.connects("anna", "e", "a");
-    let old = mesh.connects("bob", "e", "a");
-    let new = mesh.goes_on("bob", old, "f", "a");
-    assert_eq!(mesh.closed(old), Some(4410));
-    mesh.sends(anna, "bob", 1);
+    let (mut mesh, bob_id, anna, old) = Mesh::with_pair(&["a"], "a", "a");
+    let new = mesh.goes_on(&bob_id, old, "e", "a");
+    assert_eq!(mesh.clients[old].closed, Some(4410));
+    mesh.sends(anna, &bob_id, 1);
     assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
 }
 
@@ -22,15 +20,14 @@ fn token_of_an_earlier_session_wins_nothing_when_one_is_open() {
     mesh.says_goodbye(earlier);
     let present = mesh.connects("bob", "e", "a");
     let other = mesh.resumes("bob", earlier, "f", "a");
-    assert_eq!(mesh.refused(other), Some(409));
-    assert_eq!(mesh.closed(present), None);
+    assert_eq!(mesh.clients[other].refused, Some(409));
+    assert_eq!(mesh.clients[present].closed, None);
 }
 
 #[test]
 fn session_without_a_socket_is_resumed_at_its_new_owner() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.all_see(&["a"]);
-    let anna = mesh.connects("anna", "e", "a");
     let bob = mesh.connects(&bob_id, "e", "a");
     mesh.is_lost(bob);
     mesh.sends(anna, &bob_id, 1);
@@ -53,24 +50,21 @@ fn session_whose_client_has_said_goodbye_is_not_resumed() {
 
 #[test]
 fn resumed_session_numbers_on_above_what_went_unseen() {
-    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
-    let bob = mesh.connects("bob", "f", "a");
-    let old = mesh.connects("anna", "e", "a");
-    mesh.sends(old, "bob", 1);
+    let (mut mesh, bob_id, old, bob) = Mesh::with_pair(&["a"], "a", "a");
+    mesh.sends(old, &bob_id, 1);
     mesh.hold_back("e", "a");
-    mesh.sends(old, "bob", 2);
+    mesh.sends(old, &bob_id, 2);
     mesh.is_lost(old);
     let new = mesh.goes_on("anna", old, "f", "a");
     mesh.let_go("e", "a");
-    mesh.sends(new, "bob", 3);
+    mesh.sends(new, &bob_id, 3);
     assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);
     assert_eq!(mesh.got(new), ["ack 3"]);
 }
 
 #[test]
 fn waiting_session_is_not_forgotten_for_its_older_socket() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
-    let old = mesh.connects(&bob_id, "e", "a");
+    let (mut mesh, bob_id, old) = Mesh::with_bob_at_a(&["a", "b"]);
     // The end of the session does not reach the old socket's edge.
     mesh.hold_back("a", "e");
     let new = mesh.resumes(&bob_id, old, "f", "a");
@@ -82,8 +76,7 @@ fn waiting_session_is_not_forgotten_for_its_older_socket() {
 
 #[test]
 fn newcomer_gets_its_session_from_the_node_that_knows_it() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
-    let bob = mesh.connects(&bob_id, "e", "a");
+    let (mut mesh, bob_id, bob) = Mesh::with_bob_at_a(&["a", "b"]);
     mesh.is_lost(bob);
     // Its new edge has no trunk to the owner yet.
     mesh.goes_on(&bob_id, bob, "f", "b");
@@ -91,8 +84,7 @@ fn newcomer_gets_its_session_from_the_node_that_knows_it() {
 
 #[test]
 fn session_is_resumed_after_its_draining_node_has_gone() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
-    let bob = mesh.connects(&bob_id, "e", "a");
+    let (mut mesh, bob_id, bob) = Mesh::with_bob_at_a(&["a", "b"]);
     mesh.drains("a");
     mesh.is_lost(bob);
     mesh.pass(Duration::from_millis(100));
@@ -102,8 +94,7 @@ fn session_is_resumed_after_its_draining_node_has_gone() {
 
 #[test]
 fn session_is_resumed_when_its_socket_ends_between_nodes() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let bob = mesh.connects(&bob_id, "e", "a");
+    let (mut mesh, bob_id, bob) = Mesh::with_bob_at_a(&["b", "a"]);
     mesh.hold_back("a", "e");
     mesh.is_handed_to(bob, "b");
     mesh.is_lost(bob);
@@ -115,17 +106,14 @@ fn session_is_resumed_when_its_socket_ends_between_nodes() {
 
 #[test]
 fn session_is_kept_when_the_waiting_newcomers_trunk_is_lost() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["a", "b"]);
-    let bob = mesh.connects(&bob_id, "e", "a");
+    let (mut mesh, bob_id, bob) = Mesh::with_bob_at_a(&["a", "b"]);
     mesh.is_lost(bob);
     mesh.hold_back("f", "a");
-    mesh.hold_back_answers("a", "b");
-    mesh.hold_back("a", "b");
+    mesh.hold_back_with_answers("a", "b");
     let early = mesh.resumes(&bob_id, bob, "f", "b");
     mesh.goes_next_to(early, "a");
     mesh.trunk_is_lost("f", "b");
     mesh.let_go("a", "b");
-    mesh.let_answers_go("a", "b");
     mesh.is_killed("a");
     mesh.goes_on(&bob_id, bob, "e", "b");
 }
@@ -134,9 +122,9 @@ fn session_is_kept_when_the_waiting_newcomers_trunk_is_lost() {
 fn holder_stays_when_the_waiting_newcomers_trunk_is_lost() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let bob = mesh.connects("bob", "e", "a");
-    mesh.answers_no_pings(bob);
+    mesh.clients[bob].answers_pings = false;
     mesh.connects("bob", "f", "a");
     mesh.trunk_is_lost("f", "a");
     mesh.pass(Duration::from_secs(3));
-    assert_eq!(mesh.closed(bob), None);
+    assert_eq!(mesh.clients[bob].closed, None);
 }

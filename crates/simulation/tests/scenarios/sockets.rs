@@ -28,7 +28,7 @@ impl Mesh {
     }
 
     fn client_of(&self, edge: &str, key: ClientKey) -> Option<Who> {
-        self.clients.iter().position(|client| client.edge == edge && client.key == key).map(Who)
+        self.clients.iter().position(|client| client.edge == edge && client.key == key)
     }
 
     fn carry_out(&mut self, edge: &str, effect: Effect) {
@@ -42,7 +42,7 @@ impl Mesh {
             panic!("nobody was put out");
         };
         let Some(who) = self.client_of(edge, key) else { return };
-        let client = &mut self.clients[who.0];
+        let client = &mut self.clients[who];
         match effect {
             Effect::AssignNode(_) => client.waits_for_a_place = true,
             Effect::Accept(_) => self.edges.get_mut(edge).unwrap().socket_opened(self.now, key),
@@ -56,7 +56,7 @@ impl Mesh {
                 let mut unread = client.unread.take().unwrap_or_default();
                 while let Some(text) = unread.pop_front() {
                     self.says(who, text);
-                    if let Some(later) = &mut self.clients[who.0].unread {
+                    if let Some(later) = &mut self.clients[who].unread {
                         later.append(&mut unread);
                     }
                 }
@@ -77,7 +77,7 @@ impl Mesh {
     }
 
     pub(crate) fn write_out(&mut self, who: Who) {
-        let client = &mut self.clients[who.0];
+        let client = &mut self.clients[who];
         let edge = self.edges.get_mut(&client.edge).unwrap();
         let output = edge.output(client.key).to_vec();
         if !client.reads {

@@ -38,10 +38,7 @@ fn one_absent_recipient_does_not_block_messages_to_others() {
 fn unread_client_gets_pongs_when_its_buffer_is_full() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let anna = mesh.connects("anna", "e", "a");
-    for number in 0..256 {
-        mesh.sends(anna, &format!("absent-{}", number % 8), number + 1);
-    }
-    assert!(!mesh.is_read(anna));
+    mesh.fills_its_buffer(anna);
     mesh.pings(anna);
     assert!(mesh.got(anna).is_empty());
     for _ in 0..3 {
@@ -50,7 +47,7 @@ fn unread_client_gets_pongs_when_its_buffer_is_full() {
     }
     mesh.pass(HOLD);
     assert!(mesh.is_read(anna));
-    assert_eq!(mesh.closed(anna), None);
+    assert_eq!(mesh.clients[anna].closed, None);
     let got = mesh.got(anna);
     assert_eq!(got.iter().filter(|got| **got != "pong").count(), 256);
     mesh.pings(anna);
@@ -59,8 +56,7 @@ fn unread_client_gets_pongs_when_its_buffer_is_full() {
 
 #[test]
 fn last_message_of_a_client_finds_its_way_by_another_node() {
-    let (mut mesh, bob_id) = Mesh::with_bob(&["b", "a"]);
-    let anna = mesh.connects("anna", "e", "a");
+    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.hold_back("e", "a");
     mesh.sends(anna, &bob_id, 1);
     mesh.says_goodbye(anna);

@@ -71,17 +71,14 @@ impl Mesh {
         self.held_back.insert(pair(from, to));
     }
 
-    pub(crate) fn let_go(&mut self, from: &str, to: &str) {
-        self.held_back.remove(&pair(from, to));
-        self.flow();
-    }
-
-    /// Holds back answers of `from` to batches of `to`.
-    pub(crate) fn hold_back_answers(&mut self, from: &str, to: &str) {
+    /// Holds back messages of node `from` to `to`, and its answers to batches of `to`.
+    pub(crate) fn hold_back_with_answers(&mut self, from: &str, to: &str) {
+        self.hold_back(from, to);
         self.answers_held_back.insert(pair(from, to));
     }
 
-    pub(crate) fn let_answers_go(&mut self, from: &str, to: &str) {
+    pub(crate) fn let_go(&mut self, from: &str, to: &str) {
+        self.held_back.remove(&pair(from, to));
         self.answers_held_back.remove(&pair(from, to));
         self.flow();
     }
