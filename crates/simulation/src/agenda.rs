@@ -26,11 +26,13 @@ pub(crate) struct Agenda<W> {
     base: Instant,
 }
 
-impl<W> Agenda<W> {
-    pub(crate) fn new() -> Self {
+impl<W> Default for Agenda<W> {
+    fn default() -> Self {
         Self { acts: BTreeMap::new(), scheduled: 0, now: 0, base: Instant::now() }
     }
+}
 
+impl<W> Agenda<W> {
     pub(crate) fn now(&self) -> Micros {
         self.now
     }
@@ -67,7 +69,7 @@ mod tests {
 
     #[test]
     fn actions_of_one_time_run_in_the_order_of_scheduling() {
-        let mut agenda = Agenda::new();
+        let mut agenda = Agenda::default();
         for (at, name) in [(5, "b"), (3, "a"), (5, "c"), (9, "late")] {
             agenda.schedule(at, move |seen: &mut Vec<_>| seen.push((at, name)));
         }

@@ -4,8 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Events that a run of many seeds must contain: each fault, and each part of custody.
-pub const DEMANDED: &[&str] = &[
+use clap::ValueEnum as _;
+
+use crate::plan::FaultKind;
+
+/// Events of custody and rooms that a run of many seeds must contain, besides each fault.
+const DEMANDED: &[&str] = &[
     "clients: messages that their application had",
     "clients: requests repeated in a resumed session",
     "clients: requests sent anew in another session",
@@ -15,13 +19,6 @@ pub const DEMANDED: &[&str] = &[
     "clients: sockets closed without a goodbye",
     "clients: stalls",
     "clock jumps",
-    "crash",
-    "crash-edge",
-    "cut-nodes",
-    "cut-one-way",
-    "cut-trunk",
-    "drain",
-    "drain-edge",
     "edges: filtered repeats",
     "edges: full stores",
     "edges: gaps and passed",
@@ -29,8 +26,6 @@ pub const DEMANDED: &[&str] = &[
     "edges: messages refused by full filters",
     "edges: messages refused by full outputs",
     "edges: ups sent again",
-    "flap",
-    "join",
     "messages given up early",
     "messages unavailable",
     "nodes: batches tried again",
@@ -40,8 +35,6 @@ pub const DEMANDED: &[&str] = &[
     "nodes: passed on",
     "nodes: resends",
     "nodes: sessions resumed",
-    "pause-edge",
-    "pause-node",
     "rooms: admitted from the queue",
     "rooms: broadcasts answered behind a loss of the store",
     "rooms: broadcasts that applications got",
@@ -54,7 +47,6 @@ pub const DEMANDED: &[&str] = &[
     "rooms: seats restored",
     "rooms: store emptied",
     "rooms: store lost its last writes",
-    "silence",
     "silence: batches refused",
     "silence: trunks refused",
     "trunks closed for silence",
@@ -74,6 +66,14 @@ impl Counters {
     /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         other.0.iter().for_each(|(what, count)| self.add(what.clone(), *count));
+    }
+
+    /// Returns the demanded events that never happened.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let faults = FaultKind::value_variants().iter().map(|kind| kind.name());
+        let demanded = faults.chain(DEMANDED.iter().map(|what| (*what).to_owned()));
+        demanded.filter(|what| self.get(what) == 0).collect()
     }
 
     /// Returns the count of `what`.

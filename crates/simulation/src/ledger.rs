@@ -27,11 +27,16 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Answer that a sender received for a message.
+/// Answer to a client's message or room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SenderResult {
     Ack,
+    /// The message was not delivered.
     Unavailable,
+    /// The room store did not answer.
+    StoreAway,
+    /// The client is not a member of the room.
+    NotInRoom,
 }
 
 /// Scope of ordering and deduplication: a plain client's socket, a reliable client's session.
@@ -306,7 +311,7 @@ impl Ledger {
                     self.broken("late recovery", format!("{name}, after {} ms without trouble", calm / MS));
                 }
             }
-            SenderResult::Unavailable => {
+            _ => {
                 self.counters.add("messages unavailable", 1);
                 let at = first_taken.unwrap_or(at);
                 self.counters.add("unavailable though written", u64::from(written));

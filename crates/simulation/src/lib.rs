@@ -49,7 +49,7 @@ mod trouble;
 mod trunks;
 mod world;
 
-pub use counters::{Counters, DEMANDED};
+pub use counters::Counters;
 pub use ledger::Violation;
 pub use mutant::Mutant;
 pub use plan::{FaultKind, Size};

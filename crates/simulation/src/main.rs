@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use signaling_simulation::{Counters, DEMANDED, Size, run};
+use signaling_simulation::{Counters, Size, run};
 
 /// Simulates meshes on a simulated network and clock, and checks what clients are promised.
 #[derive(Debug, Parser)]
@@ -40,13 +40,11 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    match simulate(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("mesh-sim: {error:#}");
-            ExitCode::FAILURE
-        }
+    if let Err(error) = simulate(&Args::parse()) {
+        eprintln!("mesh-sim: {error:#}");
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }
 
 fn simulate(args: &Args) -> anyhow::Result<()> {
@@ -98,7 +96,7 @@ fn many(args: &Args, size: &Size) -> anyhow::Result<()> {
     if let Some((seed, _)) = failed.first() {
         bail!("replay with --seed {seed}");
     }
-    let missing: Vec<_> = DEMANDED.iter().copied().filter(|what| all.get(what) == 0).collect();
+    let missing = all.missing();
     if args.demand && !missing.is_empty() {
         bail!("never happened, so nothing is shown about it: {}", missing.join(", "));
     }

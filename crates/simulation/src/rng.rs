@@ -3,7 +3,7 @@
 use crate::agenda::Micros;
 
 /// SplitMix64: the same numbers on every machine and in every release.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rng(u64);
 
 impl Rng {

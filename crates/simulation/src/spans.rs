@@ -6,13 +6,11 @@ use crate::agenda::Micros;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Spans(Vec<(Micros, Micros)>);
 
-impl FromIterator<(Micros, Micros)> for Spans {
-    fn from_iter<T: IntoIterator<Item = (Micros, Micros)>>(spans: T) -> Self {
-        Self(spans.into_iter().collect())
-    }
-}
-
 impl Spans {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn add(&mut self, from: Micros, until: Micros) {
         self.0.push((from, until));
     }

@@ -63,6 +63,7 @@ impl Server {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct World {
     pub(crate) agenda: Agenda<World>,
     pub(crate) rng: Rng,
@@ -135,34 +136,18 @@ impl World {
         // Two lanes, as in a real mesh, allow overtaking; a single lane in some worlds forbids it.
         rules.lanes = if seed.is_multiple_of(4) { NonZeroUsize::MIN } else { TWO_LANES };
         let mut world = Self {
-            agenda: Agenda::new(),
             rng: Rng::new(seed ^ 0x00c0_ffee),
             trace: Trace::new(traced),
-            counters: Counters::default(),
             ledger: Ledger::new(hold, store_frames, traits.iter().map(|traits| traits.reliable).collect()),
-            edges: Vec::new(),
-            nodes: Vec::new(),
-            conns: Vec::new(),
             clients: traits.into_iter().map(|traits| Client::new(traits, store_frames)).collect(),
-            sockets: Vec::new(),
             sendings,
             faults,
-            undo: BTreeMap::new(),
-            cut: BTreeSet::new(),
-            truth: BTreeMap::new(),
-            views: Vec::new(),
-            silences: 0,
-            trouble: Trouble::default(),
-            attempts: 0,
-            copies: Copies::default(),
             edge_settings,
             hold: Duration::from_micros(hold),
             rules: Arc::new(rules),
             mutant: size.mutant,
-            ordered: BTreeMap::new(),
-            withheld: BTreeMap::new(),
-            closing_down: false,
             rooms: RoomWorld::new(seed, rooms, size.clients),
+            ..Self::default()
         };
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
             world.ledger.expect(*from, *to, *ttl_ms);

@@ -9,24 +9,8 @@ use crate::event::{MessageId, SocketId, Wish};
 use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
-use crate::rooms::Refused;
 use crate::trunks::front;
 use crate::world::World;
-
-/// Content that an application receives.
-#[derive(Debug, Clone, Copy)]
-enum News {
-    Message(MessageId),
-    Broadcast,
-}
-
-/// Answer to a client's request.
-#[derive(Debug, Clone, Copy)]
-enum Answer {
-    Ack,
-    Unavailable,
-    Refused(Refused),
-}
 
 /// Minimum time in which a session can be resumed. It lingers for 30 s, but its node may detect
 /// the lost socket some seconds late.
@@ -39,29 +23,28 @@ impl World {
         let Ok(message) = serde_json::from_slice::<Value>(text) else {
             return self.ledger.broken("damaged", format!("socket {id} got what is no JSON"));
         };
-        let kind = message.get("type").and_then(Value::as_str).unwrap_or_default();
+        let kind = message["type"].as_str().unwrap_or_default();
         self.trace.line(|| format!("c{index} socket {id} gets {}", front(text)));
         if socket.welcomed == (kind == "welcome") {
             return self.ledger.broken("welcome", format!("socket {id} got {kind} where it should not"));
         }
-        let number = |name: &str| message.get(name).and_then(Value::as_u64);
-        let name = message.get("m").and_then(Value::as_str);
+        let number = |name: &str| message[name].as_u64();
+        let name = message["m"].as_str();
         let (here, slow) = (socket.here, socket.slow);
-        match (kind, message.get("code").and_then(Value::as_str)) {
+        match (kind, message["code"].as_str()) {
             ("welcome", _) => {
                 socket.welcomed = true;
                 if !here {
                     return;
                 }
-                self.clients[index].resume =
-                    message.get("resume").and_then(Value::as_str).map(|token| (token.to_owned(), id));
-                let resumed = message.get("resumed").and_then(Value::as_bool).unwrap_or_default();
+                self.clients[index].resume = message["resume"].as_str().map(|token| (token.to_owned(), id));
+                let resumed = message["resumed"] == true;
                 self.check_resumed(id, resumed);
                 self.room_client_is_welcomed(index, resumed);
                 self.reliable_is_welcomed(index, id, resumed);
             }
             ("signal", _) => {
-                let named = index_in(message.get("data").and_then(|data| data.get("m")));
+                let named = index_in(&message["data"]["m"]);
                 self.ledger.written(named, (index, id), slow, &self.trouble);
                 if self.mutant == Some(Mutant::ReceivedTracker)
                     && let (Some(n), Some(key)) = (number("n"), socket.key)
@@ -70,26 +53,27 @@ impl World {
                     self.edges[socket.edge].core.client_text(self.agenda.instant(), key, text.as_bytes());
                 }
                 if here {
-                    self.application_gets(id, News::Message(named), number("n"), name);
+                    self.application_gets(id, Some(named), number("n"), name);
                 }
             }
             ("broadcast", _) => {
-                self.broadcast_is_written(index_in(message.get("data")), index, id);
+                self.broadcast_is_written(index_in(&message["data"]), index, id);
                 if here {
-                    self.application_gets(id, News::Broadcast, number("n"), name);
+                    self.application_gets(id, None, number("n"), name);
                 }
             }
             ("joined" | "waiting" | "members_changed" | "left", _) if here => {
                 self.room_client_receives(id, kind, &message);
             }
-            ("ack", _) => self.told(id, number("id"), Answer::Ack),
-            ("error", Some("recipient_unavailable")) => self.told(id, number("id"), Answer::Unavailable),
+            ("ack", _) => self.told(id, number("id"), SenderResult::Ack),
+            ("error", Some("recipient_unavailable")) => self.told(id, number("id"), SenderResult::Unavailable),
             ("error", Some(code @ ("room_store_unavailable" | "not_in_room"))) => {
-                let code = if code == "not_in_room" { Refused::NotInRoom } else { Refused::StoreAway };
+                let is_member = code != "not_in_room";
+                let answer = if is_member { SenderResult::StoreAway } else { SenderResult::NotInRoom };
                 match number("id") {
-                    Some(_) => self.told(id, number("id"), Answer::Refused(code)),
+                    Some(_) => self.told(id, number("id"), answer),
                     // Refusal of a `members` request, which has no id.
-                    None => self.refused_by_rooms(index, code),
+                    None => self.refused_by_rooms(index, answer),
                 }
             }
             ("joined" | "waiting" | "members_changed" | "left" | "pong", _) => {}
@@ -117,14 +101,15 @@ impl World {
         }
     }
 
-    /// Passes a received message to the application, each only once for a reliable client.
-    fn application_gets(&mut self, id: SocketId, news: News, n: Option<u64>, name: Option<&str>) {
+    /// Passes a received message, or a broadcast, to the application: each only once for a reliable
+    /// client.
+    fn application_gets(&mut self, id: SocketId, message: Option<MessageId>, n: Option<u64>, name: Option<&str>) {
         let index = self.sockets[id].client;
         match (&mut self.clients[index].reliable, n, name) {
             (Some(reliable), Some(n), Some(name)) => match reliable.gets(n, name) {
-                Got::News => match news {
-                    News::Message(message) => self.ledger.application_got(message, index),
-                    News::Broadcast => self.counters.add("rooms: broadcasts that applications got", 1),
+                Got::News => match message {
+                    Some(message) => self.ledger.application_got(message, index),
+                    None => self.counters.add("rooms: broadcasts that applications got", 1),
                 },
                 Got::Repeat => self.counters.add("clients: messages that their application had", 1),
                 Got::Gap => self.ledger.broken("receipt number", format!("socket {id} got {n} out of turn")),
@@ -138,7 +123,7 @@ impl World {
         self.reliable_has_received(index, id);
     }
 
-    fn told(&mut self, id: SocketId, request: Option<u64>, answer: Answer) {
+    fn told(&mut self, id: SocketId, request: Option<u64>, answer: SenderResult) {
         let Socket { client: index, here, slow, .. } = self.sockets[id];
         let request = request.unwrap_or_default();
         let wish = match &mut self.clients[index].reliable {
@@ -153,12 +138,10 @@ impl World {
             },
             None => super::wish_of(request),
         };
-        let (message, told) = match (wish, answer) {
-            (Wish::Send(message), Answer::Ack) => (message, SenderResult::Ack),
-            (Wish::Send(message), Answer::Unavailable) => (message, SenderResult::Unavailable),
-            (Wish::Ask(ask), Answer::Ack | Answer::Refused(_)) => {
-                let refused = if let Answer::Refused(refused) = answer { Some(refused) } else { None };
-                self.ask_is_answered(ask, id, refused);
+        let message = match (wish, answer) {
+            (Wish::Send(message), SenderResult::Ack | SenderResult::Unavailable) => message,
+            (Wish::Ask(ask), SenderResult::Ack | SenderResult::StoreAway | SenderResult::NotInRoom) => {
+                self.ask_is_answered(ask, id, answer);
                 return self.reliable_sends(index);
             }
             (wish, answer) => {
@@ -169,12 +152,12 @@ impl World {
             return self.ledger.broken("invented", format!("c{index} was told {answer:?} of message {message}"));
         };
         let (away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
-        self.ledger.told(message, id, told, (&self.trouble, &away, &recipient.busy), slow);
+        self.ledger.told(message, id, answer, (&self.trouble, &away, &recipient.busy), slow);
         self.reliable_sends(index);
     }
 }
 
 /// Returns the index of a message or request that clients send as data.
-fn index_in(data: Option<&Value>) -> usize {
-    data.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX)
+fn index_in(data: &Value) -> usize {
+    data.as_u64().and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX)
 }

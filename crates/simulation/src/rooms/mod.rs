@@ -21,16 +21,14 @@ use signaling_core::node::RoomSettings;
 use signaling_rooms::{Rooms, Rules};
 
 use self::room_client::{RoomClient, RoomRequest};
-use self::watch::{Seats, Watch};
+use self::watch::Watch;
 use crate::agenda::{Micros, micros};
 use crate::counters::Counters;
 use crate::event::{AskId, SocketId, Wish};
 use crate::rng::Rng;
-use crate::spans::Spans;
 use crate::world::World;
 
 pub(crate) use self::plan::RoomPlan;
-pub(crate) use self::room_client::Refused;
 
 /// All state of rooms outside the nodes.
 pub(crate) struct RoomWorld {
@@ -40,15 +38,19 @@ pub(crate) struct RoomWorld {
     rules: Rules,
     store: Rooms,
     watch: Watch,
-    /// Times in which the store did not answer.
-    unavailable: Spans,
     /// A replica's state, with the number of changes in it.
-    copy: Option<(Rooms, Seats, u64)>,
+    copy: Option<(Rooms, Watch, u64)>,
     changes: u64,
     requests: Vec<RoomRequest>,
     /// Number of requests that clients sent.
     said: u64,
     clients: Vec<RoomClient>,
+}
+
+impl Default for RoomWorld {
+    fn default() -> Self {
+        Self::new(0, RoomPlan::default(), 0)
+    }
 }
 
 impl RoomWorld {
@@ -60,7 +62,6 @@ impl RoomWorld {
             rules,
             store: Rooms::new(rules),
             watch: Watch::new(rules),
-            unavailable: plan.away.iter().copied().collect(),
             copy: None,
             changes: 0,
             requests: std::mem::take(&mut plan.requests),

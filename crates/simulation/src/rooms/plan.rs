@@ -9,6 +9,7 @@ use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
 use crate::plan::Size;
 use crate::rng::Rng;
+use crate::spans::Spans;
 
 #[derive(Debug, Default)]
 pub(crate) struct RoomPlan {
@@ -18,8 +19,8 @@ pub(crate) struct RoomPlan {
     pub(super) capacity: Option<u32>,
     pub(super) capacities: Vec<Option<u32>>,
     pub(super) requests: Vec<RoomRequest>,
-    /// Start and end of each time in which the store does not answer.
-    pub(super) away: Vec<(Micros, Micros)>,
+    /// Times in which the store does not answer.
+    pub(super) away: Spans,
     pub(super) emptied: Vec<Micros>,
     /// Time of each loss of the last writes, and how long before it the kept state ends.
     pub(super) set_back: Vec<(Micros, Micros)>,
@@ -94,7 +95,7 @@ impl RoomPlan {
         for _ in 0..rng.within(0, 3) {
             let from = rng.within(FIRST, LAST - 6 * SECOND);
             let until = from + rng.within(100 * MS, 6 * SECOND);
-            self.away.push((from, until));
+            self.away.add(from, until);
             // The store may lose all data in the outage.
             if rng.percent(25) {
                 self.emptied.push(until - MS);
@@ -113,7 +114,7 @@ impl RoomPlan {
             let lost = rng.within(50 * MS, 3 * SECOND);
             self.set_back.push((at, lost));
             if rng.percent(50) {
-                self.away.push((at - MS, at + rng.within(100 * MS, 3 * SECOND)));
+                self.away.add(at - MS, at + rng.within(100 * MS, 3 * SECOND));
             }
         }
         for at in self.losses().collect::<Vec<_>>() {

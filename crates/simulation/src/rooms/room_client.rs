@@ -8,17 +8,19 @@ use super::number;
 use super::room_view::RoomView;
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{AskId, ClientIx, SocketId, Wish};
+use crate::ledger::SenderResult;
 use crate::world::World;
 
 /// Kind of a room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// With `shows`, the join carries new data; otherwise it keeps the earlier data.
-    Join {
-        shows: bool,
-    },
+    Join { shows: bool },
+    /// Leaves the room or its waiting queue.
     Leave,
+    /// Requests the state of the room.
     Members,
+    /// Sends a message to all other members.
     Broadcast,
 }
 
@@ -33,13 +35,6 @@ pub(super) struct RoomRequest {
     pub(super) said: Option<(SocketId, Micros)>,
     pub(super) turn: u64,
     pub(super) answered: bool,
-}
-
-/// Error code of a refused request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
-    StoreAway,
-    NotInRoom,
 }
 
 /// A client's own view of its seat.
@@ -142,11 +137,11 @@ impl World {
     pub(crate) fn room_client_receives(&mut self, socket: SocketId, kind: &str, message: &Value) {
         let now = self.agenda.now();
         let index = self.sockets[socket].client;
-        let name = message.get("room").and_then(Value::as_str).unwrap_or_default();
+        let name = message["room"].as_str().unwrap_or_default();
         let Some(room) = number(name) else {
             return self.ledger.broken("damaged", format!("c{index} got {kind} of no room"));
         };
-        let expired = message.get("reason").and_then(Value::as_str) == Some("expired");
+        let expired = message["reason"] == "expired";
         if kind == "left" && expired {
             self.check_expired(index, room);
         }
@@ -171,7 +166,7 @@ impl World {
                 self.counters.add("rooms: whole states received", 1);
                 let known = matches!(&seat.view, SeatView::Member(known) if *known == room_view);
                 // After a store outage every client may have missed changes.
-                let is_needed = !self.rooms.unavailable.covers_nothing(now.saturating_sub(10 * SECOND), now);
+                let is_needed = !self.rooms.plan.away.covers_nothing(now.saturating_sub(10 * SECOND), now);
                 seat.repeated_states = match known && same_socket && !requests {
                     true => seat.repeated_states + u32::from(!is_needed),
                     false => 0,
@@ -201,8 +196,8 @@ impl World {
         }
     }
 
-    /// Handles the answer to a request: success, or the reason of a refusal.
-    pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, refused: Option<Refused>) {
+    /// Handles the answer to a request.
+    pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, answer: SenderResult) {
         let now = self.agenda.now();
         let here = self.sockets[socket].can_be_told();
         let Some(request) = self.rooms.requests.get_mut(ask) else {
@@ -231,7 +226,7 @@ impl World {
         if !here {
             // After a leave, other requests for the room get no answer.
             if what == RequestKind::Leave
-                && refused.is_none()
+                && answer == SenderResult::Ack
                 && let Some(seat) = room_client.seats.get_mut(&room).filter(|seat| seat.socket <= socket)
             {
                 (seat.view, seat.ended) = (SeatView::Out, Some(now));
@@ -246,38 +241,38 @@ impl World {
         }
         if what == RequestKind::Broadcast && lost {
             self.counters.add("rooms: broadcasts answered behind a loss of the store", 1);
-            let is_refused = refused == Some(Refused::StoreAway);
-            self.counters.add("rooms: broadcasts refused behind a loss of the store", u64::from(is_refused));
+            let is_refused = u64::from(answer == SenderResult::StoreAway);
+            self.counters.add("rooms: broadcasts refused behind a loss of the store", is_refused);
         }
         let seat = room_client.seats.get(&room);
         let seat_here = seat.filter(|seat| seat.socket == socket);
-        let wrong = match (what, refused) {
-            (_, Some(Refused::StoreAway)) => {
+        let wrong = match (what, answer) {
+            (_, SenderResult::StoreAway) => {
                 let since = said.saturating_sub(3 * SECOND);
                 let fills = what == RequestKind::Broadcast && may_fill;
-                (!fills && self.rooms.unavailable.covers_nothing(since, now))
+                (!fills && self.rooms.plan.away.covers_nothing(since, now))
                     .then_some("refused, though the store is there")
             }
-            (RequestKind::Broadcast | RequestKind::Members, Some(Refused::NotInRoom)) => {
+            (RequestKind::Broadcast | RequestKind::Members, SenderResult::NotInRoom) => {
                 let is_in =
                     seat_here.is_some_and(|seat| matches!(seat.view, SeatView::Member(_)) && seat.since <= said);
                 (is_in && !left_since).then_some("refused, though it is in the room")
             }
-            (_, Some(Refused::NotInRoom)) => Some("refused"),
-            (RequestKind::Join { .. }, None) => {
+            (_, SenderResult::NotInRoom | SenderResult::Unavailable) => Some("refused"),
+            (RequestKind::Join { .. }, SenderResult::Ack) => {
                 self.counters.add("rooms: joins", 1);
                 seat_here.is_none().then_some("done without a report of its seat")
             }
-            (RequestKind::Leave, None) => {
+            (RequestKind::Leave, SenderResult::Ack) => {
                 let is_out = seat.is_none_or(|seat| matches!(seat.view, SeatView::Out));
                 (!is_out).then_some("done without a report that it is out")
             }
-            (RequestKind::Broadcast | RequestKind::Members, None) => None,
+            (RequestKind::Broadcast | RequestKind::Members, SenderResult::Ack) => None,
         };
         if let Some(wrong) = wrong {
             self.ledger.broken("room answers", format!("{name}: {wrong}, {} ms after", (now - said) / MS));
         }
-        if (what, refused) == (RequestKind::Broadcast, None)
+        if (what, answer) == (RequestKind::Broadcast, SenderResult::Ack)
             && let Some(missed) = self.missed_by(ask, said)
         {
             let what = format!("{name}: done, and c{missed} did not get it, {} ms after", (now - said) / MS);
@@ -313,11 +308,11 @@ impl World {
     }
 
     /// Handles the refusal of a `members` request.
-    pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, refused: Refused) {
+    pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, answer: SenderResult) {
         let now = self.agenda.now();
         let since = now.saturating_sub(40 * SECOND);
-        let calm = self.rooms.unavailable.covers_nothing(since, now) && !self.rooms.may_fill(since, now);
-        if refused == Refused::StoreAway && calm {
+        let calm = self.rooms.plan.away.covers_nothing(since, now) && !self.rooms.may_fill(since, now);
+        if answer == SenderResult::StoreAway && calm {
             self.ledger.broken("room answers", format!("c{index}: refused, though the store is there"));
         }
     }

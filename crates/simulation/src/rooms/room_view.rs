@@ -22,8 +22,8 @@ pub(super) struct RoomView {
 impl RoomView {
     /// Parses a `joined`.
     pub(super) fn read(joined: &Value) -> Option<Self> {
-        let members = joined.get("members")?.as_array()?.iter().map(member).collect::<Option<_>>()?;
-        Some(Self { version: joined.get("version")?.as_u64()?, members })
+        let members = joined["members"].as_array()?.iter().map(member).collect::<Option<_>>()?;
+        Some(Self { version: joined["version"].as_u64()?, members })
     }
 
     /// Applies a `members_changed`, which must report exactly the changes of the room since the
@@ -61,18 +61,18 @@ struct Changed {
 impl Changed {
     fn read(message: &Value) -> Option<Self> {
         let mut clients = BTreeMap::new();
-        for joined in message.get("joined")?.as_array()? {
+        for joined in message["joined"].as_array()? {
             let (client, shown) = member(joined)?;
             clients.insert(client, (Some(shown), false));
         }
-        for left in message.get("left")?.as_array()? {
-            let expired = left.get("reason")?.as_str()? == "expired";
-            let earlier = clients.insert(number(left.get("client_id")?.as_str()?)?, (None, expired));
+        for left in message["left"].as_array()? {
+            let expired = left["reason"].as_str()? == "expired";
+            let earlier = clients.insert(number(left["client_id"].as_str()?)?, (None, expired));
             if earlier.is_some() {
                 return None;
             }
         }
-        Some(Self { version: message.get("version")?.as_u64()?, clients })
+        Some(Self { version: message["version"].as_u64()?, clients })
     }
 
     /// Returns the changes of a room between two versions, if known.
@@ -93,6 +93,6 @@ impl Changed {
 }
 
 fn member(member: &Value) -> Option<(ClientIx, Shown)> {
-    let client = number(member.get("client_id")?.as_str()?)?;
-    Some((client, member.get("data").and_then(Value::as_u64)))
+    let client = number(member["client_id"].as_str()?)?;
+    Some((client, member["data"].as_u64()))
 }

@@ -33,7 +33,7 @@ impl World {
         if self.rooms.has_lost(from.saturating_sub(self.rooms.stale()), now) {
             return;
         }
-        let trouble = self.trouble.lossy.with(&self.rooms.unavailable).with(&self.clients[client].away);
+        let trouble = self.trouble.lossy.with(&self.rooms.plan.away).with(&self.clients[client].away);
         let calm = trouble.longest_gap(from, now);
         if calm > self.rooms.presence() + RECOVERY {
             let what = format!("c{client} is out of r{room}, after {} ms without trouble", calm / MS);

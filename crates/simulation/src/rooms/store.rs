@@ -35,7 +35,7 @@ impl World {
 
     fn store_is_asked(&mut self, (node, generation): NodeProcess, urgency: Urgency, requests: &[Request]) {
         let now = self.agenda.now();
-        let away = !self.rooms.unavailable.covers_nothing(now, now + 1);
+        let away = !self.rooms.plan.away.covers_nothing(now, now + 1);
         let mut delay = self.rooms.rng.delay();
         let mut answers = Vec::new();
         // A failed operation may still have been executed.
@@ -102,18 +102,18 @@ impl World {
     }
 
     pub(crate) fn store_is_copied(&mut self) {
-        self.rooms.copy = Some((self.rooms.store.clone(), self.rooms.watch.seats(), self.rooms.changes));
+        self.rooms.copy = Some((self.rooms.store.clone(), self.rooms.watch.clone(), self.rooms.changes));
     }
 
     pub(crate) fn store_is_set_back(&mut self) {
         let now = self.agenda.now();
-        let Some((mut store, seats, changes)) = self.rooms.copy.take() else { return };
+        let Some((mut store, watch, changes)) = self.rooms.copy.take() else { return };
         let lost = self.rooms.changes - changes;
         self.trace.line(|| format!("FAULT the room store loses the last {lost} changes"));
         store.restarted(EPOCH_MS + now / MS);
         self.rooms.store = store;
         self.counters.add("rooms: store lost its last writes", u64::from(lost > 0));
-        self.rooms.watch.is_set_back(now, seats);
+        self.rooms.watch.is_set_back(now, watch);
     }
 
     /// Sets the capacity of rooms that have their own.

@@ -22,11 +22,7 @@ struct Seat {
     until: Micros,
 }
 
-/// The seats of all rooms, and the number of members of each room.
-#[derive(Debug)]
-pub(super) struct Seats(BTreeMap<RoomName, (BTreeMap<ClientId, Seat>, u64)>);
-
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Room {
     seats: BTreeMap<ClientId, Seat>,
     /// Changes, by the version that they made.
@@ -46,7 +42,7 @@ pub(super) struct Seen {
     pub(super) wrong: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Watch {
     rules: Rules,
     rooms: BTreeMap<RoomName, Room>,
@@ -70,16 +66,11 @@ impl Watch {
         }
     }
 
-    /// Returns the present seats.
-    pub(super) fn seats(&self) -> Seats {
-        Seats(self.rooms.iter().map(|(name, room)| (name.clone(), (room.seats.clone(), room.count))).collect())
-    }
-
-    /// Records that the store lost its writes since `seats` were copied.
-    pub(super) fn is_set_back(&mut self, now: Micros, mut seats: Seats) {
+    /// Records that the store lost its writes since `earlier` was observed.
+    pub(super) fn is_set_back(&mut self, now: Micros, mut earlier: Self) {
         self.clear(now);
         for (name, room) in &mut self.rooms {
-            (room.seats, room.count) = seats.0.remove(name).unwrap_or_default();
+            Room { seats: room.seats, count: room.count, .. } = earlier.rooms.remove(name).unwrap_or_default();
         }
     }
 
