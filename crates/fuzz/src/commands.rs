@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
 use signaling_core::edge::Rate;
 use signaling_core::node::{NodeCore, RoomSettings, TrunkKey, Urgency};
 use signaling_core::{Member, View};
@@ -26,19 +25,7 @@ const LAST_STEPS: Duration = Duration::from_secs(1);
 const ALL_OVER: Duration = Duration::from_secs(26);
 const MAX_LINES: usize = 200;
 /// Types of the servers' messages to clients.
-const SAID: [&str; 11] = [
-    "welcome",
-    "signal",
-    "broadcast",
-    "ack",
-    "error",
-    "joined",
-    "waiting",
-    "members_changed",
-    "left",
-    "ice_servers",
-    "pong",
-];
+const SERVER_MESSAGES: &str = "welcome signal broadcast ack error joined waiting members_changed left ice_servers pong";
 
 /// Takes lines. The first byte selects one of three clients, which sends the rest; `~` advances
 /// the clock by 250 ms.
@@ -194,16 +181,7 @@ fn check(text: &[u8]) {
     if text.is_empty() {
         return;
     }
-    let shown = || String::from_utf8_lossy(text).into_owned();
-    // A client's message is relayed unchanged and may exceed this library. Only its front is ours.
-    match serde_json::from_slice::<Map<String, Value>>(text) {
-        Ok(message) => {
-            let kind = message.get("type").and_then(Value::as_str);
-            assert!(kind.is_some_and(|kind| SAID.contains(&kind)), "{}", shown());
-        }
-        Err(_) => {
-            let front = |kind: &&str| text.starts_with(format!(r#"{{"type":"{kind}","#).as_bytes());
-            assert!(SAID.iter().any(front), "{}", shown());
-        }
-    }
+    // A client's message is relayed unchanged and may exceed JSON libraries. Only its front is ours.
+    let front = |kind: &str| text.starts_with(format!(r#"{{"type":"{kind}","#).as_bytes());
+    assert!(SERVER_MESSAGES.split(' ').any(front), "{}", String::from_utf8_lossy(text));
 }

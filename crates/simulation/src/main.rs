@@ -1,32 +1,33 @@
-//! `mesh-sim`: runs simulated meshes, many seeds or one with an account of it.
+//! `mesh-sim`: runs simulated meshes, many seeds or one with its log.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use signaling_simulation::{Counters, Size, run};
 
-/// Simulates meshes on a simulated network and clock, and checks what clients are promised.
+/// Runs meshes on a simulated network and clock, and checks the guarantees of clients.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Runs these seeds, the last one not included.
+    /// Range of seeds to run, without its end.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
-    /// Runs this seed alone, and prints an account of it.
+    /// Single seed to run; prints the log of its events.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Stops after this many seconds.
+    /// Maximum run time in seconds; no limit by default.
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    /// Runs at least so many seeds, however long that takes.
+    /// Minimum number of seeds to run, whatever `--seconds` is.
     #[arg(long, value_name = "N", default_value_t = 0)]
     at_least: u64,
-    /// Fails if anything that is to be simulated has not happened at all.
+    /// Fails if a kind of fault or a part of custody never occurred.
     #[arg(long)]
     demand: bool,
-    /// Goes on after a violation, and sums them up at the end.
+    /// Continues after a violation, and prints the number of violations of each rule at the end.
     #[arg(long)]
     keep_going: bool,
     #[command(flatten)]
@@ -48,55 +49,47 @@ fn main() -> ExitCode {
 }
 
 fn simulate(args: &Args) -> anyhow::Result<()> {
-    let size = &args.size;
-    if let Some(seed) = args.seed {
-        let outcome = run(seed, size, true);
-        outcome.trace.iter().for_each(|line| println!("{line}"));
-        print!("{}", outcome.counters);
-        return outcome.violation.map_or(Ok(()), |violation| Err(anyhow::anyhow!("seed {seed}: {violation}")));
-    }
-    many(args, size).context("simulation")
+    let Some(seed) = args.seed else { return many(args).context("simulation") };
+    let outcome = run(seed, &args.size, true);
+    outcome.trace.iter().for_each(|line| println!("{line}"));
+    print!("{}", outcome.counters);
+    outcome.violation.map_or(Ok(()), |violation| Err(anyhow!("seed {seed}: {violation}")))
 }
 
-fn many(args: &Args, size: &Size) -> anyhow::Result<()> {
+fn many(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let limit = args.seconds.map(Duration::from_secs);
-    let (mut counters, mut all) = (Counters::default(), Counters::default());
-    let mut failed: Vec<(u64, String)> = Vec::new();
-    let mut done = 0_u64;
+    let mut counters = Counters::default();
+    let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    let (mut done, mut failures) = (0_u64, 0);
     for seed in args.seeds.clone() {
         if done >= args.at_least && limit.is_some_and(|limit| started.elapsed() >= limit) {
             break;
         }
-        let outcome = run(seed, size, false);
+        let outcome = run(seed, &args.size, false);
         done += 1;
         counters.merge(&outcome.counters);
-        all.merge(&outcome.counters);
         if let Some(violation) = outcome.violation {
             println!("seed {seed}: {violation}");
-            failed.push((seed, violation.rule.to_owned()));
+            failed.entry(violation.rule).or_default().push(seed);
+            failures += 1;
             if !args.keep_going {
                 break;
             }
         }
         if done.is_multiple_of(1_000) {
-            println!("{done} seeds, {} failed, {:.0} s\n{counters}", failed.len(), started.elapsed().as_secs_f64());
-            counters = Counters::default();
+            println!("{done} seeds, {failures} failed, {:.0} s", started.elapsed().as_secs_f64());
         }
     }
-    if !done.is_multiple_of(1_000) {
-        print!("{counters}");
+    print!("{counters}");
+    println!("{done} seeds in {:.1} s, {failures} failed", started.elapsed().as_secs_f64());
+    for (rule, seeds) in &failed {
+        println!("  {:>6}  {rule}", seeds.len());
     }
-    println!("{done} seeds in {:.1} s, {} failed", started.elapsed().as_secs_f64(), failed.len());
-    let mut rules: Vec<&str> = failed.iter().map(|(_, rule)| rule.as_str()).collect();
-    rules.sort_unstable();
-    for group in rules.chunk_by(|one, other| one == other) {
-        println!("  {:>6}  {}", group.len(), group.first().unwrap_or(&""));
-    }
-    if let Some((seed, _)) = failed.first() {
+    if let Some(seed) = failed.values().flatten().min() {
         bail!("replay with --seed {seed}");
     }
-    let missing = all.missing();
+    let missing = counters.missing();
     if args.demand && !missing.is_empty() {
         bail!("never happened, so nothing is shown about it: {}", missing.join(", "));
     }

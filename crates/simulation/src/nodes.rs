@@ -12,7 +12,8 @@ use crate::agenda::{MS, Micros, SECOND, micros};
 use crate::counters::Counters;
 use crate::event::{ConnId, Host, Kind, NodeProcess};
 use crate::mutant::{Mutant, without_outcomes};
-use crate::trunks::{End, FLUSH_DELAY, front, seconds, short};
+use crate::trace;
+use crate::trunks::{End, FLUSH_DELAY};
 use crate::world::{Server, World};
 
 /// A lane to another node.
@@ -324,22 +325,5 @@ impl World {
 
 fn describe(mut bytes: &[u8]) -> String {
     let Ok(header) = forward::open(&mut bytes) else { return "DAMAGED".to_owned() };
-    let mut text = format!("[lane {} number {}] ", header.lane, header.number);
-    while !bytes.is_empty() {
-        match Item::take(&mut bytes) {
-            Ok(Item::Envelope(envelope)) => text.push_str(&format!(
-                "Envelope to {} {}/{} prev {} ttl {} via {:?} {}; ",
-                envelope.to,
-                short(envelope.origin.session.0),
-                envelope.origin.number,
-                envelope.prev_pending,
-                seconds(envelope.ttl.as_duration()),
-                envelope.via,
-                front(envelope.payload)
-            )),
-            Ok(other) => text.push_str(&format!("{other:?}; ")),
-            Err(_) => return text + "DAMAGED",
-        }
-    }
-    text
+    format!("[lane {} number {}] {}", header.lane, header.number, trace::describe(bytes, Item::take))
 }

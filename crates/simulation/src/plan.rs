@@ -1,4 +1,4 @@
-//! What one run will be, drawn from its seed before anything happens.
+//! The plan of one run, drawn from its seed before the run begins.
 
 use clap::{Args, Parser, ValueEnum};
 use signaling_protocol::CloseCode;
@@ -21,28 +21,28 @@ pub struct Size {
     /// Clients.
     #[arg(long, default_value_t = 20)]
     pub clients: usize,
-    /// Messages in all.
+    /// Total number of messages.
     #[arg(long, default_value_t = 500)]
     pub messages: usize,
-    /// Faults in all.
+    /// Total number of faults.
     #[arg(long, default_value_t = 5)]
     pub faults: usize,
-    /// Restricts faults to the given kinds; all kinds if none is given.
+    /// Kinds of faults; all kinds by default.
     #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
     pub kinds: Vec<FaultKind>,
-    /// Percentage of messages that may be held for a few seconds only.
+    /// Percentage of messages with a TTL of 1 s to 8 s.
     #[arg(long = "hasty", default_value_t = 5)]
     pub hasty_percent: u64,
-    /// Clients that are always there and read everything.
+    /// Clients connect once, stay connected and read all output.
     #[arg(long = "steady")]
     pub steady_clients: bool,
     /// Percentage of worlds with rooms.
     #[arg(long = "rooms", default_value_t = 60)]
     pub rooms_percent: u64,
-    /// Edges of all worlds have much room for senders and output.
+    /// Edges of all worlds have the normal limits for senders and output.
     #[arg(skip)]
     pub roomy_edges: bool,
-    /// Has servers break a rule: a violation must come of it.
+    /// Rule that servers break, which must cause a violation.
     #[arg(long, value_name = "RULE")]
     pub mutant: Option<Mutant>,
 }
@@ -65,37 +65,37 @@ impl Default for Size {
     }
 }
 
-/// What goes wrong.
+/// Kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FaultKind {
-    /// A node is killed, and starts again under its name later.
+    /// A node is killed and restarts later under its name.
     Crash,
-    /// A node does nothing for a while.
+    /// A node's process is paused.
     PauseNode,
-    /// An edge does nothing for a while.
+    /// An edge's process is paused.
     PauseEdge,
-    /// No way between an edge and a node.
+    /// No packet passes between an edge and a node.
     CutTrunk,
-    /// No way between two nodes.
+    /// No packet passes between two nodes.
     CutNodes,
-    /// No way from one node to another.
+    /// No packet passes from one node to another.
     CutOneWay,
-    /// A further node.
+    /// A node is added.
     Join,
-    /// A node leaves in good order.
+    /// A node drains and exits.
     Drain,
-    /// Discovery loses sight of a node for a while.
+    /// Discovery removes a node and adds it again later.
     Flap,
-    /// An edge is killed, and starts again.
+    /// An edge is killed and restarts.
     CrashEdge,
-    /// An edge sends its clients away one by one, ends, and another starts in its place.
+    /// An edge disconnects its clients one by one and exits; another starts in its place.
     DrainEdge,
     /// Discovery sends no view to any server. A node restarts meanwhile and has none.
     Silence,
 }
 
 impl FaultKind {
-    /// The name in flags, traces and counters.
+    /// Returns its name in flags, logs and counters.
     #[must_use]
     pub fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
@@ -110,16 +110,16 @@ pub(crate) struct Fault {
     pub(crate) lasts: Micros,
 }
 
-/// How a client's socket takes output.
+/// Pace at which a client's socket accepts output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Takes {
     #[default]
     All,
-    /// At most so many bytes, then nothing for that time.
+    /// At most this many bytes, then none for the time of `rest`.
     Some { bytes: usize, rest: Micros },
 }
 
-/// What sort of client one is.
+/// Properties of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Traits {
     pub(crate) takes: Takes,
@@ -127,7 +127,7 @@ pub(crate) struct Traits {
     pub(crate) reliable: bool,
 }
 
-/// One message to come.
+/// A planned message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending {
     pub(crate) at: Micros,
@@ -138,7 +138,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// What it comes to, about.
+    /// Returns its approximate size.
     pub(crate) fn bytes(&self) -> usize {
         self.padding + 80
     }
@@ -162,7 +162,7 @@ const LONGEST_FAULT: Micros = 8 * SECOND;
 const SILENCE_LASTS: Micros = 16 * SECOND;
 const RELIABLE_PERCENT: u64 = 30;
 
-/// One of the ways to leave a socket that keep the session: of browsers, of SDKs, of networks.
+/// Returns an exit that keeps the session, as of browsers, SDKs and networks.
 fn keeping_exit(drawn: u64) -> Exit {
     match drawn % 6 {
         0 => Exit::Close(None),
@@ -199,8 +199,7 @@ impl Plan {
     fn client(&mut self, rng: &mut Rng, client: ClientIx, size: &Size) {
         let early = rng.within(100 * MS, 800 * MS);
         self.traits[client].reliable = rng.percent(RELIABLE_PERCENT);
-        // The first three are always there: what happens to the others must not be all there is to
-        // see.
+        // The first three are always connected, so that most messages have a recipient.
         let kind = if !size.steady_clients && client >= 3 { rng.within(0, 100) } else { 0 };
         match kind {
             0..=49 => self.connect(early, client),
@@ -256,7 +255,7 @@ impl Plan {
     fn sendings(&mut self, rng: &mut Rng, size: &Size) {
         while self.sendings.len() < size.messages && size.clients > 1 {
             let from = rng.index(size.clients);
-            // Talk among few, so that most pairs have an order that could break.
+            // A client has few recipients, so that most pairs have an order that could break.
             let to = (from + 1 + rng.index(3.min(size.clients - 1))) % size.clients;
             let mut at = rng.within(FIRST_SEND, LAST_SEND);
             let burst = match rng.within(0, 20) {
@@ -273,7 +272,7 @@ impl Plan {
                 at += every;
             }
         }
-        // Then a message's number says its place among its sender's.
+        // The numbers of a sender's messages then have the order in which it sends them.
         self.sendings.sort_by_key(|sending| sending.at);
     }
 }

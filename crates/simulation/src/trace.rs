@@ -1,5 +1,7 @@
 //! The log of one run.
 
+use std::fmt;
+
 use crate::agenda::{Micros, SECOND};
 
 /// Lines of the log. Disabled logs cost nothing.
@@ -23,4 +25,30 @@ impl Trace {
     pub(crate) fn take(&mut self) -> Vec<String> {
         self.lines.take().unwrap_or_default()
     }
+}
+
+/// Returns the frames or items in `bytes`, with only the front of each byte string.
+pub(crate) fn describe<'a, F: fmt::Debug, E>(
+    mut bytes: &'a [u8],
+    take: impl Fn(&mut &'a [u8]) -> Result<F, E>,
+) -> String {
+    let mut text = String::new();
+    while !bytes.is_empty() {
+        let Ok(frame) = take(&mut bytes) else { return text + "DAMAGED" };
+        for part in format!("{frame:?}").split_inclusive(']') {
+            let (before, list) = part.rsplit_once('[').unwrap_or((part, ""));
+            let bytes = list.trim_end_matches(']').split(", ").map(|number| number.parse().ok());
+            match bytes.collect::<Option<Vec<u8>>>() {
+                Some(bytes) => text.extend([before, &front(&bytes)]),
+                None => text.push_str(part),
+            }
+        }
+        text.push_str("; ");
+    }
+    text
+}
+
+/// Returns the front of a text, which identifies the message.
+pub(crate) fn front(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).chars().take(48).filter(|character| *character != '"').collect()
 }

@@ -1,7 +1,5 @@
 //! Trunk connections: ordered both ways, sometimes slow, cut at any time.
 
-use std::time::Duration;
-
 use signaling_core::edge::{FlushUrgency, LinkKey};
 use signaling_core::node::TrunkKey;
 use signaling_wire::RemainingTtl;
@@ -11,6 +9,7 @@ use signaling_wire::trunk::{ToEdge, ToNode};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{ConnId, Host, Kind, Process};
 use crate::mutant::Mutant;
+use crate::trace;
 use crate::world::World;
 
 /// One end of a connection.
@@ -135,7 +134,11 @@ impl World {
             let (edge, node) = (conn.edge, conn.node);
             let arrow = if from == End::Edge { ">" } else { "<" };
             let lost = if conn.severed { " (lost)" } else { "" };
-            self.trace.line(|| format!("trunk {id} e{edge}{arrow}n{node}{lost} {}", describe(from, &bytes)));
+            let describe = || match from {
+                End::Edge => trace::describe(&bytes, ToNode::take),
+                End::Node => trace::describe(&bytes, ToEdge::take),
+            };
+            self.trace.line(|| format!("trunk {id} e{edge}{arrow}n{node}{lost} {}", describe()));
         }
         let side = conn.side(from);
         side.said = now;
@@ -286,65 +289,4 @@ impl World {
             }
         }
     }
-}
-
-fn describe(from: End, mut bytes: &[u8]) -> String {
-    let mut text = String::new();
-    while !bytes.is_empty() {
-        let frame = match from {
-            End::Edge => ToNode::take(&mut bytes).map(|frame| describe_to_node(&frame)),
-            End::Node => ToEdge::take(&mut bytes).map(|frame| describe_to_edge(&frame)),
-        };
-        let Ok(frame) = frame else { return format!("{text} DAMAGED") };
-        text.push_str(&frame);
-        text.push_str("; ");
-    }
-    text
-}
-
-/// Returns the front of a payload, which identifies the message.
-pub(crate) fn front(payload: &[u8]) -> String {
-    String::from_utf8_lossy(payload).chars().take(48).filter(|character| *character != '"').collect()
-}
-
-fn describe_to_node(frame: &ToNode<'_>) -> String {
-    match frame {
-        ToNode::Attach(attach) => format!(
-            "Attach slot {} {} {} seq {} known {} gone {:?}",
-            attach.slot,
-            attach.client_id,
-            short(attach.session.0),
-            attach.seq,
-            attach.state.is_some(),
-            attach.cause
-        ),
-        ToNode::Up { slot, seq, ttl, payload } => {
-            format!("Up slot {slot} seq {seq} ttl {} {}", seconds(ttl.as_duration()), front(payload))
-        }
-        other => format!("{other:?}"),
-    }
-}
-
-fn describe_to_edge(frame: &ToEdge<'_>) -> String {
-    match frame {
-        ToEdge::Down { slot, down_seq, origin, prev_pending, ttl, payload } => format!(
-            "Down slot {slot} down_seq {down_seq} {} prev_pending {prev_pending} ttl {} {}",
-            origin.map_or_else(String::new, |origin| format!("{}/{}", short(origin.session.0), origin.number)),
-            seconds(ttl.as_duration()),
-            front(payload)
-        ),
-        ToEdge::Outcomes { slot, first, count, outcome, reply } => {
-            format!("Outcomes slot {slot} {first}+{count} {outcome:?} {}", front(reply))
-        }
-        ToEdge::Attached { slot, session, .. } => format!("Attached slot {slot} {}", short(session.0)),
-        other => format!("{other:?}"),
-    }
-}
-
-pub(crate) fn short(id: [u8; 16]) -> String {
-    format!("{:02x}{:02x}", id[0], id[1])
-}
-
-pub(crate) fn seconds(duration: Duration) -> String {
-    format!("{:.2}", duration.as_secs_f64())
 }

@@ -94,8 +94,6 @@ fn counted(size: &Size, what: &str) -> u64 {
 fn shows(mutant: Mutant) -> Option<String> {
     let (sound, shows) = trial(mutant);
     let broken = Size { mutant: Some(mutant), ..sound.clone() };
-    let compared = |what: &str| (counted(&sound, what), counted(&broken, what));
-    let told = |what: &str, (sound, broken)| format!("{what}: {broken} times in place of {sound}");
     match shows {
         Promise(known) => {
             let violation = |seed: u64| {
@@ -105,13 +103,11 @@ fn shows(mutant: Mutant) -> Option<String> {
             let (seed, violation) = iter::once(known).chain(0..SEEDS).find_map(violation)?;
             Some(format!("seed {seed}: {violation}"))
         }
-        More(what, percent) => {
-            let (sound, broken) = compared(what);
-            (broken * 100 > sound * percent).then(|| told(what, (sound, broken)))
-        }
-        Less(what, percent) => {
-            let (sound, broken) = compared(what);
-            (broken * 100 < sound * percent).then(|| told(what, (sound, broken)))
+        More(what, percent) | Less(what, percent) => {
+            let (sound, broken) = (counted(&sound, what), counted(&broken, what));
+            let is_more = matches!(shows, More(..));
+            let shown = if is_more { broken * 100 > sound * percent } else { broken * 100 < sound * percent };
+            shown.then(|| format!("{what}: {broken} times in place of {sound}"))
         }
     }
 }

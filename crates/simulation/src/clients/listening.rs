@@ -9,7 +9,7 @@ use crate::event::{MessageId, SocketId, Wish};
 use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
-use crate::trunks::front;
+use crate::trace::front;
 use crate::world::World;
 
 /// Minimum time in which a session can be resumed. It lingers for 30 s, but its node may detect
