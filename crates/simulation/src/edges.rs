@@ -6,12 +6,10 @@ use signaling_core::balancer::handoff_scheduler::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL, Settings};
 use signaling_protocol::{CloseCode, NodeId};
-use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros, SECOND};
 use crate::counters::Counters;
-use crate::event::{ConnId, Exit, Host, Kind, SocketId};
-use crate::mutant::Mutant;
+use crate::event::{ConnId, Host, Kind, SocketId};
 use crate::trunks::{End, SILENCE};
 use crate::world::{Server, World};
 
@@ -105,22 +103,6 @@ impl World {
         *edge = EdgeHost::new(edge.server.killed(), 0, edge.swept, &self.edge_settings);
         self.reset_conns(Host::Edge(index));
         self.close_sockets_of(index);
-    }
-
-    pub(crate) fn socket_gone(&mut self, socket: SocketId, exit: Exit) {
-        let is_open = self.is_open(socket);
-        let Some((index, key)) = self.key_of(socket) else { return };
-        let edge = &mut self.edges[index];
-        match exit {
-            Exit::Close(_) if is_open && self.mutant == Some(Mutant::Goodbye) => {
-                edge.core.client_left(key, Some(CloseCode::NORMAL));
-            }
-            Exit::Close(code) if is_open => edge.core.client_left(key, code),
-            Exit::GOODBYE => edge.core.socket_closed(key, DetachReason::Left),
-            _ => edge.core.socket_closed(key, DetachReason::Lost),
-        }
-        edge.socket_by_client.remove(&key);
-        self.socket_ended(socket);
     }
 
     /// Executes all effects of the core.

@@ -73,10 +73,6 @@ pub(crate) enum Exit {
 impl Exit {
     /// Ends the session.
     pub(crate) const GOODBYE: Self = Self::Close(Some(CloseCode::NORMAL));
-
-    pub(crate) fn keeps_session_by_frame(self) -> bool {
-        self != Self::GOODBYE && self != Self::Break
-    }
 }
 
 /// A client's intended request.

@@ -67,9 +67,10 @@ struct Message {
     /// Time of the first acceptance by an edge. Retransmissions do not extend the deadline.
     first_taken: Option<Micros>,
     place: Option<Place>,
-    written: Vec<(SocketId, Micros)>,
-    /// Time at which a reliable recipient's application got the message.
-    got: Option<Micros>,
+    /// The recipient's sockets to which it was written.
+    written: Vec<SocketId>,
+    /// A reliable recipient's application got the message.
+    got: bool,
     told: Option<(SenderResult, Micros)>,
 }
 
@@ -140,13 +141,9 @@ impl Ledger {
     }
 
     fn name(&self, message: MessageId) -> String {
-        self.messages.get(message).map_or_else(
-            || format!("m{message}"),
-            |Message { from, to, taken, .. }| {
-                let socket = taken.map_or(0, |(socket, _)| socket);
-                format!("m{message} (c{from} on socket {socket} to c{to})")
-            },
-        )
+        let Some(Message { from, to, taken, .. }) = self.messages.get(message) else { return format!("m{message}") };
+        let socket = taken.map_or(0, |(socket, _)| socket);
+        format!("m{message} (c{from} on socket {socket} to c{to})")
     }
 
     /// Records that an edge accepted a message, possibly sent before on an earlier socket. Slow
@@ -195,16 +192,13 @@ impl Ledger {
         if entry.to != to {
             return self.broken("wrong recipient", format!("{name} was written to c{to}"));
         }
-        let earlier = entry.written.iter().any(|(other, _)| *other == socket);
-        let told = entry.told.map(|(told, _)| told);
-        let elsewhere = !entry.written.is_empty();
-        let since = entry.first_taken.unwrap_or(now).saturating_sub(RECOVERY);
-        let repeated = entry.repeated;
-        let troubled = !trouble.any.covers_nothing(since, now);
-        let plain = !self.reliable.get(to).copied().unwrap_or_default();
-        entry.written.push((socket, now));
-        let half_written = entry.to_slow;
+        let Message { told, repeated, first_taken, to_slow: half_written, .. } = *entry;
+        let (earlier, elsewhere) = (entry.written.contains(&socket), !entry.written.is_empty());
+        entry.written.push(socket);
         entry.to_slow |= slow;
+        let told = told.map(|(told, _)| told);
+        let since = first_taken.unwrap_or(now).saturating_sub(RECOVERY);
+        let troubled = !trouble.any.covers_nothing(since, now);
         if earlier {
             return self.broken("doubled", format!("{name} was written twice to socket {socket}"));
         }
@@ -216,7 +210,7 @@ impl Ledger {
             // A reliable client gets unacknowledged messages again and deduplicates them by name.
             // A message that its sender sent again on another socket may be new to the recipient's
             // next socket.
-            if plain && !troubled && !half_written && !repeated {
+            if !self.reliable[to] && !troubled && !half_written && !repeated {
                 self.broken("doubled in calm", format!("{name} came again on socket {socket}"));
             }
         }
@@ -249,7 +243,7 @@ impl Ledger {
         let Some(Place { stream, number }) = entry.place else { return };
         let repeated = entry.repeated;
         self.counters.add("messages that applications of reliable clients got", 1);
-        if entry.got.replace(self.now).is_some() {
+        if std::mem::replace(&mut entry.got, true) {
             return self.broken("doubled to an application", format!("c{client} got {name} twice"));
         }
         let last = self.last_got.entry((stream, client)).or_insert(number);
@@ -281,26 +275,24 @@ impl Ledger {
         if let Some((before, _)) = entry.told.replace((told, now)) {
             return self.broken("two fates", format!("{name} was told {before:?} and then {told:?}"));
         }
-        let to = entry.to;
-        let crowded = self.unfated_to(sender, to) >= MANY_FOR_ONE;
-        self.unfated_by_socket.entry(sender).or_default().remove(&message);
-        let entry = &self.messages[message];
-        let Message { life, first_taken, repeated, .. } = *entry;
+        let Message { to, life, first_taken, repeated, got, .. } = *entry;
         let written = !entry.written.is_empty();
-        let got = entry.got.is_some() || !self.reliable.get(to).copied().unwrap_or_default();
+        let unfated = self.unfated_by_socket.entry(sender).or_default();
+        let crowded = unfated.iter().filter(|other| self.messages[**other].to == to).count() >= MANY_FOR_ONE;
+        unfated.remove(&message);
+        let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
+        let impassable = trouble.impassable.with(away);
         match told {
             SenderResult::Ack => {
                 self.counters.add("messages taken and acked", 1);
                 if !written {
                     return self.broken("ack without writing", name);
                 }
-                if !got {
+                if self.reliable[to] && !got {
                     return self.broken("ack without the application", name);
                 }
-                let (since, waited) = (at.saturating_sub(RECOVERY), now - at);
-                let either = trouble.any.with(away);
-                let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), now);
-                let calm = either.longest_gap(at, now);
+                let (waited, calm) = (now - at, either.longest_gap(at, now));
+                let passable = impassable.covers_nothing(at.saturating_sub(CALM_BEFORE), now);
                 self.counters.add("messages acked after more than a second", u64::from(waited > LATEST_ACK));
                 if slow {
                 } else if waited > LATEST_ACK && either.covers_nothing(since, now) {
@@ -317,8 +309,8 @@ impl Ledger {
                 self.counters.add("unavailable though written", u64::from(written));
                 self.counters.add("messages given up early", u64::from(now < at + life));
                 let over = now.min(at + life);
-                let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
-                let passable = trouble.impassable.with(away).covers_nothing(at.saturating_sub(CALM_BEFORE), over);
+                let since = at.saturating_sub(RECOVERY);
+                let passable = impassable.covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
                 // A full recipient socket delays delivery.
                 let free = either.with(busy).longest_gap(at, over);
@@ -341,11 +333,6 @@ impl Ledger {
                 }
             }
         }
-    }
-
-    fn unfated_to(&self, sender: SocketId, to: ClientIx) -> usize {
-        let unfated = self.unfated_by_socket.get(&sender).into_iter().flatten();
-        unfated.filter(|message| self.messages[**message].to == to).count()
     }
 
     /// Reports messages without an outcome. `answerable` returns `true` if a socket can receive

@@ -7,21 +7,6 @@
 //!
 //! The simulation does not test the shells. It replaces sockets, tasks and HTTP by simple models.
 //!
-//! | file | responsibility |
-//! |---|---|
-//! | `plan` | plan of one run |
-//! | `agenda`, `event` | clock, scheduler and events |
-//! | `world` | event loop and final checks |
-//! | `edges`, `nodes` | servers: a real core and a simulated shell each |
-//! | `trunks` | connections of edges to nodes |
-//! | `clients`, `frames` | plain and reliable clients, and their sockets |
-//! | `rooms` | room store, clients in rooms, and checks of their guarantees |
-//! | `faults` | faults and views |
-//! | `mutant` | deliberately broken rules |
-//! | `ledger`, `trouble`, `spans` | reference model |
-//! | `copies` | messages left behind at other nodes |
-//! | `counters`, `trace` | event counts and log |
-//!
 //! ```
 //! use signaling_simulation::{Size, run};
 //!

@@ -30,7 +30,7 @@ impl World {
         }
         let number = |name: &str| message[name].as_u64();
         let name = message["m"].as_str();
-        let (here, slow) = (socket.here, socket.slow);
+        let (here, slow) = (!socket.left, socket.slow);
         match (kind, message["code"].as_str()) {
             ("welcome", _) => {
                 socket.welcomed = true;
@@ -124,11 +124,11 @@ impl World {
     }
 
     fn told(&mut self, id: SocketId, request: Option<u64>, answer: SenderResult) {
-        let Socket { client: index, here, slow, .. } = self.sockets[id];
+        let Socket { client: index, left, slow, .. } = self.sockets[id];
         let request = request.unwrap_or_default();
         let wish = match &mut self.clients[index].reliable {
             // The client sends the request again.
-            Some(_) if !here => return,
+            Some(_) if left => return,
             Some(reliable) => match reliable.answered(request) {
                 Some(wish) => wish,
                 None => {

@@ -74,8 +74,8 @@ impl World {
         client.socket = Some(id);
         let slow = client.takes != Takes::All || client.stalled_until > now;
         let former = client.former.replace(id);
-        let socket = Socket::new(index, edge, now + delay, client.stalled_until, slow);
-        self.sockets.push(Socket { former, ..socket });
+        let (up_arrives, rests_until) = (now + delay, client.stalled_until);
+        self.sockets.push(Socket { client: index, edge, up_arrives, rests_until, slow, former, ..Socket::default() });
         self.trace.line(|| format!("c{index} connects to e{edge} on socket {id}"));
         self.later_as(Kind::Upgrade(id), Host::Edge(edge), delay, move |world| world.edge_newcomer(edge, id));
         if !self.edges[edge].server.alive {
@@ -96,7 +96,7 @@ impl World {
     fn client_lost_socket(&mut self, id: SocketId, again: Option<Micros>) {
         let now = self.agenda.now();
         let socket = &mut self.sockets[id];
-        socket.here = false;
+        socket.left = true;
         socket.lost.get_or_insert((now, false));
         let index = socket.client;
         let client = &mut self.clients[index];
@@ -134,7 +134,8 @@ impl World {
         let ms = noticed_after / MS;
         self.trace.line(|| format!("c{index} leaves socket {id}, {exit:?}, noticed after {ms} ms"));
         self.counters.add("clients: sockets left", 1);
-        self.counters.add("clients: sockets closed without a goodbye", u64::from(exit.keeps_session_by_frame()));
+        let keeps_session = matches!(exit, Exit::Close(_)) && exit != Exit::GOODBYE;
+        self.counters.add("clients: sockets closed without a goodbye", u64::from(keeps_session));
         self.client_lost_socket(id, None);
         if exit == Exit::GOODBYE {
             self.end_room_session(index);

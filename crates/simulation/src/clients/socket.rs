@@ -7,9 +7,10 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros};
-use crate::event::{ClientIx, Host, MessageId, Said, SocketId, Wish};
+use crate::event::{ClientIx, Exit, Host, MessageId, Said, SocketId, Wish};
 use crate::frames::{self, Frame};
 use crate::ledger::Place;
+use crate::mutant::Mutant;
 use crate::plan::{Sending, Takes};
 use crate::world::World;
 
@@ -31,8 +32,8 @@ pub(crate) struct Socket {
     pub(super) edge: usize,
     pub(crate) key: Option<ClientKey>,
     pub(super) state: State,
-    /// `true` while the client has the socket, independent of the edge's state.
-    pub(crate) here: bool,
+    /// `true` once the client has left the socket, independent of the edge's state.
+    pub(super) left: bool,
     /// `true` while the edge does not read the socket.
     pub(super) paused: bool,
     pub(super) unread: VecDeque<Said>,
@@ -50,19 +51,14 @@ pub(crate) struct Socket {
     pub(super) lost: Option<(Micros, bool)>,
     /// Reconnect delay that the server requested.
     pub(super) come_back_after: Option<Micros>,
-    /// Bytes that the kernel accepts for an absent client.
-    pub(super) swallows: usize,
+    /// Bytes that the kernel accepted for an absent client.
+    pub(super) swallowed: usize,
 }
 
 impl Socket {
-    pub(super) fn new(client: ClientIx, edge: usize, up_arrives: Micros, rests_until: Micros, slow: bool) -> Self {
-        let (here, swallows) = (true, SOCKET_BUFFER);
-        Self { client, edge, here, up_arrives, rests_until, slow, swallows, ..Self::default() }
-    }
-
     /// Returns `true` if an outcome would reach the client promptly.
     pub(crate) fn can_be_told(&self) -> bool {
-        self.state == State::Open && self.here && !self.slow
+        self.state == State::Open && !self.left && !self.slow
     }
 }
 
@@ -73,11 +69,6 @@ impl World {
     pub(crate) fn key_of(&self, socket: SocketId) -> Option<(usize, ClientKey)> {
         let socket = &self.sockets[socket];
         socket.key.filter(|_| socket.state != State::Closed).map(|key| (socket.edge, key))
-    }
-
-    /// Returns `true` if its edge reads close frames from it.
-    pub(crate) fn is_open(&self, socket: SocketId) -> bool {
-        self.sockets[socket].state == State::Open
     }
 
     /// Handles a client's frame at its edge, `None` for a pong.
@@ -138,7 +129,7 @@ impl World {
         let socket = &mut self.sockets[id];
         socket.state = State::Open;
         self.trace.line(|| format!("socket {id} of c{} is open", socket.client));
-        if !socket.here {
+        if socket.left {
             return;
         }
         let client = &mut self.clients[socket.client];
@@ -161,9 +152,21 @@ impl World {
         }
     }
 
-    /// Handles the end of the edge's socket.
-    pub(crate) fn socket_ended(&mut self, id: SocketId) {
-        self.sockets[id].state = State::Closed;
+    /// Handles the end of a socket at its edge.
+    pub(super) fn socket_gone(&mut self, id: SocketId, exit: Exit) {
+        let Some((edge, key)) = self.key_of(id) else { return };
+        // An edge reads close frames from open sockets only.
+        let is_open = std::mem::replace(&mut self.sockets[id].state, State::Closed) == State::Open;
+        let edge = &mut self.edges[edge];
+        match exit {
+            Exit::Close(_) if is_open && self.mutant == Some(Mutant::Goodbye) => {
+                edge.core.client_left(key, Some(CloseCode::NORMAL));
+            }
+            Exit::Close(code) if is_open => edge.core.client_left(key, code),
+            Exit::GOODBYE => edge.core.socket_closed(key, DetachReason::Left),
+            _ => edge.core.socket_closed(key, DetachReason::Lost),
+        }
+        edge.socket_by_client.remove(&key);
     }
 
     pub(crate) fn refused(&mut self, edge: usize, key: ClientKey, refusal: &Refusal) {
@@ -171,10 +174,10 @@ impl World {
         let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };
         let socket = &self.sockets[id];
         let (index, Refusal { status, message, .. }) = (socket.client, refusal);
-        if socket.state == State::Accepted && socket.here {
+        if socket.state == State::Accepted && !socket.left {
             self.ledger.broken("refused after accept", format!("socket {id} of c{index}: {message}"));
         }
-        self.socket_ended(id);
+        self.sockets[id].state = State::Closed;
         self.trace.line(|| format!("socket {id} of c{index} is refused: {status} {message}"));
         self.counters.add(if *status == 409 { "clients: refused with 409" } else { "clients: refused" }, 1);
         self.client_lost_socket(id, Some(again));
@@ -186,15 +189,16 @@ impl World {
         let again = self.rng.within(500 * MS, 1_500 * MS);
         let arrives = self.rng.percent(50);
         // The kernel of an absent client does not accept the rest of a partial message either.
-        if arrives && self.sockets[id].here {
+        if arrives && !self.sockets[id].left {
             self.socket_takes(id, last_words);
         }
-        self.socket_ended(id);
-        let Socket { client, here, slow, come_back_after, .. } = self.sockets[id];
+        self.sockets[id].state = State::Closed;
+        let Socket { client, left, slow, come_back_after, .. } = self.sockets[id];
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
         self.trace.line(|| format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         self.counters.add("clients: closed by the mesh", 1);
-        if here && !is_drained && !(slow && code == CloseCode::TOO_SLOW) {
+        let is_expected = left || is_drained || slow && code == CloseCode::TOO_SLOW;
+        if !is_expected {
             self.ledger.broken("closed by the mesh", format!("socket {id} of c{client}: {code:?}"));
         }
         self.client_lost_socket(id, Some(come_back_after.unwrap_or(again)));
@@ -212,9 +216,9 @@ impl World {
                 return;
             }
             let takes = client.takes;
-            let count = if !socket.here {
-                let count = output.len().min(socket.swallows);
-                socket.swallows -= count;
+            let count = if socket.left {
+                let count = output.len().min(SOCKET_BUFFER - socket.swallowed);
+                socket.swallowed += count;
                 count
             } else if now < socket.rests_until {
                 client.busy.begin(now);
@@ -229,7 +233,7 @@ impl World {
             core.wrote(instant, key, count);
             if count == 0 {
                 let at = socket.rests_until.max(now + MS);
-                if socket.here && !std::mem::replace(&mut socket.writable_planned, true) {
+                if !socket.left && !std::mem::replace(&mut socket.writable_planned, true) {
                     self.later(Host::Edge(edge), at - now, move |world| world.writable(id));
                 }
                 return;
@@ -251,7 +255,7 @@ impl World {
         while let Some(frame) = frames::take(&mut self.sockets[id].received) {
             match frame {
                 Frame::Text(text) => self.client_gets(id, &text),
-                Frame::Ping if self.sockets[id].here => {
+                Frame::Ping if !self.sockets[id].left => {
                     let delay = self.rng.delay();
                     self.later(Host::Edge(self.sockets[id].edge), delay, move |world| world.edge_text(id, None));
                 }

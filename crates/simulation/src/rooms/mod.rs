@@ -1,14 +1,5 @@
 //! Rooms: one store for all nodes with the real rules on the simulated clock, clients in rooms,
 //! and checks of their guarantees.
-//!
-//! | responsibility | module |
-//! |---|---|
-//! | planned requests and store faults | `plan` |
-//! | the store and its network | `store` |
-//! | admission order of the store, and the changes of each room | `watch` |
-//! | one client's view of one room | `room_view` |
-//! | requests, answers and events of clients | `room_client` |
-//! | checks after a quiet time | `settle` |
 
 mod plan;
 mod room_client;

@@ -91,24 +91,17 @@ impl RoomRequest {
     pub(super) fn takes_id(&self) -> bool {
         self.what != RequestKind::Members
     }
-
-    /// Returns `true` if the answer must follow the answers of all earlier requests.
-    fn is_in_order(&self) -> bool {
-        matches!(self.what, RequestKind::Join { .. } | RequestKind::Leave)
-    }
 }
 
 impl RoomClient {
     /// Ends the session. Returns the rooms in which the client had a seat.
     fn end_all_seats(&mut self, now: Micros) -> Vec<usize> {
-        let mut left = Vec::new();
-        for (room, seat) in &mut self.seats {
-            if !matches!(seat.view, SeatView::Out) {
-                (seat.view, seat.ended) = (SeatView::Out, Some(now));
-                left.push(*room);
-            }
-        }
-        left
+        let seats = self.seats.iter_mut().filter(|(_, seat)| !matches!(seat.view, SeatView::Out));
+        let end = |(room, seat): (&usize, &mut ClientSeat)| {
+            (seat.view, seat.ended) = (SeatView::Out, Some(now));
+            *room
+        };
+        seats.map(end).collect()
     }
 }
 
@@ -208,20 +201,17 @@ impl World {
         if std::mem::replace(&mut request.answered, true) {
             return self.ledger.broken("two fates", name);
         }
-        let in_order = request.is_in_order();
-        let lost = said.is_some_and(|(_, said)| self.rooms.has_lost(said.saturating_sub(5 * SECOND), now));
-        let may_fill = said.is_some_and(|(_, said)| self.rooms.may_fill(said, now));
-        // A command whose answer was lost is answered again with the present state.
-        let left_since = said.is_some_and(|(on, said)| {
-            let leaves = |other: &RoomRequest| {
-                (other.from, other.room, other.what) == (from, room, RequestKind::Leave)
-                    && other.said.is_some_and(|(other_on, at)| other_on == on && at >= said)
-            };
-            !self.trouble.any.covers_nothing(said, now) && self.rooms.requests.iter().any(leaves)
-        });
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken("wrong sender", name);
         };
+        let lost = self.rooms.has_lost(said.saturating_sub(5 * SECOND), now);
+        let may_fill = self.rooms.may_fill(said, now);
+        // A command whose answer was lost is answered again with the present state.
+        let leaves = |other: &RoomRequest| {
+            (other.from, other.room, other.what) == (from, room, RequestKind::Leave)
+                && other.said.is_some_and(|(on, at)| on == socket && at >= said)
+        };
+        let left_since = !self.trouble.any.covers_nothing(said, now) && self.rooms.requests.iter().any(leaves);
         let room_client = &mut self.rooms.clients[from];
         if !here {
             // After a leave, other requests for the room get no answer.
@@ -233,7 +223,8 @@ impl World {
             }
             return;
         }
-        if in_order {
+        // Answers to `join` and `leave` come in the order of the requests.
+        if matches!(what, RequestKind::Join { .. } | RequestKind::Leave) {
             let before = room_client.last_answered.replace((socket, turn));
             if before.is_some_and(|(on, before)| on == socket && before > turn) {
                 return self.ledger.broken("room answers", format!("{name}: {turn} behind {before:?}"));

@@ -32,14 +32,10 @@ impl Mesh {
     }
 
     fn carry_out(&mut self, edge: &str, effect: Effect) {
-        let (Effect::AssignNode(key)
-        | Effect::Accept(key)
-        | Effect::Refuse(key, _)
-        | Effect::Close(key, ..)
-        | Effect::Read(key)
-        | Effect::Verify(key, _)) = effect
-        else {
-            panic!("nobody was put out");
+        let key = match effect {
+            Effect::AssignNode(key) | Effect::Accept(key) | Effect::Refuse(key, _) => key,
+            Effect::Close(key, ..) | Effect::Read(key) => key,
+            Effect::Verify(..) | Effect::Kick(_) => panic!("no scenario has tokens or kicks"),
         };
         let Some(who) = self.client_of(edge, key) else { return };
         let client = &mut self.clients[who];
@@ -51,8 +47,7 @@ impl Mesh {
                 client.closed = Some(code.0);
                 client.hears(&last_words);
             }
-            Effect::Verify(..) | Effect::Kick(_) => panic!("nobody was asked for a token, or put out"),
-            Effect::Read(_) => {
+            _ => {
                 let mut unread = client.unread.take().unwrap_or_default();
                 while let Some(text) = unread.pop_front() {
                     self.says(who, text);
