@@ -40,8 +40,8 @@ pub fn commands(data: &[u8]) {
         }
     }
     stage.passes(ALL_OVER, LAST_STEPS);
-    for (slot, without_outcome) in &stage.without_outcome {
-        assert!(without_outcome.is_empty(), "{without_outcome:?} of {slot} have no outcome");
+    for (slot, pending) in &stage.pending {
+        assert!(pending.is_empty(), "{pending:?} of {slot} have no outcome");
     }
 }
 
@@ -53,7 +53,7 @@ struct Stage {
     start: Instant,
     now: Instant,
     seqs: [u64; CLIENTS.len()],
-    without_outcome: BTreeMap<Slot, BTreeSet<u64>>,
+    pending: BTreeMap<Slot, BTreeSet<u64>>,
 }
 
 impl Stage {
@@ -67,8 +67,8 @@ impl Stage {
         node.set_view(now, Arc::new(View::new([member]).ok()?));
         let trunk = node.trunk_up();
         let store = Rooms::new(Rules { capacity: Some(CAPACITY), max_waiting, ..Rules::default() });
-        let (seqs, without_outcome) = ([0; CLIENTS.len()], BTreeMap::new());
-        let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, without_outcome };
+        let (seqs, pending) = ([0; CLIENTS.len()], BTreeMap::new());
+        let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, pending };
         for (slot, client_id) in (0..).zip(CLIENTS) {
             let (session, request, accepted_at_us) =
                 (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
@@ -101,8 +101,8 @@ impl Stage {
         let client = who % CLIENTS.len();
         self.seqs[client] += 1;
         let (slot, seq) = (client as Slot, self.seqs[client]);
-        self.without_outcome.entry(slot).or_default().insert(seq);
-        self.tell(&ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload });
+        self.pending.entry(slot).or_default().insert(seq);
+        self.tell(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload });
         self.settle();
     }
 
@@ -152,7 +152,7 @@ impl Stage {
         let (mut rest, mut confirms) = (&batch[..], Vec::new());
         while !rest.is_empty() {
             let frame = ToEdge::take(&mut rest);
-            assert!(frame.is_ok(), "a node says what no edge can read");
+            assert!(frame.is_ok(), "a node's frame is unreadable");
             match frame.unwrap_or(ToEdge::Draining) {
                 ToEdge::Attached { greeting, .. } => check(greeting),
                 ToEdge::Down { slot, down_seq: d, payload, .. } => {
@@ -161,12 +161,12 @@ impl Stage {
                 }
                 ToEdge::Outcomes { slot, first, count, reply, .. } => {
                     check(reply);
-                    let without_outcome = self.without_outcome.entry(slot).or_default();
-                    for seq in first.run(count) {
-                        assert!(without_outcome.remove(&seq.0), "{seq} of {slot} has two outcomes, or was never said");
+                    let pending = self.pending.entry(slot).or_default();
+                    for seq in first..first + u64::from(count) {
+                        assert!(pending.remove(&seq), "{seq} of {slot} has two outcomes, or was never said");
                     }
                 }
-                other => assert!(matches!(other, ToEdge::SessionState { .. }), "nobody has asked for {other:?}"),
+                other => assert!(matches!(other, ToEdge::SessionState { .. }), "{other:?} was not requested"),
             }
         }
         for (slot, up_to) in confirms {

@@ -22,7 +22,7 @@ fn run<'a, T: PartialEq + std::fmt::Debug>(
     while !bytes.is_empty() {
         let before = bytes;
         let Ok(frame) = take(&mut bytes) else {
-            assert_eq!(bytes.len(), before.len(), "what is refused stays as it was");
+            assert_eq!(bytes.len(), before.len(), "a rejected frame is not consumed");
             return;
         };
         assert!(bytes.len() < before.len(), "a frame has at least one byte");

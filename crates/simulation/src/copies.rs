@@ -17,7 +17,7 @@ pub(crate) struct Copies(BTreeMap<MessageId, (QueueId, MessageNumber)>);
 
 impl Copies {
     /// Reads a batch or an answer. Returns each message of which a copy has expired, once.
-    pub(crate) fn look(&mut self, mut bytes: &[u8]) -> Vec<MessageId> {
+    pub(crate) fn observe(&mut self, mut bytes: &[u8]) -> Vec<MessageId> {
         let mut over = Vec::new();
         if forward::open(&mut bytes).is_err() {
             return over;

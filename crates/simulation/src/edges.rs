@@ -53,13 +53,13 @@ const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
 pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     let counts = core.counts();
-    counters.add("edges: ups", counts.ups);
-    counters.add("edges: downs written", counts.downs);
-    counters.add("edges: filtered repeats", counts.duplicates);
-    counters.add("edges: gaps and passed", counts.sequence_gaps);
-    counters.add("edges: ups sent again", counts.retransmissions);
+    counters.add("edges: uplink frames", counts.ups);
+    counters.add("edges: downlink frames written", counts.downs);
+    counters.add("edges: duplicates dropped", counts.duplicates);
+    counters.add("edges: sequence gaps", counts.sequence_gaps);
+    counters.add("edges: retransmissions", counts.retransmissions);
     counters.add("edges: handoffs", counts.handoffs);
-    counters.add("edges: full stores", counts.read_pauses);
+    counters.add("edges: client reads paused", counts.read_pauses);
     counters.add("edges: messages refused by full filters", counts.full_filters);
     counters.add("edges: messages refused by full outputs", counts.full_outputs);
     counters.add("edges: closes", counts.closes);
@@ -201,7 +201,7 @@ impl World {
                 Link::Up { conn } if !members.contains(&node) && self.rng.percent(30) => {
                     self.close_conn(conn, End::Edge);
                 }
-                Link::Up { conn } => self.look_after(conn, End::Edge),
+                Link::Up { conn } => self.keep_alive(conn, End::Edge),
                 _ => {}
             }
         }
@@ -272,7 +272,7 @@ impl World {
         let before = refused(&edge.core);
         let said = edge.core.link_frames(self.agenda.instant(), link, bytes);
         if refused(&edge.core) > before {
-            self.has_no_room(index);
+            self.edge_refused_message(index);
         }
         match said {
             Ok(said) if said.draining => {
@@ -286,7 +286,7 @@ impl World {
 
     /// Records that the edge refused a message because its buffers were full. The node retransmits
     /// it.
-    fn has_no_room(&mut self, index: usize) {
+    fn edge_refused_message(&mut self, index: usize) {
         let now = self.agenda.now();
         for socket in self.edges[index].socket_by_client.values() {
             self.clients[self.sockets[*socket].client].full.add(now, now + REFUSED_COMES_AGAIN);
@@ -300,7 +300,7 @@ impl World {
         let is_new = self.agenda.now() - edge.started < SILENCE;
         let starting = is_new && !edge.links.values().all(|link| matches!(link, Link::Up { .. }));
         if edge.draining || starting {
-            return self.nobody_listens(socket);
+            return self.upgrade_fails(socket);
         }
         let key = edge.core.connect(self.agenda.instant(), newcomer);
         edge.socket_by_client.insert(key, socket);
@@ -313,7 +313,7 @@ impl World {
         let retry_after_ms = self.rng.within(0, MAX_RETRY_AFTER / MS + 1);
         let core = &mut self.edges[index].core;
         core.send_away(client, CloseCode::GOING_AWAY, "this edge is going away", retry_after_ms);
-        self.counters.add("clients: sent away", 1);
+        self.counters.add("clients: drained", 1);
     }
 }
 

@@ -29,9 +29,9 @@ pub(crate) enum Undo {
 
 const DRAIN_DEADLINE: Micros = 30 * SECOND;
 /// Maximum time until a view reaches a server.
-const SLOWEST_VIEW: Micros = 6 * SECOND;
+const MAX_VIEW_DELAY: Micros = 6 * SECOND;
 /// Maximum restart time of a node that is killed during a silence of discovery.
-const RESTART_WITHIN: Micros = 2 * SECOND;
+const MAX_RESTART: Micros = 2 * SECOND;
 
 impl World {
     pub(crate) fn fault_begins(&mut self, index: usize) {
@@ -60,7 +60,7 @@ impl World {
         let detour = self.has_detour(&undo);
         self.trouble.fault(fault.kind, detour, now, now + fault.lasts);
         if fault.kind == FaultKind::Silence {
-            self.trouble.fault(FaultKind::Crash, false, now, now + RESTART_WITHIN);
+            self.trouble.fault(FaultKind::Crash, false, now, now + MAX_RESTART);
         }
         self.undo.insert(index, undo);
     }
@@ -90,7 +90,7 @@ impl World {
                 self.silences -= 1;
                 // Edges rely on the node again at different times, as after its restart.
                 let now = self.agenda.now();
-                self.trouble.lossy.add(now, now + SLOWEST_VIEW);
+                self.trouble.lossy.add(now, now + MAX_VIEW_DELAY);
                 self.publish(false);
             }
         }
@@ -102,7 +102,7 @@ impl World {
         let node = self.spare()?;
         self.silences += 1;
         self.kill_node(node);
-        let back = self.rng.within(300 * MS, RESTART_WITHIN);
+        let back = self.rng.within(300 * MS, MAX_RESTART);
         self.after_death_of(node, back, move |world| world.restart_node(node));
         Some(Undo::EndSilence)
     }
@@ -212,10 +212,10 @@ impl World {
     /// than the heartbeat it closes its trunks unread and refuses the waiting requests.
     fn resume(&mut self, host: Host) {
         let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
-        let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ClockJump);
+        let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ProcessPause);
         let (timers, arrived): (Vec<_>, Vec<_>) = backlog.into_iter().partition(|input| input.kind == Kind::Timer);
         if jumped {
-            self.counters.add("clock jumps", 1);
+            self.counters.add("process pauses detected", 1);
             let instant = self.agenda.instant();
             match host {
                 Host::Node(index) => self.nodes[index].core.on_process_pause(instant),
@@ -323,7 +323,7 @@ impl World {
         let slow = !at_once && self.rng.percent(40);
         let mut last = 0;
         for host in (0..self.edges.len()).map(Host::Edge).chain((0..self.nodes.len()).map(Host::Node)) {
-            let lag = if slow { self.rng.within(0, SLOWEST_VIEW) } else { self.rng.within(0, 200 * MS) };
+            let lag = if slow { self.rng.within(0, MAX_VIEW_DELAY) } else { self.rng.within(0, 200 * MS) };
             last = last.max(lag);
             self.later(host, lag, move |world| world.sees(host, version));
         }

@@ -78,17 +78,17 @@ struct Message {
 /// held messages after 5 s.
 const RECOVERY: Micros = 7 * SECOND;
 /// Maximum time until a held message is retransmitted after its outcome was lost.
-const HELD_PATIENCE: Micros = 12 * SECOND;
+const MAX_HELD_DELAY: Micros = 12 * SECOND;
 /// Maximum time to an `ack` while two nodes are cut off from each other but not from all others.
-const LATEST_BY_DETOUR: Micros = 6 * SECOND;
-/// Time without any other fault after which `LATEST_BY_DETOUR` applies.
+const MAX_DETOUR_DELAY: Micros = 6 * SECOND;
+/// Time without any other fault after which `MAX_DETOUR_DELAY` applies.
 pub(crate) const CALM_BEFORE: Micros = 15 * SECOND;
 /// Maximum time to an `ack` without faults, thus without retransmission.
-const LATEST_ACK: Micros = SECOND;
+const MAX_ACK_DELAY: Micros = SECOND;
 /// Number of messages to one recipient from which a fault can make it appear absent.
 const MANY_FOR_ONE: usize = 60;
 /// Maximum time from the end of the hold time to the outcome.
-const LATEST_FATE: Micros = 5 * SECOND;
+const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -100,9 +100,9 @@ pub(crate) struct Ledger {
     last_got: BTreeMap<(Stream, ClientIx), u64>,
     /// `true` for each reliable client, by client index.
     reliable: Vec<bool>,
-    unfated_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
+    pending_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
     /// Twice an edge's buffer limit, since outcomes free space before their replies are written.
-    most_unfated: usize,
+    max_pending: usize,
     hold: Micros,
     pub(crate) last_taken: Micros,
     violations: Vec<Violation>,
@@ -111,7 +111,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(hold: Micros, store_frames: usize, reliable: Vec<bool>) -> Self {
-        Self { reliable, most_unfated: 2 * store_frames, hold, ..Self::default() }
+        Self { reliable, max_pending: 2 * store_frames, hold, ..Self::default() }
     }
 
     /// Registers the next message that a client may send.
@@ -161,13 +161,13 @@ impl Ledger {
         entry.first_taken.get_or_insert(now);
         entry.place = Some(place);
         if let Some(before) = before {
-            self.unfated_by_socket.entry(before).or_default().remove(&message);
+            self.pending_by_socket.entry(before).or_default().remove(&message);
         }
-        let unfated = self.unfated_by_socket.entry(socket).or_default();
-        unfated.insert(message);
+        let pending = self.pending_by_socket.entry(socket).or_default();
+        pending.insert(message);
         self.last_taken = now;
-        if unfated.len() > self.most_unfated && !slow {
-            let what = format!("{} messages of socket {socket} have no fate", unfated.len());
+        if pending.len() > self.max_pending && !slow {
+            let what = format!("{} messages of socket {socket} have no outcome", pending.len());
             self.broken("store bound", what);
         }
     }
@@ -270,21 +270,21 @@ impl Ledger {
         let (now, name) = (self.now, self.name(message));
         let entry = &mut self.messages[message];
         let Some((sender, at)) = entry.taken.filter(|(sender, _)| *sender == socket) else {
-            return self.broken("wrong sender", format!("{name} has a fate on socket {socket}"));
+            return self.broken("wrong sender", format!("{name} has an outcome on socket {socket}"));
         };
         if let Some((before, _)) = entry.told.replace((told, now)) {
-            return self.broken("two fates", format!("{name} was told {before:?} and then {told:?}"));
+            return self.broken("two outcomes", format!("{name} was told {before:?} and then {told:?}"));
         }
         let Message { to, life, first_taken, repeated, got, .. } = *entry;
         let written = !entry.written.is_empty();
-        let unfated = self.unfated_by_socket.entry(sender).or_default();
-        let crowded = unfated.iter().filter(|other| self.messages[**other].to == to).count() >= MANY_FOR_ONE;
-        unfated.remove(&message);
+        let pending = self.pending_by_socket.entry(sender).or_default();
+        let crowded = pending.iter().filter(|other| self.messages[**other].to == to).count() >= MANY_FOR_ONE;
+        pending.remove(&message);
         let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
         let impassable = trouble.impassable.with(away);
         match told {
             SenderResult::Ack => {
-                self.counters.add("messages taken and acked", 1);
+                self.counters.add("messages accepted and acked", 1);
                 if !written {
                     return self.broken("ack without writing", name);
                 }
@@ -293,13 +293,13 @@ impl Ledger {
                 }
                 let (waited, calm) = (now - at, either.longest_gap(at, now));
                 let passable = impassable.covers_nothing(at.saturating_sub(CALM_BEFORE), now);
-                self.counters.add("messages acked after more than a second", u64::from(waited > LATEST_ACK));
+                self.counters.add("messages acked after more than a second", u64::from(waited > MAX_ACK_DELAY));
                 if slow {
-                } else if waited > LATEST_ACK && either.covers_nothing(since, now) {
+                } else if waited > MAX_ACK_DELAY && either.covers_nothing(since, now) {
                     self.broken("late ack", format!("{name} after {} ms", waited / MS));
-                } else if waited > LATEST_BY_DETOUR && passable {
+                } else if waited > MAX_DETOUR_DELAY && passable {
                     self.broken("late detour", format!("{name} after {} ms", waited / MS));
-                } else if calm > HELD_PATIENCE {
+                } else if calm > MAX_HELD_DELAY {
                     self.broken("late recovery", format!("{name}, after {} ms without trouble", calm / MS));
                 }
             }
@@ -314,15 +314,15 @@ impl Ledger {
                 let untroubled = either.covers_nothing(since, over);
                 // A full recipient socket delays delivery.
                 let free = either.with(busy).longest_gap(at, over);
-                let untaken = untroubled && (busy.covers_nothing(at, over) || free > LATEST_ACK);
+                let untaken = untroubled && (busy.covers_nothing(at, over) || free > MAX_ACK_DELAY);
                 if now < at + life && !crowded && away.covers_nothing(since, now) {
-                    let what = format!("{name}, whose time was not over, to a recipient who was there");
+                    let what = format!("{name}, before its deadline, to a connected recipient");
                     return self.broken("given up early", what);
                 }
                 // A message that expires before the cut is detected is lost.
                 let outlives_a_cut = life > 2 * SILENCE;
                 if passable && !untroubled && !crowded && outlives_a_cut {
-                    self.broken("unavailable", format!("{name}, though there was a way by other nodes"));
+                    self.broken("unavailable", format!("{name}, though other nodes could relay it"));
                 // An absent sender asks again after the delivery, when the recipient may be gone.
                 } else if (untaken || free >= RECOVERY) && !(repeated && written) {
                     let what = format!("{name}, though all was well for {} ms of its life", free / MS);
@@ -340,13 +340,13 @@ impl Ledger {
     pub(crate) fn settle(&mut self, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
         for id in 0..self.messages.len() {
             let Message { taken: Some((socket, at)), told, .. } = self.messages[id] else { continue };
-            let due = at.max(quiet_from) + self.hold + LATEST_FATE;
+            let due = at.max(quiet_from) + self.hold + MAX_OUTCOME_DELAY;
             let what = match told {
-                None if answerable(socket) => format!("{} has no fate", self.name(id)),
-                Some((_, at)) if at > due => format!("{} got its fate {} ms late", self.name(id), (at - due) / MS),
+                None if answerable(socket) => format!("{} has no outcome", self.name(id)),
+                Some((_, at)) if at > due => format!("{} got its outcome {} ms late", self.name(id), (at - due) / MS),
                 _ => continue,
             };
-            self.broken("no fate", what);
+            self.broken("no outcome", what);
         }
     }
 }

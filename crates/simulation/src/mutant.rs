@@ -51,7 +51,7 @@ pub enum Mutant {
     /// Nodes give up an expired message without a grace time for its outcome.
     LastWord,
     /// A server does not react to a long process pause.
-    ClockJump,
+    ProcessPause,
     /// A stand-in sends no detour copies of the messages that it holds.
     Detour,
     /// Nodes never suspect other nodes.

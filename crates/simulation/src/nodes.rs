@@ -50,8 +50,8 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("nodes: delivered", counts.delivered);
     counters.add("nodes: unavailable", counts.unavailable);
     counters.add("nodes: forwarded", counts.forwarded);
-    counters.add("nodes: passed on", counts.relayed);
-    counters.add("nodes: resends", counts.retransmissions);
+    counters.add("nodes: envelopes relayed", counts.relayed);
+    counters.add("nodes: retransmissions", counts.retransmissions);
     counters.add("nodes: dropped", counts.dropped);
     counters.add("nodes: attached", counts.attached);
     counters.add("nodes: sessions resumed", counts.resumed);
@@ -113,7 +113,7 @@ impl World {
         let node = &mut self.nodes[index];
         node.core.sweep(self.agenda.instant());
         let conns: Vec<_> = node.conns.values().copied().collect();
-        conns.into_iter().for_each(|conn| self.look_after(conn, End::Node));
+        conns.into_iter().for_each(|conn| self.keep_alive(conn, End::Node));
         self.node_sweeps_after(index, micros(SWEEP_INTERVAL));
     }
 
@@ -227,7 +227,7 @@ impl World {
         let reaches = self.reaches(here, there);
         let withheld = if reaches { self.withheld.remove(&(index, to)) } else { None };
         let bytes = withheld.map_or(Rc::clone(&bytes), |outcomes| Rc::from([&*bytes, &outcomes].concat()));
-        self.look_for_copies(&bytes);
+        self.observe_copies(&bytes);
         let lost = if reaches { "" } else { " (lost)" };
         self.trace.line(|| format!("batch {attempt} {here}>{there}{lost} {}", describe(&bytes)));
         self.later_as(Kind::Timer, here, ANSWER_TIMEOUT, move |world| world.try_again(index, attempt));
@@ -264,7 +264,7 @@ impl World {
                 answer = rest;
             }
         }
-        self.look_for_copies(&answer);
+        self.observe_copies(&answer);
         let lost = if reaches { "" } else { " (lost)" };
         self.trace.line(|| format!("answer {attempt} {there}<{here}{lost} {}", describe(&answer)));
         if reaches {
@@ -286,8 +286,8 @@ impl World {
         self.answer(delay, from, move |world| world.try_again(from.0, attempt));
     }
 
-    fn look_for_copies(&mut self, bytes: &[u8]) {
-        let over = self.copies.look(bytes);
+    fn observe_copies(&mut self, bytes: &[u8]) {
+        let over = self.copies.observe(bytes);
         let left_behind = over.into_iter().filter(|message| self.ledger.is_acked(*message)).count();
         self.counters.add("nodes: copies left behind", left_behind as u64);
     }

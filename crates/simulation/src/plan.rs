@@ -157,7 +157,7 @@ const FIRST_SEND: Micros = SECOND;
 const LAST_SEND: Micros = 30 * SECOND;
 const FAULTS_FROM: Micros = 3 * SECOND;
 const FAULTS_UNTIL: Micros = 26 * SECOND;
-const LONGEST_FAULT: Micros = 8 * SECOND;
+const MAX_FAULT: Micros = 8 * SECOND;
 /// Longer than a restart, a probation, and the time after which the ledger excuses no fault.
 const SILENCE_LASTS: Micros = 16 * SECOND;
 const RELIABLE_PERCENT: u64 = 30;
@@ -190,7 +190,7 @@ impl Plan {
             let Some(kind) = rng.pick(size.kinds()) else { continue };
             let at = rng.within(FAULTS_FROM, FAULTS_UNTIL);
             let least = if kind == FaultKind::Silence { SILENCE_LASTS } else { 0 };
-            let lasts = least + rng.within(300 * MS, LONGEST_FAULT);
+            let lasts = least + rng.within(300 * MS, MAX_FAULT);
             plan.faults.push(Fault { kind, at, lasts });
         }
         plan

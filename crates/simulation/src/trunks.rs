@@ -238,7 +238,7 @@ impl World {
     }
 
     /// Pings a silent connection and closes a failed one. Called from each end's sweep.
-    pub(crate) fn look_after(&mut self, id: ConnId, end: End) {
+    pub(crate) fn keep_alive(&mut self, id: ConnId, end: End) {
         let now = self.agenda.now();
         let side = self.conns[id].side(end);
         if !side.open {

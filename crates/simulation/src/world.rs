@@ -110,7 +110,7 @@ const TIGHT_OUTPUT_BYTES: usize = 48 * 1024;
 const TWO_LANES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// Buffers full of messages to absent clients empty once per hold time.
-const MOST_ROUNDS: usize = 40;
+const MAX_ROUNDS: usize = 40;
 
 /// Runs the world of `seed` until everything has settled, or the first promise is broken.
 #[must_use]
@@ -182,7 +182,7 @@ impl World {
         let mut settled = quiet_from + hold + 6 * SECOND;
         self.pass_until(settled);
         // A sender that was not read for a while has its last messages accepted late.
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let due = self.ledger.last_taken + hold + 6 * SECOND;
             if due < settled && !self.unread() {
                 break;
@@ -192,14 +192,14 @@ impl World {
         }
         if self.ledger.first_violation().is_none() {
             self.ledger.settle(quiet_from, |socket| self.sockets[socket].can_be_told());
-            settled += self.look_into_rooms();
+            settled += self.list_rooms();
             self.pass_until(settled);
             self.settle_rooms();
             self.hang_up();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);
             self.check_nothing_is_left();
-            let looked = self.look_into_rooms();
+            let looked = self.list_rooms();
             self.pass_until(quiet + looked);
             self.check_rooms_are_empty();
         }
@@ -237,7 +237,7 @@ impl World {
                 self.later(edge, delay, move |world| world.connect_failed(conn));
             }
             Kind::Batch(from, attempt) => self.batch_is_refused(delay, from, attempt),
-            Kind::Upgrade(socket) => self.nobody_listens(socket),
+            Kind::Upgrade(socket) => self.upgrade_fails(socket),
         }
     }
 

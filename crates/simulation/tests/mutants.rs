@@ -59,13 +59,13 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Life => (all(), Promise(2)),
         Mutant::OneByOne => (all(), Promise(4)),
         Mutant::Path => (all(), Promise(110)),
-        Mutant::Answers => (one_way(), More("edges: filtered repeats", 300)),
+        Mutant::Answers => (one_way(), More("edges: duplicates dropped", 300)),
         Mutant::Located => (trunks(), Promise(9)),
         Mutant::PassingOn => (all(), Promise(55)),
         Mutant::Via => (all(), Promise(61)),
         Mutant::Takeover => (crowd(), Promise(345)),
         Mutant::LastWord => (hasty(), Promise(58)),
-        Mutant::ClockJump => (all(), Promise(29)),
+        Mutant::ProcessPause => (all(), Promise(29)),
         Mutant::Detour => (cuts(), Promise(2)),
         Mutant::Suspects => (cuts(), Promise(7)),
         Mutant::Incarnation => (all(), Promise(33)),
@@ -74,13 +74,13 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Lingering => (moves(), Promise(3)),
         Mutant::Born | Mutant::Filter => (all(), Promise(6)),
         // Messages that were refused for lack of space are retransmitted anyway.
-        Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: resends", 180)),
+        Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
         Mutant::Goodbye => (calm(), Promise(0)),
         Mutant::Flood => (calm(), Less("messages given up early", 33)),
         Mutant::Question => (hurried(), More("unavailable though written", 150)),
         Mutant::Forget => (Size { faults: 6, clients: 30, ..flaps() }, More("nodes: copies left behind", 300)),
         Mutant::View => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
-        Mutant::KeptOutcomes => (answers_lost(), More("edges: filtered repeats", 200)),
+        Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 200)),
     }
 }
 
@@ -131,5 +131,5 @@ fn each_rule_that_is_broken_on_purpose_is_noticed() {
         unnoticed.extend(other.join().unwrap());
         unnoticed
     });
-    assert!(unnoticed.is_empty(), "nobody would notice if these rules were broken: {unnoticed:?}");
+    assert!(unnoticed.is_empty(), "no seed shows that these rules are broken: {unnoticed:?}");
 }

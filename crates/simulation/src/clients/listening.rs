@@ -21,7 +21,7 @@ impl World {
         let socket = &mut self.sockets[id];
         let index = socket.client;
         let Ok(message) = serde_json::from_slice::<Value>(text) else {
-            return self.ledger.broken("damaged", format!("socket {id} got what is no JSON"));
+            return self.ledger.broken("damaged", format!("socket {id} got invalid JSON"));
         };
         let kind = message["type"].as_str().unwrap_or_default();
         self.trace.line(|| format!("c{index} socket {id} gets {}", front(text)));
@@ -133,7 +133,7 @@ impl World {
                 Some(wish) => wish,
                 None => {
                     let what = format!("c{index} was told {answer:?} of its request {request}, which has its answer");
-                    return self.ledger.broken("two fates", what);
+                    return self.ledger.broken("two outcomes", what);
                 }
             },
             None => super::wish_of(request),

@@ -79,12 +79,12 @@ impl World {
         self.trace.line(|| format!("c{index} connects to e{edge} on socket {id}"));
         self.later_as(Kind::Upgrade(id), Host::Edge(edge), delay, move |world| world.edge_newcomer(edge, id));
         if !self.edges[edge].server.alive {
-            self.nobody_listens(id);
+            self.upgrade_fails(id);
         }
     }
 
     /// Retries the connection, since the edge's process is down.
-    pub(crate) fn nobody_listens(&mut self, id: SocketId) {
+    pub(crate) fn upgrade_fails(&mut self, id: SocketId) {
         let again = self.rng.within(300 * MS, 1_500 * MS);
         let socket = &mut self.sockets[id];
         if socket.state == State::Opening && socket.key.is_none() {

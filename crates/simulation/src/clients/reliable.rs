@@ -13,9 +13,9 @@ const MAX_UNANSWERED_BYTES: usize = 128 * 1024;
 /// Approximate size of a room request, in bytes.
 const ASK_BYTES: usize = 100;
 /// Number of unacknowledged messages from which the client sends `received` at once.
-const MOST_UNSAID: u64 = 64;
+const MAX_UNACKNOWLEDGED: u64 = 64;
 /// Maximum delay of `received` otherwise.
-const LAZINESS: u64 = 200 * MS;
+const MAX_RECEIVED_DELAY: u64 = 200 * MS;
 
 #[derive(Debug, Default)]
 pub(crate) struct Reliable {
@@ -165,9 +165,9 @@ impl World {
 
     /// Schedules `received`, or sends it at once if much is unacknowledged.
     pub(super) fn reliable_has_received(&mut self, index: ClientIx, socket: SocketId) {
-        let delay = self.rng.within(0, LAZINESS);
+        let delay = self.rng.within(0, MAX_RECEIVED_DELAY);
         let Some(reliable) = self.reliable(index) else { return };
-        if reliable.n - reliable.said >= MOST_UNSAID {
+        if reliable.n - reliable.said >= MAX_UNACKNOWLEDGED {
             self.reliable_says(index, socket);
         } else if !std::mem::replace(&mut reliable.will_say, true) {
             self.agenda.after(delay, move |world: &mut Self| world.reliable_says_received(index, socket));
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn resumed_session_repeats_its_ids_and_a_new_one_starts_at_1() {
         let mut client = Reliable::new(3);
-        assert!(!client.may_send(), "nobody has welcomed it");
+        assert!(!client.may_send(), "it has no welcome");
         assert!(client.starts_again().is_empty());
         assert_eq!([70, 71, 72].map(|message| client.numbered(Wish::Send(message))), [1, 2, 3]);
         assert!(!client.may_send());

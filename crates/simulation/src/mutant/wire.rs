@@ -72,7 +72,7 @@ impl Mutant {
                 (Self::Life, Item::Envelope(envelope)) => envelope.left = hold,
                 (Self::Prev, Item::Envelope(envelope)) => envelope.prev_pending = 0,
                 (Self::Via, Item::Envelope(envelope)) => envelope.via.clear(),
-                (Self::KeptFates, Item::Envelope(envelope)) => envelope.repeat = false,
+                (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.repeat = false,
                 _ => {}
             }
             item.append(&mut out);
@@ -119,8 +119,8 @@ pub(crate) fn without_outcomes(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// Outcomes of one trunk connection, released only in the order of their messages.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
-    without_outcome: BTreeMap<Slot, BTreeSet<Seq>>,
-    waiting: BTreeMap<(Slot, Seq), Vec<u8>>,
+    pending: BTreeMap<Slot, BTreeSet<u64>>,
+    waiting: BTreeMap<(Slot, u64), Vec<u8>>,
 }
 
 impl Ordered {
@@ -128,7 +128,7 @@ impl Ordered {
     pub(crate) fn asks(&mut self, mut bytes: &[u8]) {
         while let Ok(frame) = ToNode::take(&mut bytes) {
             if let ToNode::Up { slot, seq, .. } = frame {
-                self.without_outcome.entry(slot).or_default().insert(seq);
+                self.pending.entry(slot).or_default().insert(seq);
             }
         }
     }
@@ -146,12 +146,12 @@ impl Ordered {
                 ToEdge::Outcomes { slot, first: seq, count: 1, outcome, reply }.append(&mut one);
                 self.waiting.insert((slot, seq), one);
             }
-            let without_outcome = self.without_outcome.entry(slot).or_default();
-            while let Some(first) = without_outcome.first().copied()
-                && let Some(outcome) = self.waiting.remove(&(slot, first))
+            let pending = self.pending.entry(slot).or_default();
+            while let Some(first) = pending.first().copied()
+                && let Some(fate) = self.waiting.remove(&(slot, first))
             {
-                without_outcome.remove(&first);
-                out.extend(outcome);
+                pending.remove(&first);
+                out.extend(fate);
             }
         }
         out

@@ -199,7 +199,7 @@ impl World {
         let RoomRequest { from, room, what, turn, said, .. } = *request;
         let name = format!("c{from} on socket {socket}, {what:?} of r{room}");
         if std::mem::replace(&mut request.answered, true) {
-            return self.ledger.broken("two fates", name);
+            return self.ledger.broken("two outcomes", name);
         }
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken("wrong sender", name);

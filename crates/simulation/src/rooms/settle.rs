@@ -15,9 +15,9 @@ use crate::world::World;
 /// Maximum recovery time after a fault. Seats are refreshed from then on.
 const RECOVERY: Micros = 7 * SECOND;
 /// Maximum time until every member received a change, without faults.
-const TOLD_WITHIN: Micros = 4 * SECOND;
+const MAX_EVENT_DELAY: Micros = 4 * SECOND;
 /// Maximum time until a session ends: it lingers for 30 s, and its node may detect the loss late.
-const ENDED_WITHIN: Micros = (30 + 12) * SECOND;
+const MAX_SESSION_END: Micros = (30 + 12) * SECOND;
 
 impl World {
     /// Checks a member that was shown as expired. Its socket must be gone, unless faults kept
@@ -59,7 +59,7 @@ impl World {
         for room in 0..self.rooms.plan.capacities.len() {
             let Some((store, waiting)) = self.list(room) else { continue };
             let changed = self.rooms.watch.room(&format!("r{room}")).map_or(0, |room| room.changed_at);
-            if now - changed < TOLD_WITHIN {
+            if now - changed < MAX_EVENT_DELAY {
                 continue;
             }
             self.counters.add("rooms: compared when all was quiet", 1);
@@ -81,7 +81,7 @@ impl World {
         let nowhere = ClientSeat::default();
         let seat = self.rooms.clients[client].seats.get(&room).unwrap_or(&nowhere);
         let ClientSeat { view, socket: told_on, since, ended, .. } = seat;
-        let settled = self.clients[client].away.covers_nothing(now.saturating_sub(TOLD_WITHIN), now);
+        let settled = self.clients[client].away.covers_nothing(now.saturating_sub(MAX_EVENT_DELAY), now);
         let is_member = store.members.contains_key(&client);
         // A client that lost its socket before the answer to its leave gets no more events of the
         // room.
@@ -106,7 +106,7 @@ impl World {
                 let open = request.filter(|ask| !ask.answered).filter_map(|ask| Some(ask.said?.1)).max();
                 let over = ended.unwrap_or(0).max(open.unwrap_or(0)).max(*since);
                 let is_over = ended.is_none() && open.is_none();
-                let bound = if is_over { TOLD_WITHIN } else { ENDED_WITHIN + self.rooms.presence() };
+                let bound = if is_over { MAX_EVENT_DELAY } else { MAX_SESSION_END + self.rooms.presence() };
                 (now - over > bound).then(|| "the store still has it as a member".to_owned())
             }
             _ => None,
@@ -122,17 +122,17 @@ impl World {
     fn settle_requests(&mut self) {
         for RoomRequest { from, room, what, said, .. } in self.rooms.requests.iter().filter(|ask| !ask.answered) {
             if let Some((socket, said)) = *said
-                && self.agenda.now() - said > ENDED_WITHIN
+                && self.agenda.now() - said > MAX_SESSION_END
                 && self.attentive_socket(*from) == Some(socket)
             {
-                self.ledger.broken("no fate", format!("c{from} on socket {socket}, {what:?} of r{room}"));
+                self.ledger.broken("no outcome", format!("c{from} on socket {socket}, {what:?} of r{room}"));
             }
         }
     }
 
     /// Lists each room. Returns the time that members of a long unused room get to refresh their
     /// seats.
-    pub(crate) fn look_into_rooms(&mut self) -> Micros {
+    pub(crate) fn list_rooms(&mut self) -> Micros {
         (0..self.rooms.plan.capacities.len()).for_each(|room| drop(self.list(room)));
         self.rooms.stale() / 2 + MS
     }

@@ -13,7 +13,7 @@ use crate::world::World;
 /// Start of the world on the store's clock, in milliseconds.
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// Maximum time of a call to a store that does not answer.
-const LONGEST_CALL: Micros = 2_000 * MS;
+const MAX_CALL: Micros = 2_000 * MS;
 
 impl World {
     /// Sends a node's pending tasks to the store, one batch of each urgency at a time.
@@ -46,7 +46,7 @@ impl World {
             }
         }
         if away {
-            delay = self.rooms.rng.within(delay, LONGEST_CALL);
+            delay = self.rooms.rng.within(delay, MAX_CALL);
             answers = requests.iter().map(|_| Err(StoreError("away".into()))).collect();
         }
         let arrive = move |world: &mut Self| world.store_answers(node, urgency, answers);

@@ -64,7 +64,7 @@ fn last_message_of_a_client_finds_its_way_by_another_node() {
     mesh.trunk_is_lost("e", "a");
     mesh.pass(SECOND);
     let back = mesh.connects("anna", "f", "b");
-    assert!(!mesh.is_resumed(back), "nobody holds its id");
+    assert!(!mesh.is_resumed(back), "its id is free");
     let bob = mesh.connects(&bob_id, "f", "b");
     assert_eq!(mesh.got(bob), ["anna 1"]);
     assert!(mesh.edges["e"].is_empty());
