@@ -23,7 +23,7 @@ pub(crate) struct Agenda<W> {
     scheduled: u64,
     now: Micros,
     /// Arbitrary start of the simulated time, since an `Instant` has no zero.
-    base: Instant,
+    pub(crate) base: Instant,
 }
 
 impl<W> Default for Agenda<W> {
@@ -40,10 +40,6 @@ impl<W> Agenda<W> {
     /// Returns the present time for the cores.
     pub(crate) fn instant(&self) -> Instant {
         self.base + Duration::from_micros(self.now)
-    }
-
-    pub(crate) fn base(&self) -> Instant {
-        self.base
     }
 
     pub(crate) fn schedule(&mut self, at: Micros, act: impl FnOnce(&mut W) + 'static) {

@@ -76,7 +76,7 @@ struct Message {
 
 /// Maximum recovery time after a fault ends. Reconnects back off up to 5 s, and a node retransmits
 /// held messages after 5 s.
-const RECOVERY: Micros = 7 * SECOND;
+pub(crate) const RECOVERY: Micros = 7 * SECOND;
 /// Maximum time until a held message is retransmitted after its outcome was lost.
 const MAX_HELD_DELAY: Micros = 12 * SECOND;
 /// Maximum time to an `ack` while two nodes are cut off from each other but not from all others.
@@ -105,7 +105,8 @@ pub(crate) struct Ledger {
     max_pending: usize,
     hold: Micros,
     pub(crate) last_taken: Micros,
-    violations: Vec<Violation>,
+    /// The first broken promise.
+    pub(crate) violation: Option<Violation>,
     pub(crate) counters: Counters,
 }
 
@@ -121,11 +122,7 @@ impl Ledger {
     }
 
     pub(crate) fn broken(&mut self, rule: &'static str, what: String) {
-        self.violations.push(Violation { at: self.now, rule, what });
-    }
-
-    pub(crate) fn first_violation(&self) -> Option<&Violation> {
-        self.violations.first()
+        self.violation.get_or_insert(Violation { at: self.now, rule, what });
     }
 
     /// Returns `true` if `from` sent `to` a message since then.

@@ -137,13 +137,6 @@ pub(crate) struct Sending {
     pub(crate) padding: usize,
 }
 
-impl Sending {
-    /// Returns its approximate size.
-    pub(crate) fn bytes(&self) -> usize {
-        self.padding + 80
-    }
-}
-
 pub(crate) struct Plan {
     pub(crate) traits: Vec<Traits>,
     pub(crate) sendings: Vec<Sending>,

@@ -137,7 +137,7 @@ impl World {
         rules.lanes = if seed.is_multiple_of(4) { NonZeroUsize::MIN } else { TWO_LANES };
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
-            trace: Trace::new(traced),
+            trace: Trace { lines: traced.then(Vec::new), ..Trace::default() },
             ledger: Ledger::new(hold, store_frames, traits.iter().map(|traits| traits.reliable).collect()),
             clients: traits.into_iter().map(|traits| Client::new(traits, store_frames)).collect(),
             sendings,
@@ -190,7 +190,7 @@ impl World {
             settled = settled.max(due) + SECOND;
             self.pass_until(settled);
         }
-        if self.ledger.first_violation().is_none() {
+        if self.ledger.violation.is_none() {
             self.ledger.settle(quiet_from, |socket| self.sockets[socket].can_be_told());
             settled += self.list_rooms();
             self.pass_until(settled);
@@ -207,7 +207,7 @@ impl World {
     }
 
     fn pass_until(&mut self, end: Micros) {
-        while self.ledger.first_violation().is_none() {
+        while self.ledger.violation.is_none() {
             let next = self.agenda.next_before(end);
             self.trace.now = self.agenda.now();
             self.ledger.now = self.agenda.now();
@@ -303,7 +303,7 @@ impl World {
             max_message_bytes: 64 * 1024,
             reveal_nodes: false,
             mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
-            epoch: (self.agenda.base(), std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
+            epoch: (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
         }
     }
 
@@ -334,10 +334,10 @@ impl World {
             self.counters.add(kind.name(), 0);
         }
         self.counters.merge(&self.ledger.counters);
-        let violation = self.ledger.first_violation().cloned();
+        let violation = self.ledger.violation;
         if let Some(violation) = &violation {
             self.trace.line(|| format!("VIOLATION {violation}"));
         }
-        Outcome { violation, counters: self.counters, trace: self.trace.take() }
+        Outcome { violation, counters: self.counters, trace: self.trace.lines.unwrap_or_default() }
     }
 }

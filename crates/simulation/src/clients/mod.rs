@@ -166,7 +166,7 @@ impl World {
                 && !self.rooms.takes_id(ask)
             {
                 // This request has no `id` in its answer, so it is not sent again.
-                if let Some(socket) = client.socket.filter(|_| reliable.is_ready()) {
+                if let Some(socket) = client.socket.filter(|_| reliable.ready) {
                     self.say(socket, plainly(socket, wish));
                 }
                 return;

@@ -10,8 +10,8 @@ use crate::world::World;
 
 /// Maximum bytes of unanswered requests: half of the edge's buffer.
 const MAX_UNANSWERED_BYTES: usize = 128 * 1024;
-/// Approximate size of a room request, in bytes.
-const ASK_BYTES: usize = 100;
+/// Approximate size of a request without its padding, in bytes.
+const REQUEST_BYTES: usize = 80;
 /// Number of unacknowledged messages from which the client sends `received` at once.
 const MAX_UNACKNOWLEDGED: u64 = 64;
 /// Maximum delay of `received` otherwise.
@@ -29,7 +29,7 @@ pub(crate) struct Reliable {
     /// Names of the messages that the application got.
     names: BTreeSet<String>,
     /// `true` once the socket was welcomed.
-    ready: bool,
+    pub(super) ready: bool,
     /// Number of the latest message on the socket.
     n: u64,
     said: u64,
@@ -67,10 +67,6 @@ impl Reliable {
         self.session += 1;
         self.id = 0;
         std::mem::take(&mut self.unanswered).into_iter().map(|(_, wish)| wish).collect()
-    }
-
-    pub(super) fn is_ready(&self) -> bool {
-        self.ready
     }
 
     fn may_send(&self) -> bool {
@@ -143,8 +139,8 @@ impl World {
 
     fn bytes(&self, wish: Wish) -> usize {
         match wish {
-            Wish::Send(message) => self.sendings[message].bytes(),
-            Wish::Ask(_) => ASK_BYTES,
+            Wish::Send(message) => self.sendings[message].padding + REQUEST_BYTES,
+            Wish::Ask(_) => REQUEST_BYTES,
         }
     }
 

@@ -10,10 +10,9 @@ use super::room_client::{ClientSeat, RequestKind, RoomRequest, SeatView};
 use super::room_view::{RoomView, Shown};
 use crate::agenda::{MS, Micros, SECOND};
 use crate::event::ClientIx;
+use crate::ledger::RECOVERY;
 use crate::world::World;
 
-/// Maximum recovery time after a fault. Seats are refreshed from then on.
-const RECOVERY: Micros = 7 * SECOND;
 /// Maximum time until every member received a change, without faults.
 const MAX_EVENT_DELAY: Micros = 4 * SECOND;
 /// Maximum time until a session ends: it lingers for 30 s, and its node may detect the loss late.

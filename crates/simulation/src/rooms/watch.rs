@@ -93,7 +93,8 @@ impl Watch {
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
             Op::Leave { requester } if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) => {
-                room.leave(requester);
+                let session = (requester.accepted_at_us, requester.session);
+                room.seats.retain(|client, seat| *client != requester.client || seat.session > session);
             }
             Op::Drop { requester, keep } => {
                 room.end_session(now, requester, micros(*keep));
@@ -142,17 +143,12 @@ impl Room {
     /// Returns a client in front of `place` in the waiting queue whose seat has not expired by
     /// then.
     fn first_before(&self, place: u64, then: Micros) -> Option<&ClientId> {
-        let apply_status = |seat: &Seat| seat.waits.is_some_and(|at| at < place) && seat.until > then;
-        self.seats.iter().find(|(_, seat)| apply_status(seat)).map(|(client, _)| client)
+        let is_before = |seat: &Seat| seat.waits.is_some_and(|at| at < place) && seat.until > then;
+        self.seats.iter().find(|(_, seat)| is_before(seat)).map(|(client, _)| client)
     }
 
     fn is_new(&self, client: &ClientId) -> bool {
         self.seats.get(client).is_none_or(|seat| seat.waits.is_some())
-    }
-
-    fn leave(&mut self, requester: &Requester) {
-        let session = (requester.accepted_at_us, requester.session);
-        self.seats.retain(|client, seat| *client != requester.client || seat.session > session);
     }
 
     fn end_session(&mut self, now: Micros, requester: &Requester, keep: Micros) {
