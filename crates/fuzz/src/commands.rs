@@ -102,7 +102,7 @@ impl Stage {
         self.seqs[client] += 1;
         let (slot, seq) = (client as Slot, self.seqs[client]);
         self.pending.entry(slot).or_default().insert(seq);
-        self.tell(&ToNode::Up { slot, seq, left: RemainingTtl::from_duration(HOLD), payload });
+        self.tell(&ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload });
         self.settle();
     }
 
@@ -162,8 +162,8 @@ impl Stage {
                 ToEdge::Outcomes { slot, first, count, reply, .. } => {
                     check(reply);
                     let pending = self.pending.entry(slot).or_default();
-                    for seq in first..first + u64::from(count) {
-                        assert!(pending.remove(&seq), "{seq} of {slot} has two outcomes, or was never said");
+                    for seq in first.run(count) {
+                        assert!(pending.remove(&seq.0), "{seq} of {slot} has two outcomes, or was never said");
                     }
                 }
                 other => assert!(matches!(other, ToEdge::SessionState { .. }), "{other:?} was not requested"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{Incarnation, RemainingTtl};
+use signaling_wire::{Incarnation, MessageNumber, RemainingTtl, Seq};
 
 use super::Mutant;
 
@@ -23,9 +23,9 @@ impl Mutant {
                         _ => {}
                     }
                 }
-                ToNode::Up { slot, seq, left, .. } => match self {
+                ToNode::Up { slot, seq, ttl, .. } => match self {
                     Self::StoreRepeats if stored.get(slot).is_some_and(|last| *seq <= *last) => continue,
-                    Self::Life => *left = hold,
+                    Self::Life => *ttl = hold,
                     _ => {}
                 },
                 ToNode::Confirm { exceptions, .. } => match self {
@@ -45,8 +45,8 @@ impl Mutant {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(mut frame) = ToEdge::take(&mut bytes) {
             match (self, &mut frame) {
-                (Self::Life, ToEdge::Down { left, .. }) => *left = hold,
-                (Self::Prev, ToEdge::Down { prev_pending, .. }) => *prev_pending = 0,
+                (Self::Life, ToEdge::Down { ttl, .. }) => *ttl = hold,
+                (Self::Prev, ToEdge::Down { prev_pending, .. }) => *prev_pending = MessageNumber::NONE,
                 _ => {}
             }
             frame.append(&mut out);
@@ -69,10 +69,10 @@ impl Mutant {
                 continue;
             }
             match (self, &mut item) {
-                (Self::Life, Item::Envelope(envelope)) => envelope.left = hold,
-                (Self::Prev, Item::Envelope(envelope)) => envelope.prev_pending = 0,
+                (Self::Life, Item::Envelope(envelope)) => envelope.ttl = hold,
+                (Self::Prev, Item::Envelope(envelope)) => envelope.prev_pending = MessageNumber::NONE,
                 (Self::Via, Item::Envelope(envelope)) => envelope.via.clear(),
-                (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.repeat = false,
+                (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.retransmitted = false,
                 _ => {}
             }
             item.append(&mut out);
@@ -119,8 +119,8 @@ pub(crate) fn without_outcomes(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
 /// Outcomes of one trunk connection, released only in the order of their messages.
 #[derive(Debug, Default)]
 pub(crate) struct Ordered {
-    pending: BTreeMap<Slot, BTreeSet<u64>>,
-    waiting: BTreeMap<(Slot, u64), Vec<u8>>,
+    pending: BTreeMap<Slot, BTreeSet<Seq>>,
+    waiting: BTreeMap<(Slot, Seq), Vec<u8>>,
 }
 
 impl Ordered {
@@ -148,10 +148,10 @@ impl Ordered {
             }
             let pending = self.pending.entry(slot).or_default();
             while let Some(first) = pending.first().copied()
-                && let Some(fate) = self.waiting.remove(&(slot, first))
+                && let Some(outcome) = self.waiting.remove(&(slot, first))
             {
                 pending.remove(&first);
-                out.extend(fate);
+                out.extend(outcome);
             }
         }
         out
