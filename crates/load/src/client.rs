@@ -102,9 +102,9 @@ impl Client {
     }
 
     /// Sends without waiting. A client that reconnects then sends what a closed socket refused.
-    pub(crate) fn send(&self, text: String, id: Option<u64>, context: &mut TaskContext<'_>) -> Sent {
-        let (Some(unanswered), Some(id)) = (&self.unanswered, id) else { return self.write(text, context) };
-        let sent = self.write(text.clone(), context);
+    pub(crate) fn send(&self, text: String, id: Option<u64>) -> Sent {
+        let (Some(unanswered), Some(id)) = (&self.unanswered, id) else { return self.write(text) };
+        let sent = self.write(text.clone());
         if sent == Sent::Refused && self.is_open.get() {
             return sent;
         }
@@ -128,23 +128,22 @@ impl Client {
         self.welcome.replace(welcome);
         self.is_open.set(true);
         let mut sent_again = Vec::new();
-        let mut context = TaskContext::from_waker(Waker::noop());
         for (id, message) in self.unanswered.iter().flat_map(RefCell::take) {
             if message.is_sent {
                 sent_again.push(id);
             }
-            self.send(message.text, Some(id), &mut context);
+            self.send(message.text, Some(id));
         }
         Ok(Return { resumed, sent_again, tries: 1 })
     }
 
-    fn write(&self, text: String, context: &mut TaskContext<'_>) -> Sent {
+    fn write(&self, text: String) -> Sent {
         if !self.is_open.get() {
             return Sent::Refused;
         }
         let sent = self.socket.borrow_mut().start_send_unpin(Message::text(text));
         match sent {
-            Ok(()) if self.flush(context) => Sent::Written,
+            Ok(()) if self.flush() => Sent::Written,
             Ok(()) => Sent::Buffered,
             Err(tungstenite::Error::WriteBufferFull(_)) => Sent::Refused,
             Err(_) => {
@@ -155,9 +154,9 @@ impl Client {
     }
 
     /// Writes buffered bytes. Returns `true` if none are left or the socket is closed.
-    pub(crate) fn flush(&self, context: &mut TaskContext<'_>) -> bool {
+    pub(crate) fn flush(&self) -> bool {
         // Ready without a system call, unless the last write was cut short.
-        !self.is_open.get() || self.socket.borrow_mut().poll_flush_unpin(context).is_ready()
+        !self.is_open.get() || self.socket.borrow_mut().poll_flush_unpin(&mut no_waker()).is_ready()
     }
 
     /// Reads until the socket ends. Returns its close code, or the reason of a break.
@@ -182,22 +181,27 @@ impl Client {
     }
 
     /// Ends the connection without a close frame, as a broken network does.
-    pub(crate) fn cut(&self, context: &mut TaskContext<'_>) {
+    pub(crate) fn cut(&self) {
         // It fails only if the connection has ended already.
-        let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(context);
+        let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(&mut no_waker());
     }
 
     /// Sends a close frame, if the kernel takes it at once.
-    pub(crate) fn close(&self, context: &mut TaskContext<'_>) {
+    pub(crate) fn close(&self) {
         if self.is_open.replace(false) {
             let mut socket = self.socket.borrow_mut();
             // Without a code the session would linger.
             let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             if socket.start_send_unpin(Message::Close(Some(frame))).is_ok() {
-                let _ = socket.poll_flush_unpin(context);
+                let _ = socket.poll_flush_unpin(&mut no_waker());
             }
         }
     }
+}
+
+/// The caller polls again by itself, so it needs no wake-up.
+fn no_waker() -> TaskContext<'static> {
+    TaskContext::from_waker(Waker::noop())
 }
 
 async fn open(url: &str) -> Result<Socket, ConnectError> {
@@ -297,10 +301,9 @@ mod tests {
         let (client, ()) = tokio::join!(Client::connect(&url), serving);
         let mut client = client.unwrap();
         client.keep_unanswered();
-        let mut context = TaskContext::from_waker(Waker::noop());
 
         let broken = (1..=1000).find(|id| {
-            assert!(client.send("hello".to_owned(), Some(*id), &mut context) == Sent::Written);
+            assert!(client.send("hello".to_owned(), Some(*id)) == Sent::Written);
             !client.is_open.get()
         });
 

@@ -8,43 +8,122 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `options` | command line |
-//! | `contestant` | servers under comparison, and their order in a round |
-//! | `config` | pure: configurations of nginx and HAProxy |
-//! | `programs`, `server` | their programs; a child process |
-//! | `stage` | the nodes with contestants in front of them |
+//! | `contestant` | servers under comparison: programs, configurations, order in a round |
+//! | `testbed` | the nodes with contestants in front of them |
 //! | `echo` | the minimum cost of a server: one read and one write per message |
-//! | `steady`, `idle` | one measurement of one contestant: under a load, and with idle clients |
-//! | `search` | pure: the next rate to try, to find the highest |
+//! | `measure` | one measurement of one contestant |
 //! | `rounds` | all measurements, in alternation |
-//! | `figures`, `table` | pure: named figures, their medians and ratios, and their text |
+//! | `figures` | pure: named figures, their medians and ratios, and their table |
 
-mod config;
 mod contestant;
 pub mod echo;
 mod figures;
-mod idle;
-mod options;
-mod programs;
+mod measure;
 mod rounds;
-mod search;
-mod server;
-mod stage;
-mod steady;
-mod table;
+mod testbed;
 
-pub use contestant::Contestant;
-pub use options::Options;
-#[cfg(test)]
-pub(crate) use steady::Common;
+use std::fmt;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::fleet::FleetOptions;
+use crate::message::Size;
 use crate::report::Report;
-use figures::{Run, rows};
-use programs::Programs;
-use rounds::play;
+use contestant::Programs;
+use figures::{Run, rows, table};
+use rounds::measure_all;
+
+pub use contestant::Contestant;
+
+/// Options of `mesh-load compare`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Rounds of all measurements
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Messages per second of all clients together; a comma-separated list
+    #[arg(long, value_delimiter = ',', default_values_t = [2_000, 10_000, 30_000],
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    rates: Vec<u64>,
+    /// Size of a message's data: ice (200 bytes), sdp (3,000 bytes), varied (200 to 4,000 bytes), or
+    /// a number of bytes; a comma-separated list
+    #[arg(long, value_delimiter = ',', default_value = "ice,sdp")]
+    sizes: Vec<Size>,
+    /// Measured time of each size and rate, in seconds, after a warm-up of 1 s
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: u64,
+    /// Number of clients that send; even
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..))]
+    clients: u32,
+    /// Number of idle clients for the memory measurement
+    #[arg(long, default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..))]
+    idle_clients: u32,
+    /// Time from the connection of the idle clients to the memory reading, in seconds
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
+    hold: u64,
+    /// Number of clients for the connection rate
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u32).range(1..))]
+    connects: u32,
+    /// First rate of the search for the highest rate, in messages per second; 0 skips the search
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    search_from: u64,
+    /// Contestants; a comma-separated list
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [
+        Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy, Contestant::Echo])]
+    only: Vec<Contestant>,
+    /// Directory of signaling-node, signaling-balancer and mesh-echo [default: the one of this
+    /// program]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
+    /// File for all figures as JSON; - prints them to standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Size and rate of one load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cell {
+    size: Size,
+    rate: u64,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { size, rate } = self;
+        match size {
+            Size::Ice => write!(out, "ICE at {rate}/s"),
+            Size::Sdp => write!(out, "SDP at {rate}/s"),
+            Size::Varied => write!(out, "varied at {rate}/s"),
+            Size::Bytes(bytes) => write!(out, "{bytes} bytes at {rate}/s"),
+        }
+    }
+}
+
+impl Options {
+    /// Returns the maximum number of clients connected at the same time.
+    pub(crate) fn max_clients(&self) -> u32 {
+        self.clients.max(self.idle_clients).max(self.connects)
+    }
+
+    /// Returns each contestant once, in table order.
+    fn contestants(&self) -> Vec<Contestant> {
+        let mut contestants = self.only.clone();
+        contestants.sort_unstable();
+        contestants.dedup();
+        contestants
+    }
+
+    fn cells(&self) -> Vec<Cell> {
+        let rates = |size: &Size| {
+            let size = *size;
+            self.rates.iter().map(move |rate| Cell { size, rate: *rate })
+        };
+        self.sizes.iter().flat_map(rates).collect()
+    }
+}
 
 /// Runs the comparison. An interrupt stops all servers.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
@@ -58,16 +137,16 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
 }
 
 async fn compare(options: &Options) -> Result<Report> {
-    options.check()?;
+    FleetOptions::new(options.clients).check_pairs(1)?;
     let contestants = options.contestants();
     let programs = Programs::find(&contestants, options.bin_dir.as_deref())?;
     let versions = programs.versions().await?;
-    let runs = play(options, &programs).await?;
+    let runs = measure_all(options, &programs).await?;
     let Options { rounds, seconds, clients, .. } = options;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let uncounted = runs.iter().filter(|run| run.is_load && !run.complaints.is_empty()).count();
+    let uncounted = runs.iter().filter(|run| run.is_load && !run.found.is_valid()).count();
     let (rows, listed) = (rows(&runs), versions.values().map(|version| format!("; {version}")).collect::<String>());
-    let table = table::table(&contestants, &rows);
+    let table = table(&contestants, &rows);
     let mut report = Report::new("compare");
     report.table = Some(format!(
         "{table}\nMedians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in \
@@ -88,13 +167,42 @@ async fn compare(options: &Options) -> Result<Report> {
 /// rate. Other measurements must succeed.
 fn failures(contestants: &[Contestant], runs: &[Run]) -> Vec<String> {
     let counts = |contestant: &Contestant| {
-        runs.iter().any(|run| run.is_load && run.contestant == *contestant && run.complaints.is_empty())
+        runs.iter().any(|run| run.is_load && run.contestant == *contestant && run.found.is_valid())
     };
     let failing = contestants.iter().filter(|contestant| !counts(contestant));
-    let others = runs.iter().filter(|run| !run.is_load && !run.complaints.is_empty());
+    let others = runs.iter().filter(|run| !run.is_load && !run.found.is_valid());
     let failure = |run: &Run| {
-        let Run { contestant, round, what, complaints, .. } = run;
-        format!("{}, {what}, round {}: {}", contestant.name(), round + 1, complaints.join("; "))
+        let Run { contestant, round, what, found, .. } = run;
+        format!("{}, {what}, round {}: {}", contestant.name(), round + 1, found.complaints.join("; "))
     };
     failing.map(|it| format!("{}: no run counts, at any rate", it.name())).chain(others.map(failure)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::options;
+
+    #[test]
+    fn defaults_measure_all_at_three_rates_of_two_sizes() {
+        let defaults: Options = options(&[]).unwrap();
+
+        assert_eq!(defaults.contestants().len(), 4);
+        let cells: Vec<_> = defaults.cells().iter().map(|cell| (cell.size, cell.rate)).collect();
+        let rates = [2_000, 10_000, 30_000];
+        let expected = [rates.map(|rate| (Size::Ice, rate)), rates.map(|rate| (Size::Sdp, rate))].concat();
+        assert_eq!(cells, expected);
+        assert_eq!(defaults.max_clients(), 9_000);
+
+        let named_twice: Options = options(&["--only=nginx,balancer,nginx"]).unwrap();
+        assert_eq!(named_twice.contestants(), [Contestant::Balancer, Contestant::Nginx]);
+    }
+
+    #[tokio::test]
+    async fn odd_number_of_clients_is_refused() {
+        let error = compare(&options(&["--clients=3"]).unwrap()).await.unwrap_err();
+
+        assert!(error.to_string().contains("--clients"), "{error}");
+    }
 }

@@ -7,20 +7,177 @@
 //! | module | content |
 //! |---|---|
 //! | `script` | actions and their times |
-//! | `load` | the load with concurrent actions |
+//! | `load` | the load with concurrent actions, and its results for tests |
 //! | `servers` | counters of the servers, across restarts |
-//! | `course` | pure: effects of an action and their duration |
-//! | `figures` | results for tests that act by themselves |
+//! | `timeline` | pure: effects of an action and their duration |
 
-mod course;
-mod figures;
 mod load;
 mod script;
 mod servers;
+mod timeline;
+
+use anyhow::{Result, ensure};
+use clap::Args;
+use serde::Serialize;
+use signaling_devmesh::Control;
+
+use crate::exchange::TrafficOptions;
+use crate::fleet::{Fleet, FleetOptions};
+use crate::report::Report;
+use crate::schedule::Clock;
+use load::{Evidence, run_load};
+use script::{Action, Performed, Step, perform};
+use timeline::Effect;
 
 pub use crate::exchange::{AckTotals, Returns, Totals};
-pub(crate) use course::{Course, Effect};
-pub use figures::Figures;
-pub(crate) use load::{Evidence, put};
-pub use load::{Load, under_load};
-pub(crate) use script::{Action, Done, Step, perform};
+pub use load::{Figures, Load, under_load};
+
+/// Minimum time between the last act and the end, so that its effects show, in seconds.
+const MIN_TAIL_SECONDS: f64 = 3.0;
+/// Each arrival is kept in memory until the end.
+const MAX_SECONDS: u64 = 600;
+
+/// Options of `mesh-load drill`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub(crate) fleet: FleetOptions,
+    #[command(flatten)]
+    traffic: TrafficOptions,
+    /// Act of the script, as '5 kill node-1'; may be repeated. Seconds count from the start of the
+    /// measured time. Actions: scale NODES; kill, pause, resume, drain, replace or restart SERVER;
+    /// cut PERCENT% (ends connections of clients)
+    #[arg(long, value_name = "SECONDS ACTION", required = true)]
+    act: Vec<Step>,
+    /// Fail when the effects of an act last longer than this, in milliseconds
+    #[arg(long)]
+    max_settle_ms: Option<u64>,
+}
+
+/// Effects of one act until the next one. Times count from its start, in microseconds.
+#[derive(Serialize)]
+struct ActReport {
+    act: String,
+    at_seconds: f64,
+    took_us: u64,
+    moved: u64,
+    #[serde(flatten)]
+    effect: Effect,
+    /// Time until all effects were over; `None` if they are not.
+    settled_us: Option<u64>,
+}
+
+/// Runs the scenario.
+pub(crate) async fn run(options: &Options) -> Result<Report> {
+    let steps = options.steps()?;
+    let fleet = FleetOptions { come_back: true, ..options.fleet.clone() };
+    let control = match &fleet.dir {
+        Some(dir) => Some(Control::connect(dir).await?),
+        None => None,
+    };
+    let end_us = options.traffic.run.seconds * 1_000_000;
+    let mut performed = Vec::new();
+    let act = async |clock: Clock, begin_us: u64, clients: &Fleet| {
+        performed = perform(&steps, control.as_ref(), clients, clock, begin_us).await;
+        clock.until_us(begin_us + end_us).await;
+    };
+    let (evidence, _) = run_load(&fleet, &options.traffic, 1.0, act).await?;
+    Ok(report(options, &steps, &performed, &evidence))
+}
+
+impl Options {
+    /// Returns the script in the order of time.
+    fn steps(&self) -> Result<Vec<Step>> {
+        let mut steps = self.act.clone();
+        steps.sort_by(|one, other| one.at.total_cmp(&other.at));
+        let seconds = self.traffic.run.seconds;
+        ensure!(seconds <= MAX_SECONDS, "--seconds {seconds}: a drill takes at most {MAX_SECONDS}");
+        for Step { at, action } in &steps {
+            let latest = seconds as f64 - MIN_TAIL_SECONDS;
+            ensure!(
+                (1.0..=latest).contains(at),
+                "`{at} {action}`: use a time from 1 to {latest} with --seconds {seconds}"
+            );
+        }
+        Ok(steps)
+    }
+}
+
+fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: &Evidence) -> Report {
+    let Options { fleet, traffic, max_settle_ms, .. } = options;
+    let Evidence { measured_us, samples, record, .. } = evidence;
+    let first_us = performed.first().map_or(evidence.end_us(), |act| act.began_us);
+    let timeline = evidence.timeline(fleet.clients, first_us);
+    let ends = performed.iter().skip(1).map(|act| act.began_us).chain([evidence.end_us()]);
+    let act_report = |(act, end_us): (&Performed, u64)| {
+        let effect = timeline.effect(act.began_us..end_us);
+        ActReport {
+            act: act.action.to_string(),
+            at_seconds: act.began_us.saturating_sub(measured_us.start) as f64 / 1e6,
+            took_us: act.ended_us - act.began_us,
+            moved: effect.counts.moved(),
+            effect,
+            settled_us: effect.settled_us(),
+        }
+    };
+    let acts: Vec<ActReport> = performed.iter().zip(ends).map(act_report).collect();
+
+    let mut report = Report::new("drill");
+    traffic.run.describe(&mut report, fleet.clients, traffic.rate, record);
+    report.set("acts", &acts);
+    let ends_sockets = steps.iter().any(|step| step.action.ends_sockets());
+    record.judge(&mut report, ends_sockets);
+    for (act, found) in performed.iter().zip(&acts) {
+        judge(&mut report, act, found, *max_settle_ms);
+    }
+    if !samples.is_empty() {
+        if !ends_sockets && acts.iter().all(|act| act.moved == 0) {
+            report.fail("the script moved no session".to_owned());
+        }
+        if acts.last().is_none_or(|act| act.effect.complete_us.is_none()) {
+            report.fail("at the end not every session was at exactly one node".to_owned());
+        }
+    }
+    report.fail_if(steps.len().saturating_sub(performed.len()) as u64, "acts were not done before the sending ended");
+    report
+}
+
+fn judge(report: &mut Report, act: &Performed, found: &ActReport, max_settle_ms: Option<u64>) {
+    let Performed { action, problem, .. } = act;
+    if let Some(problem) = problem {
+        report.fail(format!("{action}: {problem}"));
+    }
+    match (found.settled_us, max_settle_ms) {
+        (None, Some(_)) => report.fail(format!("{action}: its effects lasted until the next act, or the end")),
+        (Some(us), Some(limit)) if us > limit * 1_000 => {
+            let ms = us / 1_000;
+            report.fail(format!("{action}: its effects lasted {ms} ms, above {limit} ms"));
+        }
+        _ => {}
+    }
+    if matches!(action, Action::Cut(_)) && found.effect.sockets_lost == 0 {
+        report.fail(format!("{action}: no client lost its socket"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing;
+
+    fn steps(arguments: &[&str]) -> Result<Vec<String>> {
+        let options: Options = testing::options(arguments)?;
+        Ok(options.steps()?.iter().map(|step| format!("{} {}", step.at, step.action)).collect())
+    }
+
+    #[test]
+    fn script_is_sorted_by_time_and_must_fit() {
+        let acts = ["--act=9.5 restart node-1", "--act=2 cut 50%"];
+        assert_eq!(steps(&acts).unwrap(), ["2 cut 50%", "9.5 restart node-1"]);
+
+        assert!(steps(&["--seconds=5", "--act=3 scale 4"]).unwrap_err().to_string().contains("from 1 to 2"));
+        assert!(steps(&["--seconds=5000", "--act=3 scale 4"]).unwrap_err().to_string().contains("at most 600"));
+        assert!(steps(&[]).is_err());
+    }
+}

@@ -1,16 +1,19 @@
-//! The loop that follows a schedule, and the end of a run.
+//! The loop that follows a schedule, its progress bar, and the end of a run.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
-use indicatif::ProgressBar;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::unix::AsyncFd;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::clock::Clock;
-use crate::progress::progress;
-use crate::schedule::{Schedule, TICK_US};
-use crate::ticker::Ticker;
+use crate::schedule::{Clock, Schedule, TICK_US};
 
 /// Maximum overdue units that start before the readers get their turn.
 const MAX_BATCH: u64 = 100;
@@ -83,6 +86,57 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
 /// Returns a mark that distinguishes messages of runs with equal names.
 pub(crate) fn run_mark() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
+}
+
+/// A clock with a resolution of some microseconds. The runtime's own timers round up to 1 ms.
+pub(crate) struct Ticker {
+    timer: AsyncFd<File>,
+}
+
+impl Ticker {
+    pub(crate) fn every(interval: Duration) -> Result<Self> {
+        let make = || -> nix::Result<TimerFd> {
+            let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+            timer.set(Expiration::Interval(TimeSpec::from(interval)), TimerSetTimeFlags::empty())?;
+            Ok(timer)
+        };
+        let timer = make().context("cannot make a timer")?;
+        #[expect(deprecated, reason = "its sound successor is unsafe to call; a File keeps its one descriptor open")]
+        let timer = AsyncFd::new(File::from(OwnedFd::from(timer))).context("cannot watch a timer")?;
+        Ok(Self { timer })
+    }
+
+    /// Waits for the next tick. Missed ticks count as one.
+    pub(crate) async fn tick(&mut self) -> Result<()> {
+        loop {
+            let mut guard = self.timer.readable_mut().await.context("the timer is broken")?;
+            match guard.try_io(|timer| timer.get_mut().read(&mut [0; 8])) {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(Err(error)) => return Err(error).context("the timer is broken"),
+                Err(_would_block) => {}
+            }
+        }
+    }
+}
+
+/// Returns a progress bar, which is hidden without a terminal.
+pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    if let Ok(style) = ProgressStyle::with_template("{msg:<12} [{bar:40}] {pos}/{len} {elapsed}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.with_message(what)
+}
+
+/// Waits this many seconds and shows the progress.
+pub(crate) async fn wait(seconds: u64, what: &'static str) {
+    let bar = progress(seconds, what);
+    for _ in 0..seconds {
+        sleep(Duration::from_secs(1)).await;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
 }
 
 #[cfg(test)]

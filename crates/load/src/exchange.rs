@@ -7,51 +7,40 @@
 //! | module | content |
 //! |---|---|
 //! | `options` | command line |
-//! | `ledger`, `acks` | pure: delivery of one pair's messages; answers to requested acks |
-//! | `plan` | pure: messages to come, and the interface of workloads |
-//! | `pairs`, `calls`, `shape` | pure: the workloads; size of a call |
-//! | `recording` | each arrival with its time, for drills |
+//! | `ledger` | pure: deliveries of messages, answers to requested acks, records for drills |
+//! | `workload` | pure: messages to come, and the workload of pairs |
+//! | `calls` | pure: the workload of calls |
 
-mod acks;
 mod calls;
 mod ledger;
 mod options;
-mod pairs;
-mod plan;
-mod recording;
-mod shape;
+mod workload;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
 use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Return, Sent};
-use crate::clock::Clock;
-use crate::costs::{self, Costs, Watched};
+use crate::costs::{self, Costs, Watched, own_cpu_seconds};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
 use crate::message::{Format, Heard};
-use crate::procfs::own_cpu_seconds;
-use crate::record::{Record, is_break};
-use crate::schedule::Schedule;
-use acks::{AckResult, Acks, Question};
-use ledger::Ledger;
-use plan::Message;
+use crate::record::{Record, count, is_break};
+use crate::schedule::{Clock, Schedule};
+use ledger::{AckResult, Acks, Ledger, Question};
+use workload::{Arrived, Message, Plan, Workload, partners};
 
-pub use acks::AckTotals;
-pub(crate) use calls::{CallOptions, Calls, MAX_RATE};
-pub use ledger::Totals;
+pub(crate) use calls::{CallOptions, CallTotals, Calls, MAX_RATE};
+pub use ledger::{AckTotals, Totals};
+pub(crate) use ledger::{Arrival, Recording};
 pub(crate) use options::{RunOptions, TrafficOptions};
-pub(crate) use pairs::{Pairs, partners, turns};
-pub(crate) use plan::{Arrived, Plan, Workload};
-pub(crate) use recording::{Arrival, Recording};
+pub(crate) use workload::Pairs;
 
 /// Close code with which a server drains a client.
 const GOING_AWAY: &str = "1001";
@@ -78,7 +67,7 @@ impl Settings {
 }
 
 /// Counts of clients that come back after their socket ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returns {
     /// Sockets that were closed with 1001.
     pub sent_away: u64,
@@ -171,7 +160,7 @@ impl<W: Workload> Exchange<W> {
         let mut driver = Driver::start(schedule, self.clock, "sending")?;
         let (start_us, end_us) = (driver.start_us, driver.start_us + schedule.duration_us);
         self.end_us.set(end_us);
-        self.record.borrow_mut().measure(start_us + warmup_us..end_us);
+        self.record.borrow_mut().measured_us = start_us + warmup_us..end_us;
         let begin = |number, at_us| {
             self.work.borrow_mut().begin(number, at_us, &mut self.plan.borrow_mut(), &mut self.record.borrow_mut());
             self.send_due();
@@ -184,8 +173,8 @@ impl<W: Workload> Exchange<W> {
             let own_us = (own_cpu_seconds() - own_before) * 1e6;
             let mut record = self.record.borrow_mut();
             record.costs = (!watched.is_empty()).then(|| Costs::between(&before, &costs::read(watched), in_time));
-            record.add("generator", "in_time", in_time);
-            record.add("generator", "cpu_us", own_us as u64);
+            record.generator.in_time = in_time;
+            record.generator.cpu_us = own_us as u64;
             anyhow::Ok(())
         };
         tokio::select! {
@@ -195,8 +184,8 @@ impl<W: Workload> Exchange<W> {
         let now_us = self.clock.now_us() - start_us;
         self.end_us.set(end_us.min(start_us + now_us));
         let mut record = self.record.borrow_mut();
-        record.add("generator", "planned", schedule.due(now_us));
-        record.add("generator", "begun", driver.begun);
+        record.generator.planned = schedule.due(now_us);
+        record.generator.begun = driver.begun;
         Ok(())
     }
 
@@ -217,22 +206,15 @@ impl<W: Workload> Exchange<W> {
         self.is_over.set(true);
         self.clients.borrow_mut().clear();
         let mut record = self.record.take();
-        record.add("fleet", "clients", fleet.clients.len() as u64);
-        record.set_times("connect", &fleet.connect);
-        record.add_all("messages", &self.totals());
-        let acks = self.ack_totals();
-        if acks != AckTotals::default() {
-            record.add_all("acks", &acks);
-            record.set_times("ack", &self.acks.borrow().times());
-        }
-        if self.come_back {
-            record.add_all("returns", &self.returns());
-        }
-        fleet.close();
+        record.messages = self.totals();
+        record.acks = self.ack_totals();
+        record.returns = self.returns();
+        record.times.ack = self.acks.borrow().times();
+        record.times.connect = fleet.close();
         record
     }
 
-    /// Connects, waits for `gate`, runs the whole schedule and settles.
+    /// Connects, awaits `gate`, runs the whole schedule and settles.
     pub(crate) async fn play(
         self: Rc<Self>,
         plan: FleetPlan,
@@ -266,9 +248,8 @@ impl<W: Workload> Exchange<W> {
     }
 
     fn send_due(&self) {
-        let mut context = TaskContext::from_waker(Waker::noop());
         let clients = self.clients.borrow();
-        let is_stalled = |client: &usize| clients.get(*client).is_some_and(|client| !client.flush(&mut context));
+        let is_stalled = |client: &usize| clients.get(*client).is_some_and(|client| !client.flush());
         self.stalled.borrow_mut().retain(is_stalled);
         let now_us = self.clock.now_us();
         loop {
@@ -289,8 +270,8 @@ impl<W: Workload> Exchange<W> {
         let number = ledgers[receiver].next();
         let id = asks.then(|| acks.next_id());
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
-        match client.send(text, id, &mut TaskContext::from_waker(Waker::noop())) {
-            Sent::Refused => return record.add("generator", "unsent", 1),
+        match client.send(text, id) {
+            Sent::Refused => return record.generator.unsent += 1,
             Sent::Buffered => {
                 self.stalled.borrow_mut().insert(from);
             }
@@ -301,7 +282,7 @@ impl<W: Workload> Exchange<W> {
         if let Some(id) = id {
             acks.asked(id, Question { sender: from, receiver, number, time_us: at_us });
         }
-        record.time("lateness", at_us, self.clock.now_us().saturating_sub(at_us));
+        record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
     /// Counts a text that is no message of the run. Returns the id that it answers.
@@ -320,12 +301,12 @@ impl<W: Workload> Exchange<W> {
                 if let Some(id) = id {
                     acks.answered(client, *id, AckResult::Failed, now_us);
                 }
-                record.add("received", code, 1);
-                record.add("errors", "errors", 1);
+                count(&mut record.received, code);
+                record.errors += 1;
                 return *id;
             }
-            Heard::Other(kind) if kind == "signal" => record.add("foreign", "messages", 1),
-            Heard::Other(kind) => record.add("received", kind, 1),
+            Heard::Other(kind) if kind == "signal" => record.foreign += 1,
+            Heard::Other(kind) => count(&mut record.received, kind),
             Heard::Message(_) => {}
         }
         None
@@ -345,7 +326,7 @@ impl<W: Workload> Listener for Exchange<W> {
             answer => return self.answered(client, &answer),
         };
         if arrival.from != self.names[self.partner_of[client]] {
-            self.record.borrow_mut().add("foreign", "messages", 1);
+            self.record.borrow_mut().foreign += 1;
             return None;
         }
         if !self.ledgers.borrow_mut()[client].arrived(arrival.number) {
@@ -360,7 +341,7 @@ impl<W: Workload> Listener for Exchange<W> {
         let arrived = Arrived { receiver: client, tag: arrival.tag, now_us };
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
-            record.time("latency", arrival.time_us, latency_us);
+            record.time(|times| &mut times.latency, arrival.time_us, latency_us);
             self.work.borrow_mut().arrived(&arrived, &mut plan, &mut record);
             plan.is_due(now_us)
         };
@@ -383,7 +364,7 @@ impl<W: Workload> Listener for Exchange<W> {
             self.ledgers.borrow_mut()[client].receiver_broke();
         }
         if !self.is_over.get() {
-            self.record.borrow_mut().add("closed", &reason, 1);
+            count(&mut self.record.borrow_mut().closed, &reason);
         }
     }
 
@@ -403,6 +384,17 @@ impl<W: Workload> Listener for Exchange<W> {
             ledgers[question.receiver].sent_again(question.number);
         }
     }
+}
+
+/// Runs a whole load of clients that connect to the servers of `fleet`.
+pub(crate) async fn play<W: Workload>(
+    fleet: &FleetOptions,
+    settings: Settings,
+    work: W,
+    gate: impl Future<Output = Result<()>>,
+) -> Result<Record> {
+    let (plan, watched) = fleet.plan()?;
+    Exchange::new(fleet, settings, work)?.play(plan, &watched, gate).await
 }
 
 fn add_one(count: &Cell<u64>) {
@@ -465,7 +457,7 @@ mod tests {
         let exchange = exchange();
         exchange.text(0, r#"{"type":"error","code":"recipient_unavailable","id":1,"to":"load-1","message":"gone"}"#);
 
-        assert_eq!((exchange.ack_totals().failed, exchange.record.borrow().count("errors", "errors")), (1, 1));
-        assert_eq!(exchange.record.borrow().count("received", "recipient_unavailable"), 1);
+        assert_eq!((exchange.ack_totals().failed, exchange.record.borrow().errors), (1, 1));
+        assert_eq!(exchange.record.borrow().received["recipient_unavailable"], 1);
     }
 }

@@ -4,24 +4,25 @@ mod options;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::task::{Context as TaskContext, Waker};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rand::RngExt as _;
+use signaling_protocol::Backoff;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
-use crate::backoff::BackOff;
 use crate::client::{Client, ConnectError, Return, retry_after_of};
+use crate::driver::progress;
 use crate::latency::Latencies;
-use crate::progress::progress;
-use crate::record::Record;
+use crate::record::{Record, count};
 
 pub(crate) use options::{FleetOptions, connect_url};
 
 const MAX_OPENING: usize = 64;
-const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
-const LAST_BACK_OFF: Duration = Duration::from_secs(30);
+/// Maximum delays before the first and before later attempts to reconnect, as in the SDKs.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Receives the events of a fleet's sockets.
@@ -40,7 +41,7 @@ impl Listener for RefCell<Record> {
     }
 
     fn ended(&self, _client: usize, reason: String) {
-        self.borrow_mut().add("closed", &reason, 1);
+        count(&mut self.borrow_mut().closed, &reason);
     }
 }
 
@@ -106,14 +107,14 @@ impl Fleet {
     }
 
     pub(crate) fn cut(&self, percent: u32) {
-        let mut context = TaskContext::from_waker(Waker::noop());
         let clients = self.clients.len() * percent as usize / 100;
-        self.clients[..clients].iter().for_each(|client| client.cut(&mut context));
+        self.clients[..clients].iter().for_each(|client| client.cut());
     }
 
-    pub(crate) fn close(self) {
-        let mut context = TaskContext::from_waker(Waker::noop());
-        self.clients.iter().for_each(|client| client.close(&mut context));
+    /// Closes all sockets. Returns the times that the connections took.
+    pub(crate) fn close(self) -> Latencies {
+        self.clients.iter().for_each(|client| client.close());
+        self.connect
     }
 }
 
@@ -130,17 +131,45 @@ async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>,
         };
         let reason = client.read(on_text).await;
         listener.ended(number, reason);
-        let (lost, mut back_off, mut tries) = (Instant::now(), BackOff::new(FIRST_BACK_OFF, LAST_BACK_OFF), 0);
+        let (lost, mut backoff, mut tries) = (Instant::now(), Backoff::new(FIRST_BACKOFF, MAX_BACKOFF), 0);
         loop {
             let Some(url) = urls.next() else { return };
             tries += 1;
-            sleep(back_off.wait(lost.elapsed(), retry_after.take(), &mut rand::rng())).await;
+            let delay = match retry_after.take() {
+                Some(requested) => requested,
+                None => rand::rng().random_range(Duration::ZERO..=max_delay(&mut backoff, lost.elapsed())),
+            };
+            sleep(delay).await;
             match client.come_back(url).await {
                 Ok(how) => {
                     listener.returned(number, &Return { tries, ..how });
                     break;
                 }
                 Err(error) => retry_after = error.retry_after(),
+            }
+        }
+    }
+}
+
+/// Returns the maximum delay of a client that has been `away` for this time. It doubles with each
+/// attempt, up to twice that time: a short outage must not lead to a long delay.
+fn max_delay(backoff: &mut Backoff, away: Duration) -> Duration {
+    backoff.next_limit().min(FIRST_BACKOFF.max(away * 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reconnect_delay_doubles_up_to_twice_the_time_away() {
+        let cases: [(u64, &[u64]); 3] =
+            [(60_000, &[1, 2, 4, 8, 16, 30, 30]), (300, &[1, 1, 1, 1]), (3_000, &[1, 2, 4, 6, 6])];
+        for (away_ms, delays) in cases {
+            let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
+            for seconds in delays {
+                let delay = max_delay(&mut backoff, Duration::from_millis(away_ms));
+                assert_eq!(delay, Duration::from_secs(*seconds), "away for {away_ms} ms");
             }
         }
     }

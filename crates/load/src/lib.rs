@@ -7,24 +7,21 @@
 //! | module | content |
 //! |---|---|
 //! | `scenarios` | command line; one file per scenario, which returns a [`report::Report`] |
-//! | `exchange` | numbered messages between pairs of clients; judges their delivery |
+//! | `exchange` | numbered messages between pairs of clients, and their delivery |
 //! | `drill` | an exchange during faults of the mesh |
-//! | `hostile`, `rooms`, `compare` | harmful clients; room clients; the balancer beside other proxies |
-//! | `record`, `report` | findings of one process; their text and JSON |
+//! | `hostile`, `rooms`, `compare` | hostile clients; room clients; the balancer beside proxies |
+//! | `record`, `report` | results of one process; their text and JSON |
 //! | `workers` | one load of several processes |
-//! | `driver`, `schedule`, `ticker`, `clock` | the loop that sends by a schedule |
-//! | `client`, `fleet`, `backoff`, `message` | one socket; many; reconnect delays; texts |
-//! | `latency`, `costs`, `procfs`, `metrics` | percentiles; CPU and memory of servers; metrics pages |
-//! | `progress` | the progress bar |
+//! | `driver`, `schedule` | the loop that sends by a schedule; the schedule and its clock |
+//! | `client`, `fleet`, `message` | one socket; many; texts |
+//! | `latency`, `costs`, `metrics` | percentiles; CPU and memory of servers; metrics pages |
 
 pub mod compare;
 pub mod drill;
 pub mod report;
 pub mod scenarios;
 
-mod backoff;
 mod client;
-mod clock;
 mod costs;
 mod driver;
 mod exchange;
@@ -33,14 +30,11 @@ mod hostile;
 mod latency;
 mod message;
 mod metrics;
-mod procfs;
-mod progress;
 mod record;
 mod rooms;
 mod schedule;
 #[cfg(test)]
 mod testing;
-mod ticker;
 mod workers;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// Size of a message's `data`, as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
+pub(crate) enum Size {
     /// Size of an ICE candidate: 200 bytes.
     Ice,
     /// Size of a session description: 3,000 bytes.

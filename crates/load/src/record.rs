@@ -1,142 +1,162 @@
-//! Counts and times of the clients of one process, in any scenario. The first process adds up all
-//! records.
+//! Counts and times of the clients of one process, in any scenario.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::costs::Costs;
-use crate::latency::{Latencies, Percentiles};
+use crate::exchange::{AckTotals, CallTotals, Returns, Totals};
+use crate::latency::Latencies;
 use crate::report::Report;
 
 /// Minimum share of the schedule that a valid measurement has sent.
 const MIN_SENT: f64 = 0.99;
-/// Group, name and failure text of counts that must be 0.
-const FAULTS: [(&str, &str, &str); 9] = [
-    ("messages", "lost", "messages lost"),
-    ("messages", "doubled", "messages doubled"),
-    ("messages", "swapped", "messages swapped"),
-    ("acks", "unanswered", "messages that asked got neither ack nor error"),
-    ("acks", "untrue", "messages had an ack and never arrived"),
-    ("acks", "repeated", "messages were answered more than once"),
-    ("acks", "stray", "answers to what was not asked"),
-    ("returns", "away", "clients have not come back"),
-    ("returns", "new_sessions", "clients came back and got a new session"),
-];
 
-/// Counts by group and name, times by name.
+/// Results of one process. Parts that a scenario does not use have their default.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
-    counts: BTreeMap<String, BTreeMap<String, u64>>,
-    times: BTreeMap<String, Latencies>,
+    pub(crate) generator: Generator,
+    pub(crate) messages: Totals,
+    pub(crate) acks: AckTotals,
+    pub(crate) returns: Returns,
+    pub(crate) calls: CallTotals,
+    /// Messages of other senders or other runs.
+    pub(crate) foreign: u64,
+    /// Received `error` frames.
+    pub(crate) errors: u64,
+    /// Received errors by code, and other frames by type.
+    pub(crate) received: BTreeMap<String, u64>,
+    /// Ended sockets by close code or reason.
+    pub(crate) closed: BTreeMap<String, u64>,
+    pub(crate) times: Times,
     /// Costs of the servers; `None` in a process that does not read them.
     pub(crate) costs: Option<Costs>,
-    /// Start times whose durations are measured.
+    /// Start times whose durations are measured, in microseconds of the run's clock.
     #[serde(skip)]
-    measured_us: Range<u64>,
+    pub(crate) measured_us: Range<u64>,
+}
+
+/// Work of the load generator itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Generator {
+    /// Units of the schedule that were due.
+    pub(crate) planned: u64,
+    /// Units that were started.
+    pub(crate) begun: u64,
+    /// Messages that the client's own socket refused.
+    pub(crate) unsent: u64,
+    /// Messages that arrived within the measured time.
+    pub(crate) in_time: u64,
+    /// CPU time within the measured time, in microseconds.
+    pub(crate) cpu_us: u64,
+}
+
+/// Durations, each from its intended start.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Times {
+    /// From the start of a connection to `welcome`.
+    pub(crate) connect: Latencies,
+    /// Until the message was sent.
+    pub(crate) lateness: Latencies,
+    /// Until the message arrived.
+    pub(crate) latency: Latencies,
+    /// Until the message was answered by `ack` or `error`.
+    pub(crate) ack: Latencies,
+    /// From the start of a call to its answer.
+    pub(crate) answer: Latencies,
+    /// From the start of a call to its last message, without the time for gathering candidates.
+    pub(crate) set_up: Latencies,
+    /// Until a visitor's join was answered.
+    pub(crate) join: Latencies,
+    /// Until a visitor's leave was answered.
+    pub(crate) leave: Latencies,
+    /// Until a resident of the room received a join or leave.
+    pub(crate) event: Latencies,
 }
 
 impl Record {
-    /// Restricts measured durations to events that begin within `measured_us`.
-    pub(crate) fn measure(&mut self, measured_us: Range<u64>) {
-        self.measured_us = measured_us;
-    }
-
-    pub(crate) fn count(&self, group: &str, name: &str) -> u64 {
-        self.counts.get(group).and_then(|group| group.get(name)).copied().unwrap_or(0)
-    }
-
-    pub(crate) fn add(&mut self, group: &str, name: &str, count: u64) {
-        if let Some(known) = self.counts.get_mut(group).and_then(|group| group.get_mut(name)) {
-            *known += count;
-        } else {
-            self.counts.entry(group.to_owned()).or_default().insert(name.to_owned(), count);
+    /// Adds the duration of an event due at `at_us`, if that time is measured.
+    pub(crate) fn time(&mut self, of: fn(&mut Times) -> &mut Latencies, at_us: u64, took_us: u64) {
+        if self.measured_us.contains(&at_us) {
+            of(&mut self.times).record_us(took_us);
         }
     }
 
-    /// Adds all fields of a structure of counts.
-    pub(crate) fn add_all(&mut self, group: &str, counts: &impl Serialize) {
-        let fields = serde_json::to_value(counts).ok();
-        for (name, count) in fields.iter().filter_map(|fields| fields.as_object()).flatten() {
-            self.add(group, name, count.as_u64().unwrap_or(0));
+    /// Adds up the records of the processes of one run. Only one of them has costs.
+    pub(crate) fn sum(records: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let mut sum = Value::Null;
+        for record in records {
+            add(&mut sum, serde_json::to_value(record)?);
         }
-    }
-
-    pub(crate) fn group(&self, group: &str) -> BTreeMap<String, u64> {
-        self.counts.get(group).cloned().unwrap_or_default()
-    }
-
-    /// Adds the duration of something due at `at_us`, if that time is measured.
-    pub(crate) fn time(&mut self, name: &str, at_us: u64, took_us: u64) {
-        if !self.measured_us.contains(&at_us) {
-            return;
-        }
-        if let Some(times) = self.times.get_mut(name) {
-            times.record_us(took_us);
-        } else {
-            self.times.entry(name.to_owned()).or_default().record_us(took_us);
-        }
-    }
-
-    pub(crate) fn set_times(&mut self, name: &str, times: &Latencies) {
-        self.times.insert(name.to_owned(), times.clone());
-    }
-
-    pub(crate) fn percentiles(&self, name: &str) -> Percentiles {
-        self.times.get(name).map(Latencies::percentiles).unwrap_or_default()
-    }
-
-    /// Adds the record of another process of the same run.
-    pub(crate) fn absorb(&mut self, other: Self) {
-        for (group, counts) in &other.counts {
-            counts.iter().for_each(|(name, count)| self.add(group, name, *count));
-        }
-        for (name, times) in &other.times {
-            self.times.entry(name.clone()).or_default().absorb(times);
-        }
-        self.costs = self.costs.take().or(other.costs);
+        Ok(serde_json::from_value(sum)?)
     }
 
     /// Returns the share of the schedule that was begun and sent.
     pub(crate) fn sent_share(&self) -> f64 {
-        let of = |name| self.count("generator", name) as f64;
-        let (sent, unsent) = (self.count("messages", "sent") as f64, of("unsent"));
-        let taken = if unsent > 0.0 { sent / (sent + unsent) } else { 1.0 };
-        of("begun") / of("planned").max(1.0) * taken
+        let Generator { planned, begun, unsent, .. } = self.generator;
+        let taken = if unsent > 0 { self.messages.sent as f64 / (self.messages.sent + unsent) as f64 } else { 1.0 };
+        begun as f64 / planned.max(1) as f64 * taken
     }
 
     pub(crate) fn describe(&self, report: &mut Report) {
-        for (group, counts) in &self.counts {
-            report.set(group, counts);
+        report.set_used("generator", &self.generator);
+        report.set_used("messages", &self.messages);
+        report.set_used("acks", &self.acks);
+        report.set_used("returns", &self.returns);
+        report.set_used("foreign", &self.foreign);
+        report.set_used("errors", &self.errors);
+        report.set("received", &self.received);
+        report.set("closed", &self.closed);
+        let Times { connect, lateness, latency, ack, answer, set_up, join, leave, event } = &self.times;
+        report.set_used("connect_us", &connect.percentiles());
+        report.set_used("lateness_us", &lateness.percentiles());
+        report.set_used("latency_us", &latency.percentiles());
+        report.set_used("ack_us", &ack.percentiles());
+        if self.calls.begun > 0 {
+            report.set("calls", self.calls);
+            report.set("answer_us", answer.percentiles());
+            report.set("set_up_us", set_up.percentiles());
         }
-        for group in ["closed", "received"] {
-            if !self.counts.contains_key(group) {
-                report.set(group, BTreeMap::<String, u64>::new());
-            }
-        }
-        for (name, times) in &self.times {
-            report.set(&format!("{name}_us"), times.percentiles());
-        }
-        let in_time = self.count("generator", "in_time");
+        report.set_used("join_us", &join.percentiles());
+        report.set_used("leave_us", &leave.percentiles());
+        report.set_used("event_us", &event.percentiles());
+        let in_time = self.generator.in_time;
         let costs = self.costs.clone();
         report.set("costs", costs.map(|costs| if in_time > 0 { costs.for_messages(in_time) } else { costs }));
     }
 
     /// Adds all failures. With `may_break`, sockets may break or close with 1001.
     pub(crate) fn judge(&self, report: &mut Report, may_break: bool) {
-        for (group, name, what) in FAULTS {
-            report.fail_if(self.count(group, name), what);
-        }
-        for (reason, count) in self.group("closed") {
-            if !may_break || !is_break(&reason) {
+        report.fail_if(self.messages.lost, "messages lost");
+        report.fail_if(self.messages.doubled, "messages doubled");
+        report.fail_if(self.messages.swapped, "messages swapped");
+        report.fail_if(self.acks.unanswered, "messages with a requested ack got neither ack nor error");
+        report.fail_if(self.acks.untrue, "messages had an ack and never arrived");
+        report.fail_if(self.acks.repeated, "messages were answered more than once");
+        report.fail_if(self.acks.stray, "answers to no message of the client");
+        report.fail_if(self.returns.away, "clients have not come back");
+        report.fail_if(self.returns.new_sessions, "clients came back and got a new session");
+        for (reason, count) in &self.closed {
+            if !may_break || !is_break(reason) {
                 report.fail(format!("{count} sockets closed: {reason}"));
             }
         }
-        if self.count("generator", "planned") > 0 && self.sent_share() < MIN_SENT {
+        if self.generator.planned > 0 && self.sent_share() < MIN_SENT {
             let share = self.sent_share() * 100.0;
             report.fail(format!("only {share:.1}% of the schedule was sent: the rate is too high for this machine"));
         }
+    }
+}
+
+/// Counts an item of a map.
+pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
+    if let Some(known) = counts.get_mut(name) {
+        *known += 1;
+    } else {
+        counts.insert(name.to_owned(), 1);
     }
 }
 
@@ -145,17 +165,30 @@ pub(crate) fn is_break(reason: &str) -> bool {
     reason.parse::<u16>().is_err()
 }
 
+/// Adds the numbers of a JSON value to those of another one, and appends its lists.
+fn add(sum: &mut Value, more: Value) {
+    match (sum, more) {
+        (Value::Object(sum), Value::Object(more)) => {
+            more.into_iter().for_each(|(name, more)| add(sum.entry(name).or_insert(Value::Null), more));
+        }
+        (Value::Array(sum), Value::Array(mut more)) => sum.append(&mut more),
+        (sum, Value::Number(more)) => *sum = (sum.as_u64().unwrap_or(0) + more.as_u64().unwrap_or(0)).into(),
+        (_, Value::Null) => {}
+        (sum, more) => *sum = more,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn record(lost: u64, closed: &str) -> Record {
-        let mut record = Record::default();
-        record.measure(0..1_000);
-        record.add("messages", "lost", lost);
-        record.add("closed", closed, 1);
-        record.time("latency", 500, 70);
-        record.time("latency", 1_500, 99);
+        let mut record = Record { measured_us: 0..1_000, ..Record::default() };
+        record.messages.lost = lost;
+        count(&mut record.closed, closed);
+        record.time(|times| &mut times.latency, 500, 70);
+        record.time(|times| &mut times.latency, 1_500, 99);
         record
     }
 
@@ -167,11 +200,13 @@ mod tests {
 
     #[test]
     fn records_of_two_processes_add_up() {
-        let mut sum = record(1, "1013");
-        sum.absorb(record(2, "lost"));
+        let mut first = record(1, "1013");
+        first.costs = Some(Costs::default());
+        let sum = Record::sum([record(2, "lost"), first]).unwrap();
 
-        assert_eq!((sum.count("messages", "lost"), sum.group("closed").len()), (3, 2));
-        assert_eq!((sum.percentiles("latency").count, sum.percentiles("latency").max), (2, 70));
+        assert_eq!((sum.messages.lost, sum.closed.len(), sum.costs.is_some()), (3, 2, true));
+        let latency = sum.times.latency.percentiles();
+        assert_eq!((latency.count, latency.max), (2, 70));
     }
 
     #[test]
@@ -182,14 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn schedule_that_was_not_sent_is_a_failure() {
+    fn unsent_part_of_a_schedule_is_a_failure() {
         let mut late = Record::default();
-        late.add("generator", "planned", 100);
-        late.add("generator", "begun", 100);
-        late.add("messages", "sent", 90);
+        late.generator = Generator { planned: 100, begun: 100, ..Generator::default() };
+        late.messages.sent = 90;
         assert_eq!(failures(&late, false), Vec::<String>::new());
 
-        late.add("generator", "unsent", 10);
+        late.generator.unsent = 10;
 
         assert!(failures(&late, false)[0].starts_with("only 90.0% of the schedule was sent"));
     }

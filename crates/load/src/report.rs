@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
-use crate::latency::Percentiles;
+use crate::latency::{Latencies, Percentiles};
 
 /// The results of a scenario.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,13 @@ impl Report {
         }
     }
 
+    /// Adds a value unless it is the default.
+    pub(crate) fn set_used<T: Serialize + Default + PartialEq>(&mut self, name: &str, value: &T) {
+        if *value != T::default() {
+            self.set(name, value);
+        }
+    }
+
     pub(crate) fn fail(&mut self, failure: String) {
         self.failures.push(failure);
     }
@@ -44,8 +51,8 @@ impl Report {
         }
     }
 
-    pub(crate) fn fail_above(&mut self, what: &str, times: Percentiles, limit_ms: Option<f64>) {
-        let p99 = times.p99 as f64 / 1_000.0;
+    pub(crate) fn fail_above(&mut self, what: &str, times: &Latencies, limit_ms: Option<f64>) {
+        let p99 = times.percentiles().p99 as f64 / 1_000.0;
         if let Some(limit) = limit_ms.filter(|limit| p99 > *limit) {
             self.fail(format!("p99 of the {what} is {p99:.1} ms, above {limit} ms"));
         }
@@ -165,8 +172,10 @@ mod tests {
     fn limits_and_counts_become_failures() {
         let mut report = Report::new("steady");
         report.fail_if(0, "messages lost");
-        report.fail_above("latency", Percentiles { p99: 2_500, ..Percentiles::default() }, Some(2.0));
-        report.fail_above("latency", Percentiles { p99: 2_500, ..Percentiles::default() }, Some(3.0));
+        let mut latency = Latencies::default();
+        latency.record_us(2_500);
+        report.fail_above("latency", &latency, Some(2.0));
+        report.fail_above("latency", &latency, Some(3.0));
 
         assert_eq!(report.failures, ["p99 of the latency is 2.5 ms, above 2 ms"]);
     }

@@ -1,26 +1,275 @@
-//! Load on rooms: visitors join and leave while residents listen. One more room has a long waiting
-//! queue. The load on the store is measured.
+//! Load on rooms: visitors join and leave while residents stay and receive the changes. One more
+//! room has a long waiting queue. The load on the store is measured.
 //!
-//! | module | responsibility |
+//! | module | content |
 //! |---|---|
-//! | `options` | command line |
-//! | `seating` | pure: assignment of clients to rooms, as residents or visitors |
-//! | `words` | pure: texts of room clients, and parsed events |
-//! | `book` | pure: each change, its answer, and the residents that received it |
-//! | `line` | pure: the waiting queue and its order of admission |
-//! | `house` | the clients: scheduled requests, and records of events |
-//! | `play` | the course of a run, and its report |
-//! | `gauge`, `store` | readings of processes and store; pure: load of the store between two |
+//! | `assignment` | pure: assignment of clients to rooms, as residents or visitors |
+//! | `frames` | pure: requests of room clients, and parsed answers |
+//! | `changes` | pure: each change, its answer, and the residents that received it |
+//! | `queue` | pure: the waiting queue and its order of admission |
+//! | `clients` | the clients: scheduled requests, and received frames |
+//! | `meter` | readings of processes and store, and the load of the store between two |
 
-mod book;
-mod gauge;
-mod house;
-mod line;
-mod options;
-mod play;
-mod seating;
-mod store;
-mod words;
+mod assignment;
+mod changes;
+mod clients;
+mod frames;
+mod meter;
+mod queue;
 
-pub(crate) use options::Options;
-pub(crate) use play::play;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use signaling_devmesh::MeshFile;
+use tokio::time::{Instant, sleep};
+
+use crate::driver::{Driver, progress, settle};
+use crate::exchange::RunOptions;
+use crate::fleet::{Fleet, FleetOptions};
+use crate::metrics::http;
+use crate::report::Report;
+use assignment::Assignment;
+use clients::RoomClients;
+use meter::{Meter, Reading};
+
+/// Maximum concurrent joins before the run.
+const MAX_CONCURRENT_JOINS: usize = 64;
+/// Maximum time until an answer before the run.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Options of `mesh-load rooms`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub(crate) fleet: FleetOptions,
+    /// Number of rooms; each client is in one of them
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rooms: u32,
+    /// Share of a room's clients that join and leave, in percent. All others stay, at least one
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=100))]
+    visitors: u32,
+    /// Joins and leaves per second, of all clients together; at most one per visitor
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rate: u64,
+    #[command(flatten)]
+    run: RunOptions,
+    /// Number of further clients, in the waiting queue of one more room. Needs --dir, to set the
+    /// capacity of that room through a node
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    pub(crate) line: u32,
+    /// Capacity of the room with the waiting queue (--line)
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    seats: u32,
+    /// Members that leave the room with the waiting queue (--line) per second; each leave admits
+    /// one waiting client
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    line_rate: u64,
+    /// Fail when the 99th percentile of the join time is above this, in milliseconds
+    #[arg(long)]
+    max_join_p99_ms: Option<f64>,
+    /// Fail when the 99th percentile of the event delay, from a join or leave until a resident
+    /// receives it, is above this, in milliseconds
+    #[arg(long)]
+    max_event_p99_ms: Option<f64>,
+    /// Fail when the memory of a process or the keys of the store grow by more than this during the
+    /// run, in percent
+    #[arg(long, value_name = "PERCENT")]
+    max_growth: Option<f64>,
+}
+
+impl Options {
+    /// Fails if the numbers conflict. Servers combine changes within 200 ms, so a visitor makes at
+    /// most one change per second.
+    fn check(&self, visitors: usize) -> Result<()> {
+        let Self { rooms, rate, line, seats, line_rate, .. } = self;
+        let clients = self.fleet.clients;
+        ensure!(*rooms <= clients, "--rooms {rooms} exceeds --clients {clients}");
+        ensure!(
+            visitors as u64 >= *rate,
+            "--rate {rate} is more than one change per second of each of {visitors} visitors: raise --clients or \
+             --visitors"
+        );
+        ensure!(*line == 0 || self.fleet.dir.is_some(), "--line needs --dir, to set the capacity of a room");
+        let admitted = u64::from(*seats) + line_rate * (self.run.warmup + self.run.seconds);
+        ensure!(
+            *line == 0 || u64::from(*line) > admitted,
+            "--line {line} ends before the run: with --seats {seats} and --line-rate {line_rate} use more than {admitted}"
+        );
+        Ok(())
+    }
+}
+
+/// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and judges.
+pub(crate) async fn run(options: &Options) -> Result<Report> {
+    let fleet = &options.fleet;
+    let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);
+    options.check(assignment.visitors.len())?;
+    let all_clients = FleetOptions { clients: fleet.clients + options.line, ..fleet.clone() };
+    let (plan, watched) = all_clients.plan()?;
+    let mesh = fleet.mesh()?;
+    let mut meter = Meter::new(watched, mesh.as_ref()).await?;
+    let clients = Rc::new(RoomClients::new(options, assignment.clone())?);
+    let connected = Fleet::connect(plan, &clients).await?;
+    clients.set_connected(&connected.clients);
+    join_rooms(&clients, assignment.clients()).await?;
+    if options.line > 0 {
+        set_capacity(mesh.as_ref(), &clients.queue_room, options.seats).await?;
+        join_queue(&clients, options.line as usize).await?;
+    }
+
+    let (begin, end, left) = run_schedule(&clients, options, &assignment.visitors, &mut meter).await?;
+    let settle_timeout = Duration::from_millis(options.run.settle_ms);
+    settle(settle_timeout, || clients.is_settled()).await;
+    let growth = match options.max_growth {
+        Some(limit) => meter.growth(&begin, settle_timeout, limit).await?,
+        None => Vec::new(),
+    };
+    clients.end();
+    let (changes, queue) = (clients.changes.borrow(), clients.queue.borrow());
+    let (totals, unanswered, unreceived) = (changes.totals, changes.unanswered() as u64, changes.unreceived());
+    let mut record = clients.record.take();
+    record.generator.planned = options.run.schedule(options.rate).total();
+    record.generator.begun = totals.begun;
+    record.times.connect = connected.close();
+    record.times.join = changes.joins.clone();
+    record.times.leave = changes.leaves.clone();
+    record.times.event = changes.events.clone();
+    record.costs = begin.costs(&end);
+
+    let queue = (options.line > 0).then(|| queue.totals(options.seats, left));
+    let mut report = Report::new("rooms");
+    report.set("rooms", options.rooms);
+    report.set("largest_room", assignment.largest_room());
+    report.set("visitors", assignment.visitors.len());
+    report.set("changes", totals);
+    report.set("unanswered", unanswered);
+    report.set("unreceived", unreceived);
+    report.set("queue", &queue);
+    options.run.describe(&mut report, all_clients.clients, options.rate, &record);
+    report.set("store", begin.store_costs(&end));
+
+    record.judge(&mut report, false);
+    report.fail_if(totals.refused, "changes were refused");
+    report.fail_if(unanswered, "changes have no answer");
+    report.fail_if(totals.removed, "clients left a room without a request");
+    report.fail_if(totals.doubled, "changes were received twice by a resident");
+    report.fail_if(unreceived, "changes were not received by a resident");
+    if let Some(queue) = queue {
+        report.fail_if(queue.overtook as u64, "waiting clients were admitted before an earlier one");
+        report.fail_if(queue.left.saturating_sub(queue.admitted) as u64, "free seats were given to no waiting client");
+        report.fail_if(queue.above_capacity.into(), "room had more members than seats");
+    }
+    report.fail_above("join time", &record.times.join, options.max_join_p99_ms);
+    report.fail_above("event delay", &record.times.event, options.max_event_p99_ms);
+    growth.into_iter().for_each(|growth| report.fail(growth));
+    Ok(report)
+}
+
+async fn join_rooms(clients: &RoomClients, count: usize) -> Result<()> {
+    let bar = progress(count as u64, "joining");
+    for client in 0..count {
+        until("a join", || clients.changes.borrow().unanswered() < MAX_CONCURRENT_JOINS).await?;
+        clients.join_first(client);
+        bar.inc(1);
+    }
+    until("all joins", || clients.changes.borrow().unanswered() == 0).await?;
+    bar.finish_and_clear();
+    let refused = clients.changes.borrow().totals.refused;
+    let received = &clients.record.borrow().received;
+    ensure!(refused == 0, "{refused} clients were not admitted to their rooms: {received:?}");
+    Ok(())
+}
+
+/// Joins the waiting queue with one client after the other, so that its order is known.
+async fn join_queue(clients: &RoomClients, count: usize) -> Result<()> {
+    let bar = progress(count as u64, "queuing");
+    for number in 0..count {
+        clients.join_queue(number);
+        until("a join of the waiting queue", || clients.queue.borrow().has_seat(number)).await?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+    let begin = Instant::now();
+    while !is_so() {
+        ensure!(begin.elapsed() < ANSWER_TIMEOUT, "no answer to {what} within {ANSWER_TIMEOUT:?}");
+        sleep(ANSWER_INTERVAL).await;
+    }
+    Ok(())
+}
+
+async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result<()> {
+    let mesh = mesh.context("no mesh to set the capacity of a room at: use --dir")?;
+    let node = mesh.nodes.first().context("the mesh has no node to set the capacity of a room at")?;
+    let url = format!("{}/admin/rooms/{room}/capacity", node.internal);
+    let mut request = http()?.put(&url).json(&serde_json::json!({ "capacity": seats }));
+    if let Some(token) = mesh.admin_token()? {
+        request = request.bearer_auth(token);
+    }
+    let answer = request.send().await.and_then(reqwest::Response::error_for_status);
+    answer.map(drop).with_context(|| format!("cannot set the capacity by {url}"))
+}
+
+/// Runs the scheduled joins and leaves of visitors and of the waiting queue. Returns readings of
+/// the start and end of the measured time, and the number of leaves from the queue's room.
+async fn run_schedule(
+    clients: &RoomClients,
+    options: &Options,
+    visitors: &[usize],
+    meter: &mut Meter,
+) -> Result<(Reading, Reading, usize)> {
+    let (changes, leaves) = (options.run.schedule(options.rate), options.run.schedule(options.line_rate));
+    let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
+    let mut driver = Driver::start(changes, clients.clock, "changing")?;
+    let start_us = driver.start_us;
+    clients.measure(start_us + warmup_us..start_us + duration_us);
+    let begin = |number: u64, at_us| {
+        let turn = usize::try_from(number % visitors.len() as u64).unwrap_or(0);
+        clients.change(visitors[turn], at_us);
+    };
+    let (mut next_leave, mut left) = (0, 0);
+    let mut turn = || {
+        let now_us = (clients.clock.now_us() - start_us).min(duration_us);
+        while options.line > 0 && next_leave < leaves.due(now_us) {
+            left += usize::from(clients.leave_queue_room(start_us + leaves.time_us(next_leave)));
+            next_leave += 1;
+        }
+        clients.flush();
+    };
+    driver.until(warmup_us, begin, &mut turn).await?;
+    let begin_reading = meter.read(clients.answered()).await?;
+    driver.until(duration_us, begin, &mut turn).await?;
+    Ok((begin_reading, meter.read(clients.answered()).await?, left))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::testing::options;
+
+    #[test]
+    fn conflicting_options_are_named() {
+        let fitting = ["--dir=x", "--line=101", "--line-rate=3", "--seconds=27"];
+        let short = ["--dir=x", "--line=100", "--line-rate=3", "--seconds=27"];
+        let cases: [(&[&str], Option<&str>); 6] = [
+            (&[], None),
+            (&["--rooms=2000"], Some("--rooms 2000")),
+            (&["--rate=501"], Some("--rate 501")),
+            (&["--line=1000"], Some("needs --dir")),
+            (&short, Some("more than 100")),
+            (&fitting, None),
+        ];
+        for (arguments, expected) in cases {
+            let error = options::<Options>(arguments).unwrap().check(500).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), expected.is_some(), "{arguments:?}: {error:?}");
+            assert!(error.unwrap_or_default().contains(expected.unwrap_or_default()), "{arguments:?}");
+        }
+    }
+}

@@ -1,3 +1,9 @@
+//! The send times of a load, and the clock that they count on.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
 /// Send times in microseconds: evenly at `rate` per second, each moved to the next clock tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
@@ -22,6 +28,28 @@ impl Schedule {
     pub(crate) fn due(&self, now_us: u64) -> u64 {
         let tick = now_us / TICK_US * TICK_US;
         (tick * self.rate / SECOND_US + 1).min(self.total())
+    }
+}
+
+/// The clock of a run: microseconds since its creation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn now_us(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Waits for a time. Returns at once if it is in the past.
+    pub(crate) async fn until_us(self, moment_us: u64) {
+        let now_us = self.now_us();
+        if moment_us > now_us {
+            sleep(Duration::from_micros(moment_us - now_us)).await;
+        }
     }
 }
 

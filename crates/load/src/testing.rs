@@ -3,7 +3,17 @@
 
 use clap::Args;
 
-use crate::compare::Common;
+use crate::exchange::TrafficOptions;
+use crate::fleet::FleetOptions;
+
+/// Options that most scenarios have.
+#[derive(Args)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    pub(crate) fleet: FleetOptions,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficOptions,
+}
 
 /// Parses options from command-line arguments.
 pub(crate) fn options<T: Args>(arguments: &[&str]) -> Result<T, clap::Error> {

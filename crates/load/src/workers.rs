@@ -5,28 +5,33 @@
 //! until all are ready. At the end it prints its [`Record`] as one line of JSON, and the first
 //! process adds these up. With `--processes 1` the first process does the work itself.
 
-mod children;
-mod gate;
-mod share;
+use std::io::{self, BufRead as _};
+use std::ops::Range;
+use std::process::{self, Stdio};
+use std::str::FromStr;
+use std::time::Duration;
+use std::{fmt, thread};
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
 
+use crate::driver::progress;
 use crate::record::Record;
-
-pub(crate) use gate::Gate;
-pub(crate) use share::Share;
 
 /// Processes of a load.
 #[derive(Clone, Debug, Args)]
-pub struct WorkerOptions {
+pub(crate) struct WorkerOptions {
     /// Load processes that share the clients and the rate; each has as many sockets as `ulimit -n`
     /// allows.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub processes: u32,
+    pub(crate) processes: u32,
     /// Part of the load that this process puts on.
     #[arg(long, hide = true)]
-    pub share: Option<Share>,
+    pub(crate) share: Option<Share>,
 }
 
 impl WorkerOptions {
@@ -49,7 +54,239 @@ impl WorkerOptions {
                 Ok(None)
             }
             None if self.processes == 1 => part(Share::WHOLE, Gate::open()).await.map(Some),
-            None => children::work(self.processes, more).await.map(Some),
+            None => work(self.processes, more).await.map(Some),
+        }
+    }
+}
+
+/// A process's part of the load, written as `NUMBER/OF`, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    number: u32,
+    of: u32,
+}
+
+impl Share {
+    pub(crate) const WHOLE: Self = Self { number: 0, of: 1 };
+
+    pub(crate) fn all(processes: u32) -> impl Iterator<Item = Self> {
+        (0..processes).map(move |number| Self { number, of: processes })
+    }
+
+    /// Returns `true` for the first process, which does the work of only one.
+    pub(crate) fn is_first(self) -> bool {
+        self.number == 0
+    }
+
+    /// Returns its part of `total` items, disjoint from all other shares.
+    pub(crate) fn of(self, total: u64) -> Range<u64> {
+        let bound = |number: u32| total * u64::from(number) / u64::from(self.of);
+        bound(self.number)..bound(self.number + 1)
+    }
+
+    /// Returns its part of a rate per second. Fails if the rate is too low for all shares.
+    pub(crate) fn of_rate(self, rate: u64) -> Result<u64> {
+        let Range { start, end } = self.of(rate);
+        ensure!(start < end, "--rate {rate} is too low for {} processes", self.of);
+        Ok(end - start)
+    }
+
+    /// Returns its part of the clients. A pair of an even client and the next one stays together.
+    pub(crate) fn of_clients(self, clients: u32) -> Range<u32> {
+        let Range { start, end } = self.of(u64::from(clients / 2));
+        let bound = |pairs: u64| u32::try_from(2 * pairs).unwrap_or(clients);
+        bound(start)..if self.number + 1 == self.of { clients } else { bound(end) }
+    }
+
+    /// Returns its own seed, derived from that of the run.
+    pub(crate) fn seed(self, seed: u64) -> u64 {
+        seed.wrapping_add(u64::from(self.number).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.number, self.of)
+    }
+}
+
+impl FromStr for Share {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        let share = numbers.map(|(number, of)| Self { number, of }).filter(|share| share.number < share.of);
+        share.ok_or("use NUMBER/OF, as 0/4")
+    }
+}
+
+/// Line that a worker prints once its clients are connected.
+pub(crate) const READY: &str = "ready";
+/// Line that a worker receives once all are ready.
+pub(crate) const GO: &str = "go\n";
+
+/// Holds a worker until all are ready. `None` without other processes.
+pub(crate) struct Gate(Option<oneshot::Receiver<()>>);
+
+impl Gate {
+    pub(crate) fn open() -> Self {
+        Self(None)
+    }
+
+    /// Returns a gate that the first process opens. This process ends with the first one.
+    pub(crate) fn of_worker() -> Result<Self> {
+        let (open, opened) = oneshot::channel();
+        let thread = thread::Builder::new().name("first-process".to_owned());
+        thread.spawn(|| follow_first_process(open)).context("cannot start a thread")?;
+        Ok(Self(Some(opened)))
+    }
+
+    /// Reports that this process is ready and returns once all are.
+    pub(crate) async fn pass(self) -> Result<()> {
+        let Some(opened) = self.0 else { return Ok(()) };
+        println!("{READY}");
+        opened.await.context("the process that started this one has ended")
+    }
+}
+
+/// The first process holds the other end of standard input open for as long as it lives.
+fn follow_first_process(open: oneshot::Sender<()>) {
+    let mut input = io::stdin().lock();
+    if input.read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0) {
+        // Sending fails when the load has failed meanwhile; then the process ends by itself.
+        let _ = open.send(());
+        let _ = io::copy(&mut input, &mut io::sink());
+    }
+    // The reader of standard error has gone, and printing would panic.
+    process::exit(1);
+}
+
+/// Maximum kept standard error of one worker.
+const MAX_ERROR_BYTES: u64 = 64 * 1024;
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A worker, which ends with this process.
+struct Worker {
+    share: Share,
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    errors: JoinHandle<String>,
+}
+
+/// Starts workers with `more` arguments, opens their gate and adds up their records.
+pub(crate) async fn work(processes: u32, more: &[String]) -> Result<Record> {
+    let mut workers = Share::all(processes).map(|share| Worker::start(share, more)).collect::<Result<Vec<_>>>()?;
+    let bar = progress(workers.len() as u64, "connecting");
+    for worker in &mut workers {
+        worker.wait_until_ready().await?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    for worker in &mut workers {
+        let written = worker.input.write_all(GO.as_bytes()).await;
+        written.with_context(|| format!("load process {} has ended", worker.share))?;
+    }
+    let bar = progress(workers.len() as u64, "working");
+    bar.enable_steady_tick(REDRAW_INTERVAL);
+    let mut working: JoinSet<Result<String>> = workers.into_iter().map(Worker::finish).collect();
+    let mut records = Vec::new();
+    while let Some(line) = working.join_next().await {
+        let line = line.context("a load process was stopped")??;
+        records.push(serde_json::from_str(&line).context("the record of a load process is malformed")?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Record::sum(records)
+}
+
+impl Worker {
+    fn start(share: Share, more: &[String]) -> Result<Self> {
+        let mut child = Command::new(std::env::current_exe().context("cannot find the own program")?)
+            .args(std::env::args_os().skip(1))
+            .args(more)
+            .arg(format!("--share={share}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a load process")?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(input), Some(stdout), Some(stderr)) = pipes else { bail!("a load process has no pipes") };
+        Ok(Self { share, child, input, output: BufReader::new(stdout), errors: tokio::spawn(read_errors(stderr)) })
+    }
+
+    async fn wait_until_ready(&mut self) -> Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).await?;
+        if line.trim_end() == READY { Ok(()) } else { Err(self.failure().await) }
+    }
+
+    /// Returns the line that it prints at the end.
+    async fn finish(mut self) -> Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line).await?;
+        let ended = self.child.wait().await?;
+        if !ended.success() || line.is_empty() {
+            return Err(self.failure().await);
+        }
+        Ok(line)
+    }
+
+    async fn failure(&mut self) -> anyhow::Error {
+        let errors = (&mut self.errors).await.unwrap_or_default();
+        anyhow::anyhow!("load process {} failed: {errors}", self.share)
+    }
+}
+
+/// Reads everything, so that a worker never blocks, and keeps the start.
+async fn read_errors(mut stderr: ChildStderr) -> String {
+    let mut text = Vec::new();
+    // A read error leaves the text as it is; the exit status shows the failure.
+    let _ = (&mut stderr).take(MAX_ERROR_BYTES).read_to_end(&mut text).await;
+    let _ = copy(&mut stderr, &mut sink()).await;
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn shares_have_everything_once_and_about_equal_parts() {
+        for (total, processes) in [(10, 3), (7, 7), (1_000_001, 16), (2, 5)] {
+            let parts: Vec<_> = Share::all(processes).map(|share| share.of(total)).collect();
+
+            assert_eq!((parts[0].start, parts[parts.len() - 1].end), (0, total));
+            assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start), "{parts:?}");
+            let sizes = || parts.iter().map(|part| part.end - part.start);
+            assert!(sizes().max().unwrap() - sizes().min().unwrap() <= 1, "{parts:?}");
+        }
+    }
+
+    #[test]
+    fn pairs_rates_and_seeds_are_shared_out() {
+        let shares: Vec<Share> = Share::all(3).collect();
+
+        let parts: Vec<_> = shares.iter().map(|share| share.of_clients(20)).collect();
+        assert_eq!((parts, Share::WHOLE.of_clients(7)), (vec![0..6, 6..12, 12..20], 0..7));
+        let rates: Vec<u64> = shares.iter().map(|share| share.of_rate(10).unwrap()).collect();
+        assert_eq!(rates, [3, 3, 4]);
+        assert!(shares.iter().any(|share| share.of_rate(2).is_err()));
+        assert_eq!(shares[0].seed(7), 7, "as a single process draws");
+        assert_ne!(shares[0].seed(7), shares[1].seed(7));
+    }
+
+    #[test]
+    fn share_is_read_as_it_is_written() {
+        let share: Share = "2/4".parse().unwrap();
+
+        assert_eq!(share.to_string(), "2/4");
+        assert!(!share.is_first() && Share::WHOLE.is_first());
+        for wrong in ["4/4", "1", "a/b", ""] {
+            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,14 @@
+//! Servers under comparison: their programs, configurations and order in a round.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Serialize;
+use signaling_devmesh::{Binaries, find_in_path};
+use tokio::process::Command;
 
 /// A server under comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -39,8 +48,96 @@ pub(super) fn order(contestants: &[Contestant], round: u32) -> Vec<Contestant> {
     order
 }
 
+/// A node's name and public listener.
+pub(super) type Backend = (String, SocketAddr);
+
+const NGINX: &str = include_str!("nginx.conf");
+const HAPROXY: &str = include_str!("haproxy.cfg");
+
+/// Returns `nginx.conf` for a proxy that stays in the foreground and keeps all its files in `dir`.
+pub(super) fn nginx_config(listen: SocketAddr, backends: &[Backend], dir: &Path) -> String {
+    let owner = |(node, address): &Backend| format!("        {node} {address};\n");
+    NGINX
+        .replace("@LISTEN@", &listen.to_string())
+        .replace("@OWNERS@", &backends.iter().map(owner).collect::<String>())
+        .replace("@DIR@", &dir.display().to_string())
+}
+
+/// Returns `haproxy.cfg` for a proxy that logs nothing.
+pub(super) fn haproxy_config(listen: SocketAddr, backends: &[Backend]) -> String {
+    let backend = |(node, address): &Backend| format!("backend {node}\n    server {node} {address}\n");
+    HAPROXY
+        .replace("@LISTEN@", &listen.to_string())
+        .replace("@BACKENDS@\n", &backends.iter().map(backend).collect::<String>())
+}
+
+/// Programs of the contestants, found before anything is started.
+pub(super) struct Programs {
+    /// Programs of the mesh; `None` if no contestant needs them.
+    pub(super) mesh: Option<Binaries>,
+    by_contestant: BTreeMap<Contestant, PathBuf>,
+}
+
+/// System directories outside the usual PATH.
+const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+impl Programs {
+    /// Finds the project's programs in `bin_dir` or beside this program, others in the system.
+    pub(super) fn find(contestants: &[Contestant], bin_dir: Option<&Path>) -> Result<Self> {
+        let has_nodes = contestants.iter().any(|contestant| contestant.has_nodes());
+        let mut by_contestant = BTreeMap::new();
+        for contestant in contestants {
+            let program = match contestant {
+                Contestant::Balancer => continue,
+                Contestant::Nginx => installed("nginx")?,
+                Contestant::Haproxy => installed("haproxy")?,
+                Contestant::Echo => own_program("mesh-echo", bin_dir)?,
+            };
+            by_contestant.insert(*contestant, program);
+        }
+        Ok(Self { mesh: has_nodes.then(|| Binaries::locate(bin_dir)).transpose()?, by_contestant })
+    }
+
+    pub(super) fn of(&self, contestant: Contestant) -> Result<&Path> {
+        let program = self.by_contestant.get(&contestant);
+        Ok(program.with_context(|| format!("{} has no program of its own", contestant.name()))?)
+    }
+
+    /// Returns the version lines of the other projects' programs.
+    pub(super) async fn versions(&self) -> Result<BTreeMap<Contestant, String>> {
+        let mut versions = BTreeMap::new();
+        for (contestant, program) in self.by_contestant.iter().filter(|(contestant, _)| contestant.has_nodes()) {
+            let output = Command::new(program).arg("-v").output().await;
+            let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            let line = text.lines().next().unwrap_or_default();
+            versions.insert(*contestant, line.split(" - ").next().unwrap_or(line).trim().to_owned());
+        }
+        Ok(versions)
+    }
+}
+
+fn installed(name: &str) -> Result<PathBuf> {
+    let beyond = || SYSTEM_DIRS.iter().map(|dir| Path::new(dir).join(name)).find(|file| file.is_file());
+    let found = find_in_path(name).or_else(beyond);
+    found.with_context(|| format!("there is no {name}: install it (`make deps-bench`), or name the others with --only"))
+}
+
+fn own_program(name: &str, bin_dir: Option<&Path>) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find the directory of this program")?;
+    let dir = bin_dir.or(own.parent()).unwrap_or(Path::new("."));
+    let program = dir.join(name);
+    if !program.is_file() {
+        bail!("there is no {name} in {}: build it with `cargo build -p signaling-load --bins`", dir.display());
+    }
+    Ok(program)
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
@@ -52,5 +149,68 @@ mod tests {
             order.sort_unstable();
             assert_eq!(order, all);
         }
+    }
+
+    fn backends() -> Vec<Backend> {
+        (0..2).map(|number| (format!("node-{number}"), address(9_000 + number))).collect()
+    }
+
+    fn address(port: u16) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, port).into()
+    }
+
+    #[test]
+    fn nginx_routes_by_node_and_writes_only_into_its_folder() {
+        let config = nginx_config(address(8_000), &backends(), Path::new("/tmp/here"));
+
+        for line in [
+            "map $arg_node $owner {\n        node-0 127.0.0.1:9000;\n        node-1 127.0.0.1:9001;\n",
+            "listen 127.0.0.1:8000 ",
+            "proxy_pass http://$owner;",
+            "worker_processes 2;",
+            "worker_connections 20000;",
+            "access_log off;",
+            "proxy_buffering off;",
+            "tcp_nodelay on;",
+        ] {
+            assert!(config.contains(line), "{line} is missing");
+        }
+        let names_a_file = |line: &&str| ["_temp_path", "pid ", "_log /"].iter().any(|word| line.contains(word));
+        let files: Vec<&str> = config.lines().filter(names_a_file).collect();
+        assert_eq!(files.len(), 7);
+        assert!(files.iter().all(|line| line.contains(" /tmp/here/")) && !config.contains('@'), "{config}");
+    }
+
+    #[test]
+    fn haproxy_has_two_threads_and_a_backend_for_each_node() {
+        assert_eq!(
+            haproxy_config(address(8_000), &backends()),
+            "global\n    nbthread 2\n    maxconn 20000\n    no strict-limits\n\
+             defaults\n    mode http\n    timeout connect 10s\n    timeout client 1h\n    timeout server 1h\n    timeout tunnel 1h\n\
+             frontend clients\n    bind 127.0.0.1:8000 backlog 4096\n    use_backend %[url_param(node)]\n\
+             backend node-0\n    server node-0 127.0.0.1:9000\n\
+             backend node-1\n    server node-1 127.0.0.1:9001\n"
+        );
+    }
+
+    #[test]
+    fn missing_program_error_names_it_and_the_remedy() {
+        let error = installed("no-such-proxy").unwrap_err().to_string();
+
+        assert!(error.contains("no-such-proxy") && error.contains("make deps-bench"), "{error}");
+        assert!(installed("sh").is_ok());
+    }
+
+    #[test]
+    fn echo_is_looked_for_in_the_bin_dir_only() {
+        let dir = tempfile::tempdir().unwrap();
+
+        let error = Programs::find(&[Contestant::Echo], Some(dir.path())).err().unwrap().to_string();
+        std::fs::write(dir.path().join("mesh-echo"), "").unwrap();
+        let found = Programs::find(&[Contestant::Echo], Some(dir.path())).unwrap();
+
+        assert!(error.contains("no mesh-echo in"), "{error}");
+        assert_eq!(found.of(Contestant::Echo).unwrap(), dir.path().join("mesh-echo"));
+        assert!(found.mesh.is_none() && found.of(Contestant::Nginx).is_err());
     }
 }

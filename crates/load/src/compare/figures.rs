@@ -1,11 +1,13 @@
-//! Named figures of all contestants and rounds, their medians, and the balancer's ratios to other
-//! contestants.
+//! Named figures of all contestants and rounds, and their table.
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
+use indicatif::HumanCount;
 use serde::Serialize;
 
 use super::contestant::Contestant;
+use crate::exchange::Totals;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,12 +32,32 @@ pub(super) struct Run {
     pub(super) round: u32,
     pub(super) what: String,
     pub(super) is_load: bool,
+    #[serde(flatten)]
+    pub(super) found: Found,
+}
+
+/// Result of one measurement of one contestant.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Found {
     pub(super) figures: Vec<Figure>,
-    /// Message counts of a load.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) messages: BTreeMap<String, u64>,
+    /// Message counts of a load; `None` for other measurements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) messages: Option<Totals>,
+    #[serde(skip)]
+    pub(super) p99_us: u64,
     /// Reasons for which the run does not count; empty if it does.
     pub(super) complaints: Vec<String>,
+}
+
+impl Found {
+    /// Turns an error into a complaint.
+    pub(super) fn of(measured: Result<Self>) -> Self {
+        measured.unwrap_or_else(|error| Self { complaints: vec![format!("{error:#}")], ..Self::default() })
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        self.complaints.is_empty()
+    }
 }
 
 /// A row of the table. It omits contestants without a valid round.
@@ -59,8 +81,8 @@ impl Figure {
 /// Returns all rows, in the order in which their figures were measured first.
 pub(super) fn rows(runs: &[Run]) -> Vec<Row> {
     let mut series: Vec<(&Figure, BTreeMap<Contestant, Rounds>)> = Vec::new();
-    for run in runs.iter().filter(|run| run.complaints.is_empty()) {
-        for figure in &run.figures {
+    for run in runs.iter().filter(|run| run.found.is_valid()) {
+        for figure in &run.found.figures {
             let known = series.iter().position(|(known, _)| known.what == figure.what);
             let at = known.unwrap_or(series.len());
             if known.is_none() {
@@ -103,23 +125,74 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(if is_even { values[middle - 1].midpoint(upper) } else { upper })
 }
 
+pub(super) fn table(contestants: &[Contestant], rows: &[Row]) -> String {
+    let is_compared = contestants.contains(&Contestant::Balancer);
+    let others = contestants.iter().filter(|other| is_compared && **other != Contestant::Balancer);
+    let mut lines = vec![vec![String::new()]];
+    lines[0].extend(contestants.iter().map(|contestant| contestant.name().to_owned()));
+    lines[0].extend(others.clone().map(|other| format!("balancer by {}", other.name())));
+    for Row { what, unit, medians, ratios } in rows {
+        let median = |it: &Contestant| medians.get(it).map_or_else(|| "-".to_owned(), |value| unit.write(*value));
+        let ratio = |it: &Contestant| match ratios.get(it) {
+            _ if *unit == Unit::Percent => String::new(),
+            Some(ratio) => format!("{ratio:.2}"),
+            None => "-".to_owned(),
+        };
+        let cells = contestants.iter().map(median).chain(others.clone().map(ratio));
+        lines.push([what.clone()].into_iter().chain(cells).collect());
+    }
+    markdown(&lines)
+}
+
+impl Unit {
+    fn write(self, value: f64) -> String {
+        match self {
+            Self::Microseconds => short(value) + " µs",
+            Self::Milliseconds => short(value) + " ms",
+            Self::Percent => short(value) + " %",
+            Self::PerSecond => format!("{}/s", HumanCount(value.round() as u64)),
+            Self::Bytes => format!("{:.1} KB", value / 1_000.0),
+        }
+    }
+}
+
+/// Formats a value with three digits.
+fn short(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Formats lines of equally many cells, of which the first is the head.
+fn markdown(lines: &[Vec<String>]) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0).max(3);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let written = |line: &Vec<String>| {
+        let cells = line.iter().zip(&widths).map(|(cell, width)| format!(" {cell:<width$} |")).collect::<String>();
+        format!("|{cells}\n")
+    };
+    let rule: String = widths.iter().map(|width| format!("{}|", "-".repeat(width + 2))).collect();
+    let mut text: Vec<String> = lines.iter().map(written).collect();
+    text.insert(1.min(text.len()), format!("|{rule}\n"));
+    text.concat()
+}
+
 #[cfg(test)]
 mod tests {
+    use Contestant::{Balancer, Echo, Nginx};
+
     use super::*;
-    use Contestant::{Balancer, Nginx};
 
     type Ratios<'a> = &'a [(Contestant, f64)];
 
     fn run(contestant: Contestant, round: u32, value: f64, complaint: Option<&str>) -> Run {
-        Run {
-            contestant,
-            round,
-            what: "load".to_owned(),
-            is_load: true,
-            figures: vec![Figure::new("CPU", Unit::Microseconds, value)],
-            messages: BTreeMap::new(),
-            complaints: complaint.map(str::to_owned).into_iter().collect(),
-        }
+        let figures = vec![Figure::new("CPU", Unit::Microseconds, value)];
+        let complaints = complaint.map(str::to_owned).into_iter().collect();
+        let found = Found { figures, complaints, ..Found::default() };
+        Run { contestant, round, what: "load".to_owned(), is_load: true, found }
     }
 
     #[test]
@@ -159,5 +232,36 @@ mod tests {
         assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));
         assert_eq!(median(vec![]), None);
+    }
+
+    fn row(unit: Unit, medians: &[(Contestant, f64)], ratios: &[(Contestant, f64)]) -> Row {
+        let (medians, ratios) = (medians.iter().copied().collect(), ratios.iter().copied().collect());
+        Row { what: "CPU".to_owned(), unit, medians, ratios }
+    }
+
+    #[test]
+    fn row_has_all_contestants_and_the_balancer_by_each_other() {
+        let medians = [(Balancer, 7.25), (Nginx, 12.5), (Echo, 104.6)];
+        let row = row(Unit::Microseconds, &medians, &[(Nginx, 0.58), (Echo, 1.451)]);
+
+        assert_eq!(
+            table(&[Balancer, Nginx, Echo], &[row]),
+            "|     | balancer | nginx   | echo   | balancer by nginx | balancer by echo |\n\
+             |-----|----------|---------|--------|-------------------|------------------|\n\
+             | CPU | 7.25 µs  | 12.5 µs | 105 µs | 0.58              | 1.45             |\n"
+        );
+    }
+
+    #[test]
+    fn missing_figures_are_dashes_and_percentages_have_no_ratio() {
+        let rate = row(Unit::PerSecond, &[(Balancer, 1_234_567.0)], &[]);
+        let own = row(Unit::Percent, &[(Balancer, 40.0), (Nginx, 38.0)], &[(Nginx, 1.05)]);
+
+        let table = table(&[Balancer, Nginx], &[rate, own]);
+
+        let cells =
+            |line: usize| -> Vec<_> { table.lines().nth(line).unwrap_or_default().split('|').map(str::trim).collect() };
+        assert_eq!(cells(2), ["", "CPU", "1,234,567/s", "-", "-", ""]);
+        assert_eq!(cells(3), ["", "CPU", "40.0 %", "38.0 %", "", ""]);
     }
 }

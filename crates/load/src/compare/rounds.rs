@@ -1,86 +1,75 @@
 //! All measurements, in alternation.
 
-use std::collections::BTreeMap;
 use std::mem::replace;
 use std::time::Duration;
 
 use anyhow::Result;
 use tokio::time::sleep;
 
-use super::contestant::{Contestant, order};
-use super::figures::{Figure, Run, Unit};
-use super::idle::{connects, memory};
-use super::options::{Cell, Options};
-use super::programs::Programs;
-use super::search::Search;
-use super::stage::Stage;
-use super::steady::{Steady, measure};
+use super::contestant::{Contestant, Programs, order};
+use super::figures::{Figure, Found, Run, Unit};
+use super::measure::{connects, load, memory};
+use super::testbed::Testbed;
+use super::{Cell, Options};
 use crate::message::Size;
 
-/// p99 below which a rate is held.
+/// Maximum p99 at which a rate is held.
 const HELD_P99_US: u64 = 50_000;
 /// Time after which closed sockets have no effect on the next run.
 const PAUSE: Duration = Duration::from_millis(300);
 
-pub(super) async fn play(options: &Options, programs: &Programs) -> Result<Vec<Run>> {
+/// Runs all measurements.
+pub(super) async fn measure_all(options: &Options, programs: &Programs) -> Result<Vec<Run>> {
     let contestants = options.contestants();
-    let stage = Stage::start(programs, &contestants).await?;
-    let mut play = Play { options, programs, stage, runs: Vec::new() };
+    let testbed = Testbed::start(programs, &contestants).await?;
+    let mut rounds = Rounds { options, programs, testbed, runs: Vec::new() };
     for round in 0..options.rounds {
         let order = order(&contestants, round);
         for cell in options.cells() {
             for contestant in &order {
-                let Steady { figures, messages, complaints, .. } = play.measure(*contestant, cell).await?;
-                let (contestant, what) = (*contestant, cell.to_string());
-                play.add(Run { contestant, round, what, is_load: true, figures, messages, complaints });
+                let found = rounds.load(*contestant, cell).await?;
+                rounds.add(Run { contestant: *contestant, round, what: cell.to_string(), is_load: true, found });
             }
         }
         for contestant in &order {
-            let found = connects(&play.stage.target(*contestant)?, options.connects).await;
-            let is_clean = found.is_ok();
-            play.add(run_of(*contestant, round, "connects", found));
-            play.pause(is_clean).await?;
+            let found = Found::of(connects(&rounds.testbed.target(*contestant)?, options.connects).await);
+            let is_valid = found.is_valid();
+            rounds.add(Run { contestant: *contestant, round, what: "connects".to_owned(), is_load: false, found });
+            rounds.pause(is_valid).await?;
         }
         for contestant in order.iter().filter(|_| options.search_from > 0) {
-            let highest = play.search(*contestant).await?;
+            let highest = rounds.search(*contestant).await?;
             let figure = Figure::new("highest rate with p99 under 50 ms, ICE", Unit::PerSecond, highest as f64);
-            play.add(run_of(*contestant, round, "highest rate", Ok(vec![figure])));
+            let found = Found { figures: vec![figure], ..Found::default() };
+            rounds.add(Run { contestant: *contestant, round, what: "highest rate".to_owned(), is_load: false, found });
         }
     }
     for round in 0..options.rounds {
         for contestant in order(&contestants, round) {
             // Memory that was used once is not given back, so each contestant gets new servers.
-            let stage = Stage::start(programs, &[contestant]).await?;
-            replace(&mut play.stage, stage).end().await?;
-            let found = memory(&play.stage.target(contestant)?, options).await;
-            play.add(run_of(contestant, round, "memory", found));
+            let testbed = Testbed::start(programs, &[contestant]).await?;
+            replace(&mut rounds.testbed, testbed).end().await?;
+            let found = Found::of(memory(&rounds.testbed.target(contestant)?, options).await);
+            rounds.add(Run { contestant, round, what: "memory".to_owned(), is_load: false, found });
         }
     }
-    play.stage.end().await?;
-    Ok(play.runs)
+    rounds.testbed.end().await?;
+    Ok(rounds.runs)
 }
 
-fn run_of(contestant: Contestant, round: u32, what: &str, found: Result<Vec<Figure>>) -> Run {
-    let (figures, complaints) = match found {
-        Ok(figures) => (figures, Vec::new()),
-        Err(error) => (Vec::new(), vec![format!("{error:#}")]),
-    };
-    Run { contestant, round, what: what.to_owned(), is_load: false, figures, messages: BTreeMap::new(), complaints }
-}
-
-struct Play<'a> {
+struct Rounds<'a> {
     options: &'a Options,
     programs: &'a Programs,
-    stage: Stage,
+    testbed: Testbed,
     runs: Vec<Run>,
 }
 
-impl Play<'_> {
+impl Rounds<'_> {
     /// Keeps a run and prints it to standard error, as progress.
     fn add(&mut self, run: Run) {
-        let found = serde_json::to_string(&run.figures).unwrap_or_default();
-        let complaints = run.complaints.join("; ");
-        eprintln!("round {}, {}, {}: {found} {complaints}", run.round + 1, run.what, run.contestant.name());
+        let figures = serde_json::to_string(&run.found.figures).unwrap_or_default();
+        let complaints = run.found.complaints.join("; ");
+        eprintln!("round {}, {}, {}: {figures} {complaints}", run.round + 1, run.what, run.contestant.name());
         self.runs.push(run);
     }
 
@@ -89,7 +78,7 @@ impl Play<'_> {
         let mut search = Search::from(self.options.search_from);
         while let Some(rate) = search.next {
             let is_held = self.holds(contestant, Cell { size: Size::Ice, rate }).await?;
-            search.tell(is_held);
+            search.record(is_held);
         }
         Ok(search.held.unwrap_or(0))
     }
@@ -97,30 +86,94 @@ impl Play<'_> {
     /// Tries a rate twice: one pause of the machine is no limit.
     async fn holds(&mut self, contestant: Contestant, cell: Cell) -> Result<bool> {
         for _ in 0..2 {
-            let steady = self.measure(contestant, cell).await?;
-            if steady.complaints.is_empty() && steady.p99_us < HELD_P99_US {
+            let found = self.load(contestant, cell).await?;
+            if found.is_valid() && found.p99_us < HELD_P99_US {
                 return Ok(true);
             }
-            let Steady { p99_us, complaints, .. } = steady;
+            let Found { p99_us, complaints, .. } = found;
             eprintln!("{cell}, {}, not held: p99 {p99_us} us; {}", contestant.name(), complaints.join("; "));
         }
         Ok(false)
     }
 
-    async fn measure(&mut self, contestant: Contestant, cell: Cell) -> Result<Steady> {
-        let target = self.stage.target(contestant)?;
-        let steady = measure(&target, cell, self.options.clients, self.options.seconds).await;
-        self.pause(steady.complaints.is_empty()).await?;
-        Ok(steady)
+    async fn load(&mut self, contestant: Contestant, cell: Cell) -> Result<Found> {
+        let found = Found::of(load(&self.testbed.target(contestant)?, cell, self.options).await);
+        self.pause(found.is_valid()).await?;
+        Ok(found)
     }
 
-    /// Waits for the next run, or replaces servers after a run that did not count.
-    async fn pause(&mut self, is_clean: bool) -> Result<()> {
-        if is_clean {
+    /// Waits for the next run, or replaces the servers after an invalid run.
+    async fn pause(&mut self, is_valid: bool) -> Result<()> {
+        if is_valid {
             sleep(PAUSE).await;
             return Ok(());
         }
-        let fresh = Stage::start(self.programs, &self.options.contestants()).await?;
-        replace(&mut self.stage, fresh).end().await
+        let fresh = Testbed::start(self.programs, &self.options.contestants()).await?;
+        replace(&mut self.testbed, fresh).end().await
+    }
+}
+
+/// Search for the highest rate that is held, in steps of a quarter.
+#[derive(Clone, Debug)]
+struct Search {
+    /// The next rate to try; `None` at the end of the search.
+    next: Option<u64>,
+    /// The highest rate that was held.
+    held: Option<u64>,
+    is_going_down: bool,
+}
+
+/// All rates are multiples of this, which is also the minimum.
+const STEP: u64 = 100;
+/// Maximum rate, above the limit of the harness.
+const MAX_RATE: u64 = 1_000_000;
+
+impl Search {
+    fn from(first: u64) -> Self {
+        Self { next: Some(round(first).max(STEP)), held: None, is_going_down: false }
+    }
+
+    fn record(&mut self, is_held: bool) {
+        let Some(tried) = self.next.take() else { return };
+        if is_held {
+            self.held = Some(tried);
+            self.next =
+                Some(round(tried * 5 / 4).max(tried + STEP)).filter(|next| !self.is_going_down && *next <= MAX_RATE);
+        } else {
+            self.is_going_down = true;
+            self.next = Some(round(tried * 4 / 5)).filter(|next| self.held.is_none() && *next >= STEP);
+        }
+    }
+}
+
+fn round(rate: u64) -> u64 {
+    rate / STEP * STEP
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the tried rates for a server of this capacity, and the highest that it holds.
+    fn search(first: u64, capacity: u64) -> (Vec<u64>, Option<u64>) {
+        let (mut search, mut tried) = (Search::from(first), Vec::new());
+        while let Some(rate) = search.next {
+            tried.push(rate);
+            search.record(rate <= capacity);
+        }
+        (tried, search.held)
+    }
+
+    #[test]
+    fn search_goes_up_or_down_and_ends() {
+        assert_eq!(search(10_000, 20_000), (vec![10_000, 12_500, 15_600, 19_500, 24_300], Some(19_500)));
+        assert_eq!(search(10_000, 7_000), (vec![10_000, 8_000, 6_400], Some(6_400)));
+        let (tried, highest) = search(1_000, 0);
+        assert_eq!((tried.last(), highest), (Some(&100), None));
+        for low in [1, 100, 300] {
+            assert!(search(low, 2_000).1.is_some_and(|highest| (1_500..=2_000).contains(&highest)), "from {low}");
+        }
+        let (tried, highest) = search(10_000, u64::MAX);
+        assert!(tried.len() < 30 && highest > Some(800_000), "{highest:?} after {} steps", tried.len());
     }
 }

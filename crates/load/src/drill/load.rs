@@ -1,6 +1,8 @@
+//! A load during actions, and its results for tests that act by themselves.
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -9,13 +11,15 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::figures::Figures;
 use super::servers::{Sample, Sampler};
-use crate::clock::Clock;
-use crate::exchange::{AckTotals, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
+use super::timeline::{Timeline, between, p99_us};
+use crate::exchange::{
+    AckTotals, Arrival, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions,
+};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
 use crate::record::Record;
+use crate::schedule::Clock;
 
 /// Minimum time before the fault, for comparison.
 const BEFORE: Duration = Duration::from_secs(2);
@@ -52,9 +56,19 @@ pub(crate) struct Evidence {
     pub(crate) samples: Vec<Sample>,
     pub(crate) recording: Recording,
     pub(crate) record: Record,
-    pub(crate) messages: Totals,
-    pub(crate) acks: AckTotals,
-    pub(crate) returns: Returns,
+}
+
+impl Evidence {
+    /// Returns the end of the time that samples and messages cover.
+    pub(crate) fn end_us(&self) -> u64 {
+        self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
+    }
+
+    /// Returns the timeline of a run that was normal until `calm_end_us`.
+    pub(crate) fn timeline(&self, clients: u32, calm_end_us: u64) -> Timeline<'_> {
+        let calm_us = self.measured_us.start..calm_end_us;
+        Timeline::new(&self.samples, &self.recording, u64::from(clients), &calm_us)
+    }
 }
 
 impl Load {
@@ -66,17 +80,8 @@ impl Load {
     }
 
     fn fleet(&self, dir: &Path) -> FleetOptions {
-        FleetOptions {
-            clients: self.clients,
-            urls: Vec::new(),
-            dir: Some(PathBuf::from(dir)),
-            also: Vec::new(),
-            connect_rate: 1_000,
-            prefix: "drill".to_owned(),
-            come_back: self.come_back,
-            first: 0,
-            json: None,
-        }
+        let dir = Some(PathBuf::from(dir));
+        FleetOptions { dir, prefix: "drill".to_owned(), come_back: self.come_back, ..FleetOptions::new(self.clients) }
     }
 
     fn traffic(&self) -> TrafficOptions {
@@ -108,14 +113,14 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
         clock.until_us(seconds_are_over_us.max(fault_us.end + us(AFTER))).await;
         returned
     };
-    let (evidence, returned): (_, Option<T>) = put(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
+    let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
     let returned = returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
-    Ok((Figures::new(load, evidence, fault_us), returned))
+    Ok((Figures::new(load, evidence, &fault_us), returned))
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
 /// clock, the start of the measured time and the clients.
-pub(crate) async fn put<T>(
+pub(crate) async fn run_load<T>(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,
     ack_share: f64,
@@ -128,10 +133,12 @@ pub(crate) async fn put<T>(
     let clients = exchange.connect(plan).await?;
     let (all_settled, stop) = oneshot::channel();
     let sampling = match &fleet.dir {
-        Some(dir) => Some(Sampler::begin(dir, exchange.clock, u64::from(fleet.clients)).await?.run(stop)),
+        Some(dir) => {
+            let sampler = Sampler::begin(dir, exchange.clock, u64::from(fleet.clients)).await?;
+            Some(spawn_local(sampler.run(stop)))
+        }
         None => None,
     };
-    let sampling = sampling.map(spawn_local);
 
     let begin_us = exchange.clock.now_us() + traffic.run.warmup * 1_000_000;
     let mut returned = None;
@@ -143,9 +150,79 @@ pub(crate) async fn put<T>(
         Some(sampling) => sampling.await.context("the sampler was stopped")?,
         None => Vec::new(),
     };
-    let (messages, acks, returns) = (exchange.totals(), exchange.ack_totals(), exchange.returns());
-    let (end_us, recording) = (exchange.end_us.get(), exchange.recording.take());
-    let record = Rc::clone(&exchange).finish(clients);
-    let measured_us = begin_us..end_us;
-    Ok((Evidence { measured_us, samples, recording, record, messages, acks, returns }, returned))
+    let (measured_us, recording) = (begin_us..exchange.end_us.get(), exchange.recording.take());
+    let record = exchange.finish(clients);
+    Ok((Evidence { measured_us, samples, recording, record }, returned))
+}
+
+/// Results of a load: its messages, and the sessions meanwhile.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// The load.
+    pub load: Load,
+    /// Share of the schedule that was sent. Below 1 the machine is too slow for the rate.
+    pub sent_share: f64,
+    /// Deliveries of the messages.
+    pub messages: Totals,
+    /// Results of the messages with a requested `ack`.
+    pub acks: AckTotals,
+    /// Clients that came back.
+    pub returns: Returns,
+    /// Messages received by the wrong client.
+    pub foreign: u64,
+    /// Messages whose sender received an error.
+    pub errors: u64,
+    /// Errors by code, other frames by type.
+    pub received: BTreeMap<String, u64>,
+    /// Ended sockets, by reason. Sockets closed with 1001 of returning clients are in `returns`.
+    pub closed: BTreeMap<String, u64>,
+    /// Sessions attached to another node, or to the same one again, since the fault began.
+    pub moved: u64,
+    /// Messages that nodes and edges retransmitted since the fault began.
+    pub resends: u64,
+    /// Duplicates that edges dropped since the fault began.
+    pub filtered: u64,
+    /// Maximum latency of a message since its intended time of sending.
+    pub longest: Duration,
+    /// 99th percentile latency of all messages.
+    pub p99: Duration,
+    /// 99th percentile latency of the messages before the fault.
+    pub calm_p99: Duration,
+    /// Duration of the fault.
+    pub fault: Duration,
+    /// Time from the start of the fault until every session was at one node and less than 1 in 100
+    /// messages were late. `None` if that did not happen.
+    pub settled: Option<Duration>,
+    /// `true` if every session was at exactly one node at the end.
+    pub is_complete: bool,
+}
+
+impl Figures {
+    fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
+        let us = Duration::from_micros;
+        let arrivals = &evidence.recording.arrivals;
+        let p99 = |arrivals: &[Arrival]| us(p99_us(arrivals).unwrap_or(0));
+        let calm_us = evidence.measured_us.start..fault_us.start;
+        let effect = evidence.timeline(load.clients, fault_us.start).effect(fault_us.start..evidence.end_us());
+        Self {
+            load: load.clone(),
+            sent_share: evidence.record.sent_share(),
+            longest: us(arrivals.iter().map(|arrival| u64::from(arrival.latency_us)).max().unwrap_or(0)),
+            p99: p99(arrivals),
+            calm_p99: p99(between(arrivals, &calm_us, |arrival| arrival.at_us)),
+            messages: evidence.record.messages,
+            acks: evidence.record.acks,
+            returns: evidence.record.returns,
+            foreign: evidence.record.foreign,
+            errors: evidence.record.errors,
+            received: evidence.record.received,
+            closed: evidence.record.closed,
+            moved: effect.counts.moved(),
+            resends: effect.counts.resends,
+            filtered: effect.counts.filtered,
+            fault: us(fault_us.end - fault_us.start),
+            settled: effect.settled_us().map(us),
+            is_complete: effect.complete_us.is_some(),
+        }
+    }
 }

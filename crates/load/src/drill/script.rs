@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use signaling_devmesh::{Act, Control};
 
-use crate::clock::Clock;
 use crate::fleet::Fleet;
+use crate::schedule::Clock;
 
 /// An action on the servers of a mesh, or on the clients' sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Adds or drains nodes to reach this number.
     Scale(u32),
     /// One of [`SERVER_ACTIONS`] with the id of a server.
@@ -26,16 +26,16 @@ const SERVER_ACTIONS: [&str; 6] = ["kill", "pause", "resume", "drain", "replace"
 
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub(crate) struct Step {
     /// Seconds since the start of the measured time.
-    pub at: f64,
+    pub(crate) at: f64,
     /// The action.
-    pub action: Action,
+    pub(crate) action: Action,
 }
 
 /// A performed action. Times are those of the run's clock.
 #[derive(Clone, Debug)]
-pub(crate) struct Done {
+pub(crate) struct Performed {
     pub(crate) action: Action,
     pub(crate) began_us: u64,
     pub(crate) ended_us: u64,
@@ -112,16 +112,16 @@ pub(crate) async fn perform(
     fleet: &Fleet,
     clock: Clock,
     begin_us: u64,
-) -> Vec<Done> {
-    let mut done = Vec::with_capacity(steps.len());
+) -> Vec<Performed> {
+    let mut performed = Vec::with_capacity(steps.len());
     for Step { at, action } in steps {
         let after_us = Duration::try_from_secs_f64(*at).unwrap_or_default().as_micros();
         clock.until_us(begin_us + u64::try_from(after_us).unwrap_or(0)).await;
         let began_us = clock.now_us();
         let problem = action.perform(control, fleet).await.err().map(|error| format!("{error:#}"));
-        done.push(Done { action: action.clone(), began_us, ended_us: clock.now_us(), problem });
+        performed.push(Performed { action: action.clone(), began_us, ended_us: clock.now_us(), problem });
     }
-    done
+    performed
 }
 
 #[cfg(test)]

@@ -8,28 +8,31 @@ use super::FleetPlan;
 use crate::costs::{Watched, watched};
 use crate::workers::Share;
 
+const DEFAULT_CONNECT_RATE: u32 = 1_000;
+const DEFAULT_PREFIX: &str = "load";
+
 /// Clients, and the servers that they connect to.
 #[derive(Clone, Debug, Args)]
-pub struct FleetOptions {
+pub(crate) struct FleetOptions {
     /// Number of clients.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub clients: u32,
+    pub(crate) clients: u32,
     /// Server URL, ws://HOST:PORT; clients take several in turn [default: the balancers of --dir].
     #[arg(long = "url")]
-    pub urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     /// Directory of a running mesh-dev, to connect to its balancers and read CPU time and memory of
     /// its servers.
     #[arg(long)]
-    pub dir: Option<PathBuf>,
+    pub(crate) dir: Option<PathBuf>,
     /// Further process to measure, with its children: NAME=PID; may be repeated.
     #[arg(long, value_parser = named_process)]
-    pub also: Vec<(String, u32)>,
+    pub(crate) also: Vec<(String, u32)>,
     /// Connections begun per second.
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub connect_rate: u32,
+    #[arg(long, default_value_t = DEFAULT_CONNECT_RATE, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) connect_rate: u32,
     /// Prefix of client ids (PREFIX-0, PREFIX-1, ...); concurrent runs need different ones.
-    #[arg(long, default_value = "load", value_parser = prefix)]
-    pub prefix: String,
+    #[arg(long, default_value = DEFAULT_PREFIX, value_parser = prefix)]
+    pub(crate) prefix: String,
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
     pub(crate) come_back: bool,
@@ -38,10 +41,25 @@ pub struct FleetOptions {
     pub(crate) first: u32,
     /// File for the report as JSON; - prints it to standard output.
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
 }
 
 impl FleetOptions {
+    /// Returns options for this number of clients, otherwise with the defaults of the command line.
+    pub(crate) fn new(clients: u32) -> Self {
+        Self {
+            clients,
+            urls: Vec::new(),
+            dir: None,
+            also: Vec::new(),
+            connect_rate: DEFAULT_CONNECT_RATE,
+            prefix: DEFAULT_PREFIX.to_owned(),
+            come_back: false,
+            first: 0,
+            json: None,
+        }
+    }
+
     pub(crate) fn client_id(&self, number: usize) -> String {
         format!("{}-{}", self.prefix, self.first as usize + number)
     }

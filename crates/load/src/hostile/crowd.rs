@@ -1,3 +1,5 @@
+//! The hostile clients. They have their own thread, so that they do not delay the good clients.
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -6,138 +8,209 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use futures_util::future::pending;
 use serde::Serialize;
-use tokio::sync::{Notify, oneshot};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
-
-use super::HostileOptions;
-use super::stranger::{deaf, drip};
+use tokio::time::{Instant, interval, sleep};
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 /// Connections per second: fewer than the servers accept, so that the crowd does not block itself.
-const COME_PER_SECOND: f64 = 1_500.0;
+const CONNECTS_PER_SECOND: f64 = 1_500.0;
 /// Maximum additional time until all have connected.
-const GATHER_WITHIN: Duration = Duration::from_secs(20);
+const GATHER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Share of the crowd that counts as complete, since some clients are always reconnecting.
-const ALL: f64 = 0.9;
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const GATHERED_SHARE: f64 = 0.9;
+/// Minimum average share of the crowd in a valid measurement.
+const MIN_SHARE: f64 = 0.8;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Number of loopback addresses that the handshakes come from.
+const ADDRESSES: u32 = 50;
+/// Interval between two bytes of a handshake.
+const BYTE_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between two messages of a client that does not read.
+const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);
+const MESSAGE_BYTES: usize = 8 * 1024;
+/// Receive buffer of a client that does not read, in bytes.
+const RECEIVE_BUFFER: u32 = 4 * 1024;
+/// Delay after a refusal or a close.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The crowd, connected from `gather` until it is dispersed or dropped.
-pub(crate) struct Crowd {
-    options: HostileOptions,
-    present: Arc<Presence>,
+/// The connected crowd, until it is dispersed or dropped.
+pub(super) struct Crowd {
+    connected: Arc<Connected>,
     end: oneshot::Sender<()>,
     thread: JoinHandle<Result<()>>,
 }
 
-/// Counter of the connected strangers of one kind: each holds a clone.
-pub(super) type Headcount = Arc<()>;
+/// Counter of connected clients of one kind: each holds a clone.
+type Headcount = Arc<()>;
 
 #[derive(Debug, Default)]
-struct Presence {
-    begin: Notify,
+struct Connected {
     handshakes: Headcount,
     deaf: Headcount,
 }
 
+/// Number of hostile clients, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct CrowdSize {
+    pub(super) handshakes: f64,
+    pub(super) deaf: f64,
+}
+
 impl Crowd {
-    pub(crate) fn new(options: &HostileOptions, edges: Vec<SocketAddr>) -> Result<Self> {
-        if edges.is_empty() {
-            bail!("there is nobody to bother");
-        }
-        let present = Arc::new(Presence::default());
+    /// Connects all clients and waits for them.
+    pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>) -> Result<Self> {
+        let connected = Arc::new(Connected::default());
         let (end, ended) = oneshot::channel();
-        let crowd = (options.clone(), Arc::clone(&present));
-        let thread = thread::Builder::new().name("crowd".into()).spawn(move || live(&crowd.0, &crowd.1, &edges, ended));
-        Ok(Self { options: options.clone(), present, end, thread: thread.context("cannot start a thread")? })
-    }
-
-    pub(crate) fn present(&self) -> (u64, u64) {
-        let count = |present| Arc::strong_count(present) as u64 - 1;
-        (count(&self.present.handshakes), count(&self.present.deaf))
-    }
-
-    /// Connects all strangers and waits for them.
-    pub(crate) async fn gather(&self) -> Result<()> {
-        self.present.begin.notify_one();
-        let HostileOptions { handshakes, deaf, .. } = self.options;
-        let coming = Duration::from_secs_f64(f64::from(self.options.sockets()) / COME_PER_SECOND);
-        let end = Instant::now() + coming + GATHER_WITHIN;
-        let is_there = |now: u64, all: u32| now as f64 >= f64::from(all) * ALL;
-        loop {
-            let now = self.present();
-            if is_there(now.0, handshakes) && is_there(now.1, deaf) {
-                return Ok(());
+        let counts = Arc::clone(&connected);
+        let thread = thread::Builder::new().name("crowd".into()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                tokio::select! {
+                    () = attack(expected, &counts, &targets) => {}
+                    // Completes when the other end is dropped, with an error.
+                    _ = ended => {}
+                }
+            });
+            Ok(())
+        });
+        let crowd = Self { connected, end, thread: thread.context("cannot start a thread")? };
+        let CrowdSize { handshakes, deaf } = expected;
+        let give_up =
+            Instant::now() + Duration::from_secs_f64((handshakes + deaf) / CONNECTS_PER_SECOND) + GATHER_TIMEOUT;
+        while !crowd.size().is_share_of(expected, GATHERED_SHARE) {
+            if Instant::now() > give_up {
+                let now = crowd.size();
+                bail!(
+                    "only {} of {handshakes} handshakes and {} of {deaf} clients that do not read have connected",
+                    now.handshakes,
+                    now.deaf
+                );
             }
-            if Instant::now() > end {
-                bail!("of {handshakes} handshakes and {deaf} deaf clients only {} and {} have come", now.0, now.1);
-            }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
+        Ok(crowd)
     }
 
-    pub(crate) fn disperse(self) -> Result<()> {
+    pub(super) fn size(&self) -> CrowdSize {
+        let count = |counter| (Arc::strong_count(counter) - 1) as f64;
+        CrowdSize { handshakes: count(&self.connected.handshakes), deaf: count(&self.connected.deaf) }
+    }
+
+    pub(super) fn disperse(self) -> Result<()> {
         drop(self.end);
-        self.thread.join().unwrap_or_else(|_| bail!("the crowd's thread has panicked"))
+        self.thread.join().unwrap_or_else(|_| bail!("the thread of the hostile clients has panicked"))
     }
 }
 
-fn live(
-    options: &HostileOptions,
-    present: &Arc<Presence>,
-    edges: &[SocketAddr],
-    ended: oneshot::Receiver<()>,
-) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        tokio::select! {
-            () = bother(options, present, edges) => {}
-            // Completes when the other end is dropped, with an error.
-            _ = ended => {}
-        }
-    });
-    Ok(())
+impl CrowdSize {
+    fn is_share_of(self, expected: Self, share: f64) -> bool {
+        self.handshakes >= expected.handshakes * share && self.deaf >= expected.deaf * share
+    }
+
+    /// Returns the average size, or 0 without any.
+    pub(super) fn mean(sizes: &[Self]) -> Self {
+        let mean = |of: fn(&Self) -> f64| sizes.iter().map(of).sum::<f64>() / sizes.len().max(1) as f64;
+        Self { handshakes: mean(|size| size.handshakes), deaf: mean(|size| size.deaf) }
+    }
+
+    /// Returns the kinds of which too few were connected.
+    pub(super) fn failures(self, expected: Self) -> impl Iterator<Item = String> {
+        let kinds = [
+            ("handshakes", self.handshakes, expected.handshakes),
+            ("clients that do not read", self.deaf, expected.deaf),
+        ];
+        let is_missing = |(_, size, expected): &(&str, f64, f64)| *size < expected * MIN_SHARE;
+        let failure = |(what, size, expected)| format!("only {size:.0} of {expected} {what} were connected");
+        kinds.into_iter().filter(is_missing).map(failure)
+    }
 }
 
-async fn bother(options: &HostileOptions, present: &Arc<Presence>, edges: &[SocketAddr]) {
-    present.begin.notified().await;
-    let mut strangers = JoinSet::new();
-    for (number, to) in (0..options.sockets()).zip(edges.iter().copied().cycle()) {
-        let present = Arc::clone(present);
-        let handshake = (number < options.handshakes).then(|| HostileOptions::address(number));
-        strangers.spawn(async move {
-            sleep(Duration::from_secs_f64(f64::from(number) / COME_PER_SECOND)).await;
-            match handshake {
-                Some(from) => drip(from, to, &present.handshakes).await,
-                None => deaf(&format!("deaf-{number}"), HOME, to, &present.deaf).await,
+async fn attack(CrowdSize { handshakes, deaf }: CrowdSize, connected: &Arc<Connected>, targets: &[SocketAddr]) {
+    let (handshakes, clients) = (handshakes as u32, (handshakes + deaf) as u32);
+    let mut attackers = JoinSet::new();
+    for (number, to) in (0..clients).zip(targets.iter().copied().cycle()) {
+        let connected = Arc::clone(connected);
+        attackers.spawn(async move {
+            sleep(Duration::from_secs_f64(f64::from(number) / CONNECTS_PER_SECOND)).await;
+            if number < handshakes {
+                send_slow_handshakes(source(number), to, &connected.handshakes).await;
+            } else {
+                send_without_reading(&format!("deaf-{number}"), source(0), to, &connected.deaf).await;
             }
         });
     }
     pending::<()>().await;
 }
 
-/// Minimum average share of the crowd in a valid measurement.
-const ENOUGH: f64 = 0.8;
-
-/// Average number of connected strangers during the measurement of the good clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Present {
-    handshakes: f64,
-    deaf: f64,
+/// Returns the loopback address that a connection comes from.
+fn source(number: u32) -> IpAddr {
+    let last = u8::try_from(number % ADDRESSES).unwrap_or_default() + 1;
+    Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-impl Present {
-    pub(crate) fn mean(looks: &[(u64, u64)]) -> Self {
-        let mean = |of: fn(&(u64, u64)) -> u64| looks.iter().map(of).sum::<u64>() as f64 / looks.len().max(1) as f64;
-        Self { handshakes: mean(|look| look.0), deaf: mean(|look| look.1) }
+/// Sends handshakes byte by byte, repeatedly.
+async fn send_slow_handshakes(from: IpAddr, to: SocketAddr, connected: &Headcount) {
+    let head = head("slow");
+    loop {
+        if let Ok(mut stream) = connect(from, to, None).await {
+            let _connected = Headcount::clone(connected);
+            let mut ticks = interval(BYTE_INTERVAL);
+            for byte in head.bytes() {
+                tokio::select! {
+                    _ = ticks.tick() => if stream.write_all(&[byte]).await.is_err() { break },
+                    // The request is incomplete, so readability means a close.
+                    _ = stream.readable() => break,
+                }
+            }
+        } else {
+            sleep(RETRY_DELAY).await;
+        }
     }
+}
 
-    pub(crate) fn failures(&self, options: &HostileOptions) -> impl Iterator<Item = String> {
-        let crowd = [("handshakes", self.handshakes, options.handshakes), ("deaf clients", self.deaf, options.deaf)];
-        let is_missing = |(_, present, all): &(&str, f64, u32)| *present < f64::from(*all) * ENOUGH;
-        let failure = |(what, present, all)| format!("of {all} {what} only {present:.0} were there");
-        crowd.into_iter().filter(is_missing).map(failure)
+/// Runs a client that sends to itself and reads nothing, neither the upgrade's answer nor a close.
+async fn send_without_reading(name: &str, from: IpAddr, to: SocketAddr, connected: &Headcount) {
+    let text = format!(r#"{{"type":"signal","to":"{name}","data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
+    let mut frame = Frame::message(text, OpCode::Data(Data::Text), true);
+    // A mask of zeros changes nothing.
+    frame.header_mut().mask = Some([0; 4]);
+    let mut text = Vec::new();
+    // Writing to a vector cannot fail.
+    let _ = frame.format(&mut text);
+    loop {
+        if let Ok(mut stream) = connect(from, to, Some(RECEIVE_BUFFER)).await {
+            let _connected = Headcount::clone(connected);
+            let mut ticks = interval(MESSAGE_INTERVAL);
+            let mut written = stream.write_all(head(name).as_bytes()).await;
+            while written.is_ok() {
+                ticks.tick().await;
+                written = stream.write_all(&text).await;
+            }
+        }
+        sleep(RETRY_DELAY).await;
     }
+}
+
+async fn connect(from: IpAddr, to: SocketAddr, receive_buffer: Option<u32>) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    if let Some(bytes) = receive_buffer {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind(SocketAddr::new(from, 0))?;
+    let stream = socket.connect(to).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+fn head(client_id: &str) -> String {
+    format!(
+        "GET /v1/connect?client_id={client_id} HTTP/1.1\r\nHost: mesh\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
 }
 
 #[cfg(test)]
@@ -145,8 +218,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connected_strangers_are_reported_as_a_mean() {
-        assert_eq!(Present::mean(&[(10, 4), (20, 8)]), Present { handshakes: 15.0, deaf: 6.0 });
-        assert_eq!(Present::mean(&[]), Present::default());
+    fn source_addresses_come_in_turn_and_sizes_are_averaged() {
+        let sources = [0, 1, 49, 50].map(|number| source(number).to_string());
+        assert_eq!(sources, ["127.0.0.1", "127.0.0.2", "127.0.0.50", "127.0.0.1"]);
+
+        let size = |handshakes, deaf| CrowdSize { handshakes, deaf };
+        assert_eq!(CrowdSize::mean(&[size(10.0, 4.0), size(20.0, 8.0)]), size(15.0, 6.0));
+        assert_eq!(CrowdSize::mean(&[]), CrowdSize::default());
+        assert_eq!(
+            size(7.0, 10.0).failures(size(10.0, 10.0)).collect::<Vec<_>>(),
+            ["only 7 of 10 handshakes were connected"]
+        );
     }
 }

@@ -9,10 +9,10 @@ use serde::Serialize;
 use signaling_devmesh::{BalancerEntry, MeshFile};
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::costs::usage;
 use crate::metrics::{fetch, http, sum};
-use crate::procfs::usage;
 
-const EVERY: Duration = Duration::from_millis(250);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 const MIB: f64 = 1024.0 * 1024.0;
 /// Metric with the maximum memory for an edge's clients.
 const BOUND: &str = "signaling_client_memory_bound_bytes";
@@ -21,13 +21,13 @@ const COUNTERS: [&str; 3] =
     ["signaling_refused_connects_total", "signaling_client_sockets_closed_total", "signaling_evicted_clients_total"];
 
 #[derive(Default)]
-pub(crate) struct Edges {
+pub(super) struct Edges {
     http: Option<reqwest::Client>,
-    edges: Vec<(BalancerEntry, Seen)>,
+    edges: Vec<(BalancerEntry, EdgeReport)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Seen {
+pub(super) struct EdgeReport {
     edge: String,
     /// Maximum resident memory, in bytes.
     resident_bytes: u64,
@@ -43,40 +43,41 @@ pub(crate) struct Seen {
 
 impl Edges {
     /// Returns the balancers of a mesh. Without a mesh file it observes no server.
-    pub(crate) fn of(mesh: Option<&MeshFile>) -> Result<Self> {
+    pub(super) fn of(mesh: Option<&MeshFile>) -> Result<Self> {
         let Some(mesh) = mesh else { return Ok(Self::default()) };
-        let seen = |edge: &BalancerEntry| (edge.clone(), Seen { edge: edge.id.clone(), ..Seen::default() });
-        let edges = mesh.balancers.iter().map(seen);
+        let report =
+            |edge: &BalancerEntry| (edge.clone(), EdgeReport { edge: edge.id.clone(), ..EdgeReport::default() });
+        let edges = mesh.balancers.iter().map(report);
         Ok(Self { http: Some(http()?), edges: edges.collect() })
     }
 
     /// Reads the edges periodically while it is polled, and calls `also` each time.
-    pub(crate) async fn look(&mut self, mut also: impl FnMut()) -> Infallible {
-        let mut ticks = interval(EVERY);
+    pub(super) async fn observe(&mut self, mut also: impl FnMut()) -> Infallible {
+        let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             ticks.tick().await;
             also();
-            for (server, seen) in &mut self.edges {
+            for (server, report) in &mut self.edges {
                 if let Some(usage) = usage(server.pid) {
-                    seen.resident_bytes = seen.resident_bytes.max(usage.rss_kib * 1024);
+                    report.resident_bytes = report.resident_bytes.max(usage.rss_kib * 1024);
                 }
                 if let Some(http) = &self.http
                     && let Ok(page) = fetch(http, &server.internal).await
                 {
-                    seen.take(&page);
+                    report.read(&page);
                 }
             }
         }
     }
 
-    pub(crate) fn seen(self) -> Vec<Seen> {
-        self.edges.into_iter().map(|(_, seen)| seen).collect()
+    pub(super) fn reports(self) -> Vec<EdgeReport> {
+        self.edges.into_iter().map(|(_, report)| report).collect()
     }
 }
 
-impl Seen {
-    fn take(&mut self, page: &str) {
+impl EdgeReport {
+    fn read(&mut self, page: &str) {
         self.bound_bytes = sum(page, BOUND);
         for name in GAUGES {
             let highest = self.highest.entry(name).or_default();
@@ -90,15 +91,15 @@ impl Seen {
     }
 
     /// Returns the failure that its memory usage shows, if any.
-    pub(crate) fn failure(&self) -> Option<String> {
+    pub(super) fn failure(&self) -> Option<String> {
         let Self { edge, resident_bytes, bound_bytes, .. } = self;
         if *bound_bytes == 0 {
-            return Some(format!("{edge} does not say how much memory its clients can make it use"));
+            return Some(format!("{edge} does not report a bound of the memory for its clients"));
         }
         let is_too_much = resident_bytes > bound_bytes;
         is_too_much.then(|| {
             let (had, bound) = (*resident_bytes as f64 / MIB, *bound_bytes as f64 / MIB);
-            format!("{edge} had {had:.0} MiB, and said that {bound:.0} is the most")
+            format!("{edge} used {had:.0} MiB, above its own bound of {bound:.0} MiB")
         })
     }
 }
@@ -109,25 +110,25 @@ mod tests {
 
     #[test]
     fn gauges_show_their_highest_and_counters_what_they_rose_by() {
-        let mut seen = Seen::default();
+        let mut report = EdgeReport::default();
         for (handshakes, refused) in [(5, 100), (9, 103), (2, 110)] {
-            seen.take(&format!(
+            report.read(&format!(
                 "signaling_handshakes {handshakes}\nsignaling_refused_connects_total{{reason=\"rate\"}} {refused}\n\
                  {BOUND} 4096\n"
             ));
         }
 
-        assert_eq!(seen.highest["signaling_handshakes"], 9);
-        assert_eq!(seen.counted["signaling_refused_connects_total"], 10);
-        assert_eq!(seen.bound_bytes, 4096);
+        assert_eq!(report.highest["signaling_handshakes"], 9);
+        assert_eq!(report.counted["signaling_refused_connects_total"], 10);
+        assert_eq!(report.bound_bytes, 4096);
     }
 
     #[test]
     fn edge_above_its_stated_bound_or_without_one_fails() {
-        let seen = |resident_bytes, bound_bytes| Seen { resident_bytes, bound_bytes, ..Seen::default() };
+        let report = |resident_bytes, bound_bytes| EdgeReport { resident_bytes, bound_bytes, ..EdgeReport::default() };
 
-        assert_eq!(seen(1, 1).failure(), None);
-        assert!(seen(2 << 20, 1 << 20).failure().is_some_and(|text| text.contains("2 MiB")));
-        assert!(seen(1, 0).failure().is_some());
+        assert_eq!(report(1, 1).failure(), None);
+        assert!(report(2 << 20, 1 << 20).failure().is_some_and(|text| text.contains("2 MiB")));
+        assert!(report(1, 0).failure().is_some());
     }
 }

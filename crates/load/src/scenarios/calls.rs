@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exchange::{CallOptions, Calls, Exchange, MAX_RATE, Settings};
+use crate::exchange::{CallOptions, Calls, MAX_RATE, Settings, play};
 use crate::fleet::FleetOptions;
 use crate::record::Record;
 use crate::report::Report;
@@ -15,18 +15,15 @@ const MAX_STEPS: usize = 30;
 /// Options of `mesh-load calls`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Clients and servers.
     #[command(flatten)]
-    pub fleet: FleetOptions,
-    /// Calls.
+    pub(super) fleet: FleetOptions,
     #[command(flatten)]
-    pub calls: CallOptions,
-    /// Processes.
+    calls: CallOptions,
     #[command(flatten)]
-    pub workers: WorkerOptions,
-    /// Raise the rate by a quarter until the 99th percentile of the set-up time has doubled.
+    pub(super) workers: WorkerOptions,
+    /// Raise the rate by a quarter until the 99th percentile of the set-up time has doubled
     #[arg(long)]
-    pub until_doubled: bool,
+    until_doubled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -37,11 +34,7 @@ struct Step {
     failures: usize,
 }
 
-/// Runs the scenario.
-///
-/// # Errors
-/// When the options do not fit together, or the clients cannot connect.
-pub async fn run(options: &Options) -> Result<Option<Report>> {
+pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     options.fleet.check_pairs(options.workers.processes)?;
     let Some(record) = at_rate(options, options.calls.rate).await? else { return Ok(None) };
     let mut report = report(options, &record);
@@ -53,7 +46,7 @@ pub async fn run(options: &Options) -> Result<Option<Report>> {
                 Ok(found) => steps.extend(found.map(|record| step(rate, &record))),
                 Err(error) => {
                     // The steps so far are worth reporting.
-                    report.fail(format!("{rate} calls per second could not be tried: {error:#}"));
+                    report.fail(format!("{rate} calls/s could not be tried: {error:#}"));
                     break;
                 }
             }
@@ -72,29 +65,25 @@ async fn at_rate(options: &Options, rate: u64) -> Result<Option<Record>> {
 
 async fn part(fleet: &FleetOptions, calls: &CallOptions, share: Share, gate: Gate) -> Result<Record> {
     let (fleet, calls) = (fleet.of_share(share), calls.of_share(share)?);
-    let (plan, watched) = fleet.plan()?;
     let settings = Settings::new(&calls.run, calls.rate);
-    Exchange::new(&fleet, settings, Calls::new(fleet.clients, &calls))?.play(plan, &watched, gate.pass()).await
+    play(&fleet, settings, Calls::new(fleet.clients, &calls), gate.pass()).await
 }
 
 fn report(Options { fleet, calls, workers, .. }: &Options, record: &Record) -> Report {
     let mut report = Report::new("calls");
     report.set("processes", workers.processes);
-    report.set("clients", fleet.clients);
-    calls.run.describe(&mut report, calls.rate);
     report.set("gather_ms", calls.gather_ms);
-    record.describe(&mut report);
-    let unfinished = record.count("calls", "begun").saturating_sub(record.count("calls", "set_up"));
+    calls.run.describe(&mut report, fleet.clients, calls.rate, record);
     record.judge(&mut report, false);
-    report.fail_if(unfinished, "calls never set up");
-    report.fail_above("set-up time", record.percentiles("set_up"), calls.max_setup_p99_ms);
+    report.fail_if(record.calls.begun.saturating_sub(record.calls.set_up), "calls never set up");
+    report.fail_above("set-up time", &record.times.set_up, calls.max_setup_p99_ms);
     report
 }
 
 fn step(rate: u64, record: &Record) -> Step {
     let mut report = Report::default();
     record.judge(&mut report, false);
-    let times = record.percentiles("set_up");
+    let times = record.times.set_up.percentiles();
     Step { rate, p50_us: times.p50, p99_us: times.p99, failures: report.failures.len() }
 }
 

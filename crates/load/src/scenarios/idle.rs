@@ -9,8 +9,8 @@ use clap::Args;
 use tokio::time::sleep;
 
 use crate::costs::{self, Costs};
+use crate::driver::wait;
 use crate::fleet::{Fleet, FleetOptions};
-use crate::progress::wait;
 use crate::record::Record;
 use crate::report::Report;
 use crate::workers::{Gate, Share, WorkerOptions};
@@ -21,25 +21,19 @@ const CLOSE_DELAY: Duration = Duration::from_millis(200);
 /// Options of `mesh-load idle`.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// Clients and servers.
     #[command(flatten)]
-    pub fleet: FleetOptions,
-    /// Processes.
+    pub(super) fleet: FleetOptions,
     #[command(flatten)]
-    pub workers: WorkerOptions,
-    /// Time for which the sockets stay open, in seconds.
+    pub(super) workers: WorkerOptions,
+    /// Time for which the sockets stay open, in seconds
     #[arg(long, default_value_t = 10)]
-    pub seconds: u64,
-    /// Fail when all processes of the mesh together use more memory per client than this, in bytes.
+    seconds: u64,
+    /// Fail when all processes of the mesh together use more memory per client than this, in bytes
     #[arg(long, value_name = "BYTES")]
-    pub max_bytes: Option<f64>,
+    max_bytes: Option<f64>,
 }
 
-/// Runs the scenario.
-///
-/// # Errors
-/// When the clients cannot connect.
-pub async fn run(options: &Options) -> Result<Option<Report>> {
+pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Some(record) = options.workers.work(&[], |share, gate| part(options, share, gate)).await? else {
         return Ok(None);
     };
@@ -53,7 +47,7 @@ pub async fn run(options: &Options) -> Result<Option<Report>> {
     if let (Some(bytes), Some(limit)) = (bytes, options.max_bytes)
         && bytes > limit
     {
-        report.fail(format!("each client takes {bytes:.0} bytes of the mesh, above {limit}"));
+        report.fail(format!("the mesh uses {bytes:.0} bytes per client, above {limit}"));
     }
     Ok(Some(report))
 }
@@ -69,7 +63,6 @@ async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     sleep(CLOSE_DELAY).await;
     let mut record = record.take();
     record.costs = (!watched.is_empty()).then_some(costs);
-    record.set_times("connect", &fleet.connect);
-    fleet.close();
+    record.times.connect = fleet.close();
     Ok(record)
 }

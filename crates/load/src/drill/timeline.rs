@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::servers::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
-use crate::latency::p99_us;
 
 /// Resolution of the search for late messages.
 const SLICE_US: u64 = 100_000;
@@ -12,7 +11,7 @@ const SLICE_US: u64 = 100_000;
 const FINE_US: u64 = 20_000;
 
 /// Records of a run that show the effects of actions. All lists are in the order of time.
-pub(crate) struct Course<'a> {
+pub(crate) struct Timeline<'a> {
     /// Samples of the servers; empty if unknown.
     pub(crate) samples: &'a [Sample],
     pub(crate) recording: &'a Recording,
@@ -48,11 +47,11 @@ impl Effect {
     }
 }
 
-impl<'a> Course<'a> {
-    /// Creates the course of a run that was normal in `calm`, a part of the measured time.
+impl<'a> Timeline<'a> {
+    /// Creates the timeline of a run that was normal in `calm`, a part of the measured time.
     pub(crate) fn new(samples: &'a [Sample], recording: &'a Recording, sessions: u64, calm: &Range<u64>) -> Self {
         let before = between(&recording.arrivals, calm, |arrival| arrival.at_us);
-        let calm_us = p99_us(before.iter().map(|arrival| arrival.latency_us).collect()).unwrap_or(0);
+        let calm_us = p99_us(before).unwrap_or(0);
         Self { samples, recording, sessions, late_us: FINE_US.max(2 * calm_us) }
     }
 
@@ -145,6 +144,14 @@ pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn
     &items[from..to]
 }
 
+/// Returns the exact 99th percentile latency, or `None` without arrivals.
+pub(super) fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+    let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
+    let rank = (times_us.len() * 99).div_ceil(100);
+    let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
+    Some(u64::from(*p99))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,8 +183,8 @@ mod tests {
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
-        let course = Course { samples: &samples, recording: &recording, sessions: 10, late_us: 20 * MS };
-        course.effect(window_ms.start * MS..window_ms.end * MS)
+        let timeline = Timeline { samples: &samples, recording: &recording, sessions: 10, late_us: 20 * MS };
+        timeline.effect(window_ms.start * MS..window_ms.end * MS)
     }
 
     #[test]
@@ -229,5 +236,14 @@ mod tests {
 
         assert_eq!((effect.sockets_lost, effect.returned), (1, 2));
         assert_eq!(effect.settled_us(), Some(350 * MS));
+    }
+
+    #[test]
+    fn percentile_of_few_times_is_exact() {
+        let arrivals = |times: Vec<u64>| -> Vec<Arrival> { times.into_iter().map(|us| Arrival::new(0, us)).collect() };
+
+        assert_eq!(p99_us(&arrivals((1..=200).rev().collect())), Some(198));
+        assert_eq!(p99_us(&arrivals(vec![7])), Some(7));
+        assert_eq!(p99_us(&[]), None);
     }
 }

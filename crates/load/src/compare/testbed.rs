@@ -1,20 +1,24 @@
+//! The nodes with contestants in front of them.
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, hold_port};
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, find_in_path, hold_port};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::config::{self, Backend};
-use super::contestant::Contestant;
-use super::programs::Programs;
-use super::server::Server;
+use super::contestant::{Backend, Contestant, Programs, haproxy_config, nginx_config};
 use crate::costs::{Watched, watched};
 use crate::fleet::{FleetOptions, FleetPlan, connect_url};
 use crate::metrics::{fetch, http, sum};
@@ -24,10 +28,9 @@ const NODES: u32 = 3;
 const ACCEPT_RATE: &str = "--accept-rate=1000000";
 /// Maximum time until each server has seen every node.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Nodes behind contestants, in their own directory. All end when this value is dropped.
-pub(super) struct Stage {
+pub(super) struct Testbed {
     front_by_contestant: BTreeMap<Contestant, Front>,
     mesh: Option<Mesh>,
     // Dropped last: the others write into it.
@@ -48,7 +51,7 @@ pub(super) struct Target {
     owners: Option<Ranking>,
 }
 
-impl Stage {
+impl Testbed {
     pub(super) async fn start(programs: &Programs, contestants: &[Contestant]) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("mesh-compare-").tempdir().context("cannot make a directory")?;
         let mesh = match &programs.mesh {
@@ -101,8 +104,8 @@ impl Front {
         let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
         let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
         let text = match contestant {
-            Contestant::Nginx => config::nginx(address, backends, dir),
-            Contestant::Haproxy => config::haproxy(address, backends),
+            Contestant::Nginx => nginx_config(address, backends, dir),
+            Contestant::Haproxy => haproxy_config(address, backends),
             Contestant::Balancer | Contestant::Echo => String::new(),
         };
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -125,14 +128,15 @@ impl Target {
         if self.contestant == Contestant::Balancer { "balancers" } else { "others" }
     }
 
-    pub(super) fn plan(&self, fleet: &FleetOptions, rate: u32) -> Result<FleetPlan> {
+    pub(super) fn plan(&self, clients: u32, rate: u32) -> Result<FleetPlan> {
+        let fleet = FleetOptions::new(clients);
         let url = |number| {
             let id = fleet.client_id(number);
             let owner = self.owners.as_ref().and_then(|owners| Some(owners.id(owners.owner(KeyHash::of(&id))?)));
             let node = owner.map(|node| format!("&node={node}")).unwrap_or_default();
             vec![connect_url(&self.base, &id) + &node]
         };
-        let urls = (0..usize::try_from(fleet.clients)?).map(url).collect();
+        let urls = (0..usize::try_from(clients)?).map(url).collect();
         Ok(FleetPlan { urls, rate, come_back: false })
     }
 }
@@ -165,4 +169,124 @@ async fn agree(mesh: &MeshFile) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Maximum time from a server's start until it accepts connections.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of log lines shown of a server that did not start.
+const LOG_LINES: usize = 5;
+
+/// A server with all its processes, which are killed when this value is dropped.
+pub(super) struct Server {
+    child: Child,
+    /// Leader of a process group, which its children stay in.
+    pid: u32,
+}
+
+impl Server {
+    /// Starts it, with its output in `log`, and waits until it accepts connections.
+    pub(super) async fn start(program: &Path, arguments: &[&OsStr], log: &Path, address: SocketAddr) -> Result<Self> {
+        let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = match find_in_path("setpriv") {
+            // A stopped master also stops its workers; a killed one leaves them behind.
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
+                command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
+        command.args(arguments).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        let child = command.process_group(0).kill_on_drop(true).spawn();
+        let child = child.with_context(|| format!("cannot start {}", program.display()))?;
+        let pid = child.id().with_context(|| format!("{} ended at once", program.display()))?;
+        let mut server = Self { child, pid };
+        server.accepts(address).await.with_context(|| format!("{}:{}", program.display(), tail(log)))?;
+        Ok(server)
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    async fn accepts(&mut self, address: SocketAddr) -> Result<()> {
+        let give_up = Instant::now() + READY_TIMEOUT;
+        while TcpStream::connect(address).await.is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("it ended with {status}");
+            }
+            if Instant::now() > give_up {
+                bail!("it does not accept connections at {address} after {READY_TIMEOUT:?}");
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // No caller could handle a failure, which usually means that all of them have ended.
+        if let Ok(group) = i32::try_from(self.pid) {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("\n  {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::net::TcpListener;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::costs::{family, usage};
+
+    /// Starts a shell as a server. With `is_ready` the test listens at its address.
+    async fn start(script: &str, is_ready: bool) -> (Result<Server>, TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _listener = is_ready.then_some(listener);
+        let arguments = ["-c".as_ref(), script.as_ref()];
+        (Server::start(Path::new("/bin/sh"), &arguments, &dir.path().join("log"), address).await, dir)
+    }
+
+    async fn eventually(is_so: impl Fn() -> bool) {
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while !is_so() {
+            assert!(Instant::now() < give_up, "not so after 10 s");
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn whole_family_ends_when_the_value_is_dropped() {
+        let (server, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
+        let server = server.unwrap();
+        eventually(|| family(server.pid()).len() == 3).await;
+        let members = family(server.pid());
+
+        drop(server);
+
+        let is_over = |pid: &u32| usage(*pid).is_none();
+        eventually(|| members.iter().all(is_over)).await;
+    }
+
+    #[tokio::test]
+    async fn server_that_exits_at_once_is_an_error_with_its_output() {
+        let (server, _dir) = start("echo 'bad line 3' >&2; exit 2", false).await;
+
+        let error = format!("{:#}", server.err().unwrap());
+
+        assert!(error.contains("bad line 3") && error.contains("exit status: 2"), "{error}");
+    }
 }

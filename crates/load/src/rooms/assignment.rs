@@ -8,14 +8,14 @@ use super::Options;
 
 /// Assignment of clients to rooms, split into residents and visitors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seating {
+pub(super) struct Assignment {
     room_by_client: Vec<usize>,
     residents_by_room: Vec<Range<usize>>,
     /// Visitors, in the order of their turns.
     pub(super) visitors: Vec<usize>,
 }
 
-impl Seating {
+impl Assignment {
     pub(super) fn new(clients: usize, options: &Options) -> Self {
         let (mut room_by_client, mut residents_by_room) = (Vec::new(), Vec::new());
         for (room, size) in sizes(clients, options.rooms as usize).enumerate() {
@@ -24,10 +24,10 @@ impl Seating {
             let first = room_by_client.len() - size;
             residents_by_room.push(first..first + size - visitors);
         }
-        let mut seating = Self { room_by_client, residents_by_room, visitors: Vec::new() };
-        seating.visitors = (0..clients).filter(|client| !seating.is_resident(*client)).collect();
-        seating.visitors.shuffle(&mut StdRng::seed_from_u64(options.run.seed));
-        seating
+        let mut assignment = Self { room_by_client, residents_by_room, visitors: Vec::new() };
+        assignment.visitors = (0..clients).filter(|client| !assignment.is_resident(*client)).collect();
+        assignment.visitors.shuffle(&mut StdRng::seed_from_u64(options.run.seed));
+        assignment
     }
 
     pub(super) fn clients(&self) -> usize {
@@ -47,7 +47,7 @@ impl Seating {
         self.residents_by_room[room].clone()
     }
 
-    pub(super) fn largest(&self) -> usize {
+    pub(super) fn largest_room(&self) -> usize {
         self.room_by_client.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap_or(0)
     }
 }
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn each_room_has_a_resident_and_the_rest_visit_once() {
-        let seating = Seating::new(100, &options(&["--rooms=40", "--visitors=100"]).unwrap());
+        let assignment = Assignment::new(100, &options(&["--rooms=40", "--visitors=100"]).unwrap());
 
-        assert!((0..40).all(|room| seating.residents(room).len() == 1));
-        assert!((0..40).flat_map(|room| seating.residents(room)).all(|client| seating.is_resident(client)));
-        let mut visitors = seating.visitors.clone();
+        assert!((0..40).all(|room| assignment.residents(room).len() == 1));
+        assert!((0..40).flat_map(|room| assignment.residents(room)).all(|client| assignment.is_resident(client)));
+        let mut visitors = assignment.visitors.clone();
         visitors.sort_unstable();
-        let others: Vec<usize> = (0..100).filter(|client| !seating.is_resident(*client)).collect();
+        let others: Vec<usize> = (0..100).filter(|client| !assignment.is_resident(*client)).collect();
         assert_eq!((visitors.len(), visitors), (60, others));
-        assert_eq!(seating.largest(), 3);
+        assert_eq!(assignment.largest_room(), 3);
     }
 }

@@ -9,8 +9,8 @@ const OVERTAKEN_US: u64 = 1_000_000;
 
 /// The waiting queue of a room with few seats. Clients are numbered as they joined.
 #[derive(Debug, Default)]
-pub(super) struct Line {
-    stand_by_client: Vec<Stand>,
+pub(super) struct WaitingQueue {
+    seat_by_client: Vec<SeatState>,
     /// Admissions of waiting clients, in order of time.
     admissions: Vec<(usize, u64)>,
     /// Times of leaves whose seats are still free.
@@ -23,17 +23,17 @@ pub(super) struct Line {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stand {
+enum SeatState {
     Out,
     /// Waiting, with the time of the latest unrequested queue position, if any.
     Waiting {
-        told_us: Option<u64>,
+        reported_us: Option<u64>,
     },
     Seated,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct LineFindings {
+pub(super) struct QueueTotals {
     clients: usize,
     seats: u32,
     pub(super) left: usize,
@@ -50,9 +50,9 @@ pub(super) struct LineFindings {
     pub(super) admission_us: Percentiles,
 }
 
-impl Line {
+impl WaitingQueue {
     pub(super) fn new(clients: usize) -> Self {
-        Self { stand_by_client: vec![Stand::Out; clients], measured_from_us: u64::MAX, ..Self::default() }
+        Self { seat_by_client: vec![SeatState::Out; clients], measured_from_us: u64::MAX, ..Self::default() }
     }
 
     /// Counts seats that become free from now on.
@@ -60,28 +60,28 @@ impl Line {
         self.measured_from_us = now_us;
     }
 
-    pub(super) fn has_place(&self, client: usize) -> bool {
-        self.stand_by_client[client] != Stand::Out
+    pub(super) fn has_seat(&self, client: usize) -> bool {
+        self.seat_by_client[client] != SeatState::Out
     }
 
     pub(super) fn waiting(&mut self, client: usize, now_us: u64) {
-        let Stand::Waiting { told_us } = self.stand_by_client[client] else {
+        let SeatState::Waiting { reported_us } = self.seat_by_client[client] else {
             // The answer to its join.
-            self.stand_by_client[client] = Stand::Waiting { told_us: None };
+            self.seat_by_client[client] = SeatState::Waiting { reported_us: None };
             return;
         };
-        if let Some(told_us) = told_us {
-            let gap_us = now_us.saturating_sub(told_us);
+        if let Some(reported_us) = reported_us {
+            let gap_us = now_us.saturating_sub(reported_us);
             self.shortest_gap_us = Some(self.shortest_gap_us.map_or(gap_us, |shortest| shortest.min(gap_us)));
         }
         self.pushes += 1;
-        self.stand_by_client[client] = Stand::Waiting { told_us: Some(now_us) };
+        self.seat_by_client[client] = SeatState::Waiting { reported_us: Some(now_us) };
     }
 
     pub(super) fn joined(&mut self, client: usize, now_us: u64) {
-        match self.stand_by_client[client] {
-            Stand::Seated => return,
-            Stand::Waiting { .. } => {
+        match self.seat_by_client[client] {
+            SeatState::Seated => return,
+            SeatState::Waiting { .. } => {
                 self.admissions.push((client, now_us));
                 if let Some(free_us) = self.free_since_us.pop_front()
                     && free_us >= self.measured_from_us
@@ -89,16 +89,16 @@ impl Line {
                     self.waits.record_us(now_us.saturating_sub(free_us));
                 }
             }
-            Stand::Out => {}
+            SeatState::Out => {}
         }
-        self.stand_by_client[client] = Stand::Seated;
+        self.seat_by_client[client] = SeatState::Seated;
         self.seated.push_back(client);
     }
 
     /// Returns the member that has been in the room for the longest time and leaves now.
     pub(super) fn leaver(&mut self, at_us: u64) -> Option<usize> {
         let client = self.seated.pop_front()?;
-        self.stand_by_client[client] = Stand::Out;
+        self.seat_by_client[client] = SeatState::Out;
         self.free_since_us.push_back(at_us);
         Some(client)
     }
@@ -112,9 +112,9 @@ impl Line {
         self.admissions.len() as u64
     }
 
-    pub(super) fn findings(&self, seats: u32, left: usize) -> LineFindings {
-        LineFindings {
-            clients: self.stand_by_client.len(),
+    pub(super) fn totals(&self, seats: u32, left: usize) -> QueueTotals {
+        QueueTotals {
+            clients: self.seat_by_client.len(),
             seats,
             left,
             admitted: self.admissions.len(),
@@ -128,16 +128,16 @@ impl Line {
 
     /// Returns the number of clients admitted long before an earlier one, which may still wait.
     fn overtook(&self) -> usize {
-        let earliest_waiting = self.stand_by_client.iter().position(|it| matches!(it, Stand::Waiting { .. }));
+        let earliest_waiting = self.seat_by_client.iter().position(|it| matches!(it, SeatState::Waiting { .. }));
         let mut latest_in_front = 0;
-        let mut by_place = self.admissions.clone();
-        by_place.sort_unstable();
+        let mut by_position = self.admissions.clone();
+        by_position.sort_unstable();
         let overtakes = |(client, at_us): &(usize, u64)| {
             let has = latest_in_front > at_us + OVERTAKEN_US || earliest_waiting.is_some_and(|first| first < *client);
             latest_in_front = latest_in_front.max(*at_us);
             has
         };
-        by_place.iter().map(overtakes).filter(|has| *has).count()
+        by_position.iter().map(overtakes).filter(|has| *has).count()
     }
 }
 
@@ -151,26 +151,26 @@ mod tests {
     type Turns<'a> = &'a [(Option<usize>, u64)];
 
     /// Returns a queue of five clients for two seats: 0 and 1 are in, 2, 3 and 4 wait.
-    fn line() -> Line {
-        let mut line = Line::new(5);
-        (0..2).for_each(|client| line.joined(client, 0));
-        (2..5).for_each(|client| line.waiting(client, 0));
-        line.measure_from(S);
-        line
+    fn queue() -> WaitingQueue {
+        let mut queue = WaitingQueue::new(5);
+        (0..2).for_each(|client| queue.joined(client, 0));
+        (2..5).for_each(|client| queue.waiting(client, 0));
+        queue.measure_from(S);
+        queue
     }
 
     #[test]
     fn seat_is_given_to_the_first_in_line_and_timed() {
-        let mut line = line();
-        assert_eq!(line.leaver(2 * S), Some(0));
-        assert!(!line.is_settled());
-        line.joined(2, 2 * S + 700);
-        assert_eq!(line.leaver(5 * S), Some(1));
-        line.joined(3, 5 * S + 900);
+        let mut queue = queue();
+        assert_eq!(queue.leaver(2 * S), Some(0));
+        assert!(!queue.is_settled());
+        queue.joined(2, 2 * S + 700);
+        assert_eq!(queue.leaver(5 * S), Some(1));
+        queue.joined(3, 5 * S + 900);
 
-        let found = line.findings(2, 2);
+        let found = queue.totals(2, 2);
 
-        assert!(line.is_settled());
+        assert!(queue.is_settled());
         assert_eq!((found.admitted, found.overtook, found.above_capacity), (2, 0, false));
         assert_eq!((found.admission_us.count, found.admission_us.max), (2, 900));
     }
@@ -184,27 +184,27 @@ mod tests {
             ("above the capacity", &[(Some(2), 2 * S)], 0),
         ];
         for (what, turns, overtook) in cases {
-            let (mut line, mut left) = (line(), 0);
-            for (let_in, at_us) in turns {
-                match let_in {
-                    Some(client) => line.joined(*client, *at_us),
-                    None => left += usize::from(line.leaver(*at_us).is_some()),
+            let (mut queue, mut left) = (queue(), 0);
+            for (admitted, at_us) in turns {
+                match admitted {
+                    Some(client) => queue.joined(*client, *at_us),
+                    None => left += usize::from(queue.leaver(*at_us).is_some()),
                 }
             }
-            let found = line.findings(2, left);
+            let found = queue.totals(2, left);
             assert_eq!((found.overtook, found.above_capacity), (overtook, left == 0), "{what}");
         }
     }
 
     #[test]
     fn shortest_gap_of_two_place_messages_is_kept() {
-        let mut line = line();
-        line.waiting(4, 500);
-        line.waiting(4, 3 * S + 500);
-        line.waiting(4, 4 * S + 500);
-        line.waiting(3, 9 * S);
+        let mut queue = queue();
+        queue.waiting(4, 500);
+        queue.waiting(4, 3 * S + 500);
+        queue.waiting(4, 4 * S + 500);
+        queue.waiting(3, 9 * S);
 
-        let found = line.findings(2, 0);
+        let found = queue.totals(2, 0);
         assert_eq!((found.pushes, found.shortest_gap_ms), (4, Some(1_000)));
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn leave(room: &str, id: u64) -> String {
 pub(super) type Joiner<'a> = (Cow<'a, str>, Option<u64>);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard<'a> {
+pub(super) enum Received<'a> {
     /// The client is in the room; the members carry its change, `None` if pages follow.
     Joined {
         members: Option<Vec<Joiner<'a>>>,
@@ -70,18 +70,18 @@ struct Shown {
 }
 
 /// Parses a server's message. Returns `None` if it is invalid.
-pub(super) fn read(text: &str) -> Option<Heard<'_>> {
+pub(super) fn read(text: &str) -> Option<Received<'_>> {
     let Message { kind, code, id, members, more, joined, left } = serde_json::from_str(text).ok()?;
     Some(match (&*kind, id) {
-        ("joined", _) => Heard::Joined { members: (!more).then(|| joiners(members)) },
-        ("waiting", _) => Heard::Waiting,
-        ("left", _) => Heard::Left,
-        ("ack", Some(id)) => Heard::Ack { id },
-        ("error", id) => Heard::Error { code, id },
+        ("joined", _) => Received::Joined { members: (!more).then(|| joiners(members)) },
+        ("waiting", _) => Received::Waiting,
+        ("left", _) => Received::Left,
+        ("ack", Some(id)) => Received::Ack { id },
+        ("error", id) => Received::Error { code, id },
         ("members_changed", _) => {
-            Heard::Changed { joined: joiners(joined), left: left.into_iter().map(|it| it.client_id).collect() }
+            Received::Changed { joined: joiners(joined), left: left.into_iter().map(|it| it.client_id).collect() }
         }
-        _ => Heard::Other(kind),
+        _ => Received::Other(kind),
     })
 }
 
@@ -106,18 +106,18 @@ mod tests {
     fn room_messages_are_parsed() {
         let joined = r#"{"type":"joined","room":"r","version":4,"capacity":null,"count":1,"members":[{"client_id":"a","data":null}],"more":false}"#;
         let members = Some(vec![("a".into(), None)]);
-        assert_eq!(read(joined), Some(Heard::Joined { members }));
+        assert_eq!(read(joined), Some(Received::Joined { members }));
         let page = joined.replace(r#""more":false"#, r#""more":true"#);
-        assert_eq!(read(&page), Some(Heard::Joined { members: None }));
+        assert_eq!(read(&page), Some(Received::Joined { members: None }));
         let waiting = r#"{"type":"waiting","room":"r","ahead":0,"queue_length":3}"#;
-        assert_eq!(read(waiting), Some(Heard::Waiting));
+        assert_eq!(read(waiting), Some(Received::Waiting));
         let changed = r#"{"type":"members_changed","room":"r","version":5,"joined":[{"client_id":"b","data":{"change":9}},{"client_id":"c","data":null}],"left":[{"client_id":"d","reason":"left"}]}"#;
         let joined = vec![("b".into(), Some(9)), ("c".into(), None)];
-        assert_eq!(read(changed), Some(Heard::Changed { joined, left: vec!["d".into()] }));
-        assert_eq!(read(r#"{"type":"ack","id":3}"#), Some(Heard::Ack { id: 3 }));
+        assert_eq!(read(changed), Some(Received::Changed { joined, left: vec!["d".into()] }));
+        assert_eq!(read(r#"{"type":"ack","id":3}"#), Some(Received::Ack { id: 3 }));
         let error = r#"{"type":"error","code":"room_store_unavailable","message":"no","id":3,"room":"r"}"#;
-        assert_eq!(read(error), Some(Heard::Error { code: "room_store_unavailable".into(), id: Some(3) }));
-        assert_eq!(read(r#"{"type":"pong"}"#), Some(Heard::Other("pong".into())));
+        assert_eq!(read(error), Some(Received::Error { code: "room_store_unavailable".into(), id: Some(3) }));
+        assert_eq!(read(r#"{"type":"pong"}"#), Some(Received::Other("pong".into())));
         assert_eq!(read("?"), None);
     }
 }

@@ -1,10 +1,22 @@
-use std::collections::BTreeMap;
+//! Readings of processes and of the store, and the costs between two of them.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{Client, cmd};
 use serde::Serialize;
+use signaling_devmesh::MeshFile;
+use tokio::time::{Instant, sleep};
+
+use crate::costs::{self, Costs, Watched};
+
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Statistics of a Redis at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct StoreReading {
     /// Number of calls of each command, also from scripts.
     calls_by_command: BTreeMap<String, u64>,
     cpu_seconds: f64,
@@ -32,7 +44,7 @@ pub(super) struct StoreCosts {
     calls_by_command: BTreeMap<String, u64>,
 }
 
-impl Reading {
+impl StoreReading {
     /// Parses the answer to `INFO everything`.
     pub(super) fn parse(info: &str, keys: u64) -> Self {
         let mut reading = Self { keys, ..Self::default() };
@@ -56,7 +68,7 @@ impl Reading {
 
 impl StoreCosts {
     /// Returns the costs between two readings, with this number of operations between them.
-    pub(super) fn between(before: &Reading, after: &Reading, operations: u64) -> Self {
+    pub(super) fn between(before: &StoreReading, after: &StoreReading, operations: u64) -> Self {
         let earlier = |command: &String| before.calls_by_command.get(command).copied().unwrap_or(0);
         let calls = after.calls_by_command.iter();
         // Commands of the readings themselves.
@@ -85,6 +97,84 @@ impl StoreCosts {
     }
 }
 
+pub(super) struct Meter {
+    watched: Vec<Watched>,
+    /// `None` if the mesh has no Redis or is unknown.
+    redis: Option<MultiplexedConnection>,
+}
+
+/// Readings of all processes and of the store at one moment.
+pub(super) struct Reading {
+    processes: costs::Reading,
+    store: Option<StoreReading>,
+    /// Number of answered changes.
+    answered: u64,
+}
+
+impl Meter {
+    pub(super) async fn new(watched: Vec<Watched>, mesh: Option<&MeshFile>) -> Result<Self> {
+        let redis = match mesh.and_then(|mesh| mesh.redis.as_deref()) {
+            Some(url) => {
+                let connecting = Client::open(url)?.get_multiplexed_async_connection().await;
+                Some(connecting.with_context(|| format!("cannot connect to the Redis at {url}"))?)
+            }
+            None => None,
+        };
+        Ok(Self { watched, redis })
+    }
+
+    pub(super) async fn read(&mut self, answered: u64) -> Result<Reading> {
+        Ok(Reading { processes: costs::read(&self.watched), store: self.read_store().await?, answered })
+    }
+
+    /// Returns growth above `limit`, in percent, that remains after `timeout`.
+    pub(super) async fn growth(&mut self, before: &Reading, timeout: Duration, limit: f64) -> Result<Vec<String>> {
+        let give_up = Instant::now() + timeout;
+        loop {
+            let growth = self.read(0).await?.growth_since(before, limit);
+            if growth.is_empty() || Instant::now() >= give_up {
+                return Ok(growth);
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    async fn read_store(&mut self) -> Result<Option<StoreReading>> {
+        let Some(redis) = &mut self.redis else { return Ok(None) };
+        let info: String =
+            cmd("INFO").arg("everything").query_async(redis).await.context("the Redis does not answer")?;
+        let keys = cmd("DBSIZE").query_async(redis).await.context("the Redis does not answer")?;
+        Ok(Some(StoreReading::parse(&info, keys)))
+    }
+}
+
+impl Reading {
+    pub(super) fn store_costs(&self, until: &Self) -> Option<StoreCosts> {
+        let (before, after) = self.store.as_ref().zip(until.store.as_ref())?;
+        Some(StoreCosts::between(before, after, until.answered - self.answered))
+    }
+
+    pub(super) fn costs(&self, until: &Self) -> Option<Costs> {
+        let costs = Costs::between(&self.processes, &until.processes, until.answered - self.answered);
+        Some(costs).filter(|costs| !costs.processes.is_empty())
+    }
+
+    fn growth_since(&self, before: &Self, limit: f64) -> Vec<String> {
+        let costs = Costs::between(&before.processes, &self.processes, 0);
+        let memory = costs.processes.iter().map(|cost| {
+            let before_kib = cost.rss_kib.saturating_add_signed(-cost.rss_growth_kib);
+            (format!("{}: KiB of memory", cost.name), before_kib, cost.rss_kib)
+        });
+        let stores = before.store.as_ref().zip(self.store.as_ref());
+        let keys = stores.map(|(before, after)| ("redis: keys".to_owned(), before.keys, after.keys));
+        let has_grown = |before: u64, after: u64| after as f64 > before as f64 * (1.0 + limit / 100.0);
+        let grown = memory.chain(keys).filter(|(_, before, after)| has_grown(*before, *after));
+        grown
+            .map(|(what, before, after)| format!("{what} grew from {before} to {after}, by more than {limit}%"))
+            .collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +186,7 @@ mod tests {
 
     #[test]
     fn costs_of_operations_come_from_two_readings() {
-        let before = Reading::parse(INFO, 5);
+        let before = StoreReading::parse(INFO, 5);
         assert_eq!((before.keys, before.memory_bytes, before.uptime_us), (5, 2_048, 1_000_000));
         assert!((before.cpu_seconds - 2.0).abs() < 1e-9);
         assert_eq!(before.calls_by_command["zadd"], 10);

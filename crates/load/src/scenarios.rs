@@ -1,8 +1,7 @@
-//! The command line: one file per scenario.
+//! The command line. Scenarios with modules of their own are in `drill`, `hostile`, `rooms` and
+//! `compare`.
 
 pub mod calls;
-pub mod drill;
-pub mod hostile;
 pub mod idle;
 pub mod steady;
 
@@ -11,11 +10,10 @@ use std::path::Path;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::fleet::FleetOptions;
 use crate::report::Report;
-use crate::{compare, rooms};
+use crate::{compare, drill, hostile, rooms};
 
-/// Puts load on a signaling mesh and counts what becomes of every message.
+/// Puts load on a signaling mesh and counts lost, duplicated and reordered messages.
 #[derive(Debug, Parser)]
 #[command(name = "mesh-load", version)]
 pub struct Cli {
@@ -48,45 +46,32 @@ impl Scenario {
     /// Returns the file for the report as JSON.
     #[must_use]
     pub fn json(&self) -> Option<&Path> {
-        match self {
-            Self::Compare(options) => options.json.as_deref(),
-            other => other.fleet()?.json.as_deref(),
-        }
-    }
-
-    fn fleet(&self) -> Option<&FleetOptions> {
-        match self {
-            Self::Steady(options) => Some(&options.fleet),
-            Self::Calls(options) => Some(&options.fleet),
-            Self::Idle(options) => Some(&options.fleet),
-            Self::Drill(options) => Some(&options.fleet),
-            Self::Hostile(options) => Some(&options.fleet),
-            Self::Rooms(options) => Some(&options.fleet),
-            Self::Compare(_) => None,
-        }
+        self.json_and_sockets().0
     }
 
     /// Returns the number of sockets that one process opens.
     #[must_use]
     pub fn sockets(&self) -> u64 {
-        let clients = self.fleet().map_or(0, |fleet| fleet.clients);
-        let of_one = match self {
-            Self::Steady(options) => options.workers.clients_of_one(clients),
-            Self::Calls(options) => options.workers.clients_of_one(clients),
-            Self::Idle(options) => options.workers.clients_of_one(clients),
-            Self::Drill(_) => clients,
-            Self::Hostile(options) => clients + options.crowd.sockets(),
-            Self::Rooms(options) => clients + options.line,
-            Self::Compare(options) => options.most_clients(),
+        self.json_and_sockets().1.into()
+    }
+
+    fn json_and_sockets(&self) -> (Option<&Path>, u32) {
+        let (fleet, sockets) = match self {
+            Self::Steady(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
+            Self::Calls(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
+            Self::Idle(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
+            Self::Drill(it) => (&it.fleet, it.fleet.clients),
+            Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.hostile_sockets()),
+            Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.line),
+            Self::Compare(it) => return (it.json.as_deref(), it.max_clients()),
         };
-        of_one.into()
+        (fleet.json.as_deref(), sockets)
     }
 
     /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
     ///
     /// # Errors
-    /// When the options do not fit together, the clients cannot connect, or the mesh cannot be
-    /// acted on.
+    /// When options conflict, the clients cannot connect, or an action on the mesh fails.
     pub async fn run(&self) -> Result<Option<Report>> {
         match self {
             Self::Steady(options) => steady::run(options).await,
@@ -94,7 +79,7 @@ impl Scenario {
             Self::Idle(options) => idle::run(options).await,
             Self::Drill(options) => drill::run(options).await.map(Some),
             Self::Hostile(options) => hostile::run(options).await.map(Some),
-            Self::Rooms(options) => rooms::play(options).await.map(Some),
+            Self::Rooms(options) => rooms::run(options).await.map(Some),
             Self::Compare(options) => compare::run(options).await.map(Some),
         }
     }

@@ -1,0 +1,101 @@
+//! One measurement of one contestant: under a load, and with clients that only connect.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::time::sleep;
+
+use super::figures::{Figure, Found, Unit};
+use super::testbed::Target;
+use super::{Cell, Contestant, Options};
+use crate::costs::{self, Cost, Costs};
+use crate::exchange::{Exchange, Pairs, RunOptions, Settings, TrafficOptions};
+use crate::fleet::{Fleet, FleetOptions};
+use crate::record::Record;
+use crate::report::Report;
+
+/// Minimum share of the rate that arrives in the measured time.
+const MIN_DELIVERED: f64 = 0.98;
+const WARMUP_SECONDS: u64 = 1;
+/// Maximum wait for late messages, in milliseconds.
+const SETTLE_MS: u64 = 30_000;
+const CONNECT_RATE: u32 = 2_000;
+/// Higher than the generator can reach in a second.
+const UNLIMITED_RATE: u32 = 1_000_000;
+
+/// Measures latency and CPU time under a load.
+pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Result<Found> {
+    let (Cell { size, rate }, Options { clients, seconds, .. }) = (cell, options);
+    let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
+    let traffic = TrafficOptions { rate, size, run };
+    let fleet = FleetOptions::new(*clients);
+    let is_echo = target.contestant == Contestant::Echo;
+    let settings = Settings { is_echo, ..Settings::new(&traffic.run, rate) };
+    let exchange = Exchange::new(&fleet, settings, Pairs::new(*clients, &traffic))?;
+    let plan = target.plan(*clients, CONNECT_RATE)?;
+    let record = exchange.play(plan, &target.watched, async { Ok(()) }).await?;
+
+    let mut report = Report::default();
+    record.judge(&mut report, false);
+    report.fail_if(record.errors, "errors");
+    let delivered_share = record.generator.in_time as f64 / (rate * seconds) as f64;
+    if delivered_share < MIN_DELIVERED {
+        report.fail(format!("only {:.1}% delivered in time", delivered_share * 100.0));
+    }
+    let costs = record.costs.as_ref().context("no process was watched")?;
+    let per_message = |group| costs.group(group).and_then(|cost| cost.cpu_us_per_message);
+    let named = |what: &str, unit, value| Figure::new(format!("{what}, {cell}"), unit, value);
+    let front = per_message(target.front()).context("the front has ended")?;
+    let mut figures = vec![named("CPU per message of the front", Unit::Microseconds, front)];
+    if let Some(whole) = per_message("all").filter(|_| target.contestant.has_nodes()) {
+        figures.push(named("CPU per message of front and nodes", Unit::Microseconds, whole));
+    }
+    let latency = record.times.latency.percentiles();
+    let generator_percent = record.generator.cpu_us as f64 / 1e4 / *seconds as f64;
+    let ms = |us: u64| us as f64 / 1_000.0;
+    figures.extend([
+        named("p50", Unit::Milliseconds, ms(latency.p50)),
+        named("p99", Unit::Milliseconds, ms(latency.p99)),
+        named("p99.9", Unit::Milliseconds, ms(latency.p99_9)),
+        named("the generator's own CPU", Unit::Percent, generator_percent),
+        named("time stolen from the machine", Unit::Percent, costs.stolen_percent),
+    ]);
+    Ok(Found { figures, messages: Some(record.messages), p99_us: latency.p99, complaints: report.failures })
+}
+
+/// Measures the rate at which clients connect.
+pub(super) async fn connects(target: &Target, clients: u32) -> Result<Found> {
+    let record = Rc::new(RefCell::new(Record::default()));
+    let fleet = Fleet::connect(target.plan(clients, UNLIMITED_RATE)?, &record).await?;
+    let per_second = f64::from(clients) / fleet.connect_seconds;
+    close(fleet, &record.borrow())?;
+    let figure = Figure::new(format!("clients connected, {clients} at once"), Unit::PerSecond, per_second);
+    Ok(Found { figures: vec![figure], ..Found::default() })
+}
+
+/// Measures the memory of idle clients on new servers.
+pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> {
+    let clients = options.idle_clients;
+    let record = Rc::new(RefCell::new(Record::default()));
+    let before = costs::read(&target.watched);
+    let fleet = Fleet::connect(target.plan(clients, CONNECT_RATE)?, &record).await?;
+    sleep(Duration::from_secs(options.hold)).await;
+    let costs = Costs::between(&before, &costs::read(&target.watched), 0);
+    close(fleet, &record.borrow())?;
+    let each = |cost: &Cost| cost.rss_growth_kib as f64 * 1_024.0 / f64::from(clients);
+    let figure = |of: &str, bytes| {
+        Figure::new(format!("memory of the {of} per idle client, {clients} clients"), Unit::Bytes, bytes)
+    };
+    let front = costs.group(target.front()).map(each).context("the front has ended")?;
+    let nodes = costs.group("nodes").map(each).map(|bytes| figure("nodes", bytes));
+    Ok(Found { figures: [figure("front", front)].into_iter().chain(nodes).collect(), ..Found::default() })
+}
+
+/// Closes all clients. Fails if a server closed one before.
+fn close(fleet: Fleet, record: &Record) -> Result<()> {
+    fleet.close();
+    ensure!(record.closed.is_empty(), "sockets closed: {:?}", record.closed);
+    Ok(())
+}
