@@ -1,14 +1,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Waker};
 use std::time::Duration;
 
+use anyhow::{Context as _, anyhow};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
-use thiserror::Error;
 use tokio::io::AsyncWrite as _;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -76,18 +75,21 @@ impl Client {
             loop {
                 match socket.next().await {
                     Some(Ok(Message::Text(text))) if text.contains("\"welcome\"") => {
-                        return Ok((socket, serde_json::from_str(&text).map_err(ConnectError::Welcome)?));
+                        let welcome = serde_json::from_str(&text).context("its welcome is malformed")?;
+                        return Ok((socket, welcome));
                     }
                     Some(Ok(Message::Text(text))) => retry_after = retry_after_of(&text).or(retry_after),
                     Some(Ok(Message::Close(Some(frame)))) => {
-                        return Err(ConnectError::Closed { code: frame.code.into(), retry_after });
+                        let error = anyhow!("closed with {} before welcome", u16::from(frame.code));
+                        return Err(ConnectError { error, retry_after });
                     }
                     Some(Ok(_)) => {}
-                    Some(Err(_)) | None => return Err(ConnectError::Lost),
+                    Some(Err(_)) | None => return Err(anyhow!("lost before welcome").into()),
                 }
             }
         };
-        let (socket, welcome) = timeout(WELCOME_TIMEOUT, opening).await.map_err(|_| ConnectError::Silent)??;
+        let too_late = || format!("no welcome within {WELCOME_TIMEOUT:?}");
+        let (socket, welcome) = timeout(WELCOME_TIMEOUT, opening).await.with_context(too_late)??;
         Ok(Self {
             socket: RefCell::new(socket),
             is_open: Cell::new(true),
@@ -205,13 +207,12 @@ fn no_waker() -> TaskContext<'static> {
 }
 
 async fn open(url: &str) -> Result<Socket, ConnectError> {
-    let rest = url.strip_prefix("ws://").ok_or(ConnectError::Address("a URL begins with ws://"))?;
+    let rest = url.strip_prefix("ws://").context("a URL begins with ws://")?;
     let host = rest.split(['/', '?']).next().unwrap_or(rest);
-    let mut addresses = lookup_host(host).await.map_err(ConnectError::NoHost)?;
-    let address = addresses.next().ok_or(ConnectError::Address("its host has no address"))?;
-    let network = |source| ConnectError::Network { address, source };
-    let stream = TcpStream::connect(address).await.map_err(network)?;
-    stream.set_nodelay(true).map_err(network)?;
+    let mut addresses = lookup_host(host).await.context("its host has no address")?;
+    let address = addresses.next().context("its host has no address")?;
+    let stream = TcpStream::connect(address).await.with_context(|| format!("cannot connect to {address}"))?;
+    stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
@@ -221,45 +222,28 @@ async fn open(url: &str) -> Result<Socket, ConnectError> {
     match client_async_with_config(url, stream, Some(config)).await {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(answer)) => {
-            let (status, retry_after) = (answer.status().as_u16(), asked_for(answer.headers()));
-            Err(ConnectError::Refused { status, retry_after })
+            let error = anyhow!("refused with {}", answer.status().as_u16());
+            Err(ConnectError { error, retry_after: requested_delay(answer.headers()) })
         }
-        Err(error) => Err(ConnectError::Upgrade(error)),
+        Err(error) => Err(anyhow::Error::new(error).context("the upgrade failed").into()),
     }
 }
 
-#[derive(Debug, Error)]
-pub(crate) enum ConnectError {
-    #[error("{0}")]
-    Address(&'static str),
-    #[error("its host has no address")]
-    NoHost(#[source] std::io::Error),
-    #[error("cannot connect to {address}")]
-    Network { address: SocketAddr, source: std::io::Error },
-    #[error("refused with {status}")]
-    Refused { status: u16, retry_after: Option<Duration> },
-    #[error("the upgrade failed")]
-    Upgrade(#[source] tungstenite::Error),
-    #[error("closed with {code} before welcome")]
-    Closed { code: u16, retry_after: Option<Duration> },
-    #[error("lost before welcome")]
-    Lost,
-    #[error("its welcome is not understood")]
-    Welcome(#[source] serde_json::Error),
-    #[error("no welcome within {WELCOME_TIMEOUT:?}")]
-    Silent,
+/// A failed connection attempt.
+#[derive(Debug)]
+pub(crate) struct ConnectError {
+    pub(crate) error: anyhow::Error,
+    /// Delay before the next attempt that the server requested.
+    pub(crate) retry_after: Option<Duration>,
 }
 
-impl ConnectError {
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Refused { retry_after, .. } | Self::Closed { retry_after, .. } => *retry_after,
-            _ => None,
-        }
+impl From<anyhow::Error> for ConnectError {
+    fn from(error: anyhow::Error) -> Self {
+        Self { error, retry_after: None }
     }
 }
 
-fn asked_for(headers: &HeaderMap) -> Option<Duration> {
+fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
 }
 

@@ -74,8 +74,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [
         Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy, Contestant::Echo])]
     only: Vec<Contestant>,
-    /// Directory of signaling-node, signaling-balancer and mesh-echo [default: the one of this
-    /// program]
+    /// Directory of signaling-node and signaling-balancer [default: the one of this program]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
     /// File for all figures as JSON; - prints them to standard output

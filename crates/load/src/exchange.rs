@@ -104,12 +104,8 @@ pub(crate) struct Exchange<W> {
     record: RefCell<Record>,
     pub(crate) recording: RefCell<Recording>,
     come_back: bool,
-    returns: Cell<Returns>,
     away_since_us: RefCell<BTreeMap<usize, u64>>,
-    arrived: Cell<u64>,
-    sent: Cell<u64>,
     pub(crate) end_us: Cell<u64>,
-    is_over: Cell<bool>,
 }
 
 impl<W: Workload> Exchange<W> {
@@ -137,12 +133,8 @@ impl<W: Workload> Exchange<W> {
             record: RefCell::default(),
             recording: RefCell::new(recording),
             come_back: fleet.come_back,
-            returns: Cell::default(),
             away_since_us: RefCell::default(),
-            arrived: Cell::new(0),
-            sent: Cell::new(0),
             end_us: Cell::new(0),
-            is_over: Cell::new(false),
             settings,
         }))
     }
@@ -167,11 +159,12 @@ impl<W: Workload> Exchange<W> {
         };
         let sending = async {
             driver.until(warmup_us, begin, || self.send_due()).await?;
-            let (before, own_before, arrived_before) = (costs::read(watched), own_cpu_seconds(), self.arrived.get());
+            let (before, own_before) = (costs::read(watched), own_cpu_seconds());
+            let delivered_before = self.record.borrow().messages.delivered;
             driver.until(schedule.duration_us, begin, || self.send_due()).await?;
-            let in_time = self.arrived.get() - arrived_before;
             let own_us = (own_cpu_seconds() - own_before) * 1e6;
             let mut record = self.record.borrow_mut();
+            let in_time = record.messages.delivered - delivered_before;
             record.costs = (!watched.is_empty()).then(|| Costs::between(&before, &costs::read(watched), in_time));
             record.generator.in_time = in_time;
             record.generator.cpu_us = own_us as u64;
@@ -197,18 +190,21 @@ impl<W: Workload> Exchange<W> {
                 && self.work.borrow().open() == 0
                 && self.acks.borrow().open() == 0
                 && self.returns().away == 0
-                && (self.sent == self.arrived || self.totals().lost == 0)
+                && self.has_all_messages()
         };
         settle(Duration::from_millis(self.settings.run.settle_ms), is_settled).await;
     }
 
+    fn has_all_messages(&self) -> bool {
+        let Totals { sent, delivered, .. } = self.record.borrow().messages;
+        sent == delivered || self.totals().lost == 0
+    }
+
+    /// Closes all sockets and returns the record.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
-        self.is_over.set(true);
-        self.clients.borrow_mut().clear();
-        let mut record = self.record.take();
-        record.messages = self.totals();
-        record.acks = self.ack_totals();
-        record.returns = self.returns();
+        let (acks, returns) = (self.ack_totals(), self.returns());
+        // The closes that follow count in a record that is never read.
+        let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
         record.times.ack = self.acks.borrow().times();
         record.times.connect = fleet.close();
         record
@@ -228,11 +224,11 @@ impl<W: Workload> Exchange<W> {
         Ok(self.finish(fleet))
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    fn totals(&self) -> Totals {
         Totals::of(self.ledgers.borrow().iter())
     }
 
-    pub(crate) fn ack_totals(&self) -> AckTotals {
+    fn ack_totals(&self) -> AckTotals {
         let ledgers = self.ledgers.borrow();
         let has_arrived = |question: &Question| {
             let ledger = &ledgers[question.receiver];
@@ -241,10 +237,10 @@ impl<W: Workload> Exchange<W> {
         self.acks.borrow().totals(has_arrived)
     }
 
-    pub(crate) fn returns(&self) -> Returns {
+    fn returns(&self) -> Returns {
         let end_us = self.end_us.get();
         let away = self.away_since_us.borrow().values().filter(|since_us| **since_us < end_us).count() as u64;
-        Returns { away, ..self.returns.get() }
+        Returns { away, ..self.record.borrow().returns }
     }
 
     fn send_due(&self) {
@@ -278,10 +274,10 @@ impl<W: Workload> Exchange<W> {
             Sent::Written => {}
         }
         ledgers[receiver].sent();
-        add_one(&self.sent);
         if let Some(id) = id {
             acks.asked(id, Question { sender: from, receiver, number, time_us: at_us });
         }
+        record.messages.sent += 1;
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
@@ -311,12 +307,6 @@ impl<W: Workload> Exchange<W> {
         }
         None
     }
-
-    fn count_returns(&self, count: impl FnOnce(&mut Returns)) {
-        let mut returns = self.returns.get();
-        count(&mut returns);
-        self.returns.set(returns);
-    }
 }
 
 impl<W: Workload> Listener for Exchange<W> {
@@ -332,7 +322,6 @@ impl<W: Workload> Listener for Exchange<W> {
         if !self.ledgers.borrow_mut()[client].arrived(arrival.number) {
             return None;
         }
-        add_one(&self.arrived);
         let now_us = self.clock.now_us();
         let latency_us = now_us.saturating_sub(arrival.time_us);
         if self.settings.is_recorded {
@@ -341,6 +330,7 @@ impl<W: Workload> Listener for Exchange<W> {
         let arrived = Arrived { receiver: client, tag: arrival.tag, now_us };
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
+            record.messages.delivered += 1;
             record.time(|times| &mut times.latency, arrival.time_us, latency_us);
             self.work.borrow_mut().arrived(&arrived, &mut plan, &mut record);
             plan.is_due(now_us)
@@ -358,26 +348,23 @@ impl<W: Workload> Listener for Exchange<W> {
             self.recording.borrow_mut().closed_us.push(now_us);
         }
         if self.come_back && reason == GOING_AWAY {
-            return self.count_returns(|returns| returns.sent_away += 1);
+            return self.record.borrow_mut().returns.sent_away += 1;
         }
         if self.come_back && is_break(&reason) {
             self.ledgers.borrow_mut()[client].receiver_broke();
         }
-        if !self.is_over.get() {
-            count(&mut self.record.borrow_mut().closed, &reason);
-        }
+        count(&mut self.record.borrow_mut().closed, &reason);
     }
 
     fn returned(&self, client: usize, how: &Return) {
         self.away_since_us.borrow_mut().remove(&client);
         self.recording.borrow_mut().returned_us.push(self.clock.now_us());
-        self.count_returns(|returns| {
-            returns.returned += 1;
-            returns.resumed += u64::from(how.resumed);
-            returns.new_sessions += u64::from(!how.resumed);
-            returns.tries += u64::from(how.tries);
-            returns.sent_again += how.sent_again.len() as u64;
-        });
+        let returns = &mut self.record.borrow_mut().returns;
+        returns.returned += 1;
+        returns.resumed += u64::from(how.resumed);
+        returns.new_sessions += u64::from(!how.resumed);
+        returns.tries += u64::from(how.tries);
+        returns.sent_again += how.sent_again.len() as u64;
         let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
         ledgers[client].receiver_returned();
         for question in how.sent_again.iter().filter_map(|id| acks.question(*id)) {
@@ -395,10 +382,6 @@ pub(crate) async fn play<W: Workload>(
 ) -> Result<Record> {
     let (plan, watched) = fleet.plan()?;
     Exchange::new(fleet, settings, work)?.play(plan, &watched, gate).await
-}
-
-fn add_one(count: &Cell<u64>) {
-    count.set(count.get() + 1);
 }
 
 #[cfg(test)]

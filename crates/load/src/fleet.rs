@@ -87,7 +87,7 @@ impl Fleet {
                 }
                 Some(opened) = opening.join_next() => {
                     let (number, took, client) = opened.context("a connecting task was stopped")?;
-                    let client = client.with_context(|| urls[number][0].clone());
+                    let client = client.map_err(|failed| failed.error).with_context(|| urls[number][0].clone());
                     let mut client = client.with_context(|| format!("client {number} of {}", urls.len()))?;
                     connect.record(took);
                     bar.inc(1);
@@ -145,7 +145,7 @@ async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>,
                     listener.returned(number, &Return { tries, ..how });
                     break;
                 }
-                Err(error) => retry_after = error.retry_after(),
+                Err(failed) => retry_after = failed.retry_after,
             }
         }
     }

@@ -127,9 +127,9 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         Some(limit) => meter.growth(&begin, settle_timeout, limit).await?,
         None => Vec::new(),
     };
-    clients.end();
     let (changes, queue) = (clients.changes.borrow(), clients.queue.borrow());
     let (totals, unanswered, unreceived) = (changes.totals, changes.unanswered() as u64, changes.unreceived());
+    // The closes that follow count in a record that is never read.
     let mut record = clients.record.take();
     record.generator.planned = options.run.schedule(options.rate).total();
     record.generator.begun = totals.begun;

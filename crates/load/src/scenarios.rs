@@ -40,6 +40,9 @@ pub enum Scenario {
     /// Balancer, nginx, HAProxy and an echo server in turn: CPU per message, latency, highest rate,
     /// memory
     Compare(compare::Options),
+    /// Returns each WebSocket message to its sender
+    #[command(hide = true)]
+    Echo(compare::echo::Options),
 }
 
 impl Scenario {
@@ -64,11 +67,12 @@ impl Scenario {
             Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.hostile_sockets()),
             Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.line),
             Self::Compare(it) => return (it.json.as_deref(), it.max_clients()),
+            Self::Echo(_) => return (None, 0),
         };
         (fleet.json.as_deref(), sockets)
     }
 
-    /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
+    /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker or echo server.
     ///
     /// # Errors
     /// When options conflict, the clients cannot connect, or an action on the mesh fails.
@@ -81,6 +85,7 @@ impl Scenario {
             Self::Hostile(options) => hostile::run(options).await.map(Some),
             Self::Rooms(options) => rooms::run(options).await.map(Some),
             Self::Compare(options) => compare::run(options).await.map(Some),
+            Self::Echo(options) => compare::echo::run(options).await.map(|()| None),
         }
     }
 }

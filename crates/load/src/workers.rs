@@ -1,6 +1,6 @@
 //! Several processes that put one load on the mesh.
 //!
-//! The first process starts the others with its own command line and `--share NUMBER/OF`. It sends
+//! The first process starts the others with its own command line and `--share NUMBER`. It sends
 //! nothing itself, and they end with it. Each worker connects its clients, prints `ready` and waits
 //! until all are ready. At the end it prints its [`Record`] as one line of JSON, and the first
 //! process adds these up. With `--processes 1` the first process does the work itself.
@@ -8,9 +8,8 @@
 use std::io::{self, BufRead as _};
 use std::ops::Range;
 use std::process::{self, Stdio};
-use std::str::FromStr;
+use std::thread;
 use std::time::Duration;
-use std::{fmt, thread};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -29,9 +28,9 @@ pub(crate) struct WorkerOptions {
     /// allows.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) processes: u32,
-    /// Part of the load that this process puts on.
+    /// Number of this process among the load processes, from 0
     #[arg(long, hide = true)]
-    pub(crate) share: Option<Share>,
+    pub(crate) share: Option<u32>,
 }
 
 impl WorkerOptions {
@@ -48,28 +47,29 @@ impl WorkerOptions {
         part: impl AsyncFnOnce(Share, Gate) -> Result<Record>,
     ) -> Result<Option<Record>> {
         match self.share {
-            Some(share) => {
+            Some(number) => {
+                let share = Share { number, of: self.processes };
                 let record = part(share, Gate::of_worker()?).await?;
                 println!("{}", serde_json::to_string(&record)?);
                 Ok(None)
             }
-            None if self.processes == 1 => part(Share::WHOLE, Gate::open()).await.map(Some),
+            None if self.processes == 1 => part(Share { number: 0, of: 1 }, Gate(None)).await.map(Some),
             None => work(self.processes, more).await.map(Some),
         }
     }
 }
 
-/// A process's part of the load, written as `NUMBER/OF`, from 0 on.
+/// A process's part of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    number: u32,
-    of: u32,
+    /// Number of the process, from 0.
+    pub(crate) number: u32,
+    /// Number of processes.
+    pub(crate) of: u32,
 }
 
 impl Share {
-    pub(crate) const WHOLE: Self = Self { number: 0, of: 1 };
-
-    pub(crate) fn all(processes: u32) -> impl Iterator<Item = Self> {
+    fn all(processes: u32) -> impl Iterator<Item = Self> {
         (0..processes).map(move |number| Self { number, of: processes })
     }
 
@@ -104,37 +104,17 @@ impl Share {
     }
 }
 
-impl fmt::Display for Share {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}/{}", self.number, self.of)
-    }
-}
-
-impl FromStr for Share {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
-        let share = numbers.map(|(number, of)| Self { number, of }).filter(|share| share.number < share.of);
-        share.ok_or("use NUMBER/OF, as 0/4")
-    }
-}
-
 /// Line that a worker prints once its clients are connected.
-pub(crate) const READY: &str = "ready";
+const READY: &str = "ready";
 /// Line that a worker receives once all are ready.
-pub(crate) const GO: &str = "go\n";
+const GO: &str = "go\n";
 
 /// Holds a worker until all are ready. `None` without other processes.
 pub(crate) struct Gate(Option<oneshot::Receiver<()>>);
 
 impl Gate {
-    pub(crate) fn open() -> Self {
-        Self(None)
-    }
-
     /// Returns a gate that the first process opens. This process ends with the first one.
-    pub(crate) fn of_worker() -> Result<Self> {
+    fn of_worker() -> Result<Self> {
         let (open, opened) = oneshot::channel();
         let thread = thread::Builder::new().name("first-process".to_owned());
         thread.spawn(|| follow_first_process(open)).context("cannot start a thread")?;
@@ -175,7 +155,7 @@ struct Worker {
 }
 
 /// Starts workers with `more` arguments, opens their gate and adds up their records.
-pub(crate) async fn work(processes: u32, more: &[String]) -> Result<Record> {
+async fn work(processes: u32, more: &[String]) -> Result<Record> {
     let mut workers = Share::all(processes).map(|share| Worker::start(share, more)).collect::<Result<Vec<_>>>()?;
     let bar = progress(workers.len() as u64, "connecting");
     for worker in &mut workers {
@@ -185,7 +165,7 @@ pub(crate) async fn work(processes: u32, more: &[String]) -> Result<Record> {
     bar.finish_and_clear();
     for worker in &mut workers {
         let written = worker.input.write_all(GO.as_bytes()).await;
-        written.with_context(|| format!("load process {} has ended", worker.share))?;
+        written.with_context(|| format!("load process {} has ended", worker.share.number))?;
     }
     let bar = progress(workers.len() as u64, "working");
     bar.enable_steady_tick(REDRAW_INTERVAL);
@@ -205,7 +185,7 @@ impl Worker {
         let mut child = Command::new(std::env::current_exe().context("cannot find the own program")?)
             .args(std::env::args_os().skip(1))
             .args(more)
-            .arg(format!("--share={share}"))
+            .arg(format!("--share={}", share.number))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -236,7 +216,7 @@ impl Worker {
 
     async fn failure(&mut self) -> anyhow::Error {
         let errors = (&mut self.errors).await.unwrap_or_default();
-        anyhow::anyhow!("load process {} failed: {errors}", self.share)
+        anyhow::anyhow!("load process {} failed: {errors}", self.share.number)
     }
 }
 
@@ -270,23 +250,14 @@ mod tests {
     fn pairs_rates_and_seeds_are_shared_out() {
         let shares: Vec<Share> = Share::all(3).collect();
 
+        let whole = Share { number: 0, of: 1 };
         let parts: Vec<_> = shares.iter().map(|share| share.of_clients(20)).collect();
-        assert_eq!((parts, Share::WHOLE.of_clients(7)), (vec![0..6, 6..12, 12..20], 0..7));
+        assert_eq!((parts, whole.of_clients(7)), (vec![0..6, 6..12, 12..20], 0..7));
         let rates: Vec<u64> = shares.iter().map(|share| share.of_rate(10).unwrap()).collect();
         assert_eq!(rates, [3, 3, 4]);
         assert!(shares.iter().any(|share| share.of_rate(2).is_err()));
         assert_eq!(shares[0].seed(7), 7, "as a single process draws");
         assert_ne!(shares[0].seed(7), shares[1].seed(7));
-    }
-
-    #[test]
-    fn share_is_read_as_it_is_written() {
-        let share: Share = "2/4".parse().unwrap();
-
-        assert_eq!(share.to_string(), "2/4");
-        assert!(!share.is_first() && Share::WHOLE.is_first());
-        for wrong in ["4/4", "1", "a/b", ""] {
-            assert!(wrong.parse::<Share>().is_err(), "{wrong}");
-        }
+        assert!(whole.is_first() && !shares[1].is_first());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use signaling_devmesh::{Binaries, find_in_path};
@@ -82,7 +82,7 @@ pub(super) struct Programs {
 const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 impl Programs {
-    /// Finds the project's programs in `bin_dir` or beside this program, others in the system.
+    /// Finds the servers of the mesh in `bin_dir` or beside this program, proxies in the system.
     pub(super) fn find(contestants: &[Contestant], bin_dir: Option<&Path>) -> Result<Self> {
         let has_nodes = contestants.iter().any(|contestant| contestant.has_nodes());
         let mut by_contestant = BTreeMap::new();
@@ -91,7 +91,7 @@ impl Programs {
                 Contestant::Balancer => continue,
                 Contestant::Nginx => installed("nginx")?,
                 Contestant::Haproxy => installed("haproxy")?,
-                Contestant::Echo => own_program("mesh-echo", bin_dir)?,
+                Contestant::Echo => std::env::current_exe().context("cannot find this program")?,
             };
             by_contestant.insert(*contestant, program);
         }
@@ -123,21 +123,9 @@ fn installed(name: &str) -> Result<PathBuf> {
     found.with_context(|| format!("there is no {name}: install it (`make deps-bench`), or name the others with --only"))
 }
 
-fn own_program(name: &str, bin_dir: Option<&Path>) -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find the directory of this program")?;
-    let dir = bin_dir.or(own.parent()).unwrap_or(Path::new("."));
-    let program = dir.join(name);
-    if !program.is_file() {
-        bail!("there is no {name} in {}: build it with `cargo build -p signaling-load --bins`", dir.display());
-    }
-    Ok(program)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::net::Ipv4Addr;
-
     use super::*;
 
     #[test]
@@ -151,46 +139,32 @@ mod tests {
         }
     }
 
-    fn backends() -> Vec<Backend> {
-        (0..2).map(|number| (format!("node-{number}"), address(9_000 + number))).collect()
-    }
-
-    fn address(port: u16) -> SocketAddr {
-        (Ipv4Addr::LOCALHOST, port).into()
-    }
-
     #[test]
-    fn nginx_routes_by_node_and_writes_only_into_its_folder() {
-        let config = nginx_config(address(8_000), &backends(), Path::new("/tmp/here"));
+    fn proxies_route_to_the_node_of_the_client() {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let backends = [("node-0".to_owned(), address(9_000)), ("node-1".to_owned(), address(9_001))];
+        let nginx = nginx_config(address(8_000), &backends, Path::new("/tmp/here"));
+        let haproxy = haproxy_config(address(8_000), &backends);
 
         for line in [
             "map $arg_node $owner {\n        node-0 127.0.0.1:9000;\n        node-1 127.0.0.1:9001;\n",
             "listen 127.0.0.1:8000 ",
             "proxy_pass http://$owner;",
-            "worker_processes 2;",
-            "worker_connections 20000;",
-            "access_log off;",
-            "proxy_buffering off;",
-            "tcp_nodelay on;",
         ] {
-            assert!(config.contains(line), "{line} is missing");
+            assert!(nginx.contains(line), "{line} is missing");
         }
         let names_a_file = |line: &&str| ["_temp_path", "pid ", "_log /"].iter().any(|word| line.contains(word));
-        let files: Vec<&str> = config.lines().filter(names_a_file).collect();
+        let files: Vec<&str> = nginx.lines().filter(names_a_file).collect();
         assert_eq!(files.len(), 7);
-        assert!(files.iter().all(|line| line.contains(" /tmp/here/")) && !config.contains('@'), "{config}");
-    }
-
-    #[test]
-    fn haproxy_has_two_threads_and_a_backend_for_each_node() {
-        assert_eq!(
-            haproxy_config(address(8_000), &backends()),
-            "global\n    nbthread 2\n    maxconn 20000\n    no strict-limits\n\
-             defaults\n    mode http\n    timeout connect 10s\n    timeout client 1h\n    timeout server 1h\n    timeout tunnel 1h\n\
-             frontend clients\n    bind 127.0.0.1:8000 backlog 4096\n    use_backend %[url_param(node)]\n\
-             backend node-0\n    server node-0 127.0.0.1:9000\n\
-             backend node-1\n    server node-1 127.0.0.1:9001\n"
-        );
+        assert!(files.iter().all(|line| line.contains(" /tmp/here/")), "{nginx}");
+        for line in [
+            "bind 127.0.0.1:8000 ",
+            "use_backend %[url_param(node)]\nbackend node-0\n    server node-0 127.0.0.1:9000\n\
+             backend node-1\n    server node-1 127.0.0.1:9001\n",
+        ] {
+            assert!(haproxy.contains(line), "{line} is missing");
+        }
+        assert!(!nginx.contains('@') && !haproxy.contains('@'));
     }
 
     #[test]
@@ -199,18 +173,5 @@ mod tests {
 
         assert!(error.contains("no-such-proxy") && error.contains("make deps-bench"), "{error}");
         assert!(installed("sh").is_ok());
-    }
-
-    #[test]
-    fn echo_is_looked_for_in_the_bin_dir_only() {
-        let dir = tempfile::tempdir().unwrap();
-
-        let error = Programs::find(&[Contestant::Echo], Some(dir.path())).err().unwrap().to_string();
-        std::fs::write(dir.path().join("mesh-echo"), "").unwrap();
-        let found = Programs::find(&[Contestant::Echo], Some(dir.path())).unwrap();
-
-        assert!(error.contains("no mesh-echo in"), "{error}");
-        assert_eq!(found.of(Contestant::Echo).unwrap(), dir.path().join("mesh-echo"));
-        assert!(found.mesh.is_none() && found.of(Contestant::Nginx).is_err());
     }
 }

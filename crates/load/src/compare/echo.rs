@@ -2,16 +2,19 @@
 //! per batch.
 //!
 //! It has the edge's own frame codec, one thread and one buffer for all clients. Any cost of a
-//! proxy beyond it is its work on messages.
+//! proxy beyond it is its work on messages. `mesh-load compare` starts it as `mesh-load echo`.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use anyhow::Context as _;
+use clap::Args;
 use signaling_core::ws::{Decoder, Limits, echo, encode};
 use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,8 +32,21 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Message that clients of a mesh await before they send.
 const WELCOME: &[u8] = br#"{"type":"welcome"}"#;
 
+/// Options of `mesh-load echo`.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR")]
+    listen: SocketAddr,
+}
+
 /// Serves all connections, within a [`tokio::task::LocalSet`], for as long as it is polled.
-pub async fn serve(listener: TcpListener) {
+pub(crate) async fn run(Options { listen }: &Options) -> anyhow::Result<()> {
+    serve(TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?).await;
+    Ok(())
+}
+
+async fn serve(listener: TcpListener) {
     let buffers = Rc::new(RefCell::new(Buffers { scratch: vec![0; SCRATCH_BYTES], out: Vec::new() }));
     let mut clients = JoinSet::new();
     loop {

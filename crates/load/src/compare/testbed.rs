@@ -115,7 +115,7 @@ impl Front {
                 vec!["-p".as_ref(), dir, "-e".as_ref(), errors, "-c".as_ref(), file.as_os_str()]
             }
             Contestant::Haproxy => vec!["-db".as_ref(), "-f".as_ref(), file.as_os_str()],
-            Contestant::Balancer | Contestant::Echo => vec!["--listen".as_ref(), listen.as_ref()],
+            Contestant::Balancer | Contestant::Echo => vec!["echo".as_ref(), "--listen".as_ref(), listen.as_ref()],
         };
         let server = Server::start(program, &arguments, &log, address).await?;
         Ok(Self { server, address, _port: port })

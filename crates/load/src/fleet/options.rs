@@ -157,9 +157,8 @@ mod tests {
     fn shares_have_each_client_and_its_urls_once() {
         let whole = fleet(&["--clients=10", "--url=ws://127.0.0.1:1", "--url=ws://127.0.0.1:2"]);
         let urls = |options: &FleetOptions| options.plan().unwrap().0.urls;
-        let shares = ["0/3", "1/3", "2/3"].map(|share| share.parse().unwrap());
 
-        let parts: Vec<_> = shares.into_iter().flat_map(|share| urls(&whole.of_share(share))).collect();
+        let parts: Vec<_> = (0..3).flat_map(|number| urls(&whole.of_share(Share { number, of: 3 }))).collect();
 
         assert_eq!(parts, urls(&whole));
         assert_eq!(parts[2][0], "ws://127.0.0.1:1/v1/connect?client_id=load-2");

@@ -20,9 +20,8 @@ const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "
 const COUNTERS: [&str; 3] =
     ["signaling_refused_connects_total", "signaling_client_sockets_closed_total", "signaling_evicted_clients_total"];
 
-#[derive(Default)]
 pub(super) struct Edges {
-    http: Option<reqwest::Client>,
+    http: reqwest::Client,
     edges: Vec<(BalancerEntry, EdgeReport)>,
 }
 
@@ -44,11 +43,10 @@ pub(super) struct EdgeReport {
 impl Edges {
     /// Returns the balancers of a mesh. Without a mesh file it observes no server.
     pub(super) fn of(mesh: Option<&MeshFile>) -> Result<Self> {
-        let Some(mesh) = mesh else { return Ok(Self::default()) };
         let report =
             |edge: &BalancerEntry| (edge.clone(), EdgeReport { edge: edge.id.clone(), ..EdgeReport::default() });
-        let edges = mesh.balancers.iter().map(report);
-        Ok(Self { http: Some(http()?), edges: edges.collect() })
+        let edges = mesh.iter().flat_map(|mesh| &mesh.balancers).map(report).collect();
+        Ok(Self { http: http()?, edges })
     }
 
     /// Reads the edges periodically while it is polled, and calls `also` each time.
@@ -62,9 +60,7 @@ impl Edges {
                 if let Some(usage) = usage(server.pid) {
                     report.resident_bytes = report.resident_bytes.max(usage.rss_kib * 1024);
                 }
-                if let Some(http) = &self.http
-                    && let Ok(page) = fetch(http, &server.internal).await
-                {
+                if let Ok(page) = fetch(&self.http, &server.internal).await {
                     report.read(&page);
                 }
             }

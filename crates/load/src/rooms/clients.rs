@@ -1,4 +1,4 @@
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -24,7 +24,6 @@ pub(super) struct RoomClients {
     pub(super) changes: RefCell<Changes>,
     pub(super) queue: RefCell<WaitingQueue>,
     pub(super) record: RefCell<Record>,
-    is_over: Cell<bool>,
     rooms: Vec<String>,
     pub(super) queue_room: String,
     first_of_queue: usize,
@@ -45,7 +44,6 @@ impl RoomClients {
             changes: RefCell::new(Changes::new(assignment.clone())),
             queue: RefCell::new(WaitingQueue::new(queue)),
             record: RefCell::default(),
-            is_over: Cell::new(false),
             rooms: (0..options.rooms).map(|room| format!("{}-room-{room}", fleet.prefix)).collect(),
             queue_room: format!("{}-line", fleet.prefix),
             first_of_queue,
@@ -74,11 +72,6 @@ impl RoomClients {
 
     pub(super) fn set_connected(&self, clients: &[Rc<Client>]) {
         *self.clients.borrow_mut() = clients.to_vec();
-    }
-
-    pub(super) fn end(&self) {
-        self.is_over.set(true);
-        self.clients.borrow_mut().clear();
     }
 
     /// Sends the join of a client before the run.
@@ -195,9 +188,7 @@ impl Listener for RoomClients {
     }
 
     fn ended(&self, _client: usize, reason: String) {
-        if !self.is_over.get() {
-            count(&mut self.record.borrow_mut().closed, &reason);
-        }
+        count(&mut self.record.borrow_mut().closed, &reason);
     }
 }
 
