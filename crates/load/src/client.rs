@@ -2,7 +2,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context as TaskContext, Waker};
+use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -31,6 +31,8 @@ type Socket = WebSocketStream<TcpStream>;
 pub(crate) struct Client {
     socket: RefCell<Socket>,
     is_open: Cell<bool>,
+    /// Waker of the task that reads the socket.
+    reader: RefCell<Waker>,
     welcome: RefCell<Welcome>,
     /// Messages without an outcome, by id. `None` for a client that does not reconnect.
     unanswered: Option<RefCell<BTreeMap<u64, Unanswered>>>,
@@ -55,16 +57,6 @@ pub(crate) struct Return {
     pub(crate) sent_again: Vec<u64>,
     /// Attempts, with the failed ones.
     pub(crate) tries: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    /// The kernel has taken it.
-    Written,
-    /// The caller has to `flush` again.
-    Buffered,
-    /// The buffer is full or the socket is closed.
-    Refused,
 }
 
 impl Client {
@@ -93,6 +85,7 @@ impl Client {
         Ok(Self {
             socket: RefCell::new(socket),
             is_open: Cell::new(true),
+            reader: RefCell::new(Waker::noop().clone()),
             welcome: RefCell::new(welcome),
             unanswered: None,
         })
@@ -104,14 +97,15 @@ impl Client {
     }
 
     /// Sends without waiting. A client that reconnects then sends what a closed socket refused.
-    pub(crate) fn send(&self, text: String, id: Option<u64>) -> Sent {
+    /// Returns `false` if the message is lost, since the buffer is full or the socket is closed.
+    pub(crate) fn send(&self, text: String, id: Option<u64>) -> bool {
         let (Some(unanswered), Some(id)) = (&self.unanswered, id) else { return self.write(text) };
-        let sent = self.write(text.clone());
-        if sent == Sent::Refused && self.is_open.get() {
-            return sent;
+        let is_sent = self.write(text.clone());
+        if !is_sent && self.is_open.get() {
+            return false;
         }
-        unanswered.borrow_mut().insert(id, Unanswered { text, is_sent: sent != Sent::Refused });
-        if sent == Sent::Refused { Sent::Written } else { sent }
+        unanswered.borrow_mut().insert(id, Unanswered { text, is_sent });
+        true
     }
 
     pub(crate) fn answered(&self, id: u64) {
@@ -139,33 +133,41 @@ impl Client {
         Ok(Return { resumed, sent_again, tries: 1 })
     }
 
-    fn write(&self, text: String) -> Sent {
+    fn write(&self, text: String) -> bool {
         if !self.is_open.get() {
-            return Sent::Refused;
+            return false;
         }
-        let sent = self.socket.borrow_mut().start_send_unpin(Message::text(text));
-        match sent {
-            Ok(()) if self.flush() => Sent::Written,
-            Ok(()) => Sent::Buffered,
-            Err(tungstenite::Error::WriteBufferFull(_)) => Sent::Refused,
+        let mut socket = self.socket.borrow_mut();
+        match socket.start_send_unpin(Message::text(text)) {
+            Ok(()) => {
+                // The reading task writes the rest. An error ends its reading.
+                let _ = socket.poll_flush_unpin(&mut TaskContext::from_waker(&self.reader.borrow()));
+                true
+            }
+            Err(tungstenite::Error::WriteBufferFull(_)) => false,
             Err(_) => {
                 self.is_open.set(false);
-                Sent::Refused
+                false
             }
         }
     }
 
-    /// Writes buffered bytes. Returns `true` if none are left or the socket is closed.
-    pub(crate) fn flush(&self) -> bool {
-        // Ready without a system call, unless the last write was cut short.
-        !self.is_open.get() || self.socket.borrow_mut().poll_flush_unpin(&mut no_waker()).is_ready()
+    /// Writes buffered bytes and polls for the next message.
+    fn poll_next(&self, context: &mut TaskContext<'_>) -> Poll<Option<tungstenite::Result<Message>>> {
+        self.reader.borrow_mut().clone_from(context.waker());
+        let mut socket = self.socket.borrow_mut();
+        if self.is_open.get() {
+            // Without a system call, unless the last write was cut short.
+            let _ = socket.poll_flush_unpin(context);
+        }
+        socket.poll_next_unpin(context)
     }
 
     /// Reads until the socket ends. Returns its close code, or the reason of a break.
     pub(crate) async fn read(&self, mut on_text: impl FnMut(&str)) -> String {
         let mut ending = None;
         loop {
-            match poll_fn(|context| self.socket.borrow_mut().poll_next_unpin(context)).await {
+            match poll_fn(|context| self.poll_next(context)).await {
                 Some(Ok(Message::Text(text))) => on_text(text.as_str()),
                 Some(Ok(Message::Close(frame))) => {
                     self.is_open.set(false);
@@ -185,7 +187,7 @@ impl Client {
     /// Ends the connection without a close frame, as a broken network does.
     pub(crate) fn cut(&self) {
         // It fails only if the connection has ended already.
-        let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(&mut no_waker());
+        let _ = Pin::new(self.socket.borrow_mut().get_mut()).poll_shutdown(&mut TaskContext::from_waker(Waker::noop()));
     }
 
     /// Sends a close frame, if the kernel takes it at once.
@@ -195,15 +197,10 @@ impl Client {
             // Without a code the session would linger.
             let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
             if socket.start_send_unpin(Message::Close(Some(frame))).is_ok() {
-                let _ = socket.poll_flush_unpin(&mut no_waker());
+                let _ = socket.poll_flush_unpin(&mut TaskContext::from_waker(Waker::noop()));
             }
         }
     }
-}
-
-/// The caller polls again by itself, so it needs no wake-up.
-fn no_waker() -> TaskContext<'static> {
-    TaskContext::from_waker(Waker::noop())
 }
 
 async fn open(url: &str) -> Result<Socket, ConnectError> {
@@ -273,21 +270,45 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn message_that_a_broken_socket_refuses_waits_for_the_resume() {
+    /// Returns a client and the server's end of its socket.
+    async fn connected() -> (Client, Socket) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/", listener.local_addr().unwrap());
         let serving = async {
             let mut socket = accept_async(listener.accept().await.unwrap().0).await.unwrap();
             socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
-            socket.get_ref().set_zero_linger().unwrap();
+            socket
         };
-        let (client, ()) = tokio::join!(Client::connect(&url), serving);
-        let mut client = client.unwrap();
+        let (client, socket) = tokio::join!(Client::connect(&url), serving);
+        (client.unwrap(), socket)
+    }
+
+    #[tokio::test]
+    async fn buffered_messages_leave_when_the_server_reads() {
+        let (client, mut server) = connected().await;
+        let sent = (0..1_000).take_while(|_| client.send("x".repeat(60_000), None)).count();
+        assert!((10..1_000).contains(&sent), "{sent} messages were sent, so the buffer was never full");
+
+        let receive = async {
+            for _ in 0..sent {
+                assert!(server.next().await.unwrap().unwrap().is_text());
+            }
+        };
+        tokio::select! {
+            () = receive => {}
+            reason = client.read(|_| {}) => panic!("{reason}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn message_that_a_broken_socket_refuses_waits_for_the_resume() {
+        let (mut client, server) = connected().await;
+        server.get_ref().set_zero_linger().unwrap();
+        drop(server);
         client.keep_unanswered();
 
         let broken = (1..=1000).find(|id| {
-            assert!(client.send("hello".to_owned(), Some(*id)) == Sent::Written);
+            assert!(client.send("hello".to_owned(), Some(*id)));
             !client.is_open.get()
         });
 

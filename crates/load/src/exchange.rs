@@ -17,7 +17,7 @@ mod options;
 mod workload;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Client, Return, Sent};
+use crate::client::{Client, Return};
 use crate::costs::{self, Costs, Watched, own_cpu_seconds};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
@@ -95,8 +95,6 @@ pub(crate) struct Exchange<W> {
     work: RefCell<W>,
     plan: RefCell<Plan>,
     clients: RefCell<Vec<Rc<Client>>>,
-    /// Clients whose kernel buffer was full.
-    stalled: RefCell<BTreeSet<usize>>,
     /// Ledger of each pair, by the number of its receiver.
     ledgers: RefCell<Vec<Ledger>>,
     acks: RefCell<Acks>,
@@ -126,7 +124,6 @@ impl<W: Workload> Exchange<W> {
             work: RefCell::new(work),
             plan: RefCell::default(),
             clients: RefCell::default(),
-            stalled: RefCell::default(),
             ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
             acks: RefCell::default(),
             random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
@@ -245,8 +242,6 @@ impl<W: Workload> Exchange<W> {
 
     fn send_due(&self) {
         let clients = self.clients.borrow();
-        let is_stalled = |client: &usize| clients.get(*client).is_some_and(|client| !client.flush());
-        self.stalled.borrow_mut().retain(is_stalled);
         let now_us = self.clock.now_us();
         loop {
             let next = self.plan.borrow_mut().next(now_us);
@@ -266,12 +261,9 @@ impl<W: Workload> Exchange<W> {
         let number = ledgers[receiver].next();
         let id = asks.then(|| acks.next_id());
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
-        match client.send(text, id) {
-            Sent::Refused => return record.generator.unsent += 1,
-            Sent::Buffered => {
-                self.stalled.borrow_mut().insert(from);
-            }
-            Sent::Written => {}
+        if !client.send(text, id) {
+            record.generator.unsent += 1;
+            return;
         }
         ledgers[receiver].sent();
         if let Some(id) = id {

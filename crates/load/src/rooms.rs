@@ -240,7 +240,6 @@ async fn run_schedule(
             left += usize::from(clients.leave_queue_room(start_us + leaves.time_us(next_leave)));
             next_leave += 1;
         }
-        clients.flush();
     };
     driver.until(warmup_us, begin, &mut turn).await?;
     let begin_reading = meter.read(clients.answered()).await?;

@@ -8,9 +8,9 @@ use anyhow::Result;
 use super::Options;
 use super::assignment::Assignment;
 use super::changes::{Act, Changes};
-use super::frames::{self, Received};
+use super::frames::{Frame, Member, join, leave};
 use super::queue::WaitingQueue;
-use crate::client::{Client, Sent};
+use crate::client::Client;
 use crate::fleet::Listener;
 use crate::record::{Record, count};
 use crate::schedule::Clock;
@@ -29,8 +29,6 @@ pub(super) struct RoomClients {
     first_of_queue: usize,
     number_by_name: HashMap<String, usize>,
     clients: RefCell<Vec<Rc<Client>>>,
-    /// Clients whose kernel buffer was full.
-    stalled: RefCell<Vec<usize>>,
     assignment: Assignment,
 }
 
@@ -49,7 +47,6 @@ impl RoomClients {
             first_of_queue,
             number_by_name: (0..first_of_queue).map(name).collect(),
             clients: RefCell::default(),
-            stalled: RefCell::default(),
             assignment,
         })
     }
@@ -66,7 +63,6 @@ impl RoomClients {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.flush();
         self.changes.borrow().open_changes() == 0 && self.queue.borrow().is_settled()
     }
 
@@ -77,7 +73,7 @@ impl RoomClients {
     /// Sends the join of a client before the run.
     pub(super) fn join_first(&self, client: usize) {
         let number = self.changes.borrow_mut().joins_first(client, self.clock.now_us());
-        self.send(client, frames::join(self.room_of(client), id_of(number), None));
+        self.send(client, join(self.room_of(client), number + 1, None));
     }
 
     /// Sends a visitor's join or leave that was due at `at_us`.
@@ -85,15 +81,15 @@ impl RoomClients {
         let turn = self.changes.borrow_mut().begin(client, at_us);
         let Some((number, act)) = turn else { return };
         let text = match act {
-            Act::Join => frames::join(self.room_of(client), id_of(number), Some(number)),
-            Act::Leave => frames::leave(self.room_of(client), id_of(number)),
+            Act::Join => join(self.room_of(client), number + 1, Some(number)),
+            Act::Leave => leave(self.room_of(client), number + 1),
         };
         self.send(client, text);
         self.record.borrow_mut().time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
     pub(super) fn join_queue(&self, number: usize) {
-        let text = frames::join(&self.queue_room, QUEUE_IDS + 2 * number as u64, None);
+        let text = join(&self.queue_room, QUEUE_IDS + 2 * number as u64, None);
         self.send(self.first_of_queue + number, text);
     }
 
@@ -101,23 +97,16 @@ impl RoomClients {
     pub(super) fn leave_queue_room(&self, at_us: u64) -> bool {
         let leaver = self.queue.borrow_mut().leaver(at_us);
         let Some(number) = leaver else { return false };
-        let text = frames::leave(&self.queue_room, QUEUE_IDS + 2 * number as u64 + 1);
+        let text = leave(&self.queue_room, QUEUE_IDS + 2 * number as u64 + 1);
         self.send(self.first_of_queue + number, text);
         true
     }
 
-    pub(super) fn flush(&self) {
-        let clients = self.clients.borrow();
-        self.stalled.borrow_mut().retain(|client| !clients[*client].flush());
-    }
-
     fn send(&self, client: usize, text: String) {
-        let sent = self.clients.borrow()[client].send(text, None);
-        match sent {
-            Sent::Written => {}
-            Sent::Buffered => self.stalled.borrow_mut().push(client),
+        let is_sent = self.clients.borrow()[client].send(text, None);
+        if !is_sent {
             // The request stays without an answer, which the report shows.
-            Sent::Refused => self.count("refused by the client's own socket"),
+            self.count("refused by the client's own socket");
         }
     }
 
@@ -129,47 +118,45 @@ impl RoomClients {
         count(&mut self.record.borrow_mut().received, what);
     }
 
-    fn received_by_waiting(&self, number: usize, frame: &Received<'_>, now_us: u64) {
-        match frame {
-            Received::Joined { .. } => self.queue.borrow_mut().joined(number, now_us),
-            Received::Waiting => self.queue.borrow_mut().waiting(number, now_us),
-            Received::Error { code, .. } | Received::Other(code) => self.count(code),
-            Received::Changed { .. } | Received::Left | Received::Ack { .. } => {}
+    /// Handles a frame of a client of the waiting queue.
+    fn received_in_queue(&self, number: usize, frame: &Frame<'_>, now_us: u64) {
+        match &*frame.kind {
+            "joined" => self.queue.borrow_mut().joined(number, now_us),
+            "waiting" => self.queue.borrow_mut().waiting(number, now_us),
+            "members_changed" | "left" | "ack" => {}
+            "error" => self.count(&frame.code),
+            other => self.count(other),
         }
     }
 
-    fn received(&self, client: usize, frame: &Received<'_>, now_us: u64) {
+    fn received(&self, client: usize, frame: &Frame<'_>, now_us: u64) {
         let mut changes = self.changes.borrow_mut();
-        match frame {
-            Received::Joined { members } => {
-                let number = |name: &str| self.number_by_name.get(name).copied();
-                let members = members.as_ref().map(|members| {
-                    members.iter().filter_map(|(name, change)| Some((number(name)?, *change))).collect()
-                });
+        // Requests are numbered from 1.
+        let request = frame.id.and_then(|id| id.checked_sub(1));
+        let client_of = |member: &Member<'_>| self.number_by_name.get(&*member.client_id).copied();
+        match (&*frame.kind, request) {
+            ("joined", _) => {
+                let members = frame.members.iter().filter_map(|member| Some((client_of(member)?, member.change())));
+                let members = (!frame.more).then(|| members.collect());
                 changes.joined(client, members.as_ref(), now_us);
             }
-            Received::Ack { id } => {
-                if let Some(number) = number_of(*id) {
-                    changes.acked(number, now_us);
-                }
-            }
-            Received::Changed { joined, left } => {
-                for number in joined.iter().filter_map(|(_, change)| *change) {
+            ("members_changed", _) => {
+                for number in frame.joined.iter().filter_map(Member::change) {
                     changes.received(client, number, now_us);
                 }
-                for leaver in left.iter().filter_map(|name| self.number_by_name.get(&**name)) {
-                    changes.received_leave(client, *leaver, now_us);
+                for leaver in frame.left.iter().filter_map(client_of) {
+                    changes.received_leave(client, leaver, now_us);
                 }
             }
-            Received::Left => changes.left(client),
-            Received::Error { code, id } => {
-                if let Some(number) = id.and_then(number_of) {
+            ("left", _) => changes.left(client),
+            ("ack", Some(number)) => changes.acked(number, now_us),
+            ("error", number) => {
+                if let Some(number) = number {
                     changes.refused(number);
                 }
-                self.count(code);
+                self.count(&frame.code);
             }
-            Received::Waiting => self.count("waiting, in a room without a queue"),
-            Received::Other(kind) => self.count(kind),
+            (other, _) => self.count(other),
         }
     }
 }
@@ -177,10 +164,10 @@ impl RoomClients {
 impl Listener for RoomClients {
     fn text(&self, client: usize, text: &str) -> Option<u64> {
         let now_us = self.clock.now_us();
-        match frames::read(text) {
-            None => self.count("not JSON"),
-            Some(frame) => match client.checked_sub(self.first_of_queue) {
-                Some(number) => self.received_by_waiting(number, &frame, now_us),
+        match serde_json::from_str(text) {
+            Err(_) => self.count("not JSON"),
+            Ok(frame) => match client.checked_sub(self.first_of_queue) {
+                Some(number) => self.received_in_queue(number, &frame, now_us),
                 None => self.received(client, &frame, now_us),
             },
         }
@@ -190,13 +177,4 @@ impl Listener for RoomClients {
     fn ended(&self, _client: usize, reason: String) {
         count(&mut self.record.borrow_mut().closed, &reason);
     }
-}
-
-/// Returns the request id of a number. Requests are numbered from 1.
-fn id_of(number: u64) -> u64 {
-    number + 1
-}
-
-fn number_of(id: u64) -> Option<u64> {
-    id.checked_sub(1)
 }
