@@ -8,12 +8,12 @@
 //! |---|---|
 //! | `script` | actions and their times |
 //! | `load` | the load with concurrent actions, and its results for tests |
-//! | `servers` | counters of the servers, across restarts |
+//! | `sampler` | counters of the servers, across restarts |
 //! | `timeline` | pure: effects of an action and their duration |
 
 mod load;
+mod sampler;
 mod script;
-mod servers;
 mod timeline;
 
 use anyhow::{Result, ensure};

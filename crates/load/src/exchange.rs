@@ -6,14 +6,12 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | `options` | command line |
 //! | `ledger` | pure: deliveries of messages, answers to requested acks, records for drills |
-//! | `workload` | pure: messages to come, and the workload of pairs |
+//! | `workload` | command line; messages to come, and the workload of pairs |
 //! | `calls` | pure: the workload of calls |
 
 mod calls;
 mod ledger;
-mod options;
 mod workload;
 
 use std::cell::{Cell, RefCell};
@@ -27,20 +25,19 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Return};
-use crate::costs::{self, Costs, Watched, own_cpu_seconds};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
 use crate::message::{Format, Heard};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
+use crate::servers::{self, Costs, Watched, own_cpu_seconds};
 use ledger::{AckResult, Acks, Ledger, Question};
 use workload::{Arrived, Message, Plan, Workload, partners};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls, MAX_RATE};
 pub use ledger::{AckTotals, Totals};
 pub(crate) use ledger::{Arrival, Recording};
-pub(crate) use options::{RunOptions, TrafficOptions};
-pub(crate) use workload::Pairs;
+pub(crate) use workload::{Pairs, RunOptions, TrafficOptions};
 
 /// Close code with which a server drains a client.
 const GOING_AWAY: &str = "1001";
@@ -156,13 +153,13 @@ impl<W: Workload> Exchange<W> {
         };
         let sending = async {
             driver.until(warmup_us, begin, || self.send_due()).await?;
-            let (before, own_before) = (costs::read(watched), own_cpu_seconds());
+            let (before, own_before) = (servers::read(watched), own_cpu_seconds());
             let delivered_before = self.record.borrow().messages.delivered;
             driver.until(schedule.duration_us, begin, || self.send_due()).await?;
             let own_us = (own_cpu_seconds() - own_before) * 1e6;
             let mut record = self.record.borrow_mut();
             let in_time = record.messages.delivered - delivered_before;
-            record.costs = (!watched.is_empty()).then(|| Costs::between(&before, &costs::read(watched), in_time));
+            record.costs = (!watched.is_empty()).then(|| Costs::between(&before, &servers::read(watched), in_time));
             record.generator.in_time = in_time;
             record.generator.cpu_us = own_us as u64;
             anyhow::Ok(())
@@ -381,13 +378,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::message::Body;
-    use crate::testing::parse;
+    use crate::testing::options;
 
     /// Returns two clients, the first of which has sent a message with a requested ack.
     fn exchange() -> Rc<Exchange<Pairs>> {
-        let command = parse(&["--clients=2", "--rate=1"]).unwrap();
-        let settings = Settings { ack_share: 1.0, ..Settings::new(&command.traffic.run, 1) };
-        let exchange = Exchange::new(&command.fleet, settings, Pairs::new(2, &command.traffic)).unwrap();
+        let traffic: TrafficOptions = options(&["--rate=1"]).unwrap();
+        let settings = Settings { ack_share: 1.0, ..Settings::new(&traffic.run, 1) };
+        let exchange = Exchange::new(&FleetOptions::new(2), settings, Pairs::new(2, &traffic)).unwrap();
         exchange.ledgers.borrow_mut()[1].sent();
         let id = exchange.acks.borrow_mut().next_id();
         exchange.acks.borrow_mut().asked(id, Question { sender: 0, receiver: 1, number: 1, time_us: 0 });

@@ -1,26 +1,35 @@
 //! Good clients alone, and then beside a crowd of hostile clients: latency, losses and memory.
 //!
-//! | module | content |
-//! |---|---|
-//! | `crowd` | the hostile clients |
-//! | `edges` | metrics and memory of the edges during the run |
+//! `crowd` has the hostile clients.
 
 mod crowd;
-mod edges;
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use signaling_devmesh::MeshFile;
+use serde::Serialize;
+use signaling_devmesh::{BalancerEntry, MeshFile};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::exchange::{Pairs, Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
 use crate::record::Record;
 use crate::report::Report;
+use crate::servers::{fetch, http, sum, usage};
 use crowd::{Crowd, CrowdSize};
-use edges::{EdgeReport, Edges};
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+const MIB: f64 = 1024.0 * 1024.0;
+/// Metric with the maximum memory for an edge's clients.
+const BOUND: &str = "signaling_client_memory_bound_bytes";
+const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_client_buffered_bytes"];
+const COUNTERS: [&str; 3] =
+    ["signaling_refused_connects_total", "signaling_client_sockets_closed_total", "signaling_evicted_clients_total"];
 
 /// Allowed ratio of the 99th percentile latency beside the crowd to the one without it.
 const MAX_P99_RATIO: f64 = 2.0;
@@ -65,7 +74,8 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let expected = CrowdSize { handshakes: options.handshakes.into(), deaf: options.deaf.into() };
     let before = good_clients(options, "before", async { Ok(()) }).await?;
 
-    let (mut edges, mut sizes) = (Edges::of(mesh.as_ref())?, Vec::new());
+    let mut edges: Vec<_> = mesh.iter().flat_map(|mesh| &mesh.balancers).map(EdgeReport::new).collect();
+    let mut sizes = Vec::new();
     let crowd = OnceCell::new();
     let gather = async {
         // It is set only once, so this cannot fail.
@@ -75,7 +85,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let count_crowd = || sizes.extend(crowd.get().map(Crowd::size));
     let meanwhile = tokio::select! {
         meanwhile = good_clients(options, "meanwhile", gather) => meanwhile?,
-        never = edges.observe(count_crowd) => match never {},
+        never = observe(&mut edges, count_crowd) => match never? {},
     };
     crowd.into_inner().map_or(Ok(()), Crowd::disperse)?;
 
@@ -89,7 +99,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         report.set(when, &phase);
         phase.failures.iter().for_each(|failure| report.fail(format!("{when}: {failure}")));
     }
-    let (size, edges) = (CrowdSize::mean(&sizes), edges.reports());
+    let size = CrowdSize::mean(&sizes);
     report.set("allowed_p99_us", allowed_p99_us);
     report.set("crowd", size);
     report.set("edges", &edges);
@@ -118,6 +128,78 @@ async fn good_clients(options: &Options, name: &str, gather: impl Future<Output 
     play(&fleet, Settings::new(&traffic.run, traffic.rate), Pairs::new(fleet.clients, traffic), gather).await
 }
 
+/// Reads the edges periodically while it is polled, and calls `also` each time.
+async fn observe(edges: &mut [EdgeReport], mut also: impl FnMut()) -> Result<Infallible> {
+    let http = http()?;
+    let mut ticks = interval(SAMPLE_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        also();
+        for edge in &mut *edges {
+            if let Some(usage) = usage(edge.pid) {
+                edge.resident_bytes = edge.resident_bytes.max(usage.rss_kib * 1024);
+            }
+            if let Ok(page) = fetch(&http, &edge.internal).await {
+                edge.read(&page);
+            }
+        }
+    }
+}
+
+/// Memory and metrics of one edge while the crowd is connected.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct EdgeReport {
+    edge: String,
+    #[serde(skip)]
+    pid: u32,
+    /// URL of its internal listener.
+    #[serde(skip)]
+    internal: String,
+    /// Maximum resident memory, in bytes.
+    resident_bytes: u64,
+    /// Maximum memory by the edge's own bound, in bytes.
+    bound_bytes: u64,
+    /// Maximum values of its gauges.
+    highest: BTreeMap<&'static str, u64>,
+    /// Increases of its counters.
+    counted: BTreeMap<&'static str, u64>,
+    #[serde(skip)]
+    first: BTreeMap<&'static str, u64>,
+}
+
+impl EdgeReport {
+    fn new(BalancerEntry { id, internal, pid, .. }: &BalancerEntry) -> Self {
+        Self { edge: id.clone(), pid: *pid, internal: internal.clone(), ..Self::default() }
+    }
+
+    fn read(&mut self, page: &str) {
+        self.bound_bytes = sum(page, BOUND);
+        for name in GAUGES {
+            let highest = self.highest.entry(name).or_default();
+            *highest = sum(page, name).max(*highest);
+        }
+        for name in COUNTERS {
+            let now = sum(page, name);
+            let first = *self.first.entry(name).or_insert(now);
+            self.counted.insert(name, now.saturating_sub(first));
+        }
+    }
+
+    /// Returns the failure that its memory usage shows, if any.
+    fn failure(&self) -> Option<String> {
+        let Self { edge, resident_bytes, bound_bytes, .. } = self;
+        if *bound_bytes == 0 {
+            return Some(format!("{edge} does not report a bound of the memory for its clients"));
+        }
+        let is_too_much = resident_bytes > bound_bytes;
+        is_too_much.then(|| {
+            let (had, bound) = (*resident_bytes as f64 / MIB, *bound_bytes as f64 / MIB);
+            format!("{edge} used {had:.0} MiB, above its own bound of {bound:.0} MiB")
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -129,5 +211,29 @@ mod tests {
         let options: Options = options(&[]).unwrap();
 
         assert_eq!([3_000, 15_000].map(|before_us| options.allowed_p99_us(before_us)), [20_000, 30_000]);
+    }
+
+    #[test]
+    fn gauges_show_their_highest_and_counters_what_they_rose_by() {
+        let mut report = EdgeReport::default();
+        for (handshakes, refused) in [(5, 100), (9, 103), (2, 110)] {
+            report.read(&format!(
+                "signaling_handshakes {handshakes}\nsignaling_refused_connects_total{{reason=\"rate\"}} {refused}\n\
+                 {BOUND} 4096\n"
+            ));
+        }
+
+        assert_eq!(report.highest["signaling_handshakes"], 9);
+        assert_eq!(report.counted["signaling_refused_connects_total"], 10);
+        assert_eq!(report.bound_bytes, 4096);
+    }
+
+    #[test]
+    fn edge_above_its_stated_bound_or_without_one_fails() {
+        let report = |resident_bytes, bound_bytes| EdgeReport { resident_bytes, bound_bytes, ..EdgeReport::default() };
+
+        assert_eq!(report(1, 1).failure(), None);
+        assert!(report(2 << 20, 1 << 20).failure().is_some_and(|text| text.contains("2 MiB")));
+        assert!(report(1, 0).failure().is_some());
     }
 }

@@ -14,7 +14,7 @@
 //! | `workers` | one load of several processes |
 //! | `driver`, `schedule` | the loop that sends by a schedule; the schedule and its clock |
 //! | `client`, `fleet`, `message` | one socket; many; texts |
-//! | `latency`, `costs`, `metrics` | percentiles; CPU and memory of servers; metrics pages |
+//! | `latency`, `servers` | percentiles; CPU time, memory and metrics of servers |
 
 pub mod compare;
 pub mod drill;
@@ -22,17 +22,16 @@ pub mod report;
 pub mod scenarios;
 
 mod client;
-mod costs;
 mod driver;
 mod exchange;
 mod fleet;
 mod hostile;
 mod latency;
 mod message;
-mod metrics;
 mod record;
 mod rooms;
 mod schedule;
+mod servers;
 #[cfg(test)]
 mod testing;
 mod workers;

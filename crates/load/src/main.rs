@@ -26,16 +26,16 @@ fn main() -> ExitCode {
 /// Returns the failures of the mesh or of the measurement.
 fn run(scenario: &Scenario) -> Result<Vec<String>> {
     let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
-    if scenario.sockets() + 50 > limit {
+    let (json, sockets) = scenario.json_and_sockets();
+    if sockets + 50 > limit {
         anyhow::bail!(
-            "{} sockets exceed the limit of {limit} open files per process: raise `ulimit -n`, or use more --processes",
-            scenario.sockets()
+            "{sockets} sockets exceed the limit of {limit} open files per process: raise `ulimit -n`, or use more --processes"
         );
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = LocalSet::new().block_on(&runtime, scenario.run())?;
     // A worker leaves the report to the first process.
     let Some(report) = report else { return Ok(Vec::new()) };
-    report.publish(scenario.json())?;
+    report.publish(json)?;
     Ok(report.failures)
 }

@@ -7,10 +7,10 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::costs::Costs;
 use crate::exchange::{AckTotals, CallTotals, Returns, Totals};
 use crate::latency::Latencies;
 use crate::report::Report;
+use crate::servers::Costs;
 
 /// Minimum share of the schedule that a valid measurement has sent.
 const MIN_SENT: f64 = 0.99;

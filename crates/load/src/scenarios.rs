@@ -46,19 +46,9 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Returns the file for the report as JSON.
+    /// Returns the file for the report as JSON, and the number of sockets that one process opens.
     #[must_use]
-    pub fn json(&self) -> Option<&Path> {
-        self.json_and_sockets().0
-    }
-
-    /// Returns the number of sockets that one process opens.
-    #[must_use]
-    pub fn sockets(&self) -> u64 {
-        self.json_and_sockets().1.into()
-    }
-
-    fn json_and_sockets(&self) -> (Option<&Path>, u32) {
+    pub fn json_and_sockets(&self) -> (Option<&Path>, u64) {
         let (fleet, sockets) = match self {
             Self::Steady(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
             Self::Calls(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
@@ -66,10 +56,10 @@ impl Scenario {
             Self::Drill(it) => (&it.fleet, it.fleet.clients),
             Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.hostile_sockets()),
             Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.line),
-            Self::Compare(it) => return (it.json.as_deref(), it.max_clients()),
+            Self::Compare(it) => return (it.json.as_deref(), it.max_clients().into()),
             Self::Echo(_) => return (None, 0),
         };
-        (fleet.json.as_deref(), sockets)
+        (fleet.json.as_deref(), sockets.into())
     }
 
     /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker or echo server.

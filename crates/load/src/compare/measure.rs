@@ -10,11 +10,11 @@ use tokio::time::sleep;
 use super::figures::{Figure, Found, Unit};
 use super::testbed::Target;
 use super::{Cell, Contestant, Options};
-use crate::costs::{self, Cost, Costs};
 use crate::exchange::{Exchange, Pairs, RunOptions, Settings, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::record::Record;
 use crate::report::Report;
+use crate::servers::{self, Cost, Costs};
 
 /// Minimum share of the rate that arrives in the measured time.
 const MIN_DELIVERED: f64 = 0.98;
@@ -79,10 +79,10 @@ pub(super) async fn connects(target: &Target, clients: u32) -> Result<Found> {
 pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> {
     let clients = options.idle_clients;
     let record = Rc::new(RefCell::new(Record::default()));
-    let before = costs::read(&target.watched);
+    let before = servers::read(&target.watched);
     let fleet = Fleet::connect(target.plan(clients, CONNECT_RATE)?, &record).await?;
     sleep(Duration::from_secs(options.hold)).await;
-    let costs = Costs::between(&before, &costs::read(&target.watched), 0);
+    let costs = Costs::between(&before, &servers::read(&target.watched), 0);
     close(fleet, &record.borrow())?;
     let each = |cost: &Cost| cost.rss_growth_kib as f64 * 1_024.0 / f64::from(clients);
     let figure = |of: &str, bytes| {

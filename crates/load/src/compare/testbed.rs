@@ -19,9 +19,9 @@ use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::contestant::{Backend, Contestant, Programs, haproxy_config, nginx_config};
-use crate::costs::{Watched, watched};
 use crate::fleet::{FleetOptions, FleetPlan, connect_url};
-use crate::metrics::{fetch, http, sum};
+use crate::servers::{Watched, watched};
+use crate::servers::{fetch, http, sum};
 
 const NODES: u32 = 3;
 /// Accepts all clients at once.
@@ -248,7 +248,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::costs::{family, usage};
+    use crate::servers::{family, usage};
 
     /// Starts a shell as a server. With `is_ready` the test listens at its address.
     async fn start(script: &str, is_ready: bool) -> (Result<Server>, TempDir) {

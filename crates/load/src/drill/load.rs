@@ -11,7 +11,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::servers::{Sample, Sampler};
+use super::sampler::{Sample, Sampler};
 use super::timeline::{Timeline, between, p99_us};
 use crate::exchange::{
     AckTotals, Arrival, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions,

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use super::servers::{Counts, Sample};
+use super::sampler::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
 
 /// Resolution of the search for late messages.

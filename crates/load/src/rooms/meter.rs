@@ -10,7 +10,7 @@ use serde::Serialize;
 use signaling_devmesh::MeshFile;
 use tokio::time::{Instant, sleep};
 
-use crate::costs::{self, Costs, Watched};
+use crate::servers::{self, Costs, Watched};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -105,7 +105,7 @@ pub(super) struct Meter {
 
 /// Readings of all processes and of the store at one moment.
 pub(super) struct Reading {
-    processes: costs::Reading,
+    processes: servers::Reading,
     store: Option<StoreReading>,
     /// Number of answered changes.
     answered: u64,
@@ -124,7 +124,7 @@ impl Meter {
     }
 
     pub(super) async fn read(&mut self, answered: u64) -> Result<Reading> {
-        Ok(Reading { processes: costs::read(&self.watched), store: self.read_store().await?, answered })
+        Ok(Reading { processes: servers::read(&self.watched), store: self.read_store().await?, answered })
     }
 
     /// Returns growth above `limit`, in percent, that remains after `timeout`.

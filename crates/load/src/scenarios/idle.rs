@@ -8,11 +8,11 @@ use anyhow::Result;
 use clap::Args;
 use tokio::time::sleep;
 
-use crate::costs::{self, Costs};
 use crate::driver::wait;
 use crate::fleet::{Fleet, FleetOptions};
 use crate::record::Record;
 use crate::report::Report;
+use crate::servers::{self, Costs};
 use crate::workers::{Gate, Share, WorkerOptions};
 
 /// Time for which sockets stay open after the reading of the servers, for the slowest worker.
@@ -55,11 +55,11 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     let record = Rc::new(RefCell::new(Record::default()));
     let (plan, watched) = options.fleet.of_share(share).plan()?;
-    let before = costs::read(&watched);
+    let before = servers::read(&watched);
     let fleet = Fleet::connect(plan, &record).await?;
     gate.pass().await?;
     wait(options.seconds, "holding").await;
-    let costs = Costs::between(&before, &costs::read(&watched), 0);
+    let costs = Costs::between(&before, &servers::read(&watched), 0);
     sleep(CLOSE_DELAY).await;
     let mut record = record.take();
     record.costs = (!watched.is_empty()).then_some(costs);

@@ -1,7 +1,8 @@
-//! CPU time and memory of servers, from `/proc`.
+//! CPU time, memory and metrics of servers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use procfs::process::{Process, all_processes};
 use procfs::{CpuTime, CurrentSI as _, KernelStats, ticks_per_second};
 use serde::{Deserialize, Serialize};
@@ -201,6 +202,24 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
     members
 }
 
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+pub(crate) fn http() -> Result<reqwest::Client> {
+    let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
+    http.context("cannot make an HTTP client")
+}
+
+/// Returns the metrics page of a server, by the URL of its internal listener.
+pub(crate) async fn fetch(http: &reqwest::Client, internal: &str) -> Result<String, reqwest::Error> {
+    http.get(format!("{internal}/metrics")).send().await?.error_for_status()?.text().await
+}
+
+/// Returns the sum of a metric over all labels, or 0 if the page does not have it.
+pub(crate) fn sum(page: &str, name: &str) -> u64 {
+    let lines = page.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).map(|value| value as u64).sum()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -250,5 +269,14 @@ mod tests {
         child.wait().unwrap();
 
         assert!(family.contains(&child.id()));
+    }
+
+    #[test]
+    fn page_is_read_by_whole_names_and_labels_are_summed_up() {
+        let page = "# TYPE signaling_sessions gauge\nsignaling_sessions{a=\"b\"} 34\nsignaling_sessions 1\n\
+                    signaling_sessions_total 40\n";
+
+        assert_eq!(sum(page, "signaling_sessions"), 35);
+        assert_eq!(sum(page, "signaling"), 0);
     }
 }

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use crate::metrics::{fetch, http, sum};
 use crate::schedule::Clock;
+use crate::servers::{fetch, http, sum};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
