@@ -124,7 +124,7 @@ impl Outcome {
 
     /// Asserts that the fault affected messages: some were retransmitted, or dropped as duplicates.
     pub fn assert_repeated(&self) -> &Self {
-        self.check(self.figures.resends + self.figures.filtered > 0, "the fault hit no message")
+        self.check(self.figures.retransmissions + self.figures.duplicates_dropped > 0, "the fault hit no message")
     }
 
     fn check(&self, holds: bool, fault: &str) -> &Self {

@@ -163,24 +163,27 @@ const DEFAULT_PREFIX: &str = "load";
 
 /// Clients, and the servers that they connect to.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Clients and servers")]
 pub(crate) struct FleetOptions {
-    /// Number of clients.
+    /// Number of clients
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
-    /// Server URL, ws://HOST:PORT; clients take several in turn [default: the balancers of --dir].
+    /// Server URL, ws://HOST:PORT; may be repeated, then clients use them in turn [default: the
+    /// balancers of --dir]
     #[arg(long = "url")]
     pub(crate) urls: Vec<String>,
-    /// Directory of a running mesh-dev, to connect to its balancers and read CPU time and memory of
-    /// its servers.
+    /// Directory of a running mesh-dev. Clients connect to its balancers; the report has CPU time
+    /// and memory of its servers
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
-    /// Further process to measure, with its children: NAME=PID; may be repeated.
-    #[arg(long, value_parser = named_process)]
+    /// Process whose CPU time and memory the report also has, with those of its children; may be
+    /// repeated
+    #[arg(long, value_name = "NAME=PID", value_parser = named_process)]
     pub(crate) also: Vec<(String, u32)>,
-    /// Connections begun per second.
+    /// Maximum connections begun per second
     #[arg(long, default_value_t = DEFAULT_CONNECT_RATE, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) connect_rate: u32,
-    /// Prefix of client ids (PREFIX-0, PREFIX-1, ...); concurrent runs need different ones.
+    /// Prefix of client ids (PREFIX-0, PREFIX-1, ...); concurrent runs need different prefixes
     #[arg(long, default_value = DEFAULT_PREFIX, value_parser = prefix)]
     pub(crate) prefix: String,
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
@@ -189,8 +192,8 @@ pub(crate) struct FleetOptions {
     /// Number of the first client in this process.
     #[arg(skip)]
     pub(crate) first: u32,
-    /// File for the report as JSON; - prints it to standard output.
-    #[arg(long, value_name = "FILE")]
+    /// File for the report as JSON; - prints it to standard output
+    #[arg(long, help_heading = "Report", value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
 

@@ -23,9 +23,10 @@ use crate::record::Record;
 
 /// Processes of a load.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
 pub(crate) struct WorkerOptions {
-    /// Load processes that share the clients and the rate; each has as many sockets as `ulimit -n`
-    /// allows.
+    /// Number of processes that share the clients and the rate; each opens at most as many sockets
+    /// as `ulimit -n` allows
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) processes: u32,
     /// Number of this process among the load processes, from 0

@@ -5,18 +5,15 @@
 //! proxy beyond it is its work on messages. `mesh-load compare` starts it as `mesh-load echo`.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
 use signaling_core::ws::{Decoder, Limits, echo, encode};
-use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -24,9 +21,9 @@ use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// Limits for the memory and time of an upgrade.
+/// Read buffer of an upgrade.
 const UPGRADE_BYTES: usize = 4 * 1024;
-const UPGRADE_WITHIN: Duration = Duration::from_secs(10);
+const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause of accepting connections after the system has failed to accept one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Message that clients of a mesh await before they send.
@@ -67,19 +64,27 @@ struct Buffers {
     out: Vec<u8>,
 }
 
-/// State of a client after a turn: open or closed, and unwritten bytes of the answer.
-struct Turn {
-    is_last: bool,
-    unwritten: Vec<u8>,
-}
-
 async fn client(stream: TcpStream, buffers: Rc<RefCell<Buffers>>) -> Result<()> {
     let mut stream = upgrade(stream).await?;
     let mut decoder = Decoder::default();
     loop {
-        let turn = poll_fn(|context| turn(context, &mut stream, &mut decoder, &mut buffers.borrow_mut())).await?;
-        stream.write_all(&turn.unwritten).await?;
-        if turn.is_last {
+        stream.readable().await?;
+        let (is_last, unwritten) = {
+            let Buffers { scratch, out } = &mut *buffers.borrow_mut();
+            let read = match stream.try_read(scratch) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                read => read?,
+            };
+            out.clear();
+            let is_last = read == 0 || echo(&mut decoder, &mut scratch[..read], Limits::default(), out);
+            let written = match stream.try_write(out) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+                written => written?,
+            };
+            (is_last, out[written..].to_vec())
+        };
+        stream.write_all(&unwritten).await?;
+        if is_last {
             return stream.shutdown().await;
         }
     }
@@ -89,30 +94,12 @@ async fn client(stream: TcpStream, buffers: Rc<RefCell<Buffers>>) -> Result<()> 
 async fn upgrade(stream: TcpStream) -> Result<TcpStream> {
     stream.set_nodelay(true)?;
     let config = WebSocketConfig::default().read_buffer_size(UPGRADE_BYTES);
-    let upgraded = timeout(UPGRADE_WITHIN, accept_async_with_config(stream, Some(config))).await?;
+    let upgraded = timeout(UPGRADE_TIMEOUT, accept_async_with_config(stream, Some(config))).await?;
     let mut stream = upgraded.map_err(Error::other)?.into_inner();
     let mut welcome = Vec::new();
     encode::text(&mut welcome, WELCOME);
     stream.write_all(&welcome).await?;
     Ok(stream)
-}
-
-fn turn(
-    context: &mut Context<'_>,
-    stream: &mut TcpStream,
-    decoder: &mut Decoder,
-    buffers: &mut Buffers,
-) -> Poll<Result<Turn>> {
-    let Buffers { scratch, out } = buffers;
-    let mut buffer = ReadBuf::new(scratch);
-    ready!(Pin::new(&mut *stream).poll_read(context, &mut buffer))?;
-    out.clear();
-    let is_last = buffer.filled().is_empty() || echo(decoder, buffer.filled_mut(), Limits::default(), out);
-    let written = match stream.try_write(out) {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
-        written => written?,
-    };
-    Poll::Ready(Ok(Turn { is_last, unwritten: out[written..].to_vec() }))
 }
 
 #[cfg(test)]

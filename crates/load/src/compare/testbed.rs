@@ -20,8 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use super::contestant::{Backend, Contestant, Programs, haproxy_config, nginx_config};
 use crate::fleet::{FleetOptions, FleetPlan, connect_url};
-use crate::servers::{Watched, watched};
-use crate::servers::{fetch, http, sum};
+use crate::servers::{Watched, fetch, http, sum, watched};
 
 const NODES: u32 = 3;
 /// Accepts all clients at once.
@@ -103,20 +102,20 @@ impl Front {
         let address = port.local_addr()?;
         let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
         let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
-        let text = match contestant {
-            Contestant::Nginx => nginx_config(address, backends, dir),
-            Contestant::Haproxy => haproxy_config(address, backends),
-            Contestant::Balancer | Contestant::Echo => String::new(),
-        };
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
-        let arguments: Vec<&OsStr> = match contestant {
+        let (config, arguments): (String, Vec<&OsStr>) = match contestant {
             Contestant::Nginx => {
-                let (dir, errors) = (dir.as_os_str(), errors.as_os_str());
-                vec!["-p".as_ref(), dir, "-e".as_ref(), errors, "-c".as_ref(), file.as_os_str()]
+                let (dir_name, errors) = (dir.as_os_str(), errors.as_os_str());
+                let arguments = vec!["-p".as_ref(), dir_name, "-e".as_ref(), errors, "-c".as_ref(), file.as_os_str()];
+                (nginx_config(address, backends, dir), arguments)
             }
-            Contestant::Haproxy => vec!["-db".as_ref(), "-f".as_ref(), file.as_os_str()],
-            Contestant::Balancer | Contestant::Echo => vec!["echo".as_ref(), "--listen".as_ref(), listen.as_ref()],
+            Contestant::Haproxy => {
+                (haproxy_config(address, backends), vec!["-db".as_ref(), "-f".as_ref(), file.as_os_str()])
+            }
+            Contestant::Balancer | Contestant::Echo => {
+                (String::new(), vec!["echo".as_ref(), "--listen".as_ref(), listen.as_ref()])
+            }
         };
+        std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
         let server = Server::start(program, &arguments, &log, address).await?;
         Ok(Self { server, address, _port: port })
     }

@@ -22,10 +22,11 @@ use crate::record::Record;
 use crate::schedule::Clock;
 
 /// Minimum time before the fault, for comparison.
-const BEFORE: Duration = Duration::from_secs(2);
-/// Share of the available time in which the fault begins.
-const DRAWN_FROM: f64 = 0.4;
-const AFTER: Duration = Duration::from_secs(3);
+const MIN_CALM: Duration = Duration::from_secs(2);
+/// Share of the load in which the fault begins.
+const FAULT_SHARE: f64 = 0.4;
+/// Minimum time between the end of the fault and the end of the load.
+const TAIL: Duration = Duration::from_secs(3);
 /// Maximum duration of a fault.
 const MAX_SECONDS: u64 = 180;
 /// Wait for late messages at the end: hold time and 5 s.
@@ -75,8 +76,8 @@ impl Load {
     /// Returns the time of the fault since the start of the sending.
     #[must_use]
     pub fn fault_at(&self) -> Duration {
-        let latest = BEFORE.max(Duration::from_secs(self.seconds).mul_f64(DRAWN_FROM));
-        StdRng::seed_from_u64(self.seed).random_range(BEFORE..=latest)
+        let latest = MIN_CALM.max(Duration::from_secs(self.seconds).mul_f64(FAULT_SHARE));
+        StdRng::seed_from_u64(self.seed).random_range(MIN_CALM..=latest)
     }
 
     fn fleet(&self, dir: &Path) -> FleetOptions {
@@ -110,7 +111,7 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
         let returned = fault.await;
         fault_us.end = clock.now_us();
         let seconds_are_over_us = begin_us + us(Duration::from_secs(load.seconds));
-        clock.until_us(seconds_are_over_us.max(fault_us.end + us(AFTER))).await;
+        clock.until_us(seconds_are_over_us.max(fault_us.end + us(TAIL))).await;
         returned
     };
     let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
@@ -179,9 +180,9 @@ pub struct Figures {
     /// Sessions attached to another node, or to the same one again, since the fault began.
     pub moved: u64,
     /// Messages that nodes and edges retransmitted since the fault began.
-    pub resends: u64,
+    pub retransmissions: u64,
     /// Duplicates that edges dropped since the fault began.
-    pub filtered: u64,
+    pub duplicates_dropped: u64,
     /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
     /// 99th percentile latency of all messages.
@@ -218,8 +219,8 @@ impl Figures {
             received: evidence.record.received,
             closed: evidence.record.closed,
             moved: effect.counts.moved(),
-            resends: effect.counts.resends,
-            filtered: effect.counts.filtered,
+            retransmissions: effect.counts.retransmissions,
+            duplicates_dropped: effect.counts.duplicates_dropped,
             fault: us(fault_us.end - fault_us.start),
             settled: effect.settled_us().map(us),
             is_complete: effect.complete_us.is_some(),

@@ -1,3 +1,5 @@
+//! Counters and sessions of all servers of a mesh, across restarts.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,18 +15,18 @@ use crate::schedule::Clock;
 use crate::servers::{fetch, http, sum};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-const BEGIN_TIMEOUT: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum age of a server's answer. An older one counts no sessions.
-const FRESH_US: u64 = 500_000;
+const MAX_AGE_US: u64 = 500_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
     pub(crate) handoffs: u64,
     pub(crate) attached: u64,
     /// Messages that nodes and edges retransmitted.
-    pub(crate) resends: u64,
+    pub(crate) retransmissions: u64,
     /// Duplicates that edges dropped.
-    pub(crate) filtered: u64,
+    pub(crate) duplicates_dropped: u64,
 }
 
 /// Sums of the counters and sessions of all servers at one moment.
@@ -38,9 +40,9 @@ pub(crate) struct Sample {
 /// One process of a server.
 type ServerRun = (String, u32);
 
-/// Sums of the servers' counters, each process from its start or from the start of the tally.
+/// Sums of the servers' counters, each process from its start or from the start of the sampling.
 #[derive(Debug, Default)]
-struct Tally {
+struct CounterSums {
     last_by_run: BTreeMap<ServerRun, Sample>,
     counts: Counts,
 }
@@ -50,10 +52,10 @@ pub(crate) struct Sampler {
     dir: PathBuf,
     clock: Clock,
     http: reqwest::Client,
-    tally: Tally,
-    asking: JoinSet<(ServerRun, Result<String, reqwest::Error>)>,
+    sums: CounterSums,
+    requests: JoinSet<(ServerRun, Result<String, reqwest::Error>)>,
     /// Servers with a pending request; they get no further one.
-    asked: BTreeSet<ServerRun>,
+    pending: BTreeSet<ServerRun>,
 }
 
 impl Counts {
@@ -62,12 +64,13 @@ impl Counts {
         self.handoffs.max(self.attached)
     }
 
+    /// Returns the results of `apply` for each field.
     fn with(self, other: Self, apply: fn(u64, u64) -> u64) -> Self {
         Self {
             handoffs: apply(self.handoffs, other.handoffs),
             attached: apply(self.attached, other.attached),
-            resends: apply(self.resends, other.resends),
-            filtered: apply(self.filtered, other.filtered),
+            retransmissions: apply(self.retransmissions, other.retransmissions),
+            duplicates_dropped: apply(self.duplicates_dropped, other.duplicates_dropped),
         }
     }
 
@@ -81,15 +84,15 @@ impl Sample {
         let counts = Counts {
             handoffs: sum(page, "signaling_handoffs_total"),
             attached: sum(page, "signaling_sessions_attached_total"),
-            resends: sum(page, "signaling_node_retransmissions_total")
+            retransmissions: sum(page, "signaling_node_retransmissions_total")
                 + sum(page, "signaling_edge_retransmissions_total"),
-            filtered: sum(page, "signaling_duplicates_dropped_total"),
+            duplicates_dropped: sum(page, "signaling_duplicates_dropped_total"),
         };
         Self { at_us, counts, sessions: sum(page, "signaling_sessions") }
     }
 }
 
-impl Tally {
+impl CounterSums {
     fn answered(&mut self, server: ServerRun, page: Sample) {
         let earlier = self.last_by_run.insert(server, page).map(|earlier| earlier.counts);
         self.counts = self.counts.with(page.counts.since(earlier.unwrap_or_default()), |sum, more| sum + more);
@@ -102,7 +105,7 @@ impl Tally {
     }
 
     fn sample(&self, at_us: u64, running: &[ServerRun]) -> Sample {
-        let fresh = |server| self.last_by_run.get(server).filter(|page| at_us <= page.at_us + FRESH_US);
+        let fresh = |server| self.last_by_run.get(server).filter(|page| at_us <= page.at_us + MAX_AGE_US);
         let sessions = running.iter().filter_map(fresh).map(|page| page.sessions).sum();
         Sample { at_us, counts: self.counts, sessions }
     }
@@ -111,20 +114,20 @@ impl Tally {
 impl Sampler {
     /// Waits until every server has answered and the nodes have this many sessions.
     pub(crate) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
-        let (tally, asking, asked) = (Tally::default(), JoinSet::new(), BTreeSet::new());
-        let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, tally, asking, asked };
-        let deadline = Instant::now() + BEGIN_TIMEOUT;
+        let (sums, requests, pending) = (CounterSums::default(), JoinSet::new(), BTreeSet::new());
+        let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, sums, requests, pending };
+        let deadline = Instant::now() + START_TIMEOUT;
         let mut ticks = interval(SAMPLE_INTERVAL);
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    let running = sampler.ask_all();
-                    if !running.is_empty() && sampler.tally.is_complete(&running, sessions) {
-                        sampler.tally.counts = Counts::default();
+                    let running = sampler.request_all();
+                    if !running.is_empty() && sampler.sums.is_complete(&running, sessions) {
+                        sampler.sums.counts = Counts::default();
                         return Ok(sampler);
                     }
                 }
-                Some(answer) = sampler.asking.join_next() => sampler.answered(answer.ok()),
+                Some(answer) = sampler.requests.join_next() => sampler.answered(answer.ok()),
                 () = sleep_until(deadline) => bail!("the metrics pages of the mesh do not show {sessions} sessions"),
             }
         }
@@ -138,36 +141,37 @@ impl Sampler {
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
-                    let running = self.ask_all();
-                    samples.push(self.tally.sample(self.clock.now_us(), &running));
+                    let running = self.request_all();
+                    samples.push(self.sums.sample(self.clock.now_us(), &running));
                 }
-                Some(answer) = self.asking.join_next() => self.answered(answer.ok()),
+                Some(answer) = self.requests.join_next() => self.answered(answer.ok()),
                 _ = &mut stop => return samples,
             }
         }
     }
 
     /// Requests metrics from servers without a pending request. Returns all running servers.
-    fn ask_all(&mut self) -> Vec<ServerRun> {
+    fn request_all(&mut self) -> Vec<ServerRun> {
         let Ok(mesh) = MeshFile::read(&self.dir) else { return Vec::new() };
         let mut running = Vec::new();
         for Server { id, pid, internal, .. } in mesh.servers() {
             let server = (id.to_owned(), pid);
-            if self.asked.insert(server.clone()) {
+            if self.pending.insert(server.clone()) {
                 let (http, server, internal) = (self.http.clone(), server.clone(), internal.to_owned());
-                self.asking.spawn(async move { (server, fetch(&http, &internal).await) });
+                self.requests.spawn(async move { (server, fetch(&http, &internal).await) });
             }
             running.push(server);
         }
         running
     }
 
+    /// Handles an answer; `None` if its task was stopped.
     fn answered(&mut self, answer: Option<(ServerRun, Result<String, reqwest::Error>)>) {
         let Some((server, text)) = answer else { return };
-        self.asked.remove(&server);
+        self.pending.remove(&server);
         // A server without an answer is dead, paused or late, and thus counts no sessions.
         if let Ok(text) = text {
-            self.tally.answered(server, Sample::read(&text, self.clock.now_us()));
+            self.sums.answered(server, Sample::read(&text, self.clock.now_us()));
         }
     }
 }
@@ -190,31 +194,31 @@ mod tests {
                     signaling_node_retransmissions_total{to=\"a\"} 2\nsignaling_node_retransmissions_total{to=\"b\"} 3\n\
                     signaling_edge_retransmissions_total 7\nsignaling_handoffs_total 8\nsignaling_duplicates_dropped_total 1\n";
 
-        let counts = Counts { handoffs: 8, attached: 40, resends: 12, filtered: 1 };
+        let counts = Counts { handoffs: 8, attached: 40, retransmissions: 12, duplicates_dropped: 1 };
         assert_eq!(Sample::read(text, 5), Sample { at_us: 5, counts, sessions: 34 });
         assert_eq!(counts.moved(), 40);
     }
 
     #[test]
     fn tally_is_complete_once_all_servers_have_answered() {
-        let (mut tally, servers) = (Tally::default(), [run("node-0", 1), run("node-1", 1)]);
-        tally.answered(run("node-0", 1), page(10, 10, 10));
-        assert!(!tally.is_complete(&servers, 10));
+        let (mut sums, servers) = (CounterSums::default(), [run("node-0", 1), run("node-1", 1)]);
+        sums.answered(run("node-0", 1), page(10, 10, 10));
+        assert!(!sums.is_complete(&servers, 10));
 
-        tally.answered(run("node-1", 1), page(2, 2, 10));
+        sums.answered(run("node-1", 1), page(2, 2, 10));
 
-        assert!(tally.is_complete(&servers, 12) && !tally.is_complete(&servers, 13));
+        assert!(sums.is_complete(&servers, 12) && !sums.is_complete(&servers, 13));
     }
 
     #[test]
     fn counts_survive_a_restart_and_silent_sessions_do_not() {
-        let mut tally = Tally::default();
-        tally.answered(run("node-0", 1), page(5, 5, 10));
-        tally.answered(run("node-0", 2), page(3, 3, 20));
-        tally.answered(run("node-1", 1), page(1, 1, 20));
+        let mut sums = CounterSums::default();
+        sums.answered(run("node-0", 1), page(5, 5, 10));
+        sums.answered(run("node-0", 2), page(3, 3, 20));
+        sums.answered(run("node-1", 1), page(1, 1, 20));
 
-        assert_eq!(tally.sample(30, &[run("node-0", 2)]), page(9, 3, 30));
-        let late_us = 30 + FRESH_US;
-        assert_eq!(tally.sample(late_us, &[run("node-0", 2)]), page(9, 0, late_us));
+        assert_eq!(sums.sample(30, &[run("node-0", 2)]), page(9, 3, 30));
+        let late_us = 30 + MAX_AGE_US;
+        assert_eq!(sums.sample(late_us, &[run("node-0", 2)]), page(9, 0, late_us));
     }
 }

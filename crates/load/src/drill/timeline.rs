@@ -1,3 +1,5 @@
+//! The effects of actions, from the records of a run. Has no I/O or clock.
+
 use std::ops::Range;
 
 use serde::Serialize;
@@ -8,7 +10,7 @@ use crate::exchange::{Arrival, Recording};
 /// Resolution of the search for late messages.
 const SLICE_US: u64 = 100_000;
 /// Latency up to which a message is never late.
-const FINE_US: u64 = 20_000;
+const MIN_LATE_US: u64 = 20_000;
 
 /// Records of a run that show the effects of actions. All lists are in the order of time.
 pub(crate) struct Timeline<'a> {
@@ -52,7 +54,7 @@ impl<'a> Timeline<'a> {
     pub(crate) fn new(samples: &'a [Sample], recording: &'a Recording, sessions: u64, calm: &Range<u64>) -> Self {
         let before = between(&recording.arrivals, calm, |arrival| arrival.at_us);
         let calm_us = p99_us(before).unwrap_or(0);
-        Self { samples, recording, sessions, late_us: FINE_US.max(2 * calm_us) }
+        Self { samples, recording, sessions, late_us: MIN_LATE_US.max(2 * calm_us) }
     }
 
     /// Returns the effects of an action, up to the next one.
@@ -97,43 +99,26 @@ impl<'a> Timeline<'a> {
     fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
         let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
         let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
-        let (mut arrived, mut overdue) = (vec![Share::default(); slices], vec![Share::default(); slices]);
+        // Late messages and all messages of each slice, by arrival and by the end of their allowed time.
+        let (mut arrived, mut overdue) = (vec![(0, 0); slices], vec![(0, 0); slices]);
         // A message that arrives after the window may have been overdue in it.
         let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);
         for arrival in &self.recording.arrivals[first..] {
-            let is_late = self.is_late(arrival);
+            let is_late = u64::from(u64::from(arrival.latency_us) > self.late_us);
             let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + self.late_us;
-            for (shares, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
+            for (counts, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
                 if window.contains(&at_us) {
-                    shares[slice_of(at_us)].add(is_late);
+                    let (late, all) = &mut counts[slice_of(at_us)];
+                    *late += is_late;
+                    *all += 1;
                 }
             }
         }
-        let is_loud = |(arrived, overdue): (&Share, &Share)| arrived.is_loud() || overdue.is_loud();
-        let quiet_us = arrived.iter().zip(&overdue).rposition(is_loud).map_or(0, |last| (last as u64 + 1) * SLICE_US);
+        let is_late = |(late, all): &(u64, u64)| late * 100 > *all;
+        let last_late = (0..slices).rfind(|slice| is_late(&arrived[*slice]) || is_late(&overdue[*slice]));
+        let quiet_us = last_late.map_or(0, |slice| (slice as u64 + 1) * SLICE_US);
         // Only a whole slice without late messages ends the effect.
         (quiet_us == 0 || window.start + quiet_us + SLICE_US <= window.end).then_some(quiet_us)
-    }
-
-    fn is_late(&self, arrival: &Arrival) -> bool {
-        u64::from(arrival.latency_us) > self.late_us
-    }
-}
-
-#[derive(Clone, Copy, Default)]
-struct Share {
-    late: u64,
-    all: u64,
-}
-
-impl Share {
-    fn add(&mut self, is_late: bool) {
-        self.late += u64::from(is_late);
-        self.all += 1;
-    }
-
-    fn is_loud(self) -> bool {
-        self.late * 100 > self.all
     }
 }
 

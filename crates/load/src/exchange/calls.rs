@@ -15,23 +15,23 @@ use crate::message::Body;
 use crate::record::Record;
 use crate::workers::Share;
 
-/// Calls a second: more than the harness can begin.
+/// Maximum calls per second, above the limit of the generator.
 pub(crate) const MAX_RATE: u64 = 100_000;
 
 /// Calls that clients make.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
 pub(crate) struct CallOptions {
-    /// Calls begun per second.
+    /// Calls begun per second
     #[arg(long, default_value_t = 50, overrides_with = "rate", value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
     pub(crate) rate: u64,
-    /// Duration and seed.
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// Time in which each side's candidates leave one by one, in milliseconds; not part of the
-    /// set-up time.
+    /// Time in which each side sends its candidates one by one, in milliseconds; not part of the
+    /// set-up time
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub(crate) gather_ms: u64,
-    /// Fail when the 99th percentile of the set-up time is above this, in milliseconds.
+    /// Fail when the 99th percentile of the set-up time is above this, in milliseconds
     #[arg(long)]
     pub max_setup_p99_ms: Option<f64>,
 }

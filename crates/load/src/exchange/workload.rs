@@ -110,34 +110,35 @@ fn shuffled(clients: usize, seed: u64) -> Vec<usize> {
     order
 }
 
-/// How long a load lasts, and what it draws.
+/// Duration and seed of a load.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
 pub(crate) struct RunOptions {
-    /// Measured time, in seconds.
+    /// Measured time, in seconds
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
-    /// Load before the measured time, in seconds; messages lost meanwhile count too.
+    /// Load before the measured time, in seconds; messages lost in it count too
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub(crate) warmup: u64,
-    /// Seed of everything that is drawn.
+    /// Seed for pairs of clients, their order and sizes; equal seeds give equal loads
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Maximum wait for late messages at the end, in milliseconds.
+    /// Maximum wait for late messages at the end, in milliseconds
     #[arg(long, default_value_t = 30_000)]
     pub(crate) settle_ms: u64,
 }
 
 /// Messages of a load.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Load")]
 pub(crate) struct TrafficOptions {
-    /// Messages per second, of all clients together.
+    /// Messages per second of all clients together
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) rate: u64,
-    /// Message data: ice (200 bytes), sdp (3,000), varied (200 to 300 and 2,000 to 4,000, ten to
-    /// one), or a number of bytes.
+    /// Size of a message's data: ice (200 bytes), sdp (3,000 bytes), varied (10 of 200 to 300 bytes
+    /// to 1 of 2,000 to 4,000 bytes), or a number of bytes
     #[arg(long, default_value = "ice")]
     pub(crate) size: Size,
-    /// Duration and seed.
     #[command(flatten)]
     pub(crate) run: RunOptions,
 }
