@@ -45,15 +45,15 @@ impl Drill {
             rate: setting("DRILL_RATE", RATE),
             seconds: setting("DRILL_SECONDS", SECONDS),
             seed: setting("DRILL_SEED", u64::from(drawn)),
-            come_back: false,
+            reconnect: false,
         };
         Self { name, load }
     }
 
     /// Has clients reconnect when their balancer closes them, resume, and repeat messages without
     /// an ack.
-    pub fn with_clients_that_come_back(mut self) -> Self {
-        self.load.come_back = true;
+    pub fn with_reconnecting_clients(mut self) -> Self {
+        self.load.reconnect = true;
         self
     }
 
@@ -78,11 +78,11 @@ impl Outcome {
     /// exactly one node at the end.
     pub fn assert_nothing_lost(&self) -> &Self {
         let Figures { messages, acks, foreign, errors, closed, is_complete, .. } = &self.figures;
-        let Totals { sent, delivered, lost, doubled, swapped, .. } = *messages;
+        let Totals { sent, delivered, lost, duplicated, reordered, .. } = *messages;
         let counts = [
             (lost, "messages lost"),
-            (doubled, "messages doubled"),
-            (swapped, "messages swapped"),
+            (duplicated, "messages duplicated"),
+            (reordered, "messages reordered"),
             (*foreign, "messages at the wrong client"),
             (*errors, "messages reported as failed"),
             (acks.unanswered, "messages that asked and got no answer"),
@@ -116,9 +116,9 @@ impl Outcome {
     pub fn assert_resumed(&self) -> &Self {
         let Figures { ref returns, ref received, .. } = self.figures;
         let goodbyes = received.get("goodbye").copied().unwrap_or(0);
-        self.check(returns.sent_away > 0, "the fault closed no client")
-            .check(goodbyes == returns.sent_away, "a client was closed without a goodbye")
-            .check(returns.returned == returns.sent_away, "a closed client did not come back")
+        self.check(returns.drained > 0, "the fault closed no client")
+            .check(goodbyes == returns.drained, "a client was closed without a goodbye")
+            .check(returns.returned == returns.drained, "a closed client did not come back")
             .check(returns.resumed == returns.returned, "a returned client did not resume its session")
     }
 

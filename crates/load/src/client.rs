@@ -54,7 +54,7 @@ struct Unanswered {
 
 pub(crate) struct Return {
     pub(crate) resumed: bool,
-    pub(crate) sent_again: Vec<u64>,
+    pub(crate) retransmitted: Vec<u64>,
     /// Attempts, with the failed ones.
     pub(crate) tries: u32,
 }
@@ -115,7 +115,7 @@ impl Client {
     }
 
     /// Resumes the session on a new socket and sends messages without an outcome again, in order.
-    pub(crate) async fn come_back(&self, url: &str) -> Result<Return, ConnectError> {
+    pub(crate) async fn reconnect(&self, url: &str) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
         let next = Self::connect(&url).await?;
         let welcome = next.welcome.into_inner();
@@ -123,14 +123,14 @@ impl Client {
         self.socket.replace(next.socket.into_inner());
         self.welcome.replace(welcome);
         self.is_open.set(true);
-        let mut sent_again = Vec::new();
+        let mut retransmitted = Vec::new();
         for (id, message) in self.unanswered.iter().flat_map(RefCell::take) {
             if message.is_sent {
-                sent_again.push(id);
+                retransmitted.push(id);
             }
             self.send(message.text, Some(id));
         }
-        Ok(Return { resumed, sent_again, tries: 1 })
+        Ok(Return { resumed, retransmitted, tries: 1 })
     }
 
     fn write(&self, text: String) -> bool {

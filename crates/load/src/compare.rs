@@ -48,8 +48,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = [2_000, 10_000, 30_000],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rates: Vec<u64>,
-    /// Size of a message's data: ice (200 bytes), sdp (3,000 bytes), varied (200 to 4,000 bytes), or
-    /// a number of bytes; a comma-separated list
+    /// Size of a message's data: ice (200 bytes), sdp (3,000 bytes), varied (200 to 4,000 bytes),
+    /// or a number of bytes; a comma-separated list
     #[arg(long, value_delimiter = ',', default_value = "ice,sdp")]
     sizes: Vec<Size>,
     /// Measured time of each size and rate, in seconds, after a warm-up of 1 s

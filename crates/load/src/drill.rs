@@ -70,7 +70,7 @@ struct ActReport {
 /// Runs the scenario.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let steps = options.steps()?;
-    let fleet = FleetOptions { come_back: true, ..options.fleet.clone() };
+    let fleet = FleetOptions { reconnect: true, ..options.fleet.clone() };
     let control = match &fleet.dir {
         Some(dir) => Some(Control::connect(dir).await?),
         None => None,

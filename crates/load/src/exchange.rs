@@ -27,11 +27,11 @@ use serde::{Deserialize, Serialize};
 use crate::client::{Client, Return};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
-use crate::message::{Format, Heard};
+use crate::message::{Format, Received};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
-use ledger::{AckResult, Acks, Ledger, Question};
+use ledger::{AckRequest, AckResult, Acks, Ledger};
 use workload::{Arrived, Message, Plan, Workload, partners};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls, MAX_RATE};
@@ -67,7 +67,7 @@ impl Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returns {
     /// Sockets that were closed with 1001.
-    pub sent_away: u64,
+    pub drained: u64,
     /// Clients that came back.
     pub returned: u64,
     /// Returns that resumed the session.
@@ -77,7 +77,7 @@ pub struct Returns {
     /// Connection attempts, including failed ones.
     pub tries: u64,
     /// Messages that clients sent again.
-    pub sent_again: u64,
+    pub retransmitted: u64,
     /// Clients whose socket ended within the schedule and that have not come back.
     pub away: u64,
 }
@@ -98,7 +98,7 @@ pub(crate) struct Exchange<W> {
     random: RefCell<StdRng>,
     record: RefCell<Record>,
     pub(crate) recording: RefCell<Recording>,
-    come_back: bool,
+    reconnect: bool,
     away_since_us: RefCell<BTreeMap<usize, u64>>,
     pub(crate) end_us: Cell<u64>,
 }
@@ -126,7 +126,7 @@ impl<W: Workload> Exchange<W> {
             random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
             record: RefCell::default(),
             recording: RefCell::new(recording),
-            come_back: fleet.come_back,
+            reconnect: fleet.reconnect,
             away_since_us: RefCell::default(),
             end_us: Cell::new(0),
             settings,
@@ -182,7 +182,7 @@ impl<W: Workload> Exchange<W> {
             self.send_due();
             self.plan.borrow().is_empty()
                 && self.work.borrow().open() == 0
-                && self.acks.borrow().open() == 0
+                && self.acks.borrow().unanswered() == 0
                 && self.returns().away == 0
                 && self.has_all_messages()
         };
@@ -199,7 +199,7 @@ impl<W: Workload> Exchange<W> {
         let (acks, returns) = (self.ack_totals(), self.returns());
         // The closes that follow count in a record that is never read.
         let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
-        record.times.ack = self.acks.borrow().times();
+        record.times.ack = self.acks.take().times;
         record.times.connect = fleet.close();
         record
     }
@@ -224,9 +224,9 @@ impl<W: Workload> Exchange<W> {
 
     fn ack_totals(&self) -> AckTotals {
         let ledgers = self.ledgers.borrow();
-        let has_arrived = |question: &Question| {
-            let ledger = &ledgers[question.receiver];
-            ledger.has(question.number) || ledger.is_gone(question.number)
+        let has_arrived = |request: &AckRequest| {
+            let ledger = &ledgers[request.receiver];
+            ledger.has(request.number) || ledger.is_gone(request.number)
         };
         self.acks.borrow().totals(has_arrived)
     }
@@ -252,11 +252,11 @@ impl<W: Workload> Exchange<W> {
     fn send(&self, client: &Client, Message { at_us, from, tag, body, .. }: Message) {
         let receiver = self.partner_of[from];
         let ack_share = self.settings.ack_share;
-        let asks = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
+        let requests_ack = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
         let (mut ledgers, mut acks, mut record) =
             (self.ledgers.borrow_mut(), self.acks.borrow_mut(), self.record.borrow_mut());
         let number = ledgers[receiver].next();
-        let id = asks.then(|| acks.next_id());
+        let id = requests_ack.then(|| acks.next_id());
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
         if !client.send(text, id) {
             record.generator.unsent += 1;
@@ -264,25 +264,25 @@ impl<W: Workload> Exchange<W> {
         }
         ledgers[receiver].sent();
         if let Some(id) = id {
-            acks.asked(id, Question { sender: from, receiver, number, time_us: at_us });
+            acks.requested(id, AckRequest { sender: from, receiver, number, time_us: at_us, result: None });
         }
         record.messages.sent += 1;
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
     /// Counts a text that is no message of the run. Returns the id that it answers.
-    fn answered(&self, client: usize, answer: &Heard<'_>) -> Option<u64> {
+    fn answered(&self, client: usize, answer: &Received<'_>) -> Option<u64> {
         let now_us = self.clock.now_us();
         let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());
         match answer {
-            Heard::Ack(id) => {
+            Received::Ack(id) => {
                 acks.answered(client, *id, AckResult::Delivered, now_us);
-                if let Some(question) = acks.question(*id) {
-                    self.ledgers.borrow_mut()[question.receiver].acked(question.number);
+                if let Some(request) = acks.request(*id) {
+                    self.ledgers.borrow_mut()[request.receiver].acked(request.number);
                 }
                 return Some(*id);
             }
-            Heard::Error { code, id } => {
+            Received::Error { code, id } => {
                 if let Some(id) = id {
                     acks.answered(client, *id, AckResult::Failed, now_us);
                 }
@@ -290,9 +290,9 @@ impl<W: Workload> Exchange<W> {
                 record.errors += 1;
                 return *id;
             }
-            Heard::Other(kind) if kind == "signal" => record.foreign += 1,
-            Heard::Other(kind) => count(&mut record.received, kind),
-            Heard::Message(_) => {}
+            Received::Other(kind) if kind == "signal" => record.foreign += 1,
+            Received::Other(kind) => count(&mut record.received, kind),
+            Received::Message(_) => {}
         }
         None
     }
@@ -301,7 +301,7 @@ impl<W: Workload> Exchange<W> {
 impl<W: Workload> Listener for Exchange<W> {
     fn text(&self, client: usize, text: &str) -> Option<u64> {
         let arrival = match self.format.read(text) {
-            Heard::Message(arrival) => arrival,
+            Received::Message(arrival) => arrival,
             answer => return self.answered(client, &answer),
         };
         if arrival.from != self.names[self.partner_of[client]] {
@@ -332,14 +332,14 @@ impl<W: Workload> Listener for Exchange<W> {
 
     fn ended(&self, client: usize, reason: String) {
         let now_us = self.clock.now_us();
-        if self.come_back {
+        if self.reconnect {
             self.away_since_us.borrow_mut().insert(client, now_us);
             self.recording.borrow_mut().closed_us.push(now_us);
         }
-        if self.come_back && reason == GOING_AWAY {
-            return self.record.borrow_mut().returns.sent_away += 1;
+        if self.reconnect && reason == GOING_AWAY {
+            return self.record.borrow_mut().returns.drained += 1;
         }
-        if self.come_back && is_break(&reason) {
+        if self.reconnect && is_break(&reason) {
             self.ledgers.borrow_mut()[client].receiver_broke();
         }
         count(&mut self.record.borrow_mut().closed, &reason);
@@ -353,11 +353,11 @@ impl<W: Workload> Listener for Exchange<W> {
         returns.resumed += u64::from(how.resumed);
         returns.new_sessions += u64::from(!how.resumed);
         returns.tries += u64::from(how.tries);
-        returns.sent_again += how.sent_again.len() as u64;
+        returns.retransmitted += how.retransmitted.len() as u64;
         let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
         ledgers[client].receiver_returned();
-        for question in how.sent_again.iter().filter_map(|id| acks.question(*id)) {
-            ledgers[question.receiver].sent_again(question.number);
+        for request in how.retransmitted.iter().filter_map(|id| acks.request(*id)) {
+            ledgers[request.receiver].retransmitted(request.number);
         }
     }
 }
@@ -387,7 +387,8 @@ mod tests {
         let exchange = Exchange::new(&FleetOptions::new(2), settings, Pairs::new(2, &traffic)).unwrap();
         exchange.ledgers.borrow_mut()[1].sent();
         let id = exchange.acks.borrow_mut().next_id();
-        exchange.acks.borrow_mut().asked(id, Question { sender: 0, receiver: 1, number: 1, time_us: 0 });
+        let request = AckRequest { sender: 0, receiver: 1, number: 1, time_us: 0, result: None };
+        exchange.acks.borrow_mut().requested(id, request);
         exchange
     }
 
@@ -412,15 +413,15 @@ mod tests {
     #[test]
     fn message_sent_again_may_arrive_twice() {
         let exchange = exchange();
-        exchange.returned(0, &Return { resumed: true, sent_again: vec![1], tries: 1 });
+        exchange.returned(0, &Return { resumed: true, retransmitted: vec![1], tries: 1 });
         for _ in 0..3 {
             arrive(&exchange);
         }
 
         let totals = exchange.totals();
 
-        assert_eq!((totals.delivered, totals.copied, totals.doubled), (1, 1, 1));
-        let returns = Returns { returned: 1, resumed: 1, tries: 1, sent_again: 1, ..Returns::default() };
+        assert_eq!((totals.delivered, totals.expected_duplicates, totals.duplicated), (1, 1, 1));
+        let returns = Returns { returned: 1, resumed: 1, tries: 1, retransmitted: 1, ..Returns::default() };
         assert_eq!(exchange.returns(), returns);
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct FleetPlan {
     /// URLs of each client; it begins with the first, and each reconnect takes the next.
     pub(crate) urls: Vec<Vec<String>>,
     pub(crate) rate: u32,
-    pub(crate) come_back: bool,
+    pub(crate) reconnect: bool,
 }
 
 pub(crate) struct Fleet {
@@ -65,7 +65,7 @@ type Opened = (usize, Duration, Result<Client, ConnectError>);
 impl Fleet {
     /// Opens all sockets at a bounded rate. The first failure ends it.
     pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
-        let FleetPlan { urls, rate, come_back } = plan;
+        let FleetPlan { urls, rate, reconnect } = plan;
         let begin = Instant::now();
         let bar = progress(urls.len() as u64, "connecting");
         let mut clients: Vec<Option<Rc<Client>>> = vec![None; urls.len()];
@@ -92,12 +92,12 @@ impl Fleet {
                     let mut client = client.with_context(|| format!("client {number} of {}", urls.len()))?;
                     connect.record(took);
                     bar.inc(1);
-                    if come_back {
+                    if reconnect {
                         client.keep_unanswered();
                     }
                     let client = Rc::new(client);
                     clients[number] = Some(Rc::clone(&client));
-                    let urls = if come_back { urls[number].clone() } else { Vec::new() };
+                    let urls = if reconnect { urls[number].clone() } else { Vec::new() };
                     readers.spawn_local(listen(number, client, Rc::clone(listener), urls));
                 }
             }
@@ -141,7 +141,7 @@ async fn listen<L: Listener>(number: usize, client: Rc<Client>, listener: Rc<L>,
                 None => rand::rng().random_range(Duration::ZERO..=max_delay(&mut backoff, lost.elapsed())),
             };
             sleep(delay).await;
-            match client.come_back(url).await {
+            match client.reconnect(url).await {
                 Ok(how) => {
                     listener.returned(number, &Return { tries, ..how });
                     break;
@@ -188,7 +188,7 @@ pub(crate) struct FleetOptions {
     pub(crate) prefix: String,
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
-    pub(crate) come_back: bool,
+    pub(crate) reconnect: bool,
     /// Number of the first client in this process.
     #[arg(skip)]
     pub(crate) first: u32,
@@ -243,7 +243,7 @@ impl FleetOptions {
         };
         let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
         let mesh = mesh.filter(|_| self.first == 0);
-        Ok((FleetPlan { urls, rate: self.connect_rate, come_back: self.come_back }, watched(mesh.as_ref(), &self.also)))
+        Ok((FleetPlan { urls, rate: self.connect_rate, reconnect: self.reconnect }, watched(mesh.as_ref(), &self.also)))
     }
 
     pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {

@@ -89,7 +89,7 @@ pub(crate) struct Format {
 
 /// A message that a client received from a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard<'a> {
+pub(crate) enum Received<'a> {
     Message(Arrival<'a>),
     /// The message of this `id` was delivered.
     Ack(u64),
@@ -156,18 +156,18 @@ impl Format {
         format!(r#"{{"type":"signal","to":"{to}",{id}"data":{head}{pad}{end}}}"#)
     }
 
-    pub(crate) fn read<'a>(&self, text: &'a str) -> Heard<'a> {
+    pub(crate) fn read<'a>(&self, text: &'a str) -> Received<'a> {
         let Ok(Text { kind, from, to, code, id, data }) = serde_json::from_str(text) else {
-            return Heard::Other("not JSON".into());
+            return Received::Other("not JSON".into());
         };
         let data = data.filter(|data| data.r == Some(self.run));
         match (&*kind, if self.is_echoed { to } else { from }, data, code, id) {
             ("signal", Some(from), Some(Data { n, t, c, .. }), ..) => {
-                Heard::Message(Arrival { from, number: n, time_us: t, tag: c })
+                Received::Message(Arrival { from, number: n, time_us: t, tag: c })
             }
-            ("error", .., Some(code), id) => Heard::Error { code, id },
-            ("ack", .., Some(id)) => Heard::Ack(id),
-            _ => Heard::Other(kind),
+            ("error", .., Some(code), id) => Received::Error { code, id },
+            ("ack", .., Some(id)) => Received::Ack(id),
+            _ => Received::Other(kind),
         }
     }
 }
@@ -243,23 +243,23 @@ mod tests {
         let message = Format::new(42).write("bob", 17, 3_500, 5, None, Body::candidate(200));
         let arrival = |from: &'static str| Arrival { from: from.into(), number: 17, time_us: 3_500, tag: 5 };
 
-        assert_eq!(Format::new(42).read(&passed_on(&message)), Heard::Message(arrival("alice")));
-        assert_eq!(Format::new(42).echoed().read(&message), Heard::Message(arrival("bob")));
+        assert_eq!(Format::new(42).read(&passed_on(&message)), Received::Message(arrival("alice")));
+        assert_eq!(Format::new(42).echoed().read(&message), Received::Message(arrival("bob")));
         for (format, text) in [(Format::new(42), &message), (Format::new(41), &passed_on(&message))] {
-            assert_eq!(format.read(text), Heard::Other("signal".into()));
+            assert_eq!(format.read(text), Received::Other("signal".into()));
         }
     }
 
     #[test]
     fn answers_are_distinguished_from_other_texts() {
-        let error = |id| Heard::Error { code: "rate_limited".into(), id };
+        let error = |id| Received::Error { code: "rate_limited".into(), id };
         for (text, heard) in [
-            (r#"{"type":"ack","id":7}"#, Heard::Ack(7)),
+            (r#"{"type":"ack","id":7}"#, Received::Ack(7)),
             (r#"{"type":"error","code":"rate_limited","message":"slow"}"#, error(None)),
             (r#"{"type":"error","code":"rate_limited","id":3,"message":"slow"}"#, error(Some(3))),
-            (r#"{"type":"moved","node":"node-1"}"#, Heard::Other("moved".into())),
-            (r#"{"type":"signal","from":"eve","data":{"x":1}}"#, Heard::Other("signal".into())),
-            ("?", Heard::Other("not JSON".into())),
+            (r#"{"type":"moved","node":"node-1"}"#, Received::Other("moved".into())),
+            (r#"{"type":"signal","from":"eve","data":{"x":1}}"#, Received::Other("signal".into())),
+            ("?", Received::Other("not JSON".into())),
         ] {
             assert_eq!(Format::new(1).read(text), heard);
         }

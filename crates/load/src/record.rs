@@ -131,8 +131,8 @@ impl Record {
     /// Adds all failures. With `may_break`, sockets may break or close with 1001.
     pub(crate) fn judge(&self, report: &mut Report, may_break: bool) {
         report.fail_if(self.messages.lost, "messages lost");
-        report.fail_if(self.messages.doubled, "messages doubled");
-        report.fail_if(self.messages.swapped, "messages swapped");
+        report.fail_if(self.messages.duplicated, "messages duplicated");
+        report.fail_if(self.messages.reordered, "messages reordered");
         report.fail_if(self.acks.unanswered, "messages with a requested ack got neither ack nor error");
         report.fail_if(self.acks.untrue, "messages had an ack and never arrived");
         report.fail_if(self.acks.repeated, "messages were answered more than once");
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn unsent_part_of_a_schedule_is_a_failure() {
-        let mut late = Record::default();
-        late.generator = Generator { planned: 100, begun: 100, ..Generator::default() };
+        let generator = Generator { planned: 100, begun: 100, ..Generator::default() };
+        let mut late = Record { generator, ..Record::default() };
         late.messages.sent = 90;
         assert_eq!(failures(&late, false), Vec::<String>::new());
 

@@ -155,7 +155,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     report.fail_if(totals.refused, "changes were refused");
     report.fail_if(unanswered, "changes have no answer");
     report.fail_if(totals.removed, "clients left a room without a request");
-    report.fail_if(totals.doubled, "changes were received twice by a resident");
+    report.fail_if(totals.duplicated, "changes were received twice by a resident");
     report.fail_if(unreceived, "changes were not received by a resident");
     if let Some(queue) = queue {
         report.fail_if(queue.overtook as u64, "waiting clients were admitted before an earlier one");

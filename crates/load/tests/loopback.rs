@@ -43,8 +43,8 @@ fn lost_duplicated_and_swapped_messages_are_counted() {
     // Each of two directions has 250 messages, and each tenth fails; a lost tenth counts as lost
     // only.
     assert_eq!(failures(Relay::LosesTenths), ["50 messages lost"]);
-    assert_eq!(failures(Relay::DoublesTenths), ["50 messages doubled"]);
-    assert_eq!(failures(Relay::DelaysTenths), ["2 messages lost", "48 messages swapped"]);
+    assert_eq!(failures(Relay::DoublesTenths), ["50 messages duplicated"]);
+    assert_eq!(failures(Relay::DelaysTenths), ["2 messages lost", "48 messages reordered"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ async fn every_contestant_delivers_everything() {
     let Run { is_success, report, complaints } = mesh_load_alone(&arguments).await;
 
     assert!(is_success, "{complaints}");
-    let all_arrived = json!({ "sent": MESSAGES, "delivered": MESSAGES, "lost": 0, "doubled": 0, "swapped": 0 });
+    let all_arrived = json!({ "sent": MESSAGES, "delivered": MESSAGES, "lost": 0, "duplicated": 0, "reordered": 0 });
     let rows = report["rows"].as_array().unwrap();
     for contestant in contestants {
         let of_it = |is: &dyn Fn(&Value) -> bool| -> Vec<&Value> {

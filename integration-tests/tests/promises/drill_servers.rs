@@ -137,7 +137,7 @@ async fn restart_of_all_nodes_in_turn_loses_no_message() {
 #[tokio::test]
 async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
     let outcome = Drill::new("rolling restart of nodes and balancers")
-        .with_clients_that_come_back()
+        .with_reconnecting_clients()
         .run(&mut TestMesh::of((3, 2), &[], &["--drain-ms=3000"]).await, async |mesh| {
             for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
                 let restart_balancer = async {
@@ -158,12 +158,12 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
 #[tokio::test]
 async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
     let outcome = Drill::new("drain of a balancer")
-        .with_clients_that_come_back()
+        .with_reconnecting_clients()
         .run(&mut TestMesh::of((3, 2), &[], &["--drain-ms=4000"]).await, async |mesh| {
             mesh.drain("balancer-0").await.unwrap();
         })
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed();
-    assert_eq!(outcome.figures.returns.sent_away, u64::from(outcome.figures.load.clients) / 2);
+    assert_eq!(outcome.figures.returns.drained, u64::from(outcome.figures.load.clients) / 2);
 }

@@ -20,7 +20,7 @@ async fn steady_load_arrives_whole_once_and_in_order() {
         let report = passes(&mesh, &arguments.collect::<Vec<_>>()).await.report;
 
         let sent = 1_000 * (seconds + 1);
-        let all_arrived = json!({ "sent": sent, "delivered": sent, "lost": 0, "doubled": 0, "swapped": 0 });
+        let all_arrived = json!({ "sent": sent, "delivered": sent, "lost": 0, "duplicated": 0, "reordered": 0 });
         assert_eq!((&report["messages"], &report["clients"]), (&all_arrived, &json!(clients)));
         assert_eq!(report["latency_us"]["count"], 1_000 * seconds, "the whole rate after the warm-up");
         for unexpected in ["received", "closed"] {
@@ -51,8 +51,8 @@ async fn steady_clients_resume_while_balancers_are_replaced() {
 
     let (returns, messages) = (&run.report["returns"], &run.report["messages"]);
     let number = |value: &Value| value.as_u64().unwrap();
-    assert!(number(&returns["sent_away"]) >= 50, "the restarted balancer closes its clients: {returns}");
-    assert!(number(&returns["returned"]) >= number(&returns["sent_away"]) + 50, "and the killed one's: {returns}");
+    assert!(number(&returns["drained"]) >= 50, "the restarted balancer closes its clients: {returns}");
+    assert!(number(&returns["returned"]) >= number(&returns["drained"]) + 50, "and the killed one's: {returns}");
     assert_eq!(returns["returned"], returns["resumed"]);
     let gone = messages.get("gone").map_or(0, number);
     assert_eq!(number(&messages["sent"]), number(&messages["delivered"]) + gone, "{messages}");
@@ -69,7 +69,7 @@ async fn calls_are_set_up_and_a_time_limit_sets_the_exit_code() {
     assert_eq!(run.report["calls"], json!({ "begun": 60, "set_up": 60 }));
     assert_eq!(run.report["set_up_us"]["count"], 40, "calls after the warm-up");
     let messages = &run.report["messages"];
-    assert_eq!((&messages["lost"], &messages["doubled"], &messages["swapped"]), (&json!(0), &json!(0), &json!(0)));
+    assert_eq!((&messages["lost"], &messages["duplicated"], &messages["reordered"]), (&json!(0), &json!(0), &json!(0)));
     assert!(messages["delivered"].as_u64() > Some(60 * 22), "two descriptions and ten candidates each way at least");
     assert!(!run.is_success);
     assert!(run.complaints.contains("p99 of the set-up time is"), "{}", run.complaints);
@@ -192,7 +192,7 @@ async fn room_changes_reach_all_and_the_queue_moves_in_order() {
     assert_eq!(counts, (&json!(200), &json!(0), &json!(0)));
     // A late event was received with the whole room state.
     let received = changes["received"].as_u64().unwrap() + changes["received_by_state"].as_u64().unwrap();
-    assert_eq!((received, &run.report["unreceived"], &changes["doubled"]), (200 * 5, &json!(0), &json!(0)));
+    assert_eq!((received, &run.report["unreceived"], &changes["duplicated"]), (200 * 5, &json!(0), &json!(0)));
     let timed = |name: &str| run.report[name]["count"].as_u64().unwrap();
     assert_eq!(timed("join_us") + timed("leave_us"), 160);
     let queue = &run.report["queue"];

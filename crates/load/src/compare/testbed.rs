@@ -136,7 +136,7 @@ impl Target {
             vec![connect_url(&self.base, &id) + &node]
         };
         let urls = (0..usize::try_from(clients)?).map(url).collect();
-        Ok(FleetPlan { urls, rate, come_back: false })
+        Ok(FleetPlan { urls, rate, reconnect: false })
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Load {
     pub seed: u64,
     /// `true` if clients resume their session when their socket ends. They request an ack of each
     /// message, and retransmit messages without one.
-    pub come_back: bool,
+    pub reconnect: bool,
 }
 
 /// All records of a run. Times are those of the run's clock.
@@ -82,7 +82,7 @@ impl Load {
 
     fn fleet(&self, dir: &Path) -> FleetOptions {
         let dir = Some(PathBuf::from(dir));
-        FleetOptions { dir, prefix: "drill".to_owned(), come_back: self.come_back, ..FleetOptions::new(self.clients) }
+        FleetOptions { dir, prefix: "drill".to_owned(), reconnect: self.reconnect, ..FleetOptions::new(self.clients) }
     }
 
     fn traffic(&self) -> TrafficOptions {
@@ -102,7 +102,7 @@ pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
 }
 
 async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
-    let ack_share = if load.come_back { 1.0 } else { ACK_SHARE };
+    let ack_share = if load.reconnect { 1.0 } else { ACK_SHARE };
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut fault_us: Range<u64> = 0..0;
     let act = async |clock: Clock, begin_us: u64, _: &Fleet| {

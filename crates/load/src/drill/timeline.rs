@@ -99,7 +99,7 @@ impl<'a> Timeline<'a> {
     fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
         let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
         let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
-        // Late messages and all messages of each slice, by arrival and by the end of their allowed time.
+        // Late messages and all messages of each slice, by arrival and by latest time.
         let (mut arrived, mut overdue) = (vec![(0, 0); slices], vec![(0, 0); slices]);
         // A message that arrives after the window may have been overdue in it.
         let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);

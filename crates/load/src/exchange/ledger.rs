@@ -23,12 +23,12 @@ pub(crate) struct Ledger {
     acked: BTreeSet<u64>,
     /// Numbers in flight when a socket of the receiver broke.
     breaks: Vec<RangeInclusive<u64>>,
-    copied: u64,
-    doubled: u64,
-    swapped: u64,
+    expected_duplicates: u64,
+    duplicated: u64,
+    reordered: u64,
 }
 
-/// The sum over all pairs. All fields but `sent`, `delivered`, `gone` and `copied` must be 0.
+/// The sum over all pairs. `lost`, `duplicated` and `reordered` must be 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Totals {
@@ -41,13 +41,13 @@ pub struct Totals {
     /// Messages with an `ack`, written to a socket that broke before its client had read them.
     #[serde(skip_serializing_if = "is_zero")]
     pub gone: u64,
-    /// Expected duplicates: sent again without a known outcome, or received on another socket.
+    /// Duplicates that are no fault: retransmitted by the sender, or received on another socket.
     #[serde(skip_serializing_if = "is_zero")]
-    pub copied: u64,
+    pub expected_duplicates: u64,
     /// Unexpected duplicates.
-    pub doubled: u64,
+    pub duplicated: u64,
     /// Messages that arrived after a later one.
-    pub swapped: u64,
+    pub reordered: u64,
 }
 
 impl Ledger {
@@ -59,7 +59,7 @@ impl Ledger {
         self.sent += 1;
     }
 
-    pub(crate) fn sent_again(&mut self, number: u64) {
+    pub(crate) fn retransmitted(&mut self, number: u64) {
         *self.copies.entry(number).or_default() += 1;
     }
 
@@ -80,16 +80,12 @@ impl Ledger {
 
     /// Returns `true` if a missing message was written to a socket that broke.
     pub(crate) fn is_gone(&self, number: u64) -> bool {
-        self.acked.contains(&number) && self.breaks.iter().any(|under_way| under_way.contains(&number))
+        self.acked.contains(&number) && self.breaks.iter().any(|in_flight| in_flight.contains(&number))
     }
 
     /// Records an arrival. Returns `true` for the first one of this message.
     pub(crate) fn arrived(&mut self, number: u64) -> bool {
         self.acked.remove(&number);
-        if number == self.highest + 1 {
-            self.highest = number;
-            return true;
-        }
         if number > self.highest {
             self.missing.extend(self.highest + 1..number);
             self.highest = number;
@@ -97,13 +93,15 @@ impl Ledger {
         }
         let is_first = self.missing.remove(&number);
         match self.copies.get_mut(&number) {
-            _ if is_first => self.swapped += 1,
+            _ if is_first => self.reordered += 1,
             Some(copies @ 1..) => {
                 *copies -= 1;
-                self.copied += 1;
+                self.expected_duplicates += 1;
             }
-            _ if number <= self.on_earlier_sockets && self.again_on_this.insert(number) => self.copied += 1,
-            _ => self.doubled += 1,
+            _ if number <= self.on_earlier_sockets && self.again_on_this.insert(number) => {
+                self.expected_duplicates += 1;
+            }
+            _ => self.duplicated += 1,
         }
         is_first
     }
@@ -127,9 +125,9 @@ impl Totals {
             totals.delivered += ledger.delivered();
             totals.lost += ledger.sent.saturating_sub(ledger.delivered() + gone);
             totals.gone += gone;
-            totals.copied += ledger.copied;
-            totals.doubled += ledger.doubled;
-            totals.swapped += ledger.swapped;
+            totals.expected_duplicates += ledger.expected_duplicates;
+            totals.duplicated += ledger.duplicated;
+            totals.reordered += ledger.reordered;
         }
         totals
     }
@@ -142,27 +140,22 @@ fn is_zero(count: &u64) -> bool {
 /// Messages with a requested `ack`, by id, with their results.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
-    asked_by_id: HashMap<u64, Asked>,
-    last_id: u64,
-    open: u64,
-    repeated: u64,
-    stray: u64,
+    request_by_id: HashMap<u64, AckRequest>,
+    /// All totals but `untrue`.
+    totals: AckTotals,
+    /// Times from the intended sending to the answer.
+    pub(crate) times: Latencies,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
+pub(crate) struct AckRequest {
     pub(crate) sender: usize,
     pub(crate) receiver: usize,
     pub(crate) number: u64,
-    /// Time at which it was due, in microseconds.
+    /// Time at which the message was due, in microseconds.
     pub(crate) time_us: u64,
-}
-
-#[derive(Debug)]
-struct Asked {
-    question: Question,
-    /// The answer, and the microseconds until it came.
-    answer: Option<(AckResult, u32)>,
+    /// `None` without an answer.
+    pub(crate) result: Option<AckResult>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,7 +170,7 @@ pub(crate) enum AckResult {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AckTotals {
     /// Messages with a requested answer.
-    pub asked: u64,
+    pub requested: u64,
     /// Messages answered by an `ack`.
     pub acked: u64,
     /// Messages answered by an `error`.
@@ -193,65 +186,42 @@ pub struct AckTotals {
 }
 
 impl Acks {
-    /// Returns an unused id.
-    pub(crate) fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
+    /// Returns the id of the next request.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.totals.requested + 1
     }
 
-    /// Records a message with this unused id.
-    pub(crate) fn asked(&mut self, id: u64, question: Question) {
-        self.asked_by_id.insert(id, Asked { question, answer: None });
-        self.open += 1;
+    pub(crate) fn requested(&mut self, id: u64, request: AckRequest) {
+        self.request_by_id.insert(id, request);
+        self.totals.requested += 1;
+        self.totals.unanswered += 1;
     }
 
     pub(crate) fn answered(&mut self, sender: usize, id: u64, result: AckResult, now_us: u64) {
-        match self.asked_by_id.get_mut(&id).filter(|asked| asked.question.sender == sender) {
-            None => self.stray += 1,
-            Some(Asked { answer: Some(_), .. }) => self.repeated += 1,
-            Some(asked) => {
-                let after_us = now_us.saturating_sub(asked.question.time_us);
-                asked.answer = Some((result, u32::try_from(after_us).unwrap_or(u32::MAX)));
-                self.open -= 1;
+        match self.request_by_id.get_mut(&id).filter(|request| request.sender == sender) {
+            None => self.totals.stray += 1,
+            Some(request) if request.result.is_some() => self.totals.repeated += 1,
+            Some(request) => {
+                request.result = Some(result);
+                self.times.record_us(now_us.saturating_sub(request.time_us));
+                self.totals.unanswered -= 1;
+                self.totals.acked += u64::from(result == AckResult::Delivered);
+                self.totals.failed += u64::from(result == AckResult::Failed);
             }
         }
     }
 
-    pub(crate) fn question(&self, id: u64) -> Option<Question> {
-        self.asked_by_id.get(&id).map(|asked| asked.question)
+    pub(crate) fn request(&self, id: u64) -> Option<AckRequest> {
+        self.request_by_id.get(&id).copied()
     }
 
-    pub(crate) fn open(&self) -> u64 {
-        self.open
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.totals.unanswered
     }
 
-    /// Returns the times from the intended sending to the answer.
-    pub(crate) fn times(&self) -> Latencies {
-        let mut times = Latencies::default();
-        let answers = self.asked_by_id.values().filter_map(|asked| asked.answer);
-        answers.for_each(|(_, after_us)| times.record_us(after_us.into()));
-        times
-    }
-
-    pub(crate) fn totals(&self, has_arrived: impl Fn(&Question) -> bool) -> AckTotals {
-        let mut totals = AckTotals {
-            asked: self.asked_by_id.len() as u64,
-            unanswered: self.open,
-            repeated: self.repeated,
-            stray: self.stray,
-            ..AckTotals::default()
-        };
-        for asked in self.asked_by_id.values() {
-            match asked.answer.map(|(result, _)| result) {
-                Some(AckResult::Delivered) => {
-                    totals.acked += 1;
-                    totals.untrue += u64::from(!has_arrived(&asked.question));
-                }
-                Some(AckResult::Failed) => totals.failed += 1,
-                None => {}
-            }
-        }
-        totals
+    pub(crate) fn totals(&self, has_arrived: impl Fn(&AckRequest) -> bool) -> AckTotals {
+        let is_untrue = |request: &&AckRequest| request.result == Some(AckResult::Delivered) && !has_arrived(request);
+        AckTotals { untrue: self.request_by_id.values().filter(is_untrue).count() as u64, ..self.totals }
     }
 }
 
@@ -306,7 +276,7 @@ mod tests {
 
     #[test]
     fn each_arrival_is_judged_once() {
-        // Number of messages, their arrivals, and the delivered, lost, doubled and swapped ones.
+        // Number of messages, their arrivals; delivered, lost, duplicated and reordered ones.
         let cases: [(u64, &[u64], [u64; 4]); 6] = [
             (3, &[1, 2, 3], [3, 0, 0, 0]),
             (6, &[2, 3, 5], [3, 3, 0, 0]),
@@ -318,8 +288,8 @@ mod tests {
         for (sent, arrivals, expected) in cases {
             let ledger = ledger(sent, arrivals);
             // Another pair with a lost message is added to all of them.
-            let Totals { delivered, lost, doubled, swapped, .. } = Totals::of([&ledger, &self::ledger(1, &[])]);
-            assert_eq!([delivered, lost - 1, doubled, swapped], expected, "{arrivals:?}");
+            let Totals { delivered, lost, duplicated, reordered, .. } = Totals::of([&ledger, &self::ledger(1, &[])]);
+            assert_eq!([delivered, lost - 1, duplicated, reordered], expected, "{arrivals:?}");
             assert!((1..=sent).all(|number| ledger.has(number) == arrivals.contains(&number)), "{arrivals:?}");
         }
     }
@@ -327,12 +297,12 @@ mod tests {
     #[test]
     fn message_that_its_sender_repeats_may_arrive_as_often() {
         let mut ledger = ledger(1, &[]);
-        ledger.sent_again(1);
+        ledger.retransmitted(1);
         for _ in 0..3 {
             ledger.arrived(1);
         }
 
-        let expected = Totals { sent: 1, delivered: 1, copied: 1, doubled: 1, ..Totals::default() };
+        let expected = Totals { sent: 1, delivered: 1, expected_duplicates: 1, duplicated: 1, ..Totals::default() };
         assert_eq!(Totals::of([&ledger]), expected);
     }
 
@@ -344,7 +314,7 @@ mod tests {
             ledger.arrived(number);
         }
 
-        let expected = Totals { sent: 2, delivered: 2, copied: 1, doubled: 2, ..Totals::default() };
+        let expected = Totals { sent: 2, delivered: 2, expected_duplicates: 1, duplicated: 2, ..Totals::default() };
         assert_eq!(Totals::of([&ledger]), expected);
     }
 
@@ -368,8 +338,8 @@ mod tests {
     type Answers<'a> = &'a [(usize, u64, AckResult)];
 
     #[test]
-    fn answers_are_compared_with_questions_and_arrivals() {
-        let all = AckTotals { asked: 2, unanswered: 2, ..AckTotals::default() };
+    fn answers_are_compared_with_requests_and_arrivals() {
+        let all = AckTotals { requested: 2, unanswered: 2, ..AckTotals::default() };
         // Answers, `true` if the messages arrived, and the totals.
         let cases: [(Answers<'_>, bool, AckTotals); 5] = [
             (&[(0, 1, Delivered), (0, 2, Failed)], true, AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
@@ -385,13 +355,13 @@ mod tests {
         for (answers, has_arrived, expected) in cases {
             let mut acks = Acks::default();
             for id in [1, 2] {
-                acks.asked(id, Question { sender: 0, receiver: 1, number: id, time_us: 1_000 });
+                acks.requested(id, AckRequest { sender: 0, receiver: 1, number: id, time_us: 1_000, result: None });
             }
             answers.iter().for_each(|(sender, id, result)| acks.answered(*sender, *id, *result, 1_500));
 
             assert_eq!(acks.totals(|_| has_arrived), expected, "{answers:?}");
-            let times = acks.times().percentiles();
-            assert_eq!((acks.open(), times.count), (expected.unanswered, expected.acked + expected.failed));
+            let times = acks.times.percentiles();
+            assert_eq!((acks.unanswered(), times.count), (expected.unanswered, expected.acked + expected.failed));
             assert!(times.count == 0 || times.p50 == 500);
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct ChangeTotals {
     pub(super) received: u64,
     /// Changes that residents received only with a whole room state.
     pub(super) received_by_state: u64,
-    pub(super) doubled: u64,
+    pub(super) duplicated: u64,
     /// Whole room states received by clients that were in the room already.
     pub(super) resyncs: u64,
     /// Clients that were removed from a room without a request.
@@ -183,7 +183,7 @@ impl Changes {
         let new = open.and_then(|change| change.unreceived.remove(&receiver).then_some(change.begun_us));
         let Some(begun_us) = new else {
             // A duplicate, a receiver that is no resident, or a change of another run.
-            self.totals.doubled += u64::from(number < self.next && self.assignment.is_resident(receiver));
+            self.totals.duplicated += u64::from(number < self.next && self.assignment.is_resident(receiver));
             return;
         };
         self.totals.received += 1;
@@ -267,7 +267,7 @@ mod tests {
         for receiver in [1, 3] {
             changes.received_leave(receiver, 2, 2_800);
         }
-        assert_eq!(changes.totals.doubled, 1, "only residents have to receive it, once");
+        assert_eq!(changes.totals.duplicated, 1, "only residents have to receive it, once");
 
         let (join, act) = changes.begin(2, 9_000).unwrap();
         assert_eq!(act, Act::Join);
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(changes.open_changes(), 0);
         assert_eq!(
             changes.totals,
-            ChangeTotals { begun: 2, answered: 6, received: 4, doubled: 1, ..ChangeTotals::default() }
+            ChangeTotals { begun: 2, answered: 6, received: 4, duplicated: 1, ..ChangeTotals::default() }
         );
         assert_eq!((changes.joins.percentiles().count, changes.leaves.percentiles().max), (1, 300));
     }
@@ -335,6 +335,6 @@ mod tests {
         changes.received(1, join, 3_300);
         changes.joined(2, None, 3_400);
 
-        assert_eq!((changes.open_changes(), changes.totals.doubled, changes.totals.received_by_state), (0, 0, 1));
+        assert_eq!((changes.open_changes(), changes.totals.duplicated, changes.totals.received_by_state), (0, 0, 1));
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let fleet = FleetOptions { come_back: options.resume, ..options.fleet.of_share(share) };
+    let fleet = FleetOptions { reconnect: options.resume, ..options.fleet.of_share(share) };
     let traffic = options.traffic.of_share(share)?;
     let ack_share = if options.resume { 1.0 } else { 0.0 };
     let settings = Settings { ack_share, ..Settings::new(&traffic.run, traffic.rate) };
