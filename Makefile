@@ -66,18 +66,23 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check test test-k8s conformance fuzz simulate bench bench-micro clean
+.PHONY: fmt check package test test-k8s conformance fuzz simulate bench bench-micro clean
 fmt: ## Format the code
 	cargo fmt --all
 
-check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies, scripts, manifests, alerts, texts
+check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies, packages, scripts, manifests, alerts, texts
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p signaling-client -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	cargo machete
+	$(MAKE) package
 	.ci/lint
+
+package: deps-package ## Build the packages of both SDKs in target/package, and check their files
+	@if command -v npm >/dev/null; then .ci/package; \
+	else echo "skipped: the packages need npm"; [[ "$${CI:-}" != true ]]; fi
 
 test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, scripts of deploy/, and the integration tests over real processes
 	$(TEST_BUILD)
@@ -149,7 +154,7 @@ test-image: deps-test ## Build that archive, start its content as pods would be,
 	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
 
 ##@ Prepare (the targets above call these; they install only what is missing)
-.PHONY: deps-run deps-redis deps-test deps-check deps-bench deps-manifests deps-fuzz
+.PHONY: deps-run deps-redis deps-test deps-check deps-package deps-bench deps-manifests deps-fuzz
 deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
@@ -173,6 +178,9 @@ deps-check: deps-run deps-manifests ## What `make check` needs: rustfmt, clippy,
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@command -v cargo-deny >/dev/null || cargo install --locked --debug $(CARGO_DENY)
 	@command -v cargo-machete >/dev/null || cargo install --locked $(CARGO_MACHETE)
+
+deps-package: deps-run ## What packages need: npm and Node.js
+	@.ci/deps --optional nodejs=node npm
 
 deps-bench: deps-run ## What comparing with other proxies needs: nginx and HAProxy, and openssl for a certificate
 	@.ci/deps --optional nginx haproxy openssl
