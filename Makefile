@@ -93,8 +93,8 @@ ifneq ($(WEB_TESTS),)
 	if command -v node >/dev/null; then node --test $(WEB_TESTS); \
 	else echo "skipped: the web module tests need node"; [[ "$${CI:-}" != true ]]; fi
 endif
-	if command -v bats >/dev/null; then bats deploy/tests; \
-	else echo "skipped: the tests of deploy/bin need bats"; [[ "$${CI:-}" != true ]]; fi
+	if command -v bats >/dev/null; then bats deploy/tests .ci; \
+	else echo "skipped: the tests of scripts need bats"; [[ "$${CI:-}" != true ]]; fi
 	$(INTEGRATION_TESTS)
 
 test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster that KUBECONFIG leads to (K8S_NAMESPACE, made and deleted)
@@ -152,6 +152,11 @@ load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200");
 
 test-image: deps-test ## Build that archive, start its content as pods would be, and have clients signal; takes root, and minutes
 	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
+
+##@ Release (CONTRIBUTING.md)
+.PHONY: release
+release: $(if $(DRY_RUN),,deps-package) ## Write VERSION=x.y.z into manifests and CHANGELOG.md, and build packages (DRY_RUN=1 only prints, COMMIT=1 commits and tags)
+	@.ci/release
 
 ##@ Prepare (the targets above call these; they install only what is missing)
 .PHONY: deps-run deps-redis deps-test deps-check deps-package deps-bench deps-manifests deps-fuzz
