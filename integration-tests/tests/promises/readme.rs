@@ -1,9 +1,11 @@
-//! The first exchange in the READMEs works as it is shown.
+//! First exchanges of the READMEs, and the programs in `examples`, run as they are.
 
+use std::process::Stdio;
 use std::time::Duration;
 
-use signaling_integration_tests::{TestMesh, get, program, repository};
-use tokio::process::Command;
+use signaling_integration_tests::{TestMesh, binaries, get, program, repository};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 #[allow(dead_code)]
@@ -47,6 +49,31 @@ async fn rust_of_the_client_readme_is_its_example() {
     let mesh = TestMesh::start().await;
     let output = timeout(EXCHANGE_TIMEOUT, two_peers::greet(&mesh.url())).await.expect("it does not end").unwrap();
     assert_eq!(output, "alice says hello");
+}
+
+#[tokio::test]
+async fn example_bot_answers_the_example_chat() {
+    let Some(node) = program(&["node"], "nodejs") else { return };
+    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let start = |command: &mut Command| {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+    };
+    let mut bot = start(Command::new(binaries().join("examples/echo-bot")).args(["kitchen", &mesh.url()]));
+    line_of(&mut bot, "echo-bot is in kitchen").await;
+    let script = repository().join("examples/room.mjs");
+    let url = format!("{}/v1/connect", mesh.url());
+    let mut chat = Command::new(node);
+    let mut chat = start(chat.arg("--experimental-websocket").arg(script).args(["alice", "kitchen", &url]));
+    line_of(&mut chat, "-- in kitchen: echo-bot, alice").await;
+    chat.stdin.as_mut().unwrap().write_all(b"hello\n").await.unwrap();
+    line_of(&mut chat, "echo-bot: hello").await;
+}
+
+/// Reads lines of a program until this one.
+async fn line_of(program: &mut Child, wanted: &str) {
+    let mut lines = BufReader::new(program.stdout.as_mut().unwrap()).lines();
+    let find = async { while lines.next_line().await.unwrap().expect("it ended") != wanted {} };
+    timeout(EXCHANGE_TIMEOUT, find).await.expect(wanted);
 }
 
 /// The first block of code in this language, which must be short.
