@@ -16,9 +16,6 @@
 //! This crate does no I/O and has no health data: the caller selects eligible nodes
 //! ([`Ranking::owner_where`]).
 //!
-//! - [`KeyHash`], [`NodeSeed`] and [`score`]: one key against one node
-//! - [`Ranking`]: one key against a set of nodes
-//!
 //! ```
 //! use signaling_rendezvous::{KeyHash, Ranking};
 //!
@@ -34,4 +31,4 @@ mod ranking;
 mod score;
 
 pub use ranking::Ranking;
-pub use score::{KeyHash, NodeSeed, score};
+pub use score::KeyHash;

@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, fmt, hint::select_unpredictable};
 
-use crate::{KeyHash, NodeSeed};
+use crate::score::{KeyHash, NodeSeed};
 
 /// An immutable set of nodes for owner lookups.
 ///

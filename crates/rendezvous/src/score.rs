@@ -48,14 +48,13 @@ impl KeyHash {
 
 /// A node's part of every score, computed once per node and hash seed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NodeSeed {
+pub(crate) struct NodeSeed {
     mixed_lens: u64,
 }
 
 impl NodeSeed {
     /// Hashes the node id's UTF-8 bytes with the mesh's `hash_seed` (0 where the mesh sets none).
-    #[must_use]
-    pub fn of(node_id: &str, hash_seed: u64) -> Self {
+    pub(crate) fn of(node_id: &str, hash_seed: u64) -> Self {
         Self::from_seed(XxHash3_64::oneshot_with_seed(hash_seed, node_id.as_bytes()))
     }
 
@@ -84,13 +83,6 @@ impl fmt::Debug for NodeSeed {
 #[derive(Clone, Copy)]
 pub(crate) struct MixedKey(u64);
 
-/// Returns the score of a node for a key. The node with the largest score owns the key.
-#[must_use]
-#[inline]
-pub fn score(key: KeyHash, node_seed: NodeSeed) -> u64 {
-    node_seed.score(key.mixed())
-}
-
 const fn mix(x: u64) -> u64 {
     x ^ x.rotate_left(49) ^ x.rotate_left(24)
 }
@@ -101,6 +93,10 @@ mod tests {
 
     use super::*;
 
+    fn score(key: u64, seed: u64) -> u64 {
+        NodeSeed::from_seed(seed).score(KeyHash(key).mixed())
+    }
+
     fn reference(key: u64, seed: u64) -> u64 {
         XxHash3_64::oneshot_with_seed(seed, &key.to_le_bytes())
     }
@@ -110,7 +106,7 @@ mod tests {
         let edges = [0, 1, 0x8000_0000, 0xffff_ffff, 0x1_0000_0000, 1 << 63, u64::MAX - 1, u64::MAX, SECRET, PRIME];
         for key in edges {
             for seed in edges {
-                assert_eq!(score(KeyHash(key), NodeSeed::from_seed(seed)), reference(key, seed), "{key:x} {seed:x}");
+                assert_eq!(score(key, seed), reference(key, seed), "{key:x} {seed:x}");
             }
         }
     }
@@ -118,8 +114,8 @@ mod tests {
     #[test]
     fn closed_form_equals_xxh3_for_single_bits() {
         for bit in 0..64 {
-            assert_eq!(score(KeyHash(1 << bit), NodeSeed::from_seed(0)), reference(1 << bit, 0));
-            assert_eq!(score(KeyHash(0), NodeSeed::from_seed(1 << bit)), reference(0, 1 << bit));
+            assert_eq!(score(1 << bit, 0), reference(1 << bit, 0));
+            assert_eq!(score(0, 1 << bit), reference(0, 1 << bit));
         }
     }
 
@@ -133,7 +129,7 @@ mod tests {
 
         #[test]
         fn closed_form_equals_xxh3_for_any_key_and_seed(key: u64, seed: u64) {
-            prop_assert_eq!(score(KeyHash(key), NodeSeed::from_seed(seed)), reference(key, seed));
+            prop_assert_eq!(score(key, seed), reference(key, seed));
         }
     }
 }
