@@ -1,7 +1,7 @@
 //! Rooms with an exact capacity, a waiting queue, and a registry of the node that serves each
 //! client.
 //!
-//! A node sends each [`Op`] to a [`RoomStore`] and announces the changes in its [`OpResult`] to the
+//! A node sends each [`Op`] to its [`Store`] and announces the changes in its [`OpResult`] to the
 //! members. This crate has no clients, sockets or wire events.
 //!
 //! | content | item |
@@ -61,4 +61,4 @@ pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 pub use self::redis::{RedisRegistry, RedisStore};
 pub use self::registry::{Cleaned, Entry, Registration, Sweep};
 pub use self::rules::Rules;
-pub use self::store::{RoomStore, Store, StoreError};
+pub use self::store::{Store, StoreError};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Clock, OpResult, Request, RoomStore, Rooms, Rules, StoreError};
+use crate::{Clock, OpResult, Request, Rooms, Rules, StoreError};
 
 /// Rooms in memory, lost with the process. Clones share them.
 #[derive(Clone)]
@@ -23,15 +23,13 @@ impl MemoryStore {
         self.lock().restarted(self.clock.of_process());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rooms> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl RoomStore for MemoryStore {
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
+    pub(crate) fn apply(&self, requests: &[Request]) -> Vec<Result<OpResult, StoreError>> {
         let now = self.clock.of_process();
         let mut rooms = self.lock();
         requests.iter().map(|request| Ok(rooms.apply(now, request))).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Rooms> {
+        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

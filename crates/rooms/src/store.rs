@@ -1,6 +1,4 @@
-//! The store interface.
-
-use std::future::Future;
+//! The store of a node.
 
 #[cfg(feature = "redis")]
 use crate::RedisStore;
@@ -20,13 +18,6 @@ impl StoreError {
 }
 
 /// Storage of rooms. Each operation is one atomic step across all processes.
-pub trait RoomStore {
-    /// Applies operations and returns their results in order. Operations on one room are applied in
-    /// order. A batch costs little more than one operation.
-    fn apply(&self, requests: Vec<Request>) -> impl Future<Output = Vec<Result<OpResult, StoreError>>>;
-}
-
-/// One of the available stores.
 #[derive(Clone)]
 pub enum Store {
     /// The store of this process.
@@ -36,10 +27,12 @@ pub enum Store {
     Redis(RedisStore),
 }
 
-impl RoomStore for Store {
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
+impl Store {
+    /// Applies operations and returns their results in order. Operations on one room are applied in
+    /// order. A batch costs little more than one operation.
+    pub async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         match self {
-            Self::Memory(store) => store.apply(requests).await,
+            Self::Memory(store) => store.apply(&requests),
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.apply(requests).await,
         }

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_rooms::{OpResult, Request, RoomStore as _, Store, StoreError};
+use signaling_rooms::{OpResult, Request, Store, StoreError};
 use signaling_server::FlushSignal;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};

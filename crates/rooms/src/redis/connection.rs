@@ -209,22 +209,19 @@ impl Shared {
     }
 }
 
-/// Connects and reads the id of the server process.
-async fn open(address: &Address) -> RedisResult<(Link, Option<String>)> {
-    let link = Link::open(address).await?;
-    let run = link.run().await?;
-    Ok((link, run))
-}
-
 /// Connects, and reconnects after each failure. Ends when no clone of the connection is left.
 async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Receiver<State>) {
     for number in 0.. {
         let Some(pause) = shared.upgrade().map(|shared| shared.health().next_pause(rand::random())) else { return };
         sleep(pause).await;
-        let attempt = open(&address).await;
+        let attempt = async {
+            let link = Link::open(&address).await?;
+            RedisResult::Ok((link.run().await?, link))
+        };
+        let attempt = attempt.await;
         let Some(present) = shared.upgrade() else { return };
         match attempt {
-            Ok((link, run)) => {
+            Ok((run, link)) => {
                 if let Some(run) = &run {
                     present.serves(run);
                 }

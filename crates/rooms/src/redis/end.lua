@@ -40,7 +40,8 @@ end
 for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, own_capacity and idle * 100 or idle)
 end
-return {
+local numbers = {
   new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), moved, more,
-  standings, changes, list, nodes, now < settled_at and 1 or 0, incarnation,
+  now < settled_at and 1 or 0, incarnation,
 }
+return { numbers, standings, changes, list, nodes }

@@ -6,7 +6,7 @@ use redis::Cmd;
 use signaling_protocol::{ClientId, NodeId};
 
 use super::connection::Connection;
-use super::scripts::{self, by_hash};
+use super::scripts;
 use crate::rules::millis;
 use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, StoreError, Sweep};
 
@@ -19,7 +19,8 @@ const CLAIM: Duration = Duration::from_secs(10);
 /// Lifetime of an entry that is not renewed, in case the cleaner misses it.
 const LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// The registry in Redis or Valkey. Clones share the connection.
+/// The registry in Redis or Valkey, on the connection of a [`RedisStore`](crate::RedisStore). Clones
+/// share it.
 #[derive(Clone)]
 pub struct RedisRegistry {
     connection: Connection,
@@ -28,16 +29,7 @@ pub struct RedisRegistry {
 }
 
 impl RedisRegistry {
-    /// Creates a registry at the kinds of address that [`RedisStore::new`](crate::RedisStore::new)
-    /// takes.
-    ///
-    /// # Errors
-    /// If `url` is no such address.
-    pub fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
-        Ok(Self::over(Connection::new(url, clock.clone())?, clock, KeyPrefix::default()))
-    }
-
-    pub(super) fn over(connection: Connection, clock: Clock, prefix: KeyPrefix) -> Self {
+    pub(super) fn new(connection: Connection, clock: Clock, prefix: KeyPrefix) -> Self {
         Self { connection, clock, prefix }
     }
 
@@ -62,7 +54,7 @@ impl RedisRegistry {
 
     /// Removes a client's entry, unless the client is elsewhere by now.
     fn forget(&self, client: &str, node: &NodeId, session: &str) -> Cmd {
-        let mut call = by_hash(&scripts::FORGET_CLIENT);
+        let mut call = scripts::FORGET_CLIENT.call();
         call.arg(1).arg(self.forward(client)).arg(node.as_str()).arg(session);
         call
     }
@@ -86,7 +78,7 @@ impl RedisRegistry {
     ) -> Result<String, StoreError> {
         let now = self.clock.given().unwrap_or(0);
         let holds = holds.map(|holds| millis(holds).to_string()).unwrap_or_default();
-        let mut call = by_hash(&scripts::CLAIM);
+        let mut call = scripts::CLAIM.call();
         call.arg(1).arg(self.nodes()).arg(dead.as_str()).arg(millis(silent)).arg(holds).arg(claim).arg(now);
         self.connection.ask(call).await
     }
@@ -113,9 +105,7 @@ impl RedisRegistry {
         self.connection.ask::<u64>(done).await?;
         Ok(Cleaned { removed, kept: clients.len() as u64 - removed })
     }
-}
 
-impl RedisRegistry {
     /// Registers clients that came to a node, and removes clients that left it, unless they are
     /// elsewhere by now. Writes the reverse entry before the forward one, since the cleaner finds
     /// clients by reverse entries only.

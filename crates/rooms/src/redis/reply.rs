@@ -5,38 +5,18 @@ use signaling_protocol::{ClientId, NodeId};
 
 use crate::{Change, Member, OpResult, Reason, SeatStatus, StoreError};
 
-type Fields = (
-    u64,
-    u32,
-    u64,
-    u64,
-    bool,
-    bool,
-    Vec<(u8, u64, u64)>,
-    Vec<(u8, String, String)>,
-    Vec<(String, String)>,
-    Vec<String>,
-    bool,
-    u64,
-);
+/// Version, capacity (0: none), members, waiting clients, and `true` if the queue moved, if more
+/// members follow and if the room is settling. The last number is the incarnation.
+type Numbers = (u64, u32, u64, u64, bool, bool, bool, u64);
+type Statuses = Vec<(u8, u64, u64)>;
+type Changes = Vec<(u8, String, String)>;
+type Fields = (Numbers, Statuses, Changes, Vec<(String, String)>, Vec<String>);
 
 /// Parses the answer of `end.lua`.
 pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
-    let (
-        version,
-        capacity,
-        count,
-        waiting,
-        queue_moved,
-        more,
-        statuses,
-        changes,
-        members,
-        nodes,
-        settling,
-        incarnation,
-    ) = fields;
+    let (numbers, statuses, changes, members, nodes) = fields;
+    let (version, capacity, count, waiting, queue_moved, more, settling, incarnation) = numbers;
     let mut nodes: Vec<_> =
         nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
     nodes.sort_unstable();

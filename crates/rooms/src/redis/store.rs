@@ -1,14 +1,13 @@
 //! The room store in Redis or Valkey, as scripts.
 
 use redis::Cmd;
-use signaling_protocol::RoomName;
 
 use super::connection::Connection;
 use super::registry::RedisRegistry;
 use super::reply::result;
-use super::scripts::{self, Script, by_hash};
+use super::scripts::Script;
 use crate::rules::millis;
-use crate::{Clock, KeyPrefix, Op, OpResult, Request, Requester, RoomStore, Rules, Seat, SeatStatus, StoreError};
+use crate::{Clock, KeyPrefix, Op, OpResult, Request, Requester, Rules, Seat, SeatStatus, StoreError};
 
 /// Rooms in Redis or Valkey. Clones share the connection.
 #[derive(Clone)]
@@ -42,7 +41,7 @@ impl RedisStore {
     /// Returns the registry on the same connection, with the same clock and prefix.
     #[must_use]
     pub fn registry(&self) -> RedisRegistry {
-        RedisRegistry::over(self.connection.clone(), self.clock.clone(), self.prefix.clone())
+        RedisRegistry::new(self.connection.clone(), self.clock.clone(), self.prefix.clone())
     }
 
     /// Treats the present server process as a new one, which may lack rooms. A connection does the
@@ -59,91 +58,48 @@ impl RedisStore {
         Connection::check_url(url)
     }
 
-    fn call(&self, script: &Script, room: &RoomName, replaced_ago: Option<u64>) -> Cmd {
-        let Rules { capacity, idle, page, page_bytes, stale_at_once, .. } = self.rules;
-        let mut call = by_hash(script);
+    pub(crate) async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
+        let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
+        let answers = self.connection.send(commands).await;
+        answers.into_iter().map(|answer| result(answer?)).collect()
+    }
+
+    fn command(&self, Request { room, op }: &Request, replaced_ago: Option<u64>) -> Cmd {
+        let Rules { capacity, max_waiting, idle, page, page_bytes, stale_at_once, .. } = self.rules;
+        let mut call = Script::of(op).call();
         call.arg(6);
         for kind in ["members", "order", "waiting", "checkin", "info", "meta"] {
             call.arg(format!("{}:{{{room}}}:{kind}", self.prefix.as_str()));
         }
-        call.arg(self.clock.given().unwrap_or(0))
-            .arg(self.rules.stale_ms())
-            .arg(capacity.unwrap_or(0))
-            .arg(self.rules.remembered_ms());
-        call.arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
+        call.arg(self.clock.given().unwrap_or(0)).arg(self.rules.stale_ms()).arg(capacity.unwrap_or(0));
+        call.arg(self.rules.remembered_ms()).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
         call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string()));
+        match op {
+            Op::Join { requester, data } => add_requester(&mut call, requester)
+                .arg(data.as_deref().unwrap_or_default())
+                .arg(max_waiting.unwrap_or(0)),
+            Op::Leave { requester } => add_requester(&mut call, requester),
+            Op::Drop { requester, keep } => add_requester(&mut call, requester).arg(millis(*keep)),
+            Op::Refresh { seats } => seats.iter().fold(&mut call, |call, seat| add_requester(call, &seat.requester)),
+            Op::Restore { seats, version } => seats.iter().fold(call.arg(*version), add_seat),
+            Op::List { after } => call.arg(after.as_ref().map(AsRef::as_ref).unwrap_or_default()),
+            Op::Find { client } => call.arg(client.as_str()),
+            Op::SetCapacity { capacity } => call.arg(capacity.map(|capacity| capacity.to_string()).unwrap_or_default()),
+        };
         call
     }
-
-    fn command(&self, request: &Request, replaced_ago: Option<u64>) -> Cmd {
-        let call = |script| self.call(script, &request.room, replaced_ago);
-        match &request.op {
-            Op::Join { requester, data } => {
-                let mut call = call(&scripts::JOIN);
-                add_who(&mut call, requester);
-                call.arg(data.as_deref().unwrap_or_default()).arg(self.rules.max_waiting.unwrap_or(0));
-                call
-            }
-            Op::Leave { requester } => {
-                let mut call = call(&scripts::LEAVE);
-                add_who(&mut call, requester);
-                call
-            }
-            Op::Drop { requester, keep } => {
-                let mut call = call(&scripts::DROP);
-                add_who(&mut call, requester);
-                call.arg(millis(*keep));
-                call
-            }
-            Op::Refresh { seats } => {
-                let mut call = call(&scripts::REFRESH);
-                seats.iter().for_each(|seat| add_who(&mut call, &seat.requester));
-                call
-            }
-            Op::Restore { seats, version } => {
-                let mut call = call(&scripts::RESTORE);
-                call.arg(*version);
-                seats.iter().for_each(|seat| add_seat(&mut call, seat));
-                call
-            }
-            Op::List { after } => {
-                let mut call = call(&scripts::LIST);
-                call.arg(after.as_ref().map(AsRef::as_ref).unwrap_or_default());
-                call
-            }
-            Op::Find { client } => {
-                let mut call = call(&scripts::FIND);
-                call.arg(client.as_str());
-                call
-            }
-            Op::SetCapacity { capacity } => {
-                let mut call = call(&scripts::CAPACITY);
-                call.arg(capacity.map(|capacity| capacity.to_string()).unwrap_or_default());
-                call
-            }
-        }
-    }
 }
 
-fn add_who(call: &mut Cmd, requester: &Requester) {
+fn add_requester<'a>(call: &'a mut Cmd, requester: &Requester) -> &'a mut Cmd {
     let Requester { client, session, accepted_at_us, number, node } = requester;
-    call.arg(client.as_str()).arg(session.to_string()).arg(*accepted_at_us).arg(*number).arg(node.as_str());
+    call.arg(client.as_str()).arg(session.to_string()).arg(*accepted_at_us).arg(*number).arg(node.as_str())
 }
 
-fn add_seat(call: &mut Cmd, seat: &Seat) {
+fn add_seat<'a>(call: &'a mut Cmd, seat: &Seat) -> &'a mut Cmd {
     let (kind, place) = match seat.status {
         SeatStatus::Member { place } => ("m", place),
         SeatStatus::Waiting { place, .. } => ("w", place),
         SeatStatus::Out | SeatStatus::Unknown => ("o", 0),
     };
-    add_who(call, &seat.requester);
-    call.arg(kind).arg(place).arg(seat.data.as_deref().unwrap_or_default());
-}
-
-impl RoomStore for RedisStore {
-    async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
-        let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
-        let answers = self.connection.send(commands).await;
-        answers.into_iter().map(|answer| result(answer?)).collect()
-    }
+    add_requester(call, &seat.requester).arg(kind).arg(place).arg(seat.data.as_deref().unwrap_or_default())
 }

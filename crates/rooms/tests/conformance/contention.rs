@@ -5,31 +5,27 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, RoomStore as _, Rules, SeatStatus};
+use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, SeatStatus, Store};
 
 use crate::server::Server;
-use crate::test_room::{TestRoom, requester, rules};
+use crate::test_room::{TestRoom, apply, redis_store, requester, rules, seat};
 
 const SERVER: &str = "ROOMS_TEST_SERVER";
 const PART: &str = "ROOMS_TEST_PART";
 const CAPACITY: u32 = 10;
 
 async fn contend(url: &str, part: &str) {
-    let room = RoomName::new("ten").unwrap();
     let mut tasks = tokio::task::JoinSet::new();
     for connection in 0..4 {
-        let store = RedisStore::new(url, Rules { capacity: Some(CAPACITY), ..Rules::default() }, Clock::Own).unwrap();
-        let (room, part) = (room.clone(), part.to_owned());
+        let (store, part) = (Store::Redis(redis_store(url, rules(CAPACITY))), part.to_owned());
         tasks.spawn(async move {
             for number in 1..100 {
                 let requester = Requester { number, ..requester(&format!("{part}-{connection}-{}", number % 20)) };
                 let op = if number % 3 == 0 { Op::Leave { requester } } else { Op::Join { requester, data: None } };
-                let result = store.apply(vec![Request { room: room.clone(), op }]).await.pop().unwrap().unwrap();
+                let result = apply(&store, "ten", op).await.unwrap();
                 assert!(result.count <= u64::from(CAPACITY), "{result:?}");
-                assert!(
-                    result.waiting == 0 || result.count == u64::from(CAPACITY),
-                    "a free seat and a line: {result:?}"
-                );
+                let is_full = result.count == u64::from(CAPACITY);
+                assert!(is_full || result.waiting == 0, "a free seat and a waiting queue: {result:?}");
             }
         });
     }
@@ -58,9 +54,8 @@ async fn concurrent_joins_of_three_processes_fill_ten_seats() {
         let output = process.wait_with_output().unwrap();
         assert!(output.status.success());
     }
-    let store = RedisStore::new(&server.url(), rules(CAPACITY), Clock::Own).unwrap();
-    let list = Request { room: RoomName::new("ten").unwrap(), op: Op::List { after: None } };
-    let end = store.apply(vec![list]).await.pop().unwrap().unwrap();
+    let store = Store::Redis(redis_store(&server.url(), rules(CAPACITY)));
+    let end = apply(&store, "ten", Op::List { after: None }).await.unwrap();
     assert_eq!(end.count, u64::from(CAPACITY));
     assert!(end.waiting > 0 && end.members.len() == CAPACITY as usize);
 }
@@ -75,7 +70,7 @@ async fn refresh_of_thousand_rooms_takes_few_round_trips() {
     let joins = (0..1000).flat_map(|number| people(number).map(move |requester| (number, requester)));
     let joins = joins.map(|(number, requester)| Request { room: room(number), op: Op::Join { requester, data: None } });
     tested.store.apply(joins.collect()).await.into_iter().for_each(|joined| drop(joined.unwrap()));
-    let seat = |requester| signaling_rooms::Seat { requester, status: SeatStatus::Unknown, data: None };
+    let seat = |requester| seat(requester, SeatStatus::Unknown);
     let refreshes =
         |number| Request { room: room(number), op: Op::Refresh { seats: people(number).map(seat).collect() } };
     let packets = |info: String| {
@@ -96,9 +91,8 @@ async fn cluster_accepts_every_script() {
     let server = Server::start_cluster();
     let clock = Arc::new(AtomicU64::new(1_800_000_000_000));
     let store = RedisStore::new(&server.url(), rules(1), Clock::Given(Arc::clone(&clock))).unwrap();
-    let mut room = TestRoom::new(signaling_rooms::Store::Redis(store), clock, Some(server));
-    room.join("alice").await;
-    room.join("bob").await;
+    let mut room = TestRoom::new(Store::Redis(store), clock, Some(server));
+    room.join_all(&["alice", "bob"]).await;
     assert_eq!(room.leave("alice").await.changes.len(), 2);
     assert_eq!(room.members().await, ["bob"]);
     let rooms = (0..50).map(|number| Request {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, RoomStore as _, Rooms, Rules, Seat, SeatStatus};
+use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus, Store};
 use signaling_wire::SessionId;
 
 use crate::server::Server;
@@ -67,7 +67,8 @@ fn redis_result_equals_memory_result_for_every_operation() {
     };
     let clock = Arc::new(AtomicU64::new(1_800_000_000_000));
     let given = Clock::Given(Arc::clone(&clock));
-    let redis = runtime.block_on(async { RedisStore::new(&server.url(), rules, given).unwrap() });
+    let redis = RedisStore::new(&server.url(), rules, given).unwrap();
+    let store = Store::Redis(redis.clone());
     let mut cases = std::cell::RefCell::new(0);
     let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
     runner
@@ -86,7 +87,7 @@ fn redis_result_equals_memory_result_for_every_operation() {
                 }
                 let request = Request { room: room.clone(), op };
                 let memory = rooms.apply(now, &request);
-                let other = runtime.block_on(redis.apply(vec![request.clone()]));
+                let other = runtime.block_on(store.apply(vec![request.clone()]));
                 prop_assert_eq!(vec![Ok(memory)], other, "step {}: {:?}", at, request);
             }
             Ok(())

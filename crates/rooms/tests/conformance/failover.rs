@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, OpResult, RedisStore, Request, Requester, RoomStore as _, StoreError};
+use signaling_rooms::{Op, OpResult, RedisStore, Requester, Store, StoreError};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::sentinel::Sentinel;
 use crate::server::{Server, free_port};
-use crate::test_room::{eventually, requester, rules};
+use crate::test_room::{apply, eventually, redis_store, requester, rules};
 
 /// Time limit for a connected store after a new master accepts writes.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -20,13 +19,12 @@ fn join_of(name: &str) -> Op {
 }
 
 async fn join(store: &RedisStore, name: &str) -> Result<OpResult, StoreError> {
-    let request = Request { room: RoomName::new("lobby").unwrap(), op: join_of(name) };
-    store.apply(vec![request]).await.pop().unwrap()
+    apply(&Store::Redis(store.clone()), "lobby", join_of(name)).await
 }
 
 /// Waits until a join succeeds, and returns the number of members.
-async fn joins_within(store: &RedisStore, name: &str, limit: Duration) -> u64 {
-    eventually(store, &RoomName::new("lobby").unwrap(), join_of(name), limit).await.count
+async fn joins_in_time(store: &RedisStore, name: &str) -> u64 {
+    eventually(&Store::Redis(store.clone()), "lobby", join_of(name), WITHIN).await.count
 }
 
 async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
@@ -60,7 +58,7 @@ async fn store_leaves_a_demoted_master_for_the_new_one() {
     let old = Server::start();
     let new = Server::start_replica_of(&old).await;
     let (url, target) = virtual_address(&old).await;
-    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
+    let store = redis_store(&url, rules(0));
     join(&store, "alice").await.unwrap();
     wait_until("alice is replicated", || new.cli(&["exists", "sig:{lobby}:members"]) == "1").await;
 
@@ -68,7 +66,7 @@ async fn store_leaves_a_demoted_master_for_the_new_one() {
     old.cli(&["failover", "to", "127.0.0.1", &new.port().to_string()]);
     wait_until("the replica is promoted", || new.cli(&["role"]).starts_with("master")).await;
 
-    assert_eq!(joins_within(&store, "bob", WITHIN).await, 2);
+    assert_eq!(joins_in_time(&store, "bob").await, 2);
     assert_eq!(store.registry().lost_connections(), 1);
 }
 
@@ -76,7 +74,7 @@ async fn store_leaves_a_demoted_master_for_the_new_one() {
 async fn store_serves_again_when_its_server_is_promoted() {
     let server = Server::start();
     let other = Server::start();
-    let store = RedisStore::new(&server.url(), rules(0), Clock::Own).unwrap();
+    let store = redis_store(&server.url(), rules(0));
     join(&store, "alice").await.unwrap();
     server.cli(&["replicaof", "127.0.0.1", &other.port().to_string()]);
     let mut last = String::new();
@@ -87,13 +85,13 @@ async fn store_serves_again_when_its_server_is_promoted() {
     assert!(last.contains("replica"), "{last}");
     assert_eq!(store.registry().lost_connections(), 1, "no connection to a replica is kept");
     server.cli(&["replicaof", "no", "one"]);
-    joins_within(&store, "bob", WITHIN).await;
+    joins_in_time(&store, "bob").await;
 }
 
 #[tokio::test]
 async fn idle_store_reconnects_before_its_next_command() {
     let mut server = Server::start();
-    let store = RedisStore::new(&server.url(), rules(0), Clock::Own).unwrap();
+    let store = redis_store(&server.url(), rules(0));
     join(&store, "alice").await.unwrap();
     server.restart_empty();
     tokio::time::sleep(WITHIN).await;
@@ -107,7 +105,7 @@ async fn sentinels_are_asked_for_the_master_when_it_dies() {
     let sentinel = Sentinel::watching(&old, None);
     sentinel.wait_for("replicas", &new.port().to_string()).await;
     let url = format!("redis-sentinel://127.0.0.1:{},127.0.0.1:{}/rooms", free_port(), sentinel.port());
-    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
+    let store = redis_store(&url, rules(0));
     join(&store, "alice").await.unwrap();
     wait_until("alice is replicated", || new.cli(&["exists", "sig:{lobby}:members"]) == "1").await;
 
@@ -115,7 +113,7 @@ async fn sentinels_are_asked_for_the_master_when_it_dies() {
     assert!(join(&store, "bob").await.is_err());
     wait_until("the replica is promoted", || new.cli(&["role"]).starts_with("master")).await;
     sentinel.wait_for("get-master-addr-by-name", &new.port().to_string()).await;
-    assert_eq!(joins_within(&store, "bob", WITHIN).await, 2);
+    assert_eq!(joins_in_time(&store, "bob").await, 2);
 }
 
 #[tokio::test]
@@ -126,8 +124,8 @@ async fn sentinel_and_master_get_their_own_passwords() {
     sentinel.wait_for("get-master-addr-by-name", &server.port().to_string()).await;
     let port = sentinel.port();
     let url = format!("redis-sentinel://:secret@127.0.0.1:{port}/rooms/2?sentinelPassword=own-secret");
-    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
-    joins_within(&store, "alice", WITHIN).await;
+    let store = redis_store(&url, rules(0));
+    joins_in_time(&store, "alice").await;
     let keys = server.cli(&["--no-auth-warning", "-a", "secret", "-n", "2", "keys", "*members"]);
     assert_eq!(keys, "sig:{lobby}:members");
 }

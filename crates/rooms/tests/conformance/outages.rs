@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, RoomStore as _, Rooms};
+use signaling_rooms::{Op, Request, Requester, Rooms, Store};
 
 use crate::server::Server;
-use crate::test_room::{TestRoom, eventually, is_member, requester, rules};
+use crate::test_room::{TestRoom, apply, eventually, is_member, redis_store, requester, rules};
 
 /// Longer than the restart of a server takes.
 const SOON: Duration = Duration::from_secs(10);
@@ -24,13 +24,13 @@ async fn call_fails_within_its_limit_when_the_server_hangs() {
     let mut room = TestRoom::redis(rules(0));
     room.join("alice").await;
     let requester = room.requester("bob");
-    let join = Request { room: room.name.clone(), op: Op::Join { requester, data: None } };
+    let join = Op::Join { requester, data: None };
     room.server.as_ref().unwrap().pause();
     let start = Instant::now();
-    let refused = room.store.apply(vec![join.clone()]).await.pop().unwrap();
+    let refused = apply(&room.store, "lobby", join.clone()).await;
     assert!(refused.is_err() && start.elapsed() < Duration::from_secs(4), "{refused:?} after {:?}", start.elapsed());
     room.server.as_ref().unwrap().resume();
-    let done = eventually(&room.store, &room.name, join.op, SOON).await;
+    let done = eventually(&room.store, "lobby", join, SOON).await;
     // The operation takes effect once, also if its first attempt succeeded.
     assert_eq!((done.count, done.members.len()), (2, 2));
 }
@@ -66,13 +66,12 @@ async fn empty_room_is_forgotten_after_its_idle_time() {
 async fn store_connects_once_the_server_accepts_its_password() {
     let server = Server::start();
     let url = server.url().replace("redis://", "redis://:secret@");
-    let store = RedisStore::new(&url, rules(0), Clock::Own).unwrap();
-    let list = Request { room: RoomName::new("r").unwrap(), op: Op::List { after: None } };
+    let store = Store::Redis(redis_store(&url, rules(0)));
     for _ in 0..3 {
-        assert!(store.apply(vec![list.clone()]).await.pop().unwrap().is_err(), "it has no password yet");
+        assert!(apply(&store, "r", Op::List { after: None }).await.is_err(), "it has no password yet");
     }
     server.cli(&["config", "set", "requirepass", "secret"]);
-    eventually(&store, &list.room, list.op, SOON).await;
+    eventually(&store, "r", Op::List { after: None }, SOON).await;
 }
 
 #[tokio::test]
@@ -83,7 +82,7 @@ async fn server_with_an_old_snapshot_raises_the_incarnation() {
     let bob = room.join("bob").await;
     assert!(alice.incarnation > 0 && alice.incarnation == bob.incarnation && !bob.settling);
     room.server.as_mut().unwrap().restart_empty();
-    let found = eventually(&room.store, &room.name, Op::List { after: None }, SOON).await;
+    let found = eventually(&room.store, "lobby", Op::List { after: None }, SOON).await;
     assert_eq!((found.version, found.count), (alice.version, 1), "the snapshot is loaded");
     assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");
     assert!(!is_member(&room.join("carol").await), "bob's seat is not given away");
@@ -94,7 +93,7 @@ async fn server_without_its_data_keeps_an_unknown_room_closed() {
     let mut room = TestRoom::redis(rules(1));
     assert!(is_member(&room.join("alice").await), "a first server has no time to wait");
     room.server.as_mut().unwrap().restart_empty();
-    eventually(&room.store, &room.name, Op::List { after: None }, SOON).await;
+    eventually(&room.store, "lobby", Op::List { after: None }, SOON).await;
     let bob = room.join("bob").await;
     assert!(!is_member(&bob) && bob.settling, "alice may still say that she is in: {bob:?}");
 }

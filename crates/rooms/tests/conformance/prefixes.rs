@@ -2,28 +2,22 @@
 
 use std::time::Duration;
 
-use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Registration, Request, RoomStore as _};
+use signaling_protocol::{ClientId, NodeId};
+use signaling_rooms::{Op, Registration, Store};
 use signaling_wire::SessionId;
 
 use crate::server::Server;
-use crate::test_room::{requester, rules};
+use crate::test_room::{apply, redis_store, requester, rules};
 
 #[tokio::test]
 async fn meshes_with_different_prefixes_share_no_room() {
     let server = Server::start();
-    let mesh = |prefix: &str| {
-        let store = RedisStore::new(&server.url(), rules(0), Clock::Own).unwrap();
-        store.with_prefix(prefix.parse().unwrap())
-    };
+    let mesh = |prefix: &str| redis_store(&server.url(), rules(0)).with_prefix(prefix.parse().unwrap());
     let (blue, green) = (mesh("blue"), mesh("green"));
-    let apply = async |store: &RedisStore, op| {
-        let request = Request { room: RoomName::new("lobby").unwrap(), op };
-        store.apply(vec![request]).await.pop().unwrap().unwrap()
-    };
-    apply(&blue, Op::Join { requester: requester("alice"), data: None }).await;
-    assert_eq!(apply(&green, Op::List { after: None }).await.count, 0);
-    assert_eq!(apply(&blue, Op::List { after: None }).await.count, 1);
+    let (in_blue, in_green) = (Store::Redis(blue.clone()), Store::Redis(green.clone()));
+    apply(&in_blue, "lobby", Op::Join { requester: requester("alice"), data: None }).await.unwrap();
+    assert_eq!(apply(&in_green, "lobby", Op::List { after: None }).await.unwrap().count, 0);
+    assert_eq!(apply(&in_blue, "lobby", Op::List { after: None }).await.unwrap().count, 1);
 
     let (node, client) = (NodeId::new("node-0").unwrap(), ClientId::new("alice").unwrap());
     let session = SessionId([1; 16]);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Cleaned, Clock, RedisRegistry, Registration, Sweep};
+use signaling_rooms::{Cleaned, Clock, RedisRegistry, RedisStore, Registration, Rules, Sweep};
 use signaling_wire::SessionId;
 
 use crate::server::Server;
@@ -21,8 +21,8 @@ struct Mesh {
 fn mesh() -> Mesh {
     let server = Server::start();
     let clock = Arc::new(AtomicU64::new(1_800_000_000_000));
-    let registry = RedisRegistry::new(&server.url(), Clock::Given(Arc::clone(&clock))).unwrap();
-    Mesh { server, registry, clock }
+    let store = RedisStore::new(&server.url(), Rules::default(), Clock::Given(Arc::clone(&clock))).unwrap();
+    Mesh { server, registry: store.registry(), clock }
 }
 
 fn node(name: &str) -> NodeId {

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Op, Requester, SeatStatus};
+use signaling_rooms::{Op, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 use crate::test_room::{STALE, changes_of, is_member, on_both, requester, rules, seat};
 
 const SECOND: Duration = Duration::from_secs(1);
+const SEVEN: [&str; 7] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6"];
 
-#[tokio::test]
-async fn join_reports_the_change_and_members_oldest_first() {
+#[test]
+fn join_reports_the_change_and_members_oldest_first() {
     on_both(rules(0), async |mut room| {
         let alice = room.join("zoe").await;
         let bob = room.join("bob").await;
@@ -23,12 +24,11 @@ async fn join_reports_the_change_and_members_oldest_first() {
         assert_eq!(seen, [("zoe", r#"{"name":"zoe"}"#), ("bob", r#"{"name":"bob"}"#)]);
         assert_eq!((bob.count, bob.capacity), (2, None));
         assert_eq!(bob.nodes, [NodeId::new("node-0").unwrap()]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn repeated_join_is_a_change_only_with_new_data() {
+#[test]
+fn repeated_join_is_a_change_only_with_new_data() {
     on_both(rules(0), async |mut room| {
         let first = room.join("alice").await;
         let again = room.join("alice").await;
@@ -41,12 +41,11 @@ async fn repeated_join_is_a_change_only_with_new_data() {
         let requester = room.requester("alice");
         let silent = room.apply(Op::Join { requester, data: None }).await;
         assert_eq!((changes_of(&silent).len(), silent.members[0].data.as_deref()), (0, Some("2")));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn retransmitted_command_changes_nothing() {
+#[test]
+fn retransmitted_command_changes_nothing() {
     on_both(rules(0), async |mut room| {
         let (join, leave) = (room.requester("alice"), room.requester("alice"));
         room.apply(Op::Join { requester: join.clone(), data: None }).await;
@@ -58,12 +57,11 @@ async fn retransmitted_command_changes_nothing() {
         let again = room.apply(Op::Leave { requester: leave }).await;
         assert_eq!((changes_of(&again).len(), again.version), (0, left.version));
         assert!(is_member(&room.join("alice").await));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn newer_session_takes_the_seat_from_an_older_one() {
+#[test]
+fn newer_session_takes_the_seat_from_an_older_one() {
     on_both(rules(1), async |mut room| {
         room.join("alice").await;
         let newer = Requester {
@@ -83,15 +81,13 @@ async fn newer_session_takes_the_seat_from_an_older_one() {
             changes_of(&room.apply(Op::Leave { requester: Requester { number: 2, ..newer } }).await),
             ["-alice"]
         );
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn silent_member_expires_once_with_the_next_operation() {
+#[test]
+fn silent_member_expires_once_with_the_next_operation() {
     on_both(rules(0), async |mut room| {
-        room.join("alice").await;
-        room.join("bob").await;
+        room.join_all(&["alice", "bob"]).await;
         room.advance(STALE - SECOND);
         assert_eq!(changes_of(&room.refresh(&["bob"]).await).len(), 0);
         room.advance(SECOND);
@@ -99,12 +95,11 @@ async fn silent_member_expires_once_with_the_next_operation() {
         assert_eq!(changes_of(&room.refresh(&["bob"]).await).len(), 0);
         // The store did not lose the seat: a refresh that comes too late reports `Out`.
         assert_eq!(room.refresh(&["alice"]).await.statuses, [SeatStatus::Out]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn former_node_cannot_drop_a_moved_session() {
+#[test]
+fn former_node_cannot_drop_a_moved_session() {
     on_both(rules(0), async |mut room| {
         room.join("alice").await;
         let there = Requester { node: NodeId::new("node-1").unwrap(), ..requester("alice") };
@@ -115,16 +110,13 @@ async fn former_node_cannot_drop_a_moved_session() {
         assert_eq!((changes_of(&bob), bob.count), (vec!["+bob".to_owned()], 2));
         let nodes: Vec<_> = bob.nodes.iter().map(NodeId::as_str).collect();
         assert_eq!(nodes, ["node-0", "node-1"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn member_pages_are_bounded_and_complete() {
-    on_both(signaling_rooms::Rules { page: 3, page_bytes: 1_000_000, ..rules(0) }, async |mut room| {
-        for name in 0..7 {
-            room.join(&format!("c{name}")).await;
-        }
+#[test]
+fn member_pages_are_bounded_and_complete() {
+    on_both(Rules { page: 3, page_bytes: 1_000_000, ..rules(0) }, async |mut room| {
+        room.join_all(&SEVEN).await;
         let mut seen = Vec::new();
         loop {
             let after = seen.last().map(|name: &String| ClientId::new(name).unwrap());
@@ -135,38 +127,34 @@ async fn member_pages_are_bounded_and_complete() {
                 break;
             }
         }
-        assert_eq!(seen, ["c0", "c1", "c2", "c3", "c4", "c5", "c6"]);
+        assert_eq!(seen, SEVEN);
         room.leave("c2").await;
         let behind = room.apply(Op::List { after: Some(ClientId::new("c2").unwrap()) }).await;
         assert_eq!(behind.members[0].client.as_str(), "c3", "one that has left meanwhile still marks a place");
-    })
-    .await;
-    on_both(signaling_rooms::Rules { page_bytes: 30, ..rules(0) }, async |mut room| {
-        for name in 0..7 {
-            room.join(&format!("c{name}")).await;
-        }
+    });
+    on_both(Rules { page_bytes: 30, ..rules(0) }, async |mut room| {
+        room.join_all(&SEVEN).await;
         let page = room.apply(Op::List { after: None }).await;
         assert_eq!((page.members.len(), page.more), (2, true));
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn lost_seats_are_restored_in_order_without_join_changes() {
+#[test]
+fn lost_seats_are_restored_in_order_without_join_changes() {
     on_both(rules(2), async |mut room| {
         let mut seats = Vec::new();
         let mut version = 0;
         for name in ["alice", "bob", "carol", "dave"] {
             let joined = room.join(name).await;
             version = version.max(joined.version);
-            seats.push(signaling_rooms::Seat { data: Some("7".into()), ..seat(requester(name), joined.statuses[0]) });
+            seats.push(Seat { data: Some("7".into()), ..seat(requester(name), joined.statuses[0]) });
         }
-        room.name = signaling_protocol::RoomName::new("the-same-after-a-loss").unwrap();
+        room.lose();
         assert!(room.refresh(&["alice"]).await.statuses == [SeatStatus::Unknown]);
         let (later, first) = (seats.split_off(2), seats);
-        let restored = room.apply(Op::Restore { seats: later, version }).await;
+        let restored = room.restore(later, version).await;
         assert_eq!((changes_of(&restored).len(), restored.version), (0, version));
-        let restored = room.apply(Op::Restore { seats: first, version }).await;
+        let restored = room.restore(first, version).await;
         let seen = (restored.version, restored.count, restored.waiting);
         assert_eq!(seen, (version + 1, 2, 2), "states sent meanwhile are outdated");
         assert_eq!(room.members().await, ["alice", "bob"], "waiting clients that are restored first still wait");
@@ -174,16 +162,13 @@ async fn lost_seats_are_restored_in_order_without_join_changes() {
         room.advance(STALE / 2);
         room.leave("alice").await;
         assert_eq!(room.members().await, ["bob", "carol"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn unreachable_store_expires_seats_only_after_settling() {
+#[test]
+fn unreachable_store_expires_seats_only_after_settling() {
     on_both(rules(2), async |mut room| {
-        for name in ["alice", "bob", "carol"] {
-            room.join(name).await;
-        }
+        room.join_all(&["alice", "bob", "carol"]).await;
         room.advance(STALE * 3);
         assert_eq!(changes_of(&room.refresh(&["alice", "carol"]).await).len(), 0);
         assert!(!is_member(&room.join("dave").await));
@@ -192,67 +177,61 @@ async fn unreachable_store_expires_seats_only_after_settling() {
         let spoken = room.refresh(&["alice", "carol", "dave"]).await;
         assert_eq!(changes_of(&spoken).len(), 2, "bob has had his time, and carol was next");
         assert_eq!(room.members().await, ["alice", "carol"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn restore_raises_the_version_above_a_join_after_the_loss() {
+#[test]
+fn restore_raises_the_version_above_a_join_after_the_loss() {
     on_both(rules(0), async |mut room| {
         let alice = room.join("alice").await;
-        room.name = signaling_protocol::RoomName::new("the-same-after-a-loss").unwrap();
+        room.lose();
         room.advance(SECOND);
         let bob = room.join("bob").await;
-        let seats = vec![seat(requester("alice"), alice.statuses[0])];
-        let restored = room.apply(Op::Restore { seats, version: alice.version }).await;
+        let restored = room.restore(vec![seat(requester("alice"), alice.statuses[0])], alice.version).await;
         assert!(restored.version > bob.version && bob.version > alice.version);
         assert_eq!(room.members().await, ["alice", "bob"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn replaced_store_admits_to_an_unknown_room_once_nodes_had_time() {
+#[test]
+fn replaced_store_admits_to_an_unknown_room_once_nodes_had_time() {
     on_both(rules(1), async |mut room| {
         room.fail_over();
-        room.name = signaling_protocol::RoomName::new("new-or-lost").unwrap();
+        room.lose();
         let early = room.join("alice").await;
         assert!(!is_member(&early) && early.settling, "{early:?}");
         room.advance(5 * SECOND);
         let late = room.join("alice").await;
         assert!(is_member(&late) && !late.settling, "{late:?}");
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn store_restores_what_a_failover_lost_before_it_admits() {
+#[test]
+fn store_restores_what_a_failover_lost_before_it_admits() {
     on_both(rules(2), async |mut room| {
         let alice = room.join("alice").await;
         let bob = room.join("bob").await;
         // State of a replica that lacks bob's join: the room as it was before.
-        room.name = signaling_protocol::RoomName::new("as-the-replica-has-it").unwrap();
+        room.lose();
         let old = room.join("alice").await;
         assert!(old.incarnation > 0 && bob.incarnation == alice.incarnation);
         room.fail_over();
         let eve = room.join("eve").await;
         assert!(!is_member(&eve) && eve.settling && eve.incarnation > old.incarnation, "{eve:?}");
         let seats = vec![seat(requester("alice"), alice.statuses[0]), seat(requester("bob"), bob.statuses[0])];
-        let restored = room.apply(Op::Restore { seats, version: old.version + 1 }).await;
+        let restored = room.restore(seats, old.version + 1).await;
         assert_eq!((restored.count, restored.waiting, restored.incarnation), (2, 1, eve.incarnation));
         assert!(restored.version > old.version + 1, "states sent meanwhile are outdated");
         room.advance(STALE / 2);
         room.refresh(&["alice", "bob", "eve"]).await;
         assert_eq!(room.members().await, ["alice", "bob"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn restored_seat_wins_when_its_command_was_lost() {
+#[test]
+fn restored_seat_wins_when_its_command_was_lost() {
     on_both(rules(1), async |mut room| {
-        room.join("alice").await;
-        room.join("bob").await;
+        room.join_all(&["alice", "bob"]).await;
         room.leave("alice").await;
         let again = room.join("alice").await;
         assert_eq!(room.members().await, ["bob"]);
@@ -263,8 +242,8 @@ async fn restored_seat_wins_when_its_command_was_lost() {
             ref other => panic!("{other:?}"),
         };
         let let_in = Requester { number: 4, ..requester("alice") };
-        let seats = vec![seat(let_in, SeatStatus::Member { place: place + 5 })];
-        let restored = room.apply(Op::Restore { seats, version: again.version }).await;
+        let admitted = seat(let_in, SeatStatus::Member { place: place + 5 });
+        let restored = room.restore(vec![admitted], again.version).await;
         assert!(is_member(&restored) && restored.waiting == 0, "{restored:?}");
         // Lost: carol's second join.
         let carol = room.requester("carol");
@@ -273,11 +252,9 @@ async fn restored_seat_wins_when_its_command_was_lost() {
         assert_eq!(left.statuses, [SeatStatus::Out]);
         let later = Requester { number: carol.number + 2, ..carol.clone() };
         let status = SeatStatus::Member { place: place + 9 };
-        let restored = room.apply(Op::Restore { seats: vec![seat(later, status)], version: left.version }).await;
+        let restored = room.restore(vec![seat(later, status)], left.version).await;
         assert!(is_member(&restored));
-        let seats = vec![seat(carol, status)];
-        let earlier = room.apply(Op::Restore { seats, version: restored.version }).await;
+        let earlier = room.restore(vec![seat(carol, status)], restored.version).await;
         assert!(is_member(&earlier) && earlier.version == restored.version, "what is older changes nothing");
-    })
-    .await;
+    });
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
-    Change, Clock, MemoryStore, Op, OpResult, Reason, RedisStore, Request, Requester, RoomStore, Rules, Seat,
-    SeatStatus, Store,
+    Change, Clock, MemoryStore, Op, OpResult, Reason, RedisStore, Request, Requester, Rules, Seat, SeatStatus, Store,
+    StoreError,
 };
 use signaling_wire::SessionId;
 
@@ -29,9 +29,22 @@ pub(crate) fn rules(capacity: u32) -> Rules {
 }
 
 /// Runs a test on each store.
-pub(crate) async fn on_both<F: Future<Output = ()>>(rules: Rules, test: impl Fn(TestRoom) -> F) {
-    test(TestRoom::memory(rules)).await;
-    test(TestRoom::redis(rules)).await;
+pub(crate) fn on_both<F: Future<Output = ()>>(rules: Rules, test: impl Fn(TestRoom) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        test(TestRoom::memory(rules)).await;
+        test(TestRoom::redis(rules)).await;
+    });
+}
+
+/// Applies one operation to a room of any name.
+pub(crate) async fn apply(store: &Store, room: &str, op: Op) -> Result<OpResult, StoreError> {
+    store.apply(vec![Request { room: RoomName::new(room).unwrap(), op }]).await.pop().unwrap()
+}
+
+/// Creates a store at `url` with the server's clock.
+pub(crate) fn redis_store(url: &str, rules: Rules) -> RedisStore {
+    RedisStore::new(url, rules, Clock::Own).unwrap()
 }
 
 impl TestRoom {
@@ -66,7 +79,7 @@ impl TestRoom {
     }
 
     pub(crate) async fn apply(&self, op: Op) -> OpResult {
-        self.store.apply(vec![Request { room: self.name.clone(), op }]).await.pop().unwrap().unwrap()
+        apply(&self.store, self.name.as_str(), op).await.unwrap()
     }
 
     /// Returns the requester for the client's next command.
@@ -80,6 +93,13 @@ impl TestRoom {
         self.apply(Op::Join { requester, data: Some(format!("{{\"name\":\"{name}\"}}").into()) }).await
     }
 
+    /// Joins clients one after the other.
+    pub(crate) async fn join_all(&mut self, names: &[&str]) {
+        for name in names {
+            self.join(name).await;
+        }
+    }
+
     pub(crate) async fn leave(&mut self, name: &str) -> OpResult {
         let requester = self.requester(name);
         self.apply(Op::Leave { requester }).await
@@ -91,8 +111,17 @@ impl TestRoom {
     }
 
     pub(crate) async fn refresh(&self, names: &[&str]) -> OpResult {
-        self.apply(Op::Refresh { seats: names.iter().map(|name| seat(requester(name), SeatStatus::Unknown)).collect() })
-            .await
+        let seats = names.iter().map(|name| seat(requester(name), SeatStatus::Unknown));
+        self.apply(Op::Refresh { seats: seats.collect() }).await
+    }
+
+    pub(crate) async fn restore(&self, seats: Vec<Seat>, version: u64) -> OpResult {
+        self.apply(Op::Restore { seats, version }).await
+    }
+
+    /// Continues as a store that has lost the room.
+    pub(crate) fn lose(&mut self) {
+        self.name = RoomName::new(&format!("{}-without-data", self.name)).unwrap();
     }
 
     pub(crate) async fn members(&self) -> Vec<String> {
@@ -102,10 +131,10 @@ impl TestRoom {
 }
 
 /// Repeats an operation every 20 ms until the store applies it, for at most `limit`.
-pub(crate) async fn eventually(store: &impl RoomStore, room: &RoomName, op: Op, limit: Duration) -> OpResult {
+pub(crate) async fn eventually(store: &Store, room: &str, op: Op, limit: Duration) -> OpResult {
     let start = Instant::now();
     loop {
-        match store.apply(vec![Request { room: room.clone(), op: op.clone() }]).await.pop().unwrap() {
+        match apply(store, room, op.clone()).await {
             Ok(result) => return result,
             Err(error) => assert!(start.elapsed() < limit, "after {:?}: {error}", start.elapsed()),
         }

@@ -7,8 +7,8 @@ use signaling_rooms::{Op, Rules, SeatStatus};
 
 use crate::test_room::{STALE, TestRoom, ahead, changes_of, is_member, on_both, rules};
 
-#[tokio::test]
-async fn first_waiting_client_gets_the_free_seat() {
+#[test]
+fn first_waiting_client_gets_the_free_seat() {
     on_both(rules(1), async |mut room| {
         room.join("alice").await;
         assert_eq!(ahead(&room.join("bob").await), 0);
@@ -23,25 +23,21 @@ async fn first_waiting_client_gets_the_free_seat() {
         );
         assert_eq!(ahead(&room.refresh(&["carol"]).await), 0);
         assert_eq!(ahead(&room.join("alice").await), 1);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn client_that_leaves_the_queue_loses_its_place() {
+#[test]
+fn client_that_leaves_the_queue_loses_its_place() {
     on_both(rules(1), async |mut room| {
-        for name in ["alice", "bob", "carol"] {
-            room.join(name).await;
-        }
+        room.join_all(&["alice", "bob", "carol"]).await;
         let left = room.leave("bob").await;
         assert_eq!((changes_of(&left).len(), left.queue_moved, left.statuses), (0, true, vec![SeatStatus::Out]));
         assert_eq!(ahead(&room.join("bob").await), 1);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn full_queue_keeps_a_later_client_out() {
+#[test]
+fn full_queue_keeps_a_later_client_out() {
     let rules = Rules { max_waiting: Some(1), ..rules(1) };
     on_both(rules, async |mut room| {
         room.join("alice").await;
@@ -55,30 +51,24 @@ async fn full_queue_keeps_a_later_client_out() {
         assert_eq!((returned.statuses, returned.waiting), (vec![SeatStatus::Out], 1));
         assert_eq!(changes_of(&room.leave("alice").await), ["-alice", "+carol"]);
         assert_eq!(ahead(&room.join("bob").await), 0);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn expired_waiting_client_is_passed_over() {
+#[test]
+fn expired_waiting_client_is_passed_over() {
     on_both(rules(1), async |mut room| {
-        for name in ["alice", "bob", "carol"] {
-            room.join(name).await;
-        }
+        room.join_all(&["alice", "bob", "carol"]).await;
         room.advance(STALE - Duration::from_secs(1));
         room.refresh(&["alice", "carol"]).await;
         room.advance(Duration::from_secs(1));
         assert_eq!(changes_of(&room.leave("alice").await), ["-alice", "+carol"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn seat_of_an_ended_session_is_kept_for_its_time() {
+#[test]
+fn seat_of_an_ended_session_is_kept_for_its_time() {
     on_both(rules(2), async |mut room| {
-        for name in ["alice", "bob", "carol"] {
-            room.join(name).await;
-        }
+        room.join_all(&["alice", "bob", "carol"]).await;
         let keep = Duration::from_secs(20);
         room.end_session("alice", keep).await;
         room.end_session("bob", keep).await;
@@ -89,15 +79,13 @@ async fn seat_of_an_ended_session_is_kept_for_its_time() {
         room.advance(Duration::from_secs(1));
         assert_eq!(changes_of(&room.refresh(&["carol", "bob"]).await), ["!alice", "+carol"]);
         assert_eq!(room.members().await, ["bob", "carol"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn seat_is_kept_in_full_when_its_refresh_is_old() {
+#[test]
+fn seat_is_kept_in_full_when_its_refresh_is_old() {
     on_both(rules(1), async |mut room| {
-        room.join("alice").await;
-        room.join("bob").await;
+        room.join_all(&["alice", "bob"]).await;
         room.advance(STALE - Duration::from_secs(2));
         room.refresh(&["bob"]).await;
         let keep = STALE - Duration::from_secs(1);
@@ -106,16 +94,13 @@ async fn seat_is_kept_in_full_when_its_refresh_is_old() {
         assert_eq!(ahead(&room.refresh(&["bob"]).await), 0);
         room.advance(Duration::from_secs(1));
         assert_eq!(changes_of(&room.refresh(&["bob"]).await), ["!alice", "+bob"]);
-    })
-    .await;
+    });
 }
 
-#[tokio::test]
-async fn capacity_of_a_room_admits_but_never_removes_members() {
+#[test]
+fn capacity_of_a_room_admits_but_never_removes_members() {
     on_both(rules(1), async |mut room| {
-        for name in ["alice", "bob", "carol", "dave"] {
-            room.join(name).await;
-        }
+        room.join_all(&["alice", "bob", "carol", "dave"]).await;
         let raised = room.apply(Op::SetCapacity { capacity: Some(3) }).await;
         assert_eq!((changes_of(&raised), raised.capacity), (vec!["+bob".into(), "+carol".into()], Some(3)));
         let lowered = room.apply(Op::SetCapacity { capacity: Some(2) }).await;
@@ -125,8 +110,7 @@ async fn capacity_of_a_room_admits_but_never_removes_members() {
         let open = room.apply(Op::SetCapacity { capacity: Some(0) }).await;
         assert_eq!(open.capacity, None);
         assert_eq!(room.apply(Op::SetCapacity { capacity: None }).await.capacity, Some(1));
-    })
-    .await;
+    });
 }
 
 /// Actions on the model and the store.
@@ -150,37 +134,37 @@ proptest! {
     /// The model is two lists and a number.
     #[test]
     fn queue_is_fair_and_capacity_exact_for_any_commands(acts in acts()) {
-        let (mut inside, mut max_waiting, mut capacity): (Vec<usize>, Vec<usize>, u32) = (Vec::new(), Vec::new(), 3);
+        let (mut inside, mut waiting, mut capacity): (Vec<usize>, Vec<usize>, u32) = (Vec::new(), Vec::new(), 3);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut room = TestRoom::memory(rules(3));
         for act in acts {
             let result = match act {
-                Act::Join(requester) => {
-                    if !inside.contains(&requester) && !max_waiting.contains(&requester) {
-                        max_waiting.push(requester);
+                Act::Join(client) => {
+                    if !inside.contains(&client) && !waiting.contains(&client) {
+                        waiting.push(client);
                     }
-                    runtime.block_on(room.join(&format!("c{requester:02}")))
+                    runtime.block_on(room.join(&format!("c{client:02}")))
                 }
-                Act::Leave(requester) => {
-                    inside.retain(|it| *it != requester);
-                    max_waiting.retain(|it| *it != requester);
-                    runtime.block_on(room.leave(&format!("c{requester:02}")))
+                Act::Leave(client) => {
+                    inside.retain(|it| *it != client);
+                    waiting.retain(|it| *it != client);
+                    runtime.block_on(room.leave(&format!("c{client:02}")))
                 }
-                Act::Capacity(most) => {
-                    capacity = most;
-                    runtime.block_on(room.apply(Op::SetCapacity { capacity: Some(most) }))
+                Act::Capacity(max) => {
+                    capacity = max;
+                    runtime.block_on(room.apply(Op::SetCapacity { capacity: Some(max) }))
                 }
             };
             let before = inside.len();
-            while inside.len() < capacity as usize && !max_waiting.is_empty() {
-                inside.push(max_waiting.remove(0));
+            while inside.len() < capacity as usize && !waiting.is_empty() {
+                inside.push(waiting.remove(0));
             }
             prop_assert!(inside.len() <= before.max(capacity as usize));
-            prop_assert_eq!((result.count, result.waiting), (inside.len() as u64, max_waiting.len() as u64));
-            let names: Vec<_> = inside.iter().map(|requester| format!("c{requester:02}")).collect();
+            prop_assert_eq!((result.count, result.waiting), (inside.len() as u64, waiting.len() as u64));
+            let names: Vec<_> = inside.iter().map(|client| format!("c{client:02}")).collect();
             prop_assert_eq!(runtime.block_on(room.members()), names);
-            for (place, requester) in max_waiting.iter().enumerate() {
-                prop_assert_eq!(ahead(&runtime.block_on(room.refresh(&[&format!("c{requester:02}")]))), place as u64);
+            for (place, client) in waiting.iter().enumerate() {
+                prop_assert_eq!(ahead(&runtime.block_on(room.refresh(&[&format!("c{client:02}")]))), place as u64);
             }
         }
     }
