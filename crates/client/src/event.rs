@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use signaling_protocol::server::IceServer;
 
 use crate::ending::Ending;
 use crate::outcome::Refusal;
@@ -177,17 +178,4 @@ pub struct DepartedMember {
     pub client_id: String,
     /// `left`, `kicked` or `expired`.
     pub reason: String,
-}
-
-/// An entry for `RTCPeerConnection`'s `iceServers`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct IceServer {
-    /// STUN and TURN addresses.
-    pub urls: Vec<String>,
-    /// TURN user name.
-    #[serde(default)]
-    pub username: Option<String>,
-    /// TURN password.
-    #[serde(default)]
-    pub credential: Option<String>,
 }

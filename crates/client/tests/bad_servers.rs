@@ -7,7 +7,7 @@ mod common;
 use std::io;
 use std::time::Duration;
 
-use common::{loss, upgraded, welcome};
+use common::{loss, welcomed};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::Uri;
 use signaling_client::{Client, Dial, Ending, Event, Events, Fault, Options, State};
@@ -37,8 +37,8 @@ fn client() -> (Client, Events, mpsc::Receiver<DuplexStream>) {
     (client, events, server)
 }
 
-async fn upgrade(server: &mut mpsc::Receiver<DuplexStream>) -> WebSocketStream<DuplexStream> {
-    upgraded(server.recv().await.unwrap()).await.unwrap()
+async fn welcome(server: &mut mpsc::Receiver<DuplexStream>) -> WebSocketStream<DuplexStream> {
+    welcomed(server.recv().await.unwrap()).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,8 +70,7 @@ async fn client_closes_after_a_final_close_code() {
     for code in [1002, 1009, 4400, 4401, 4403, 4409, 4410, 4411] {
         let (client, mut events, mut server) = client();
         let receipt = client.signal("bob", &1).unwrap();
-        let mut socket = upgrade(&mut server).await;
-        welcome(&mut socket).await;
+        let mut socket = welcome(&mut server).await;
         socket.close(Some(CloseFrame { code: CloseCode::from(code), reason: "why".into() })).await.unwrap();
         let mut last = None;
         while let Some(event) = events.next().await {
@@ -86,8 +85,7 @@ async fn client_closes_after_a_final_close_code() {
 #[tokio::test(start_paused = true)]
 async fn silent_server_is_given_up_after_15_s() {
     let (_client, mut events, mut server) = client();
-    let mut socket = upgrade(&mut server).await;
-    welcome(&mut socket).await;
+    let _socket = welcome(&mut server).await;
     events.connected().await.unwrap();
     let start = Instant::now();
     assert_eq!(loss(&mut events).await.1, Ending::Fault(Fault::Silent));
@@ -98,8 +96,7 @@ async fn silent_server_is_given_up_after_15_s() {
 async fn client_reconnects_after_a_cut_or_invalid_frame() {
     for (bytes, cut) in [(&b"\x81\x7e\x01"[..], true), (&[0xff; 32], false), (b"\x81\x03{]{", false)] {
         let (_client, mut events, mut server) = client();
-        let mut socket = upgrade(&mut server).await;
-        welcome(&mut socket).await;
+        let mut socket = welcome(&mut server).await;
         socket.get_mut().write_all(bytes).await.unwrap();
         let why = if cut {
             drop(socket);
@@ -108,7 +105,7 @@ async fn client_reconnects_after_a_cut_or_invalid_frame() {
             Ending::Fault(Fault::ProtocolError)
         };
         assert_eq!(loss(&mut events).await.1, why, "{bytes:?}");
-        upgrade(&mut server).await;
+        welcome(&mut server).await;
     }
 }
 
@@ -117,13 +114,11 @@ async fn unanswered_request_is_retransmitted_with_its_number() {
     let (client, _events, mut server) = client();
     let receipt = client.signal("bob", "hello").unwrap();
     for _ in 0..5 {
-        let mut socket = upgrade(&mut server).await;
-        welcome(&mut socket).await;
+        let mut socket = welcome(&mut server).await;
         let text = socket.next().await.unwrap().unwrap().into_text().unwrap();
         assert_eq!(text, r#"{"type":"signal","id":1,"to":"bob","data":"hello"}"#);
     }
-    let mut socket = upgrade(&mut server).await;
-    welcome(&mut socket).await;
+    let mut socket = welcome(&mut server).await;
     socket.send(Message::text(r#"{"type":"ack","id":1}"#)).await.unwrap();
     receipt.await.unwrap();
 }
@@ -132,8 +127,7 @@ async fn unanswered_request_is_retransmitted_with_its_number() {
 async fn application_that_reads_late_loses_no_events() {
     const MESSAGES: u64 = 3_000;
     let (_client, mut events, mut server) = client();
-    let mut socket = upgrade(&mut server).await;
-    welcome(&mut socket).await;
+    let socket = welcome(&mut server).await;
     events.connected().await.unwrap();
     let (mut sink, mut stream) = socket.split();
     let serving = tokio::spawn(async move {
@@ -154,7 +148,7 @@ async fn application_that_reads_late_loses_no_events() {
         assert_eq!(signal.parse::<u64>().unwrap(), n);
     }
     assert_eq!(loss(&mut events).await.1, Ending::Closed { code: 4002, reason: "too slow".to_owned() });
-    upgrade(&mut server).await;
+    welcome(&mut server).await;
 }
 
 /// Kolmogorov-Smirnov test: for 1,000 uniform draws the maximum distance is below 0.0515 in 99% of

@@ -7,7 +7,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{loss, upgraded, welcome};
+use common::{loss, welcomed};
 use futures_util::{SinkExt as _, StreamExt as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -25,8 +25,7 @@ const KEY: &[u8] = include_bytes!("data/localhost.key.der");
 async fn client_sends_over_tls_with_a_trusted_certificate() {
     let server = Server::start().await;
     let (client, mut events) = Client::connect(server.options().tls(trusting([CERTIFICATE])));
-    let mut socket = server.upgrade().await.unwrap();
-    welcome(&mut socket).await;
+    let mut socket = server.welcome().await.unwrap();
     events.connected().await.unwrap();
     let receipt = client.signal("bob", "hello").unwrap();
     let text = socket.next().await.unwrap().unwrap().into_text().unwrap();
@@ -40,7 +39,7 @@ async fn untrusted_certificate_ends_the_attempt() {
     let server = Server::start().await;
     for options in [server.options(), server.options().tls(trusting([]))] {
         let (_client, mut events) = Client::connect(options);
-        assert!(server.upgrade().await.is_none());
+        assert!(server.welcome().await.is_none());
         assert_eq!(loss(&mut events).await.1, Ending::Fault(Fault::Unreachable));
     }
 }
@@ -67,11 +66,11 @@ impl Server {
         Options::new("me", [format!("wss://localhost:{}", self.listener.local_addr().unwrap().port())]).unwrap()
     }
 
-    /// Accepts the next client's socket; `None` if its TLS handshake fails.
-    async fn upgrade(&self) -> Option<WebSocketStream<TlsStream<TcpStream>>> {
+    /// Accepts and welcomes the next client; `None` if its TLS handshake fails.
+    async fn welcome(&self) -> Option<WebSocketStream<TlsStream<TcpStream>>> {
         let (stream, _) = self.listener.accept().await.unwrap();
         let stream = self.acceptor.accept(stream).await.ok()?;
-        upgraded(stream).await
+        welcomed(stream).await
     }
 }
 

@@ -1,12 +1,12 @@
 //! Messages from servers to clients. `type` always comes first.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::ErrorCode;
 
 /// One entry of `ice_servers`, as `RTCPeerConnection` takes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IceServer {
     /// STUN and TURN addresses.
     pub urls: Vec<String>,

@@ -134,13 +134,6 @@ struct MemberExample<'a> {
     reason: Option<&'a str>,
 }
 
-#[derive(Deserialize)]
-struct Ice {
-    urls: Vec<String>,
-    username: Option<String>,
-    credential: Option<String>,
-}
-
 /// Any message of a server, parsed so that it can be encoded again.
 #[derive(Deserialize)]
 struct Example<'a> {
@@ -153,7 +146,8 @@ struct Example<'a> {
     resumed: Option<bool>,
     heartbeat_ms: Option<u64>,
     max_message_bytes: Option<usize>,
-    ice_servers: Option<Vec<Ice>>,
+    #[serde(default)]
+    ice_servers: Vec<IceServer>,
     node: Option<&'a str>,
     from: Option<&'a str>,
     to: Option<&'a str>,
@@ -187,24 +181,17 @@ impl<'a> Example<'a> {
 
     /// Encodes the message with every encoder for its type.
     fn encodings(&self) -> Option<Vec<Vec<u8>>> {
+        let ice_servers = &self.ice_servers;
         let message = match self.kind {
             "signal" | "broadcast" => return Some(vec![self.client_message()]),
             "joined" | "waiting" | "members_changed" | "left" => return Some(vec![self.about_a_room()]),
-            kind => kind,
-        };
-        let ice = |entry: &Ice| {
-            let Ice { urls, username, credential } = entry;
-            IceServer { urls: urls.clone(), username: username.clone(), credential: credential.clone() }
-        };
-        let ice_servers: Vec<IceServer> = self.ice_servers.iter().flatten().map(ice).collect();
-        let message = match message {
             "welcome" => ServerMessage::Welcome {
                 client_id: self.client_id.unwrap(),
                 resume: self.resume.unwrap(),
                 resumed: self.resumed.unwrap(),
                 heartbeat_ms: self.heartbeat_ms.unwrap(),
                 max_message_bytes: self.max_message_bytes.unwrap(),
-                ice_servers: &ice_servers,
+                ice_servers,
                 node: self.node,
             },
             "ack" => ServerMessage::Ack { id: self.id.unwrap(), delivered: self.delivered },
@@ -216,7 +203,7 @@ impl<'a> Example<'a> {
                 room: self.room,
                 retry_after_ms: self.retry_after_ms,
             },
-            "ice_servers" => ServerMessage::IceServers { ice_servers: &ice_servers },
+            "ice_servers" => ServerMessage::IceServers { ice_servers },
             "moved" => ServerMessage::Moved { node: self.node.unwrap() },
             "pong" => ServerMessage::Pong,
             "goodbye" => ServerMessage::Goodbye { reason: self.reason.unwrap(), retry_after_ms: self.retry_after_ms },

@@ -14,7 +14,7 @@ pub(super) enum Due {
     Silent,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Connection {
     welcomed: Ms,
     ping_at: Ms,
@@ -28,14 +28,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(now: Ms) -> Self {
-        Self {
-            welcomed: now,
-            ping_at: now + PING_INTERVAL,
-            answer_by: None,
-            received: 0,
-            acknowledged: 0,
-            acknowledge_by: None,
-        }
+        Self { welcomed: now, ping_at: now + PING_INTERVAL, ..Self::default() }
     }
 
     pub(super) fn is_stable(&self, now: Ms) -> bool {

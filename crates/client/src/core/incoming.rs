@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use signaling_protocol::server::IceServer;
 
 use super::Ms;
 use super::request::present;
-use crate::event::{Broadcast, DepartedMember, Event, IceServer, Joined, Member, Signal, Welcome};
+use crate::event::{Broadcast, DepartedMember, Event, Joined, Member, Signal, Welcome};
 use crate::outcome::Refusal;
 
 /// A message of the server.
@@ -75,26 +76,13 @@ struct Fields {
 
 /// Parses one message. Returns `None` if it is malformed.
 pub(crate) fn read(text: &str) -> Option<Incoming> {
-    const KINDS: [&str; 12] = [
-        "welcome",
-        "ack",
-        "error",
-        "signal",
-        "broadcast",
-        "goodbye",
-        "joined",
-        "waiting",
-        "members_changed",
-        "left",
-        "ice_servers",
-        "moved",
-    ];
     let Kind { kind } = serde_json::from_str(text).ok()?;
-    // Fields of later types may have other forms.
-    if !KINDS.contains(&&*kind) {
-        return Some(Incoming::Ignored);
+    match &*kind {
+        "welcome" | "ack" | "error" | "signal" | "broadcast" | "goodbye" | "joined" | "waiting" | "members_changed"
+        | "left" | "ice_servers" | "moved" => serde_json::from_str::<Fields>(text).ok()?.into_message(&kind),
+        // Fields of later types may have other forms.
+        _ => Some(Incoming::Ignored),
     }
-    serde_json::from_str::<Fields>(text).ok()?.into_message(&kind)
 }
 
 impl Fields {

@@ -190,14 +190,11 @@ impl Core {
 
     /// Handles a token from the callback.
     pub(crate) fn token(&mut self, now: Ms, token: Token) {
+        let message = serde_json::json!({ "type": "token", "token": token.text });
         self.tokens.put(now, token);
         match self.phase {
             Phase::Fetching { .. } => self.open(now),
-            Phase::Connected(_) => {
-                let token = self.tokens.text().unwrap_or_default();
-                let message = serde_json::json!({ "type": "token", "token": token });
-                self.effects.push(Effect::Write(message.to_string()));
-            }
+            Phase::Connected(_) => self.effects.push(Effect::Write(message.to_string())),
             Phase::Closed | Phase::Connecting { .. } | Phase::Waiting { .. } => {}
         }
     }

@@ -16,29 +16,25 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Returns the recipient or the room.
-    pub(super) fn name(&self) -> &str {
+    /// Returns the type, the field that names the recipient or the room, that name, and the data.
+    fn parts(&self) -> (&'static str, &'static str, &str, Option<&RawValue>) {
         match self {
-            Self::Signal { to: name, .. }
-            | Self::Join { room: name, .. }
-            | Self::Leave { room: name }
-            | Self::Broadcast { room: name, .. } => name,
+            Self::Signal { to, data, .. } => ("signal", "to", to, Some(data)),
+            Self::Join { room, data } => ("join", "room", room, data.as_deref()),
+            Self::Leave { room } => ("leave", "room", room, None),
+            Self::Broadcast { room, data } => ("broadcast", "room", room, Some(data)),
         }
     }
 
-    /// Returns the form on the wire, with its number.
-    pub(super) fn text(&self, id: u64) -> String {
-        self.write(Some(id))
+    /// Returns the recipient or the room.
+    pub(super) fn name(&self) -> &str {
+        self.parts().2
     }
 
-    /// Names were validated: they need no escapes in JSON.
-    fn write(&self, id: Option<u64>) -> String {
-        let (kind, field, name, data) = match self {
-            Self::Signal { to, data, .. } => ("signal", "to", to, Some(data)),
-            Self::Join { room, data } => ("join", "room", room, data.as_ref()),
-            Self::Leave { room } => ("leave", "room", room, None),
-            Self::Broadcast { room, data } => ("broadcast", "room", room, Some(data)),
-        };
+    /// Returns the form on the wire, with its number; the saved form has none. Names were
+    /// validated: they need no escapes in JSON.
+    pub(super) fn text(&self, id: Option<u64>) -> String {
+        let (kind, field, name, data) = self.parts();
         let mut text = String::with_capacity(self.bytes());
         text.push_str(&format!(r#"{{"type":"{kind}""#));
         if let Some(id) = id {
@@ -58,18 +54,13 @@ impl Request {
 
     /// Returns its approximate size in memory and on the wire, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        MAX_HEAD
-            + match self {
-                Self::Signal { to, data, .. } => to.len() + data.get().len(),
-                Self::Join { room, data } => room.len() + data.as_ref().map_or(0, |data| data.get().len()),
-                Self::Leave { room } => room.len(),
-                Self::Broadcast { room, data } => room.len() + data.get().len(),
-            }
+        let (_, _, name, data) = self.parts();
+        MAX_HEAD + name.len() + data.map_or(0, |data| data.get().len())
     }
 
     /// Returns the saved form, without a number.
     pub(super) fn save(&self) -> Option<Box<RawValue>> {
-        RawValue::from_string(self.write(None)).ok()
+        RawValue::from_string(self.text(None)).ok()
     }
 
     /// Parses the saved form.

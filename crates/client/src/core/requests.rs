@@ -37,7 +37,7 @@ struct Entry {
 }
 
 /// Requests of one client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Requests {
     limits: Limits,
     next_id: u64,
@@ -50,15 +50,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            next_id: 1,
-            last_ticket: 0,
-            sent: VecDeque::new(),
-            sent_bytes: 0,
-            queued: VecDeque::new(),
-            queued_bytes: 0,
-        }
+        Self { limits, next_id: 1, ..Self::default() }
     }
 
     /// Restores the requests of another process.
@@ -79,7 +71,7 @@ impl Requests {
     pub(crate) fn push(&mut self, now: Ms, request: Request, max_bytes: usize) -> Result<Ticket, SendError> {
         let bytes = request.bytes();
         let id = self.next_id + self.queued.len() as u64;
-        let size = request.text(id).len();
+        let size = request.text(Some(id)).len();
         if size > max_bytes {
             return Err(SendError::TooLarge { bytes: size, max: max_bytes });
         }
@@ -116,14 +108,14 @@ impl Requests {
         self.next_id += 1;
         self.queued_bytes -= entry.bytes;
         self.sent_bytes += entry.bytes;
-        let text = entry.request.text(entry.id);
+        let text = entry.request.text(Some(entry.id));
         self.sent.push_back(entry);
         Some(text)
     }
 
     /// Returns the requests that a resumed session sends again.
     pub(crate) fn retransmissions(&self) -> Vec<String> {
-        self.sent.iter().map(|entry| entry.request.text(entry.id)).collect()
+        self.sent.iter().map(|entry| entry.request.text(Some(entry.id))).collect()
     }
 
     /// Prepares a new session, whose numbers start at 1. Rejoins come first, then requests without

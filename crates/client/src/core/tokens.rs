@@ -76,9 +76,4 @@ impl Tokens {
         }
         is_due
     }
-
-    /// Returns the token for an open connection.
-    pub(super) fn text(&self) -> Option<&str> {
-        self.current.as_ref().map(|current| current.text.as_str())
-    }
 }

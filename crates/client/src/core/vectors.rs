@@ -91,42 +91,30 @@ fn input(client: &mut Core, at: Moment, input: &Value, out: &mut Vec<Value>) -> 
     let (word, fields) = input.as_object().unwrap().iter().next().unwrap();
     let text = |field: &str| fields[field].as_str().unwrap().to_owned();
     let data = || to_json(&filled(&fields["data"])).unwrap();
-    let request = match word.as_str() {
-        "text" => {
-            client.text(at, &fields.to_string());
-            return None;
+    let mut request = |request| error(client.request(at.now, request));
+    match word.as_str() {
+        "members" => return error(client.members(&text("room"), fields["after"].as_str())),
+        "signal" => {
+            return request(Request::Signal { to: text("to"), data: data(), ttl_ms: fields["ttl_ms"].as_u64() });
         }
-        "raw" => {
-            client.text(at, fields.as_str().unwrap());
-            return None;
-        }
-        "lost" => {
-            client.lost(at, ending(fields));
-            return None;
-        }
+        "join" => return request(Request::Join { room: text("room"), data: fields.get("data").map(|_| data()) }),
+        "leave" => return request(Request::Leave { room: text("room") }),
+        "broadcast" => return request(Request::Broadcast { room: text("room"), data: data() }),
+        "text" => client.text(at, &fields.to_string()),
+        "raw" => client.text(at, fields.as_str().unwrap()),
+        "lost" => client.lost(at, ending(fields)),
         "refused" => {
             let status = fields["status"].as_u64().unwrap() as u16;
             client.refused(at, status, String::new(), fields["retry_after_ms"].as_u64());
-            return None;
         }
         "token" => {
-            let token = Token::new(text("token"));
-            let valid = fields["valid_ms"].as_u64().map(Duration::from_millis);
-            client.token(at.now, Token { valid_for: valid, ..token });
-            return None;
+            let valid_for = fields["valid_ms"].as_u64().map(Duration::from_millis);
+            client.token(at.now, Token { text: text("token"), valid_for });
         }
-        "token_failed" => {
-            client.token_failed(at);
-            return None;
-        }
-        "members" => return error(client.members(&text("room"), fields["after"].as_str())),
-        "signal" => Request::Signal { to: text("to"), data: data(), ttl_ms: fields["ttl_ms"].as_u64() },
-        "join" => Request::Join { room: text("room"), data: fields.get("data").map(|_| data()) },
-        "leave" => Request::Leave { room: text("room") },
-        "broadcast" => Request::Broadcast { room: text("room"), data: data() },
+        "token_failed" => client.token_failed(at),
         other => panic!("{other}"),
-    };
-    error(client.request(at.now, request))
+    }
+    None
 }
 
 fn error<T>(taken: Result<T, SendError>) -> Option<&'static str> {

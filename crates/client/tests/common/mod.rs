@@ -10,20 +10,17 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 
-/// Accepts a client's WebSocket; `None` if the client gives up.
-pub(crate) async fn upgraded<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Option<WebSocketStream<S>> {
+/// Accepts a client's WebSocket and sends `welcome`; `None` if the client gives up.
+pub(crate) async fn welcomed<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Option<WebSocketStream<S>> {
     #[allow(clippy::result_large_err, clippy::unnecessary_wraps)]
     let echo = |_: &Request, mut response: Response| {
         response.headers_mut().insert("sec-websocket-protocol", "signaling.v1".parse().unwrap());
         Ok(response)
     };
-    tokio_tungstenite::accept_hdr_async(stream, echo).await.ok()
-}
-
-/// Sends `welcome`.
-pub(crate) async fn welcome<S: AsyncRead + AsyncWrite + Unpin>(socket: &mut WebSocketStream<S>) {
+    let mut socket = tokio_tungstenite::accept_hdr_async(stream, echo).await.ok()?;
     let text = r#"{"type":"welcome","client_id":"me","resume":"r","resumed":true,"heartbeat_ms":25000,"max_message_bytes":65536,"ice_servers":[]}"#;
     socket.send(Message::text(text)).await.unwrap();
+    Some(socket)
 }
 
 /// Waits for the loss of the connection. Returns the wait before the next attempt, and the reason.
