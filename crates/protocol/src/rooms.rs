@@ -1,22 +1,22 @@
 //! Room messages from servers to clients. `type` always comes first.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::server::write_number;
 
 /// A member of a room as the other members see it.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Member<'a> {
     /// The member's client id.
     pub client_id: &'a str,
     /// JSON that the member gave when it joined.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub data: Option<&'a RawValue>,
 }
 
 /// A former member.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Former<'a> {
     /// The former member's client id.
     pub client_id: &'a str,
@@ -25,7 +25,7 @@ pub struct Former<'a> {
 }
 
 /// Reason why a client left a room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftReason {
     /// The client left on request.

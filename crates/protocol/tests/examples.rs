@@ -11,7 +11,7 @@ use signaling_protocol::close::Advice;
 use signaling_protocol::limits::{
     DEFAULT_HOLD, DEFAULT_MESSAGE_BYTES, HEARTBEAT, MAX_MEMBER_DATA_BYTES, MAX_QUERY_BYTES, MAX_REQUEST_ID,
 };
-use signaling_protocol::rooms::{self, Former, LeftReason, Member, RoomMessage};
+use signaling_protocol::rooms::{self, RoomMessage};
 use signaling_protocol::server::{self, IceServer, ServerMessage};
 use signaling_protocol::{CloseCode, ErrorCode};
 
@@ -40,7 +40,7 @@ fn client_examples_parse_as_their_type() {
     for line in lines("json client") {
         let message = client::parse(line.as_bytes()).unwrap_or_else(|bad| panic!("{}: {line}", bad.message));
         let kind = type_of(&message);
-        assert_eq!(kind, Example::read(line).kind, "{line}");
+        assert_eq!(kind, Example::read(line).kind(), "{line}");
         let edge_sees = match message {
             ClientMessage::Ping => EdgeMessage::Ping,
             ClientMessage::Received { n } => EdgeMessage::Received { n },
@@ -58,11 +58,11 @@ fn server_examples_equal_the_encoder_output() {
     let mut seen = BTreeSet::new();
     for line in lines("json server") {
         let example = Example::read(line);
-        assert!(line.starts_with(&format!("{{\"type\":\"{}\"", example.kind)), "`type` comes first: {line}");
+        assert!(line.starts_with(&format!("{{\"type\":\"{}\"", example.kind())), "`type` comes first: {line}");
         for encoding in example.encodings().unwrap_or_else(|| panic!("no encoder: {line}")) {
             assert_eq!(String::from_utf8(encoding).unwrap(), line);
         }
-        seen.insert(example.kind);
+        seen.insert(example.kind());
     }
     assert_eq!(seen, SERVER_TYPES.into());
 }
@@ -126,87 +126,54 @@ fn documented_limits_equal_the_crate() {
     }
 }
 
-#[derive(Deserialize)]
-struct MemberExample<'a> {
-    client_id: &'a str,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    reason: Option<&'a str>,
-}
-
 /// Any message of a server, parsed so that it can be encoded again.
-#[derive(Deserialize)]
-struct Example<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-    client_id: Option<&'a str>,
-    resume: Option<&'a str>,
-    resumed: Option<bool>,
-    heartbeat_ms: Option<u64>,
-    max_message_bytes: Option<usize>,
-    #[serde(default)]
-    ice_servers: Vec<IceServer>,
-    node: Option<&'a str>,
-    from: Option<&'a str>,
-    to: Option<&'a str>,
-    room: Option<&'a str>,
-    id: Option<u64>,
-    n: Option<u64>,
-    m: Option<&'a str>,
-    delivered: Option<u64>,
-    code: Option<&'a str>,
-    message: Option<&'a str>,
-    reason: Option<&'a str>,
-    retry_after_ms: Option<u64>,
-    version: Option<u64>,
-    capacity: Option<u32>,
-    count: Option<u64>,
-    #[serde(borrow, default)]
-    members: Vec<MemberExample<'a>>,
-    #[serde(borrow, default)]
-    joined: Vec<MemberExample<'a>>,
-    #[serde(borrow, default)]
-    left: Vec<MemberExample<'a>>,
-    more: Option<bool>,
-    ahead: Option<u64>,
-    queue_length: Option<u64>,
-}
+struct Example<'a>(BTreeMap<&'a str, &'a RawValue>);
 
 impl<'a> Example<'a> {
     fn read(line: &'a str) -> Self {
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        Self(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    }
+
+    /// Parses a field. One that is absent has the value `null`.
+    fn get<T: Deserialize<'a>>(&self, field: &str) -> T {
+        let text = self.0.get(field).map_or("null", |value| value.get());
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{field}: {error}"))
+    }
+
+    fn kind(&self) -> &'a str {
+        self.get("type")
     }
 
     /// Encodes the message with every encoder for its type.
     fn encodings(&self) -> Option<Vec<Vec<u8>>> {
-        let ice_servers = &self.ice_servers;
-        let message = match self.kind {
+        let ice_servers: &Vec<IceServer> = &self.get::<Option<_>>("ice_servers").unwrap_or_default();
+        let message = match self.kind() {
             "signal" | "broadcast" => return Some(vec![self.client_message()]),
-            "joined" | "waiting" | "members_changed" | "left" => return Some(vec![self.about_a_room()]),
+            "joined" | "waiting" | "members_changed" | "left" => return Some(vec![self.room_message()]),
             "welcome" => ServerMessage::Welcome {
-                client_id: self.client_id.unwrap(),
-                resume: self.resume.unwrap(),
-                resumed: self.resumed.unwrap(),
-                heartbeat_ms: self.heartbeat_ms.unwrap(),
-                max_message_bytes: self.max_message_bytes.unwrap(),
+                client_id: self.get("client_id"),
+                resume: self.get("resume"),
+                resumed: self.get("resumed"),
+                heartbeat_ms: self.get("heartbeat_ms"),
+                max_message_bytes: self.get("max_message_bytes"),
                 ice_servers,
-                node: self.node,
+                node: self.get("node"),
             },
-            "ack" => ServerMessage::Ack { id: self.id.unwrap(), delivered: self.delivered },
+            "ack" => ServerMessage::Ack { id: self.get("id"), delivered: self.get("delivered") },
             "error" => ServerMessage::Error {
-                code: ErrorCode::ALL.into_iter().find(|code| Some(code.as_str()) == self.code).unwrap(),
-                message: self.message.unwrap(),
-                id: self.id,
-                to: self.to,
-                room: self.room,
-                retry_after_ms: self.retry_after_ms,
+                code: self.get("code"),
+                message: self.get("message"),
+                id: self.get("id"),
+                to: self.get("to"),
+                room: self.get("room"),
+                retry_after_ms: self.get("retry_after_ms"),
             },
             "ice_servers" => ServerMessage::IceServers { ice_servers },
-            "moved" => ServerMessage::Moved { node: self.node.unwrap() },
+            "moved" => ServerMessage::Moved { node: self.get("node") },
             "pong" => ServerMessage::Pong,
-            "goodbye" => ServerMessage::Goodbye { reason: self.reason.unwrap(), retry_after_ms: self.retry_after_ms },
+            "goodbye" => {
+                ServerMessage::Goodbye { reason: self.get("reason"), retry_after_ms: self.get("retry_after_ms") }
+            }
             _ => return None,
         };
         let mut encodings = vec![message.to_json()];
@@ -219,49 +186,41 @@ impl<'a> Example<'a> {
     }
 
     fn client_message(&self) -> Vec<u8> {
-        let (mut out, from, data) = (Vec::new(), self.from.unwrap(), self.data.unwrap());
-        match self.room {
-            Some(room) => rooms::write_broadcast(&mut out, room, from, data, self.id),
-            None => server::write_signal(&mut out, from, data, self.id),
+        let (mut out, from, data, id) = (Vec::new(), self.get("from"), self.get("data"), self.get("id"));
+        match self.get("room") {
+            Some(room) => rooms::write_broadcast(&mut out, room, from, data, id),
+            None => server::write_signal(&mut out, from, data, id),
         }
-        if let (Some(n), Some(m)) = (self.n, self.m) {
+        if let (Some(n), Some(m)) = (self.get("n"), self.get("m")) {
             out.pop();
             server::write_receipt_tail(&mut out, n, m);
         }
         out
     }
 
-    fn about_a_room(&self) -> Vec<u8> {
-        let room = self.room.unwrap();
-        let shown = |members: &[MemberExample<'a>]| -> Vec<_> {
-            members.iter().map(|it| Member { client_id: it.client_id, data: it.data }).collect()
-        };
-        let (members, joined) = (&shown(&self.members), &shown(&self.joined));
-        let former = |it: &MemberExample<'a>| Former { client_id: it.client_id, reason: reason_of(it.reason.unwrap()) };
-        let left: &Vec<_> = &self.left.iter().map(former).collect();
-        match self.kind {
-            "joined" => {
-                let (version, count, more) = (self.version.unwrap(), self.count.unwrap(), self.more.unwrap());
-                RoomMessage::Joined { room, version, capacity: self.capacity, count, members, more }.to_json()
-            }
+    fn room_message(&self) -> Vec<u8> {
+        let room = self.get("room");
+        let message = match self.kind() {
+            "joined" => RoomMessage::Joined {
+                room,
+                version: self.get("version"),
+                capacity: self.get("capacity"),
+                count: self.get("count"),
+                members: &self.get::<Vec<_>>("members"),
+                more: self.get("more"),
+            },
             "waiting" => {
-                let (ahead, queue_length) = (self.ahead.unwrap(), self.queue_length.unwrap());
-                RoomMessage::Waiting { room, ahead, queue_length }.to_json()
+                RoomMessage::Waiting { room, ahead: self.get("ahead"), queue_length: self.get("queue_length") }
             }
-            "members_changed" => {
-                RoomMessage::MembersChanged { room, version: self.version.unwrap(), joined, left }.to_json()
-            }
-            _ => RoomMessage::Left { room, reason: reason_of(self.reason.unwrap()) }.to_json(),
-        }
-    }
-}
-
-fn reason_of(text: &str) -> LeftReason {
-    match text {
-        "left" => LeftReason::Left,
-        "kicked" => LeftReason::Kicked,
-        "expired" => LeftReason::Expired,
-        other => panic!("{other}"),
+            "members_changed" => RoomMessage::MembersChanged {
+                room,
+                version: self.get("version"),
+                joined: &self.get::<Vec<_>>("joined"),
+                left: &self.get::<Vec<_>>("left"),
+            },
+            _ => RoomMessage::Left { room, reason: self.get("reason") },
+        };
+        message.to_json()
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Announcement {
 
 /// Sequencer of one room's changes. Nodes send changes in any order and more than once. Some are
 /// missing, because their node died or the store lost them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ChangeSequencer {
     /// All changes up to here were announced, or are `pending`.
     at: Stamp,
@@ -47,16 +47,7 @@ impl ChangeSequencer {
     /// Creates a sequencer for a room whose local clients have this state.
     #[must_use]
     pub fn new(at: Stamp) -> Self {
-        Self {
-            at,
-            pending: Vec::new(),
-            early: BTreeMap::new(),
-            newest: at.version,
-            other: None,
-            at_request: (None, 0),
-            gap_since: None,
-            announced_at: None,
-        }
+        Self { at, newest: at.version, ..Self::default() }
     }
 
     /// Returns the state that the local clients have, including pending changes.

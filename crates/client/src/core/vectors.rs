@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Core, Effect, Moment, Ms, Outcome, Request, to_json};
 use crate::ending::{Ending, Fault};
-use crate::event::{Event, Signal, State};
+use crate::event::{Broadcast, Event, Signal, State};
 use crate::options::{Limits, Token};
 use crate::outcome::{Refusal, RequestError, SendError};
 
@@ -139,10 +139,7 @@ fn ending(lost: &Value) -> Ending {
 fn effect(effect: &Effect) -> Value {
     match effect {
         Effect::Open { url, resume, token } => {
-            let mut open = json!({ "url": url });
-            put(&mut open, "resume", resume);
-            put(&mut open, "token", token);
-            json!({ "open": open })
+            json!({ "open": with(with(json!({ "url": url }), "resume", resume), "token", token) })
         }
         Effect::Drop => json!("drop"),
         Effect::Close => json!({ "close": 1000 }),
@@ -156,11 +153,7 @@ fn effect(effect: &Effect) -> Value {
 
 fn settled(ticket: u64, outcome: &Outcome) -> Value {
     let said = match outcome {
-        Ok(delivered) => {
-            let mut settled = json!({ "settle": ticket, "as": "delivered" });
-            put(&mut settled, "count", &delivered.members);
-            return settled;
-        }
+        Ok(delivered) => return with(json!({ "settle": ticket, "as": "delivered" }), "count", &delivered.members),
         Err(RequestError::Refused(refusal)) => json!({ "refused": refusal.code }),
         Err(RequestError::Expired { sent }) => json!({ "expired": { "sent": sent } }),
         Err(RequestError::Closed) => json!("closed"),
@@ -173,19 +166,13 @@ fn state(state: &State) -> Value {
         State::Connecting { url } => json!({ "state": "connecting", "url": url }),
         State::Connected(welcome) => json!({ "state": "connected", "resumed": welcome.resumed }),
         State::Waiting { retry_in, why } => {
-            let mut state = json!({ "state": "waiting", "in_ms": retry_in.as_millis() as Ms });
-            because(&mut state, Some(why));
-            state
+            because(json!({ "state": "waiting", "in_ms": retry_in.as_millis() as Ms }), Some(why))
         }
-        State::Closed { why } => {
-            let mut state = json!({ "state": "closed" });
-            because(&mut state, why.as_ref());
-            state
-        }
+        State::Closed { why } => because(json!({ "state": "closed" }), why.as_ref()),
     }
 }
 
-fn because(state: &mut Value, why: Option<&Ending>) {
+fn because(mut state: Value, why: Option<&Ending>) -> Value {
     match why {
         None => {}
         Some(Ending::Closed { code, .. }) => state["code"] = json!(code),
@@ -200,20 +187,16 @@ fn because(state: &mut Value, why: Option<&Ending>) {
             });
         }
     }
+    state
 }
 
 fn told(event: &Event) -> Value {
     match event {
         Event::Signal(Signal { from, data, id }) => {
-            let mut told = json!({ "type": "signal", "from": from, "data": data });
-            put(&mut told, "id", id);
-            told
+            with(json!({ "type": "signal", "from": from, "data": data }), "id", id)
         }
-        Event::Broadcast(message) => {
-            let mut told =
-                json!({ "type": "broadcast", "room": message.room, "from": message.from, "data": message.data });
-            put(&mut told, "id", &message.id);
-            told
+        Event::Broadcast(Broadcast { room, from, data, id }) => {
+            with(json!({ "type": "broadcast", "room": room, "from": from, "data": data }), "id", id)
         }
         Event::Joined(joined) => {
             let member = |member: &crate::event::Member| json!({ "client_id": member.client_id, "data": member.data });
@@ -228,18 +211,19 @@ fn told(event: &Event) -> Value {
         Event::Left { room, reason } => json!({ "type": "left", "room": room, "reason": reason }),
         Event::Moved { node } => json!({ "type": "moved", "node": node }),
         Event::Problem(Refusal { code, message, retry_after }) => {
-            let mut told = json!({ "type": "error", "code": code, "message": message });
-            put(&mut told, "retry_after_ms", &retry_after.map(|time| time.as_millis() as Ms));
-            told
+            let retry_after_ms = retry_after.map(|time| time.as_millis() as Ms);
+            with(json!({ "type": "error", "code": code, "message": message }), "retry_after_ms", &retry_after_ms)
         }
         other => panic!("{other:?}"),
     }
 }
 
-fn put<T: serde::Serialize>(object: &mut Value, field: &str, value: &Option<T>) {
+/// Adds a field that has a value.
+fn with<T: serde::Serialize>(mut object: Value, field: &str, value: &Option<T>) -> Value {
     if let Some(value) = value {
         object[field] = json!(value);
     }
+    object
 }
 
 /// Expands `{"fill":N}` to a text of N letters.

@@ -88,7 +88,7 @@ async fn refresh_of_thousand_rooms_takes_few_round_trips() {
 
 #[tokio::test]
 async fn cluster_accepts_every_script() {
-    let server = Server::start_cluster();
+    let server = Server::start_cluster().await;
     let clock = Arc::new(AtomicU64::new(1_800_000_000_000));
     let store = RedisStore::new(&server.url(), rules(1), Clock::Given(Arc::clone(&clock))).unwrap();
     let mut room = TestRoom::new(Store::Redis(store), clock, Some(server));

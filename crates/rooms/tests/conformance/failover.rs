@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use signaling_rooms::{Op, OpResult, RedisStore, Requester, Store, StoreError};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::sentinel::Sentinel;
-use crate::server::{Server, free_port};
+use crate::server::{Server, free_port, wait_until};
 use crate::test_room::{apply, eventually, redis_store, requester, rules};
 
 /// Time limit for a connected store after a new master accepts writes.
@@ -27,12 +26,10 @@ async fn joins_in_time(store: &RedisStore, name: &str) -> u64 {
     eventually(&Store::Redis(store.clone()), "lobby", join_of(name), WITHIN).await.count
 }
 
-async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+/// Waits until the sentinel's answer about its master contains a port.
+async fn sentinel_names(sentinel: &Server, question: &str, port: u16) {
+    let is_so = || sentinel.cli(&["sentinel", question, "rooms"]).contains(&port.to_string());
+    wait_until(question, is_so).await;
 }
 
 /// Starts an address that leads to a selectable server, like a virtual IP. Connections stay.
@@ -102,8 +99,8 @@ async fn idle_store_reconnects_before_its_next_command() {
 async fn sentinels_are_asked_for_the_master_when_it_dies() {
     let mut old = Server::start();
     let new = Server::start_replica_of(&old).await;
-    let sentinel = Sentinel::watching(&old, None);
-    sentinel.wait_for("replicas", &new.port().to_string()).await;
+    let sentinel = Server::start_sentinel(&old, None);
+    sentinel_names(&sentinel, "replicas", new.port()).await;
     let url = format!("redis-sentinel://127.0.0.1:{},127.0.0.1:{}/rooms", free_port(), sentinel.port());
     let store = redis_store(&url, rules(0));
     join(&store, "alice").await.unwrap();
@@ -112,7 +109,7 @@ async fn sentinels_are_asked_for_the_master_when_it_dies() {
     old.stop();
     assert!(join(&store, "bob").await.is_err());
     wait_until("the replica is promoted", || new.cli(&["role"]).starts_with("master")).await;
-    sentinel.wait_for("get-master-addr-by-name", &new.port().to_string()).await;
+    sentinel_names(&sentinel, "get-master-addr-by-name", new.port()).await;
     assert_eq!(joins_in_time(&store, "bob").await, 2);
 }
 
@@ -120,8 +117,8 @@ async fn sentinels_are_asked_for_the_master_when_it_dies() {
 async fn sentinel_and_master_get_their_own_passwords() {
     let server = Server::start();
     server.cli(&["config", "set", "requirepass", "secret"]);
-    let sentinel = Sentinel::watching(&server, Some("secret"));
-    sentinel.wait_for("get-master-addr-by-name", &server.port().to_string()).await;
+    let sentinel = Server::start_sentinel(&server, Some("secret"));
+    sentinel_names(&sentinel, "get-master-addr-by-name", server.port()).await;
     let port = sentinel.port();
     let url = format!("redis-sentinel://:secret@127.0.0.1:{port}/rooms/2?sentinelPassword=own-secret");
     let store = redis_store(&url, rules(0));

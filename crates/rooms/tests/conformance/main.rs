@@ -8,7 +8,6 @@ mod outages;
 mod prefixes;
 mod registry;
 mod rooms;
-mod sentinel;
 mod server;
 mod test_room;
 mod waiting;

@@ -8,21 +8,28 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+const CLUSTER: &[&str] = &["--cluster-enabled", "yes"];
+const SENTINEL: &[&str] = &["sentinel.conf", "--sentinel"];
+/// Time limit of each wait for a server.
+const LIMIT: Duration = Duration::from_secs(20);
+
 /// Sets the run of a room to a value that no server process has.
 const FORGET_RUN: &str =
     "if redis.call('HEXISTS', KEYS[1], 'run') == 1 then redis.call('HSET', KEYS[1], 'run', '-') end";
 
-/// A Redis process that ends when dropped.
+/// A process of Redis that ends when dropped.
 pub(crate) struct Server {
     child: Child,
     dir: TempDir,
     port: u16,
-    cluster: bool,
+    /// Arguments of `redis-server` besides the common ones.
+    mode: &'static [&'static str],
+    password: Option<String>,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::started(false)
+        Self::started(TempDir::new().unwrap(), free_port(), &[], None)
     }
 
     /// Starts a replica and waits until it has synchronized with `master`.
@@ -30,36 +37,50 @@ impl Server {
         master.cli(&["config", "set", "repl-diskless-sync-delay", "0"]);
         let replica = Self::start();
         replica.cli(&["replicaof", "127.0.0.1", &master.port.to_string()]);
-        let start = Instant::now();
-        while !replica.cli(&["info", "replication"]).contains("master_link_status:up") {
-            assert!(start.elapsed() < Duration::from_secs(10), "the replica does not synchronize");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_up = || replica.cli(&["info", "replication"]).contains("master_link_status:up");
+        wait_until("the replica has synchronized", is_up).await;
         replica
+    }
+
+    /// Starts a cluster of one server. Like any cluster it rejects scripts with keys of different
+    /// slots.
+    pub(crate) async fn start_cluster() -> Self {
+        let server = Self::started(TempDir::new().unwrap(), free_port(), CLUSTER, None);
+        server.cli(&["cluster", "addslotsrange", "0", "16383"]);
+        wait_until("the cluster is up", || server.cli(&["cluster", "info"]).contains("cluster_state:ok")).await;
+        server
+    }
+
+    /// Starts a sentinel that watches `master` alone, under the name `rooms`. The sentinel has the
+    /// password of the master with `own-` before it.
+    pub(crate) fn start_sentinel(master: &Self, password: Option<&str>) -> Self {
+        let (dir, port) = (TempDir::new().unwrap(), free_port());
+        let mut config = format!(
+            "port {port}\nbind 127.0.0.1\nsentinel monitor rooms 127.0.0.1 {} 1\n\
+             sentinel down-after-milliseconds rooms 500\nsentinel failover-timeout rooms 5000\n",
+            master.port
+        );
+        if let Some(password) = password {
+            config.push_str(&format!("requirepass own-{password}\nsentinel auth-pass rooms {password}\n"));
+        }
+        std::fs::write(dir.path().join("sentinel.conf"), config).unwrap();
+        Self::started(dir, port, SENTINEL, password.map(|password| format!("own-{password}")))
+    }
+
+    fn started(dir: TempDir, port: u16, mode: &'static [&'static str], password: Option<String>) -> Self {
+        let mut server = Self { child: spawn(&dir, port, mode), dir, port, mode, password };
+        server.wait();
+        server
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// Starts a cluster of one server. Like any cluster it rejects scripts with keys of different
-    /// slots.
-    pub(crate) fn start_cluster() -> Self {
-        Self::started(true)
-    }
-
-    fn started(cluster: bool) -> Self {
-        let dir = TempDir::new().unwrap();
-        let port = free_port();
-        let mut server = Self { child: spawn(&dir, port, cluster), dir, port, cluster };
-        server.wait();
-        server
-    }
-
     /// Kills the server and restarts it without its data, or with the data that it has saved.
     pub(crate) fn restart_empty(&mut self) {
         self.stop();
-        self.child = spawn(&self.dir, self.port, self.cluster);
+        self.child = spawn(&self.dir, self.port, self.mode);
         self.wait();
     }
 
@@ -77,7 +98,7 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        let kind = if self.cluster { "redis-cluster" } else { "redis" };
+        let kind = if self.mode == CLUSTER { "redis-cluster" } else { "redis" };
         format!("{kind}://127.0.0.1:{}", self.port)
     }
 
@@ -88,7 +109,11 @@ impl Server {
 
     /// Returns the output of `redis-cli`.
     pub(crate) fn cli(&self, words: &[&str]) -> String {
-        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output().unwrap();
+        let mut command = Command::new("redis-cli");
+        if let Some(password) = &self.password {
+            command.args(["--no-auth-warning", "-a", password]);
+        }
+        let output = command.args(["-p", &self.port.to_string()]).args(words).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -102,16 +127,9 @@ impl Server {
     }
 
     fn wait(&mut self) {
-        let ready = || match self.cluster {
-            false => self.cli(&["ping"]) == "PONG",
-            true => {
-                self.cli(&["cluster", "addslotsrange", "0", "16383"]);
-                self.cli(&["cluster", "info"]).contains("cluster_state:ok")
-            }
-        };
         let start = Instant::now();
-        while !ready() {
-            assert!(start.elapsed() < Duration::from_secs(10), "redis-server does not start");
+        while self.cli(&["ping"]) != "PONG" {
+            assert!(start.elapsed() < LIMIT, "redis-server does not start");
         }
     }
 }
@@ -128,10 +146,21 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn spawn(dir: &TempDir, port: u16, cluster: bool) -> Child {
+/// Waits until a condition holds, for at most 20 s.
+pub(crate) async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LIMIT, "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn spawn(dir: &TempDir, port: u16, mode: &[&str]) -> Child {
     let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-    command.args(["--cluster-enabled", if cluster { "yes" } else { "no" }]);
+    command.args(mode);
+    if mode != SENTINEL {
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    }
     command.current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("redis-server is installed")
 }
