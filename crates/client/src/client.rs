@@ -120,8 +120,8 @@ impl Client {
         let random = options.seed.map_or_else(rand::make_rng, StdRng::seed_from_u64);
         let guarded = Guarded { core, outcomes: HashMap::new(), random, is_abandoned: false };
         let state = Arc::new(Inner { core: Mutex::new(guarded), changed: Notify::new(), epoch: Instant::now() });
-        let (tell, events) = mpsc::channel(MAX_EVENTS);
-        tokio::spawn(Driver::new(Arc::clone(&state), options, dialer, tell).run());
+        let (sender, events) = mpsc::channel(MAX_EVENTS);
+        tokio::spawn(Driver::new(Arc::clone(&state), options, dialer, sender).run());
         let shared = Arc::new(Shared { state });
         (Self { shared: Arc::clone(&shared) }, Events { events, _shared: shared })
     }

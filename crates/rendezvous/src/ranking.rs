@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn empty_ranking_has_no_owner_and_no_candidates() {
-        let nobody = Ranking::new(0, [""; 0]);
+        let empty = Ranking::new(0, [""; 0]);
 
-        assert!(nobody.is_empty());
-        assert_eq!(nobody.owner(KeyHash::of("alice")), None);
-        assert_eq!(nobody.owner_where(KeyHash::of("alice"), |_| true), None);
-        assert!(nobody.candidates(KeyHash::of("alice")).is_empty());
+        assert!(empty.is_empty());
+        assert_eq!(empty.owner(KeyHash::of("alice")), None);
+        assert_eq!(empty.owner_where(KeyHash::of("alice"), |_| true), None);
+        assert!(empty.candidates(KeyHash::of("alice")).is_empty());
     }
 
     #[test]

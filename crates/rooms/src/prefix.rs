@@ -10,7 +10,7 @@ pub struct KeyPrefix(Arc<str>);
 
 impl KeyPrefix {
     /// Maximum length in bytes.
-    const LONGEST: usize = 64;
+    const MAX_BYTES: usize = 64;
 
     /// The prefix as text.
     #[must_use]
@@ -36,7 +36,7 @@ impl FromStr for KeyPrefix {
     fn from_str(text: &str) -> Result<Self, InvalidKeyPrefix> {
         // A colon separates the parts of a key, and braces choose its slot in a cluster.
         let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let is_valid = (1..=Self::LONGEST).contains(&text.len()) && text.bytes().all(is_safe);
+        let is_valid = (1..=Self::MAX_BYTES).contains(&text.len()) && text.bytes().all(is_safe);
         is_valid.then(|| Self(text.into())).ok_or(InvalidKeyPrefix)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The time that all nodes need to restore the seats of their sessions, in milliseconds.
-pub(crate) const SETTLE_AT_LEAST: i64 = 5_000;
+pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 
 /// Times and limits of rooms, equal on all nodes of a mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Rules {
     /// lifetime. The minimum covers a call that was in flight when the store failed, and the
     /// reconnect.
     pub(crate) fn settle_ms(&self) -> i64 {
-        (self.stale_ms() / 2).max(SETTLE_AT_LEAST)
+        (self.stale_ms() / 2).max(MIN_SETTLE_MS)
     }
 
     pub(crate) fn remembered_ms(&self) -> i64 {

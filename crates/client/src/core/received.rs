@@ -82,11 +82,11 @@ impl Core {
 
     fn receive(&mut self, at: Moment, event: Event, n: u64, name: &str) -> Result<(), ProtocolError> {
         let Phase::Connected(connection) = &mut self.phase else { return Ok(()) };
-        let said = connection.receive(at.now, n).map_err(|_| ProtocolError)?;
+        let acknowledge = connection.receive(at.now, n).map_err(|_| ProtocolError)?;
         if self.names.insert(at.now, name) {
             self.emit(event);
         }
-        if let Some(n) = said {
+        if let Some(n) = acknowledge {
             self.act(at, &Due::Acknowledge(n));
         }
         Ok(())

@@ -147,18 +147,18 @@ fn effect(effect: &Effect) -> Value {
         Effect::FetchToken => json!("ask_token"),
         Effect::Settle(ticket, outcome) => settled(*ticket, outcome),
         Effect::Emit(Event::State(state)) => self::state(state),
-        Effect::Emit(event) => json!({ "tell": told(event) }),
+        Effect::Emit(event) => json!({ "tell": event_fields(event) }),
     }
 }
 
 fn settled(ticket: u64, outcome: &Outcome) -> Value {
-    let said = match outcome {
+    let outcome = match outcome {
         Ok(delivered) => return with(json!({ "settle": ticket, "as": "delivered" }), "count", &delivered.members),
         Err(RequestError::Refused(refusal)) => json!({ "refused": refusal.code }),
         Err(RequestError::Expired { sent }) => json!({ "expired": { "sent": sent } }),
         Err(RequestError::Closed) => json!("closed"),
     };
-    json!({ "settle": ticket, "as": said })
+    json!({ "settle": ticket, "as": outcome })
 }
 
 fn state(state: &State) -> Value {
@@ -190,7 +190,7 @@ fn because(mut state: Value, why: Option<&Ending>) -> Value {
     state
 }
 
-fn told(event: &Event) -> Value {
+fn event_fields(event: &Event) -> Value {
     match event {
         Event::Signal(Signal { from, data, id }) => {
             with(json!({ "type": "signal", "from": from, "data": data }), "id", id)

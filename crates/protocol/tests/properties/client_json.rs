@@ -11,7 +11,7 @@ use signaling_protocol::limits::MAX_REQUEST_ID;
 use signaling_protocol::server;
 
 const KNOWN_FIELDS: [&str; 9] = ["type", "to", "room", "after", "token", "data", "id", "ttl_ms", "n"];
-const LONGEST_ANSWER: usize = 1_000;
+const MAX_ANSWER_BYTES: usize = 1_000;
 
 /// A field's name and its value as JSON text.
 type Field = (String, String);
@@ -100,7 +100,7 @@ fn check_any(bytes: &[u8]) {
         Ok(message) => assert_eq!(peeked, seen_by_the_edge(&message)),
         Err(bad) => {
             assert!(matches!(bad.code, ErrorCode::BadMessage | ErrorCode::TooLarge));
-            assert!(bad.message.len() <= LONGEST_ANSWER, "{}", bad.message.len());
+            assert!(bad.message.len() <= MAX_ANSWER_BYTES, "{}", bad.message.len());
         }
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use signaling_protocol::RoomName;
 
 use self::room::Room;
-use crate::rules::SETTLE_AT_LEAST;
+use crate::rules::MIN_SETTLE_MS;
 use crate::{OpResult, Request, Rules};
 
 /// Rooms of one process.
@@ -21,14 +21,14 @@ pub struct Rooms {
     run: u64,
     replaced_at: Option<i64>,
     room_by_name: BTreeMap<RoomName, Room>,
-    look_for_idle_at: i64,
+    next_idle_check_at: i64,
 }
 
 impl Rooms {
     /// Creates an empty set of rooms.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
-        Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), look_for_idle_at: 0 }
+        Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), next_idle_check_at: 0 }
     }
 
     /// Continues as another server process, which may lack the last writes or all of them. `now` is
@@ -50,7 +50,7 @@ impl Rooms {
         let now = signed(now);
         self.forget_idle(now);
         let room = self.room_by_name.entry(request.room.clone()).or_default();
-        let settled_at = self.replaced_at.map(|at| at + SETTLE_AT_LEAST);
+        let settled_at = self.replaced_at.map(|at| at + MIN_SETTLE_MS);
         if let Some(settled_at) = settled_at.filter(|settled_at| now < *settled_at) {
             room.may_be_lost(settled_at);
         }
@@ -74,9 +74,9 @@ impl Rooms {
     }
 
     fn forget_idle(&mut self, now: i64) {
-        let Self { rules, room_by_name, look_for_idle_at, .. } = self;
-        if now >= *look_for_idle_at {
-            *look_for_idle_at = now + rules.stale_ms();
+        let Self { rules, room_by_name, next_idle_check_at, .. } = self;
+        if now >= *next_idle_check_at {
+            *next_idle_check_at = now + rules.stale_ms();
             room_by_name.retain(|_, room| !room.is_over(rules, now));
         }
     }

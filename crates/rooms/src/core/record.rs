@@ -105,17 +105,17 @@ impl Records {
     }
 
     /// Returns members with a last refresh at `until` or before, oldest refresh first.
-    pub(super) fn silent_members(&self, until: i64, most: usize) -> Vec<Record> {
-        self.silent(&self.members_by_refresh, until, most)
+    pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
+        self.silent(&self.members_by_refresh, until, max)
     }
 
     /// Returns waiting and gone clients with a last refresh at `until` or before, oldest first.
-    pub(super) fn silent_others(&self, until: i64, most: usize) -> Vec<Record> {
-        self.silent(&self.others_by_refresh, until, most)
+    pub(super) fn silent_others(&self, until: i64, max: usize) -> Vec<Record> {
+        self.silent(&self.others_by_refresh, until, max)
     }
 
-    fn silent(&self, by_refresh: &BTreeSet<(i64, ClientId)>, until: i64, most: usize) -> Vec<Record> {
-        let silent = by_refresh.iter().take_while(|(at, _)| *at <= until).take(most);
+    fn silent(&self, by_refresh: &BTreeSet<(i64, ClientId)>, until: i64, max: usize) -> Vec<Record> {
+        let silent = by_refresh.iter().take_while(|(at, _)| *at <= until).take(max);
         silent.filter_map(|(_, client)| self.get(client).cloned()).collect()
     }
 

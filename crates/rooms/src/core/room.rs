@@ -67,8 +67,8 @@ impl Room {
     }
 
     pub(super) fn is_over(&self, rules: &Rules, now: i64) -> bool {
-        let life = if self.capacity.is_some() { rules.idle * 100 } else { rules.idle };
-        self.touched + millis(life) < now
+        let lifetime = if self.capacity.is_some() { rules.idle * 100 } else { rules.idle };
+        self.touched + millis(lifetime) < now
     }
 
     fn capacity(&self, rules: &Rules) -> Option<u32> {
@@ -236,11 +236,11 @@ impl Step<'_> {
         if self.now < self.room.settled_at {
             return;
         }
-        let (until, most) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
-        for known in self.room.records.silent_members(until, most) {
+        let (until, max) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
+        for known in self.room.records.silent_members(until, max) {
             self.gone(known, Reason::Expired);
         }
-        for known in self.room.records.silent_others(until, most) {
+        for known in self.room.records.silent_others(until, max) {
             self.queue_moved |= known.is_waiting();
             self.room.records.remove(&known.seat.requester.client);
         }
@@ -295,7 +295,7 @@ impl Step<'_> {
         if room.version.is_some() && room.incarnation == 0 {
             room.incarnation = unsigned(now);
         }
-        let tells = queue_moved || !changes.is_empty();
+        let is_news = queue_moved || !changes.is_empty();
         OpResult {
             incarnation: room.incarnation,
             version,
@@ -304,7 +304,7 @@ impl Step<'_> {
             waiting: room.records.waiting() as u64,
             changes,
             queue_moved,
-            nodes: if tells { room.records.nodes() } else { Vec::new() },
+            nodes: if is_news { room.records.nodes() } else { Vec::new() },
             statuses,
             members,
             more,

@@ -6,10 +6,10 @@ use redis::cluster::ClusterClient;
 use redis::sentinel::SentinelNodeConnectionInfo;
 use redis::{Client, ConnectionInfo, ErrorKind, IntoConnectionInfo as _, RedisError, RedisResult};
 
-use super::link::CALL;
+use super::link::CALL_TIMEOUT;
 
 /// Time limit for making a connection.
-pub(super) const CONNECT: Duration = Duration::from_secs(1);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 const CLUSTER: &str = "redis-cluster://";
 const SENTINEL: &str = "redis-sentinel://";
@@ -41,7 +41,7 @@ impl Address {
         if let Some(servers) = url.strip_prefix(CLUSTER) {
             let servers = servers.split(',').map(|server| format!("redis://{server}"));
             let builder = ClusterClient::builder(servers.collect::<Vec<_>>());
-            let builder = builder.connection_timeout(CONNECT).response_timeout(CALL).retries(1);
+            let builder = builder.connection_timeout(CONNECT_TIMEOUT).response_timeout(CALL_TIMEOUT).retries(1);
             return builder.build().map(Self::Cluster);
         }
         match url.strip_prefix(SENTINEL) {

@@ -5,4 +5,4 @@ if own_capacity then
 else
   redis.call('HDEL', meta, 'capacity')
 end
-local asked_of, list_after = {}, nil
+local named, list_after = {}, nil

@@ -11,15 +11,15 @@ use tracing::{info, warn};
 
 use super::address::Address;
 use super::health::{Health, Verdict};
-use super::link::{CALL, Link};
+use super::link::{CALL_TIMEOUT, Link};
 use super::scripts;
 use crate::{Clock, StoreError};
 
-/// Commands per pipeline. Its answers take a few milliseconds, which limits the delay of other
-/// calls.
-const PIPELINE: usize = 200;
+/// Maximum commands per pipeline. Its answers take a few milliseconds, which limits the delay of
+/// other calls.
+const MAX_PIPELINE: usize = 200;
 /// Interval of checks, so that an idle node also detects a server that is gone or demoted.
-const CHECK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Connection to one server or cluster, made again when it fails. Clones share it.
 #[derive(Clone)]
@@ -88,7 +88,7 @@ impl Connection {
         let link = self.link().await;
         let commands = make(self.0.replaced_ago());
         let mut answers = Vec::with_capacity(commands.len());
-        for commands in commands.chunks(PIPELINE) {
+        for commands in commands.chunks(MAX_PIPELINE) {
             match &link {
                 Ok((link, number)) => answers.extend(self.send_some(link, *number, commands).await),
                 Err(error) => answers.extend(commands.iter().map(|_| Err(error.clone()))),
@@ -124,7 +124,7 @@ impl Connection {
     async fn link(&self) -> RedisResult<(Link, u64)> {
         self.start();
         let mut state = self.0.state.subscribe();
-        let known = timeout(CALL, state.wait_for(|state| !matches!(state, State::Connecting))).await;
+        let known = timeout(CALL_TIMEOUT, state.wait_for(|state| !matches!(state, State::Connecting))).await;
         match known.as_ref().map(|known| known.as_deref()) {
             Ok(Ok(State::Up { link, number })) => Ok((link.clone(), *number)),
             Ok(Ok(State::Down(error))) => Err(error.clone()),
@@ -241,7 +241,7 @@ async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Rec
 async fn watch_over(shared: &Weak<Shared>, link: &Link, number: u64, state: &mut watch::Receiver<State>) -> Option<()> {
     loop {
         let failed = state.wait_for(|state| !matches!(state, State::Up { .. }));
-        match timeout(CHECK, failed).await.map(|failed| failed.is_ok()) {
+        match timeout(CHECK_INTERVAL, failed).await.map(|failed| failed.is_ok()) {
             Ok(true) => return Some(()),
             Ok(false) => return None,
             Err(_) => {

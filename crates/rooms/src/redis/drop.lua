@@ -1,8 +1,9 @@
--- ARGV: client, session, born, number, node, keep.
-local client, who, keep = ARGV[10], who_at(10), tonumber(ARGV[15])
+-- ARGV: client, session, accepted_at, number, node, keep.
+local client, requester, keep = ARGV[10], requester_at(10), tonumber(ARGV[15])
 local known = read(client)
-local place = known and known.session == who.session and known.node == who.node and place_of(client)
+local is_same = known and known.session == requester.session and known.node == requester.node
+local place = is_same and place_of(client)
 if place then
   redis.call('ZADD', place == 'm' and members or checkin, 'XX', now - stale + keep, client)
 end
-local asked_of, list_after = { { client, who.session } }, nil
+local named, list_after = { { client, requester.session } }, nil

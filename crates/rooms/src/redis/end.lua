@@ -1,9 +1,9 @@
 expire()
 admit()
-for _, asked in ipairs(asked_of) do
-  table.insert(standings, stands(asked[1], asked[2]))
+for _, it in ipairs(named) do
+  table.insert(statuses, status_of(it[1], it[2]))
 end
-if list_after and (list_after ~= '' or #standings == 0 or standings[1][1] == 0) then
+if list_after and (list_after ~= '' or #statuses == 0 or statuses[1][1] == 0) then
   page(list_after)
 end
 
@@ -30,7 +30,7 @@ for node, by in pairs(by_node) do
   end
 end
 local nodes = {}
-if moved == 1 or #changes > 0 then
+if queue_moved == 1 or #changes > 0 then
   for _, field in ipairs(redis.call('HKEYS', meta)) do
     if string.sub(field, 1, 5) == 'node:' then
       table.insert(nodes, string.sub(field, 6))
@@ -41,7 +41,7 @@ for _, key in ipairs(KEYS) do
   redis.call('PEXPIRE', key, own_capacity and idle * 100 or idle)
 end
 local numbers = {
-  new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), moved, more,
-  now < settled_at and 1 or 0, incarnation,
+  new_version, own_capacity or default_capacity, count, redis.call('ZCARD', waiting), queue_moved,
+  more, now < settled_at and 1 or 0, incarnation,
 }
-return { numbers, standings, changes, list, nodes }
+return { numbers, statuses, changes, list, nodes }

@@ -1,2 +1,2 @@
 -- ARGV: client.
-local asked_of, list_after = { { ARGV[10] } }, nil
+local named, list_after = { { ARGV[10] } }, nil

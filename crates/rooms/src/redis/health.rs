@@ -7,10 +7,10 @@ use signaling_protocol::Backoff;
 
 /// Consecutive rounds of failed commands, with errors that another server may not cure, before a
 /// reconnect.
-const ERRORS: u32 = 3;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_ERROR_ROUNDS: u32 = 3;
+const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// With the limit of an attempt (1 s) this stays below the required reconnect time of 2 s.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// Health of a connection, judged by its answers.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Health {
         }
         let Some(error) = errors.next() else { return Verdict::Unclear };
         self.errors += 1;
-        if !error.is_io_error() && !error.is_unrecoverable_error() && self.errors < ERRORS {
+        if !error.is_io_error() && !error.is_unrecoverable_error() && self.errors < MAX_ERROR_ROUNDS {
             return Verdict::Unclear;
         }
         self.errors = 0;
@@ -70,7 +70,7 @@ impl Health {
         if let Some(backoff) = &mut self.backoff {
             return backoff.next_wait(jitter);
         }
-        self.backoff = Some(Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE));
+        self.backoff = Some(Backoff::new(MIN_PAUSE, MAX_PAUSE));
         Duration::ZERO
     }
 }

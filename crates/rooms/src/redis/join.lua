@@ -1,40 +1,41 @@
--- ARGV: client, session, born, number, node, data, maximum waiting clients (0: no limit).
-local client, who, data, longest_line = ARGV[10], who_at(10), ARGV[15], tonumber(ARGV[16])
+-- ARGV: client, session, accepted_at, number, node, data, maximum waiting clients (0: no limit).
+local client, requester = ARGV[10], requester_at(10)
+local data, max_waiting = ARGV[15], tonumber(ARGV[16])
 expire()
 admit()
 local known = read(client)
-if known and outdates(known, who) then
+if known and outdates(known, requester) then
   known = nil
-elseif known and has_done(known, who) then
-  refresh(client, who)
+elseif known and has_done(known, requester) then
+  refresh(client, requester)
 else
   local place, takes = known and place_of(client), true
   if place then
     local shown = data ~= '' and data ~= known.data
-    who.data = shown and data or known.data
-    who.since = known.since
+    requester.data = shown and data or known.data
+    requester.since = known.since
     if shown and place == 'm' then
       joined(client, data)
     end
     served(known.node, -1)
     touch(client, place)
   else
-    who.data = data
+    requester.data = data
     if has_room() then
       redis.call('ZREM', checkin, client)
       redis.call('ZADD', members, now, client)
-      enter(client, who)
-    elseif longest_line > 0 and redis.call('ZCARD', waiting) >= longest_line then
+      enter(client, requester)
+    elseif max_waiting > 0 and redis.call('ZCARD', waiting) >= max_waiting then
       takes = false
     else
-      who.since = next_place()
-      redis.call('ZADD', waiting, who.since, client)
+      requester.since = next_place()
+      redis.call('ZADD', waiting, requester.since, client)
       redis.call('ZADD', checkin, now, client)
     end
   end
   if takes then
-    served(who.node, 1)
-    write(client, who)
+    served(requester.node, 1)
+    write(client, requester)
   end
 end
-local asked_of, list_after = { { client, who.session } }, ''
+local named, list_after = { { client, requester.session } }, ''

@@ -1,13 +1,14 @@
--- ARGV: client, session, born, number, node.
-local client, who = ARGV[10], who_at(10)
+-- ARGV: client, session, accepted_at, number, node.
+local client, requester = ARGV[10], requester_at(10)
 local known = read(client)
-if known and not outdates(known, who) and not has_done(known, who) then
+if known and not outdates(known, requester) and not has_done(known, requester) then
   local place = place_of(client)
-  known.session, known.born, known.number = who.session, who.born, who.number
+  known.session, known.accepted_at = requester.session, requester.accepted_at
+  known.number = requester.number
   if place then
     gone(client, known, place, 2)
   else
     write(client, known)
   end
 end
-local asked_of, list_after = { { client, who.session } }, nil
+local named, list_after = { { client, requester.session } }, nil

@@ -12,12 +12,12 @@ use redis::{
 };
 use tokio::time::timeout;
 
-use super::address::{Address, CONNECT, Sentinels};
+use super::address::{Address, CONNECT_TIMEOUT, Sentinels};
 
 /// Limit of the time in which commands are answered: a client waits for the answer to its join.
-pub(super) const CALL: Duration = Duration::from_secs(2);
-/// Commands to a cluster that are under way at a time.
-const AT_ONCE: usize = 64;
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum commands in flight to a cluster.
+const MAX_CLUSTER_COMMANDS: usize = 64;
 
 /// An established connection. Clones share it.
 #[derive(Clone)]
@@ -30,10 +30,10 @@ impl Link {
     /// Connects and checks the server. Asks sentinels for the current master each time.
     pub(super) async fn open(address: &Address) -> RedisResult<Self> {
         match address {
-            Address::One(client) => limited(CONNECT, Self::open_one(client)).await,
-            Address::Cluster(client) => limited(CALL, client.get_async_connection()).await.map(Self::Cluster),
+            Address::One(client) => limited(CONNECT_TIMEOUT, Self::open_one(client)).await,
+            Address::Cluster(client) => limited(CALL_TIMEOUT, client.get_async_connection()).await.map(Self::Cluster),
             // Allows time for one attempt at a failed sentinel.
-            Address::Sentinel(sentinels) => limited(CALL, Self::open_master(sentinels)).await,
+            Address::Sentinel(sentinels) => limited(CALL_TIMEOUT, Self::open_master(sentinels)).await,
         }
     }
 
@@ -44,8 +44,9 @@ impl Link {
 
     /// Opens and configures a connection to one server.
     async fn open_one(client: &Client) -> RedisResult<Self> {
-        let config =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(Some(CALL));
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(CALL_TIMEOUT));
         let link = Self::One(client.get_multiplexed_async_connection_with_config(&config).await?);
         link.check().await?;
         Ok(link)
@@ -86,7 +87,7 @@ impl Link {
 
     /// Sends commands, and returns the answer to each.
     pub(super) async fn send(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
-        limited(CALL, self.send_all(commands)).await
+        limited(CALL_TIMEOUT, self.send_all(commands)).await
     }
 
     async fn send_all(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
@@ -104,7 +105,7 @@ impl Link {
             // connection.
             Self::Cluster(connection) => {
                 let ask = async |command: &Cmd| connection.clone().req_packed_command(command).await?.extract_error();
-                Ok(stream::iter(commands).map(ask).buffered(AT_ONCE).collect().await)
+                Ok(stream::iter(commands).map(ask).buffered(MAX_CLUSTER_COMMANDS).collect().await)
             }
         }
     }

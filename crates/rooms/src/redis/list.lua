@@ -1,2 +1,2 @@
 -- ARGV: last client of the previous page (empty: none).
-local asked_of, list_after = {}, ARGV[10]
+local named, list_after = {}, ARGV[10]

@@ -11,16 +11,16 @@ use crate::rules::millis;
 use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, StoreError, Sweep};
 
 /// Entries that one cleaning step checks.
-const CHUNK: usize = 200;
+const MAX_CHUNK: usize = 200;
 /// Approximate number of entries that one step renews.
-const RENEWED: usize = 1_000;
+const RENEWALS_PER_STEP: usize = 1_000;
 /// Time without a renewal after which another cleaner takes over the claim.
-const CLAIM: Duration = Duration::from_secs(10);
+const CLAIM_LIFETIME: Duration = Duration::from_secs(10);
 /// Lifetime of an entry that is not renewed, in case the cleaner misses it.
-const LIFE: Duration = Duration::from_secs(24 * 3600);
+const ENTRY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// The registry in Redis or Valkey, on the connection of a [`RedisStore`](crate::RedisStore). Clones
-/// share it.
+/// The registry in Redis or Valkey, on the connection of a [`RedisStore`](crate::RedisStore).
+/// Clones share it.
 #[derive(Clone)]
 pub struct RedisRegistry {
     connection: Connection,
@@ -85,10 +85,10 @@ impl RedisRegistry {
 
     /// Cleans some entries of a dead node, and removes their reverse entries in any case.
     async fn clean_some(&self, dead: &NodeId, clients: &[String]) -> Result<Cleaned, StoreError> {
-        let look = |client: &String| command(&["HMGET", &self.forward(client), "node", "session"]);
-        let looks: Vec<_> = clients.iter().map(look).collect();
+        let query = |client: &String| command(&["HMGET", &self.forward(client), "node", "session"]);
+        let queries: Vec<_> = clients.iter().map(query).collect();
         let mut forgets = Vec::new();
-        for (client, known) in clients.iter().zip(self.connection.send(|_| looks).await) {
+        for (client, known) in clients.iter().zip(self.connection.send(|_| queries).await) {
             let known: (Option<String>, Option<String>) = redis::from_redis_value(known?).map_err(StoreError::new)?;
             if let (Some(node), Some(session)) = known
                 && node == dead.as_str()
@@ -111,7 +111,7 @@ impl RedisRegistry {
     /// clients by reverse entries only.
     pub async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
         let now = self.now().await?.to_string();
-        for changes in changes.chunks(CHUNK) {
+        for changes in changes.chunks(MAX_CHUNK) {
             let (mut first, mut then) = (Vec::new(), Vec::new());
             for Registration { client, session, here } in changes {
                 let (client, session) = (client.as_str(), session.to_string());
@@ -119,7 +119,7 @@ impl RedisRegistry {
                     first.push(command(&["SADD", &self.reverse(node), client]));
                     let key = self.forward(client);
                     then.push(command(&["HSET", &key, "node", node.as_str(), "session", &session, "since", &now]));
-                    then.push(command(&["PEXPIRE", &key, &millis(LIFE).to_string()]));
+                    then.push(command(&["PEXPIRE", &key, &millis(ENTRY_LIFETIME).to_string()]));
                 } else {
                     first.push(self.forget(client, node, &session));
                     then.push(command(&["SREM", &self.reverse(node), client]));
@@ -138,8 +138,10 @@ impl RedisRegistry {
     pub async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
         let (now, nodes) = (self.now().await?.to_string(), self.nodes());
         let added: u64 = self.connection.ask(command(&["ZADD", &nodes, &now, node.as_str()])).await?;
-        self.connection.ask::<u64>(command(&["PEXPIRE", &nodes, &millis(LIFE).to_string()])).await?;
-        self.connection.ask::<u64>(command(&["PEXPIRE", &self.reverse(node), &millis(LIFE).to_string()])).await?;
+        self.connection.ask::<u64>(command(&["PEXPIRE", &nodes, &millis(ENTRY_LIFETIME).to_string()])).await?;
+        self.connection
+            .ask::<u64>(command(&["PEXPIRE", &self.reverse(node), &millis(ENTRY_LIFETIME).to_string()]))
+            .await?;
         Ok(added == 0)
     }
 
@@ -147,10 +149,10 @@ impl RedisRegistry {
     /// the position for the next step: [`Sweep::default`] once all entries are renewed.
     pub async fn renew(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
         let mut scan = command(&["SSCAN", &self.reverse(node)]);
-        scan.arg(from.0).arg("COUNT").arg(RENEWED);
+        scan.arg(from.0).arg("COUNT").arg(RENEWALS_PER_STEP);
         let (next, clients): (u64, Vec<String>) = self.connection.ask(scan).await?;
-        let life = millis(LIFE).to_string();
-        let renew = |client: &String| command(&["PEXPIRE", &self.forward(client), &life]);
+        let lifetime = millis(ENTRY_LIFETIME).to_string();
+        let renew = |client: &String| command(&["PEXPIRE", &self.forward(client), &lifetime]);
         let renewals: Vec<_> = clients.iter().map(renew).collect();
         for answer in self.connection.send(|_| renewals).await {
             answer?;
@@ -172,14 +174,14 @@ impl RedisRegistry {
     pub async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
         let (mut claim, mut all, mut cursor) = (String::new(), Cleaned::default(), "0".to_owned());
         loop {
-            claim = self.claim(dead, silent, Some(CLAIM), &claim).await?;
+            claim = self.claim(dead, silent, Some(CLAIM_LIFETIME), &claim).await?;
             if claim.is_empty() {
                 return Ok(None);
             }
             let mut scan = command(&["SSCAN", &self.reverse(dead), &cursor, "COUNT"]);
-            scan.arg(CHUNK);
+            scan.arg(MAX_CHUNK);
             let (next, clients): (String, Vec<String>) = self.connection.ask(scan).await?;
-            for clients in clients.chunks(CHUNK) {
+            for clients in clients.chunks(MAX_CHUNK) {
                 let Cleaned { removed, kept } = self.clean_some(dead, clients).await?;
                 all.removed += removed;
                 all.kept += kept;
@@ -196,8 +198,8 @@ impl RedisRegistry {
 
     /// Returns the location of a client; `None` if it has no entry.
     pub async fn find(&self, client: &ClientId) -> Result<Option<Entry>, StoreError> {
-        let look = command(&["HMGET", &self.forward(client.as_str()), "node", "session", "since"]);
-        let known: (Option<String>, Option<String>, Option<u64>) = self.connection.ask(look).await?;
+        let query = command(&["HMGET", &self.forward(client.as_str()), "node", "session", "since"]);
+        let known: (Option<String>, Option<String>, Option<u64>) = self.connection.ask(query).await?;
         let (Some(node), Some(session), Some(since)) = known else { return Ok(None) };
         Ok(Some(Entry { node: NodeId::new(&node).map_err(StoreError::new)?, session, since }))
     }

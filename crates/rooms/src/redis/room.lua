@@ -12,9 +12,9 @@ if now == 0 then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- See Rules::settle_ms and SETTLE_AT_LEAST.
-local settle_at_least = 5000
-local settle = math.max(math.floor(stale / 2), settle_at_least)
+-- See Rules::settle_ms and MIN_SETTLE_MS.
+local min_settle = 5000
+local settle = math.max(math.floor(stale / 2), min_settle)
 
 -- Formats numbers of 13 and more digits, which Redis would write with an exponent.
 local function text(number)
@@ -45,23 +45,26 @@ if version and known_meta.run ~= run then
   settled_at = now + settle
   redis.call('HSET', meta, 'run', run, 'incarnation', text(incarnation), 'settled', text(settled_at))
 end
-if not version and replaced >= 0 and replaced < settle_at_least then
+if not version and replaced >= 0 and replaced < min_settle then
   -- The room is lost or new, and not all nodes have had time to restore it.
-  settled_at = math.max(settled_at, now + settle_at_least - replaced)
+  settled_at = math.max(settled_at, now + min_settle - replaced)
 end
-local changes, standings, list, moved, more, by_node = {}, {}, {}, 0, 0, {}
+local changes, statuses, list, queue_moved, more, by_node = {}, {}, {}, 0, 0, {}
 
 local function read(client)
   local known = redis.call('HGET', info, client)
   if not known then
     return nil
   end
-  local session, born, number, node, since, data = string.match(known, '^(%x+)\n(%d+)\n(%d+)\n([^\n]*)\n(%d+)\n(.*)$')
-  return { session = session, born = born, number = number, node = node, since = since, data = data }
+  local it = {}
+  it.session, it.accepted_at, it.number, it.node, it.since, it.data =
+    string.match(known, '^(%x+)\n(%d+)\n(%d+)\n([^\n]*)\n(%d+)\n(.*)$')
+  return it
 end
 
 local function write(client, it)
-  redis.call('HSET', info, client, table.concat({ it.session, it.born, it.number, it.node, it.since, it.data }, '\n'))
+  local fields = { it.session, it.accepted_at, it.number, it.node, it.since, it.data }
+  redis.call('HSET', info, client, table.concat(fields, '\n'))
 end
 
 -- Returns 'm' for a member, 'w' for a waiting client, nil for a gone one.
@@ -77,23 +80,25 @@ local function served(node, by)
   by_node[node] = (by_node[node] or 0) + by
 end
 
-local function outdates(known, who)
-  local born, other = tonumber(known.born), tonumber(who.born)
-  return known.session ~= who.session and (born > other or (born == other and known.session > who.session))
+local function outdates(known, requester)
+  local accepted_at, other = tonumber(known.accepted_at), tonumber(requester.accepted_at)
+  local is_later = accepted_at > other or (accepted_at == other and known.session > requester.session)
+  return is_later and known.session ~= requester.session
 end
 
-local function has_done(known, who)
-  return known.session == who.session and tonumber(who.number) <= tonumber(known.number)
+local function has_done(known, requester)
+  return known.session == requester.session and tonumber(requester.number) <= tonumber(known.number)
 end
 
 -- Returns true if a seat that a node knows is later than the record. Then the store has lost the
 -- command that made the seat, or the admission. A settling room gives no seat away, so a waiting
 -- client that repeated its join after the loss is still a member.
-local function is_behind(known, place, who, kind, is_settling)
-  local number, other = tonumber(known.number), tonumber(who.number)
-  local is_same = known.session == who.session and (number == other or (is_settling and number > other))
-  local was_let_in = is_same and place == 'w' and kind == 'm'
-  return not outdates(known, who) and (was_let_in or not has_done(known, who))
+local function is_behind(known, place, requester, kind, is_settling)
+  local number, other = tonumber(known.number), tonumber(requester.number)
+  local is_same = number == other or (is_settling and number > other)
+  is_same = is_same and known.session == requester.session
+  local was_admitted = is_same and place == 'w' and kind == 'm'
+  return not outdates(known, requester) and (was_admitted or not has_done(known, requester))
 end
 
 local function next_place()
@@ -119,28 +124,29 @@ local function touch(client, place)
   end
 end
 
-local function enter(client, who)
-  who.since = next_place()
-  redis.call('ZADD', order, who.since, client)
+local function enter(client, requester)
+  requester.since = next_place()
+  redis.call('ZADD', order, requester.since, client)
   count = count + 1
-  joined(client, who.data)
+  joined(client, requester.data)
 end
 
-local function refresh(client, who)
+local function refresh(client, requester)
   local known = read(client)
-  local place = known and not outdates(known, who) and place_of(client)
+  local place = known and not outdates(known, requester) and place_of(client)
   if not place then
     return
   end
   touch(client, place)
-  local number = who.number
-  if known.session == who.session and tonumber(known.number) > tonumber(number) then
+  local number = requester.number
+  if known.session == requester.session and tonumber(known.number) > tonumber(number) then
     number = known.number
   end
-  if known.session ~= who.session or known.node ~= who.node or known.number ~= number then
+  if known.session ~= requester.session or known.node ~= requester.node or known.number ~= number then
     served(known.node, -1)
-    served(who.node, 1)
-    known.session, known.born, known.number, known.node = who.session, who.born, number, who.node
+    served(requester.node, 1)
+    known.session, known.accepted_at = requester.session, requester.accepted_at
+    known.number, known.node = number, requester.node
     write(client, known)
   end
 end
@@ -154,7 +160,7 @@ local function gone(client, known, place, reason)
     table.insert(changes, { reason, client, '' })
   else
     redis.call('ZREM', waiting, client)
-    moved = 1
+    queue_moved = 1
   end
   served(known.node, -1)
   known.data = ''
@@ -171,7 +177,7 @@ local function expire()
   end
   for _, client in ipairs(redis.call('ZRANGEBYSCORE', checkin, '-inf', now - stale, 'LIMIT', 0, stale_at_once)) do
     if redis.call('ZREM', waiting, client) == 1 then
-      moved = 1
+      queue_moved = 1
       served(read(client).node, -1)
     end
     redis.call('ZREM', checkin, client)
@@ -191,12 +197,12 @@ local function admit()
     redis.call('ZREM', checkin, client)
     enter(client, known)
     write(client, known)
-    moved = 1
+    queue_moved = 1
   end
 end
 
 -- Returns the status of one session, or of the client's current session if session is nil.
-local function stands(client, session)
+local function status_of(client, session)
   local known = read(client)
   if not known then
     return { 3, 0, 0 }
@@ -241,6 +247,6 @@ local function page(after)
   end
 end
 
-local function who_at(at)
-  return { session = ARGV[at + 1], born = ARGV[at + 2], number = ARGV[at + 3], node = ARGV[at + 4] }
+local function requester_at(at)
+  return { session = ARGV[at + 1], accepted_at = ARGV[at + 2], number = ARGV[at + 3], node = ARGV[at + 4] }
 end

@@ -11,7 +11,7 @@ use crate::server::{Server, free_port, wait_until};
 use crate::test_room::{apply, eventually, redis_store, requester, rules};
 
 /// Time limit for a connected store after a new master accepts writes.
-const WITHIN: Duration = Duration::from_secs(2);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn join_of(name: &str) -> Op {
     Op::Join { requester: Requester { number: 1, ..requester(name) }, data: None }
@@ -23,7 +23,7 @@ async fn join(store: &RedisStore, name: &str) -> Result<OpResult, StoreError> {
 
 /// Waits until a join succeeds, and returns the number of members.
 async fn joins_in_time(store: &RedisStore, name: &str) -> u64 {
-    eventually(&Store::Redis(store.clone()), "lobby", join_of(name), WITHIN).await.count
+    eventually(&Store::Redis(store.clone()), "lobby", join_of(name), RECONNECT_TIMEOUT).await.count
 }
 
 /// Waits until the sentinel's answer about its master contains a port.
@@ -91,7 +91,7 @@ async fn idle_store_reconnects_before_its_next_command() {
     let store = redis_store(&server.url(), rules(0));
     join(&store, "alice").await.unwrap();
     server.restart_empty();
-    tokio::time::sleep(WITHIN).await;
+    tokio::time::sleep(RECONNECT_TIMEOUT).await;
     assert_eq!(join(&store, "alice").await.map(|result| result.count), Ok(1));
 }
 

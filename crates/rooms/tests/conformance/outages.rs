@@ -8,8 +8,8 @@ use signaling_rooms::{Op, Request, Requester, Rooms, Store};
 use crate::server::Server;
 use crate::test_room::{TestRoom, apply, eventually, is_member, redis_store, requester, rules};
 
-/// Longer than the restart of a server takes.
-const SOON: Duration = Duration::from_secs(10);
+/// Time limit for the restart of a server.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn script_is_loaded_again_when_the_server_forgot_it() {
@@ -30,7 +30,7 @@ async fn call_fails_within_its_limit_when_the_server_hangs() {
     let refused = apply(&room.store, "lobby", join.clone()).await;
     assert!(refused.is_err() && start.elapsed() < Duration::from_secs(4), "{refused:?} after {:?}", start.elapsed());
     room.server.as_ref().unwrap().resume();
-    let done = eventually(&room.store, "lobby", join, SOON).await;
+    let done = eventually(&room.store, "lobby", join, RESTART_TIMEOUT).await;
     // The operation takes effect once, also if its first attempt succeeded.
     assert_eq!((done.count, done.members.len()), (2, 2));
 }
@@ -71,7 +71,7 @@ async fn store_connects_once_the_server_accepts_its_password() {
         assert!(apply(&store, "r", Op::List { after: None }).await.is_err(), "it has no password yet");
     }
     server.cli(&["config", "set", "requirepass", "secret"]);
-    eventually(&store, "r", Op::List { after: None }, SOON).await;
+    eventually(&store, "r", Op::List { after: None }, RESTART_TIMEOUT).await;
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn server_with_an_old_snapshot_raises_the_incarnation() {
     let bob = room.join("bob").await;
     assert!(alice.incarnation > 0 && alice.incarnation == bob.incarnation && !bob.settling);
     room.server.as_mut().unwrap().restart_empty();
-    let found = eventually(&room.store, "lobby", Op::List { after: None }, SOON).await;
+    let found = eventually(&room.store, "lobby", Op::List { after: None }, RESTART_TIMEOUT).await;
     assert_eq!((found.version, found.count), (alice.version, 1), "the snapshot is loaded");
     assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");
     assert!(!is_member(&room.join("carol").await), "bob's seat is not given away");
@@ -93,7 +93,7 @@ async fn server_without_its_data_keeps_an_unknown_room_closed() {
     let mut room = TestRoom::redis(rules(1));
     assert!(is_member(&room.join("alice").await), "a first server has no time to wait");
     room.server.as_mut().unwrap().restart_empty();
-    eventually(&room.store, "lobby", Op::List { after: None }, SOON).await;
+    eventually(&room.store, "lobby", Op::List { after: None }, RESTART_TIMEOUT).await;
     let bob = room.join("bob").await;
     assert!(!is_member(&bob) && bob.settling, "alice may still say that she is in: {bob:?}");
 }

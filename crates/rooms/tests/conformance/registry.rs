@@ -40,6 +40,13 @@ impl Mesh {
         found.map(|entry| entry.node.to_string())
     }
 
+    /// Registers clients of one session each at a node, which then sends a heartbeat.
+    async fn fill(&self, name: &str, clients: usize) {
+        let many: Vec<_> = (0..clients).map(|client| registration(client, 1, true)).collect();
+        self.registry.register(&node(name), &many).await.unwrap();
+        self.registry.beat(&node(name)).await.unwrap();
+    }
+
     fn advance(&self, time: Duration) {
         self.clock.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
@@ -71,9 +78,7 @@ async fn heartbeat_reports_that_the_registry_was_emptied() {
 #[tokio::test]
 async fn cleaner_removes_entries_of_a_dead_node_only() {
     let mesh = mesh();
-    let many: Vec<_> = (0..20_000).map(|client| registration(client, 1, true)).collect();
-    mesh.registry.register(&node("dead"), &many).await.unwrap();
-    mesh.registry.beat(&node("dead")).await.unwrap();
+    mesh.fill("dead", 20_000).await;
     mesh.registry.beat(&node("alive")).await.unwrap();
     mesh.advance(SILENT);
     mesh.registry.beat(&node("alive")).await.unwrap();
@@ -95,9 +100,7 @@ async fn cleaner_removes_entries_of_a_dead_node_only() {
 #[tokio::test]
 async fn cleaner_takes_over_when_the_claim_of_another_ran_out() {
     let mesh = mesh();
-    let many: Vec<_> = (0..5_000).map(|client| registration(client, 1, true)).collect();
-    mesh.registry.register(&node("dead"), &many).await.unwrap();
-    mesh.registry.beat(&node("dead")).await.unwrap();
+    mesh.fill("dead", 5_000).await;
     mesh.advance(SILENT);
     let left = || mesh.server.cli(&["scard", "sig:node:dead:clients"]).parse::<usize>().unwrap();
     let dead = node("dead");
@@ -132,8 +135,7 @@ async fn returned_node_keeps_its_entries() {
 async fn entries_keep_their_lifetime_when_renewed() {
     const DAY: i64 = 24 * 3600;
     let mesh = mesh();
-    let many: Vec<_> = (0..5_000).map(|client| registration(client, 1, true)).collect();
-    mesh.registry.register(&node("a"), &many).await.unwrap();
+    mesh.fill("a", 5_000).await;
     let age = "for _, key in ipairs(redis.call('keys', 'sig:client:*')) do redis.call('expire', key, 60) end";
     mesh.server.cli(&["eval", age, "0"]);
     let lives = || {
