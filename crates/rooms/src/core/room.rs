@@ -189,15 +189,9 @@ impl Step<'_> {
     }
 
     fn refresh(&mut self, requester: &Requester) {
-        let Some(Record { mut seat, .. }) = self
-            .room
-            .records
-            .get(&requester.client)
-            .filter(|known| !known.is_gone && !known.outdates(requester))
-            .cloned()
-        else {
-            return;
-        };
+        let known = self.room.records.get(&requester.client);
+        let present = known.filter(|known| !known.is_gone && !known.outdates(requester));
+        let Some(Record { mut seat, .. }) = present.cloned() else { return };
         let is_same = seat.requester.session == requester.session;
         let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
         seat.requester = Requester { number, ..requester.clone() };
@@ -209,14 +203,13 @@ impl Step<'_> {
         let is_settling = self.now < self.room.settled_at;
         let known = self.room.records.get(&seat.requester.client);
         let is_lost = known.is_none_or(|known| known.is_behind(seat, is_settling));
-        let (SeatStatus::Member { place } | SeatStatus::Waiting { place, .. }) = seat.status else {
-            self.refresh(&seat.requester);
-            return false;
+        let place = match seat.status {
+            SeatStatus::Member { place } | SeatStatus::Waiting { place, .. } if is_lost => place,
+            _ => {
+                self.refresh(&seat.requester);
+                return false;
+            }
         };
-        if !is_lost {
-            self.refresh(&seat.requester);
-            return false;
-        }
         let mut seat = seat.clone();
         if let Some(later) = known.filter(|known| known.is_ahead_of(&seat)) {
             // The record of a later command of the session keeps its number and data.

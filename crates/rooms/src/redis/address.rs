@@ -62,10 +62,10 @@ impl Sentinels {
         if master.is_empty() || !master.bytes().all(is_name) {
             return Err(invalid("not the name of a master"));
         }
-        let credentials = Credentials::parse(query).ok_or(invalid("not the options of sentinels"))?;
+        let credentials = sentinel_credentials(query).ok_or(invalid("not the options of sentinels"))?;
         let sentinel = |host: &str| {
             let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
-            format!("redis://{}{host}{port}", credentials.in_front()).into_connection_info()
+            format!("redis://{credentials}{host}{port}").into_connection_info()
         };
         // The client parses URLs only, so user, password and database pass through one.
         let user = if user.is_empty() { String::new() } else { format!("{user}@") };
@@ -78,37 +78,21 @@ impl Sentinels {
     }
 }
 
-/// User and password for the sentinels themselves, percent-encoded.
-#[derive(Default)]
-struct Credentials<'a> {
-    user: &'a str,
-    password: Option<&'a str>,
-}
-
-impl<'a> Credentials<'a> {
-    fn parse(query: &'a str) -> Option<Self> {
-        let mut credentials = Self::default();
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=')?;
-            let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%!$'()*+;".contains(&byte);
-            if !value.bytes().all(is_encoded) {
-                return None;
-            }
-            match name {
-                "sentinelUsername" => credentials.user = value,
-                "sentinelPassword" => credentials.password = Some(value),
-                _ => return None,
-            }
-        }
-        Some(credentials)
-    }
-
-    fn in_front(&self) -> String {
-        match self.password {
-            Some(password) => format!("{}:{password}@", self.user),
-            None => String::new(),
+/// Returns user and password for the sentinels themselves as `user:password@`, percent-encoded, or
+/// an empty text without a password. `None`: the query has other options.
+fn sentinel_credentials(query: &str) -> Option<String> {
+    let is_encoded = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%!$'()*+;".contains(&byte);
+    let (mut user, mut password) = ("", None);
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=')?;
+        match name {
+            _ if !value.bytes().all(is_encoded) => return None,
+            "sentinelUsername" => user = value,
+            "sentinelPassword" => password = Some(value),
+            _ => return None,
         }
     }
+    Some(password.map(|password| format!("{user}:{password}@")).unwrap_or_default())
 }
 
 fn has_port(host: &str) -> bool {
