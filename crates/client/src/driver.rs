@@ -127,29 +127,23 @@ impl<D: Dial> Driver<D> {
         match input {
             Input::Changed | Input::Room => {}
             Input::Time => core.tick(at),
-            Input::Token(token) => {
+            Input::Token(Ok(token)) => {
                 self.fetching = None;
-                match token {
-                    Ok(token) => core.token(at.now, token),
-                    Err(error) => {
-                        debug!(%error, "token source failed");
-                        core.token_failed(at);
-                    }
-                }
+                core.token(at.now, token);
+            }
+            Input::Token(Err(error)) => {
+                debug!(%error, "token source failed");
+                self.fetching = None;
+                core.token_failed(at);
             }
             Input::Opened(Ok(socket)) => self.connection = Connection::Open(socket),
-            Input::Opened(Err(error)) => {
+            Input::Opened(Err(NoSocket::Refused { status, reason, retry_after_ms })) => {
                 self.connection = Connection::None;
-                match error {
-                    NoSocket::Refused { status, reason, retry_after_ms } => {
-                        core.refused(at, status, reason, retry_after_ms);
-                    }
-                    NoSocket::Failed(ending) => core.lost(at, ending),
-                }
+                core.refused(at, status, reason, retry_after_ms);
             }
             Input::Received(Incoming::Text(text)) => core.text(at, &text),
             Input::Received(Incoming::ProtocolError) => core.protocol_error(at),
-            Input::Received(Incoming::End(ending)) => {
+            Input::Opened(Err(NoSocket::Failed(ending))) | Input::Received(Incoming::End(ending)) => {
                 self.connection = Connection::None;
                 core.lost(at, ending);
             }
