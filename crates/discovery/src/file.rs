@@ -1,16 +1,15 @@
 //! Views from a file that is read every [`POLL`]. Polling works on every filesystem and with every
 //! way of writing.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::ReadError;
 use crate::publisher::Publisher;
+use crate::{ReadError, read_bounded};
 use signaling_core::{Member, View};
 
 /// Maximum length of the file, enough for some 10,000 nodes.
@@ -18,30 +17,13 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Reads and parses a file. Blocks.
 pub(crate) fn read(path: &Path) -> Result<View, ReadError> {
-    parse(&read_bytes(path)?)
-}
-
-fn read_bytes(path: &Path) -> Result<Vec<u8>, ReadError> {
-    // Checked before opening: opening a pipe would wait for its writer.
-    let metadata = path.metadata().map_err(|error| trouble(&error))?;
-    if !metadata.is_file() {
-        return Err(ReadError::NotAFile);
-    }
-    let mut bytes = Vec::new();
-    // The file may have grown, so the limit is checked with one extra byte.
-    let file = File::open(path).map_err(|error| trouble(&error))?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| trouble(&error))?;
-    match bytes.len() as u64 {
-        0..=MAX_BYTES => Ok(bytes),
-        read => Err(ReadError::TooLarge { bytes: metadata.len().max(read), max: MAX_BYTES }),
-    }
-}
-
-fn trouble(error: &io::Error) -> ReadError {
-    match error.kind() {
-        io::ErrorKind::NotFound => ReadError::Missing,
+    let content = read_bounded(path, MAX_BYTES).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => ReadError::Missing,
+        ErrorKind::InvalidInput => ReadError::NotAFile,
+        ErrorKind::FileTooLarge => ReadError::TooLarge { max: MAX_BYTES },
         _ => ReadError::Unreadable(error.to_string()),
-    }
+    })?;
+    parse(&content)
 }
 
 fn parse(content: &[u8]) -> Result<View, ReadError> {
@@ -145,8 +127,8 @@ mod tests {
         assert_eq!(read(&dir.path().join("absent")), Err(ReadError::Missing));
         assert_eq!(read(dir.path()), Err(ReadError::NotAFile));
         let large = dir.path().join("large");
-        File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
-        assert_eq!(read(&large), Err(ReadError::TooLarge { bytes: MAX_BYTES + 9, max: MAX_BYTES }));
+        std::fs::File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
+        assert_eq!(read(&large), Err(ReadError::TooLarge { max: MAX_BYTES }));
     }
 
     proptest! {

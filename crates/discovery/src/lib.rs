@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod bounded_file;
 pub mod dns;
 mod file;
 mod flap_damper;
@@ -30,6 +31,7 @@ pub mod settings;
 pub mod source;
 pub mod watch;
 
+pub use bounded_file::read_bounded;
 pub use kubernetes::KubernetesError;
 pub use read_error::ReadError;
 pub use settings::{Settings, Subject};

@@ -13,10 +13,8 @@ pub enum ReadError {
     #[error("the file cannot be read: {0}")]
     Unreadable(String),
     /// The file is longer than the limit.
-    #[error("the file has {bytes} bytes, at most {max} are read")]
+    #[error("the file has more than {max} bytes")]
     TooLarge {
-        /// Length of the file in bytes.
-        bytes: u64,
         /// Maximum length in bytes.
         max: u64,
     },
