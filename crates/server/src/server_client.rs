@@ -1,13 +1,14 @@
 //! Requests of one server to others, with limits on answer size, concurrency and total time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ::http::header::AUTHORIZATION;
 use ::http::{Method, StatusCode};
+use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
 use signaling_core::Member;
 use signaling_protocol::NodeId;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Secrets;
@@ -110,7 +111,7 @@ impl ServerClient {
     /// Requests JSON from several servers, at most 16 at a time and for at most 5 s.
     pub async fn request_all<T>(&self, servers: Vec<Member>, method: Method, path: &str) -> Answers<T>
     where
-        T: DeserializeOwned + Send + 'static,
+        T: DeserializeOwned,
     {
         self.request_all_until(Self::deadline(), servers, method, path).await
     }
@@ -129,35 +130,25 @@ impl ServerClient {
         path: &str,
     ) -> Answers<T>
     where
-        T: DeserializeOwned + Send + 'static,
+        T: DeserializeOwned,
     {
-        let mut waiting = servers.into_iter();
-        let mut asked = JoinSet::new();
-        let mut pending: Vec<NodeId> = Vec::new();
+        let mut pending: BTreeSet<_> = servers.iter().map(|server| server.id.clone()).collect();
+        let requests = servers.into_iter().map(|server| {
+            let (client, method, path) = (self.clone(), method.clone(), path.to_owned());
+            async move { (client.request_json(&server, method, &path).await, server.id) }
+        });
+        let mut requests = stream::iter(requests).buffer_unordered(MAX_CONCURRENT);
         let mut result = Answers { answers: Vec::new(), missing: Vec::new() };
-        loop {
-            while asked.len() < MAX_CONCURRENT
-                && let Some(server) = waiting.next()
-            {
-                let (client, method, path) = (self.clone(), method.clone(), path.to_owned());
-                pending.push(server.id.clone());
-                asked.spawn(async move { (server.id.clone(), client.request_json(&server, method, &path).await) });
-            }
-            match timeout_at(deadline, asked.join_next()).await {
-                Ok(Some(Ok((server, answer)))) => {
-                    pending.retain(|other| *other != server);
-                    match answer {
-                        Ok(answer) => result.answers.push((server, answer)),
-                        Err(why) => result.missing.push((server, why)),
-                    }
-                }
-                // A task that panicked stays pending.
-                Ok(Some(Err(_))) => {}
-                Ok(None) | Err(_) => break,
+        while let Ok(Some((answer, server))) = timeout_at(deadline, requests.next()).await {
+            pending.remove(&server);
+            match answer {
+                Ok(answer) => result.answers.push((server, answer)),
+                Err(why) => result.missing.push((server, why)),
             }
         }
-        let late = pending.into_iter().chain(waiting.map(|server| server.id));
-        result.missing.extend(late.map(|server| (server, format!("no answer within {TOTAL_TIMEOUT:?}"))));
+        result
+            .missing
+            .extend(pending.into_iter().map(|server| (server, format!("no answer within {TOTAL_TIMEOUT:?}"))));
         result.missing.sort();
         result
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use serde_json::{Value, json};
+use serde_json::json;
 use signaling_admin::Missing;
-use signaling_admin::servers::{Nodes, Server};
+use signaling_admin::servers::{Nodes, Role, Server};
 use signaling_core::{Member, View};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -18,21 +18,16 @@ use crate::http::serve_router;
 use crate::server_client::ServerClient;
 use crate::testing::secrets;
 
-fn report(id: &str, role: &str, more: &Value) -> Value {
-    let view = json!({ "hash": "h", "nodes": 1 });
-    let mut report = json!({
-        "id": id, "role": role, "version": "1", "obstacle": null, "view": view,
-        "clients": 0, "lingering": 0, "held_bytes": 0, "rooms": 0, "edges": [],
-        "started_ms": 1, "view_age_ms": 0, "view_is_stale": false, "suspects": [], "seats": 0, "waiting": 0,
-        "totals": { "messages": 0, "delivered": 0, "unavailable": 0 }, "latency_us": [], "flows": [],
-        "cpu_us": 0, "resident_bytes": 0,
-    });
-    report.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    report
+fn node(id: &str) -> Server {
+    Server { id: id.into(), ..Server::default() }
+}
+
+fn balancer(id: &str, clients: usize) -> Server {
+    Server { id: id.into(), role: Role::Balancer, clients, ..Server::default() }
 }
 
 /// Serves a report and returns the address.
-fn serve(report: Value) -> String {
+fn serve(report: Server) -> String {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().to_string();
     let router = Router::new().route("/internal/v1/admin/server", get(async move || axum::Json(report)));
@@ -40,7 +35,7 @@ fn serve(report: Value) -> String {
     address
 }
 
-async fn ask(nodes: &[(&str, String)], own: Value) -> Nodes {
+async fn ask(nodes: &[(&str, String)], own: Server) -> Nodes {
     let client = ServerClient::new(secrets("a-mesh-secret-of-ours"), Duration::from_secs(2), 1 << 16).unwrap();
     let member = |(id, address): &(&str, String)| Member {
         id: id.parse().unwrap(),
@@ -48,26 +43,25 @@ async fn ask(nodes: &[(&str, String)], own: Value) -> Nodes {
         draining: false,
     };
     let view = View::new(nodes.iter().map(member)).unwrap();
-    ask_all(&client, &view, serde_json::from_value::<Server>(own).unwrap()).await
+    ask_all(&client, &view, own).await
 }
 
 #[tokio::test]
 async fn servers_report_themselves_and_silent_ones_are_named() {
     LocalSet::new()
         .run_until(async {
-            let balancer = serve(report("lb-0", "balancer", &json!({ "clients": 5 })));
-            let edges = json!([
-                { "edge": "lb-0", "address": balancer, "clients": 3, "messages": 7 },
+            let edges = serde_json::from_value(json!([
+                { "edge": "lb-0", "address": serve(balancer("lb-0", 5)), "clients": 3, "messages": 7 },
                 { "edge": "lb-1", "address": "127.0.0.1:1", "clients": 1, "messages": 2 },
-            ]);
-            let draining = json!({ "obstacle": "draining", "edges": edges });
+            ]));
+            let draining = Server { obstacle: Some("draining".into()), edges: edges.unwrap(), ..node("b") };
             let nodes = [
                 ("a", "127.0.0.1:2".to_owned()),
-                ("b", serve(report("b", "node", &draining))),
-                ("c", serve(report("z", "node", &json!({})))),
+                ("b", serve(draining)),
+                ("c", serve(node("z"))),
                 ("d", "127.0.0.1:1".to_owned()),
             ];
-            let answer = ask(&nodes, report("a", "node", &json!({ "suspects": ["d"] }))).await;
+            let answer = ask(&nodes, Server { suspects: vec!["d".into()], ..node("a") }).await;
 
             let states = answer.nodes.iter().map(|node| (node.server.is_some(), node.draining, node.suspect));
             let expected = [(true, false, false), (true, true, false), (false, false, false), (false, false, true)];
@@ -86,7 +80,7 @@ async fn servers_report_themselves_and_silent_ones_are_named() {
 async fn balancer_reports_itself_without_any_node() {
     LocalSet::new()
         .run_until(async {
-            let answer = ask(&[], report("lb-0", "balancer", &json!({ "clients": 2 }))).await;
+            let answer = ask(&[], balancer("lb-0", 2)).await;
             let [own] = &answer.balancers[..] else { panic!("{:?}", answer.balancers) };
             assert_eq!((answer.asked.as_str(), own.clients, own.trunks, own.server.is_some()), ("lb-0", 2, 0, true));
         })
