@@ -13,7 +13,7 @@ use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
-use tokio::task::{JoinSet, LocalSet, spawn_local};
+use tokio::task::JoinSet;
 use tracing::info;
 
 use crate::backend::BalancerBackend;
@@ -28,19 +28,14 @@ use crate::trunk_manager::TrunkManager;
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
 /// Runs a balancer until `shutdown`, then drains its clients. Must be called within a
-/// current-thread runtime.
+/// `LocalSet`.
 ///
 /// # Errors
 /// If it cannot start: an address is taken, or the system refuses a resource.
-pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
-    // As a task of its own it is not polled on every wake of another task.
-    LocalSet::new().run_until(async { spawn_local(serve(config, shutdown)).await? }).await
-}
-
-async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
+pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
-    let internal = Listener::bind(config.common.internal).context("--internal-listen")?;
+    let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = Listener::bind(config.listen).context("--listen")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let (balancers, load_readiness) = config.load_readiness.clone().unzip();
@@ -109,7 +104,7 @@ async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         clients: move || Some(counted.clients()),
     };
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
-    tasks.spawn_local(config.common.mesh_secrets.follow(|_| {}));
+    tasks.spawn_local(config.common.mesh_secrets.clone().follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());
     let mut pages = pages::router(config.demo);
     if config.demo {

@@ -17,7 +17,7 @@ use signaling_server::server_client::ServerClient;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
 use signaling_wire::Incarnation;
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, LocalSet, spawn_local};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -34,19 +34,14 @@ const DRAIN_LOOK: Duration = Duration::from_millis(50);
 /// Minimum time that a draining node keeps running, for servers with an older view.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// Runs a node until `shutdown`, then drains it. Must be called within a current-thread runtime.
+/// Runs a node until `shutdown`, then drains it. Must be called within a `LocalSet`.
 ///
 /// # Errors
 /// If it cannot start: an address is taken, or the system refuses a resource.
-pub async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
-    // As a task of its own it is not polled on every wake of another task.
-    LocalSet::new().run_until(async { spawn_local(serve(config, shutdown)).await? }).await
-}
-
-async fn serve(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
+pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
-    let internal = Listener::bind(config.common.internal).context("--internal-listen")?;
+    let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
     let (store, registry) = config.rooms.open().context("--room-store")?;
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);

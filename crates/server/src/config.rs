@@ -1,19 +1,22 @@
 //! Settings of both servers, and their checked form [`Common`].
 
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::{Deref, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use signaling_discovery::Source;
 use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
+use crate::ReloadableFile;
 use crate::admin::OwnHosts;
 use crate::config_file::ConfigFileArgs;
-use crate::secret::{HashSeed, Secret, SecretError, read_short_file};
+use crate::secret::{HashSeed, Secret};
 use crate::secrets::Secrets;
 
 /// Settings of both servers. Flatten them into a server's own.
@@ -57,20 +60,20 @@ pub struct CommonArgs {
     pub admin_token_file: Option<PathBuf>,
 
     /// Maximum size of a client's message in bytes, 1 KiB to 1 MiB; equal on all servers
-    #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value_t = 65_536, help_heading = LIMITS,
-          value_parser = clap::value_parser!(u32).range(1_024..=1_048_576))]
-    pub max_message_bytes: u32,
+    #[arg(long, env = "SIGNALING_MAX_MESSAGE_BYTES", value_name = "BYTES", default_value = "65536", help_heading = LIMITS,
+          value_parser = clap::value_parser!(u32).range(1_024..=1_048_576).map(|bytes| bytes as usize))]
+    pub max_message_bytes: usize,
 
     /// Silence in ms after which a client is pinged, 5,000 to 300,000; equal on all servers
-    #[arg(long, env = "SIGNALING_HEARTBEAT_MS", value_name = "MS", default_value_t = 25_000, help_heading = LIMITS,
-          value_parser = clap::value_parser!(u64).range(5_000..=300_000))]
-    pub heartbeat_ms: u64,
+    #[arg(long = "heartbeat-ms", env = "SIGNALING_HEARTBEAT_MS", value_name = "MS", default_value = "25000",
+          help_heading = LIMITS, value_parser = millis(5_000..=300_000))]
+    pub heartbeat: Duration,
 
     /// Maximum time in ms of a shutdown, and time over which a drained balancer closes its clients
     /// (0 to 3,600,000)
-    #[arg(long, env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value_t = 30_000, help_heading = OPERATIONS,
-          value_parser = clap::value_parser!(u64).range(..=3_600_000))]
-    pub drain_ms: u64,
+    #[arg(long = "drain-ms", env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value = "30000",
+          help_heading = OPERATIONS, value_parser = millis(..=3_600_000))]
+    pub drain: Duration,
 
     /// Name the node that serves a client in its welcome message
     #[arg(long, env = "SIGNALING_REVEAL_NODES", value_parser = FalseyValueParser::new(), help_heading = OPERATIONS)]
@@ -91,7 +94,7 @@ const SECRETS: &str = "Tokens and secrets";
 const LIMITS: &str = "Clients and limits";
 const OPERATIONS: &str = "Operations";
 
-/// How logs are written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for terminals
@@ -100,43 +103,27 @@ pub enum LogFormat {
     Json,
 }
 
-/// What both servers are told, checked.
+/// Settings of both servers, with the content of the files that they name.
 #[derive(Debug, Clone)]
 pub struct Common {
-    /// Stable name of this server.
-    pub id: NodeId,
-    /// Where to listen for trunks, forwards, health, metrics and admin.
-    pub internal: SocketAddr,
-    /// Who is in the mesh.
-    pub discovery: Source,
-    /// What all servers of the mesh share.
+    args: CommonArgs,
+    /// Secrets that all servers of the mesh share.
     pub mesh_secrets: Secrets,
     /// Seed of the rendezvous hash, 0 unless the mesh sets one.
     pub hash_seed: HashSeed,
-    /// Whether clients are told which node serves them.
-    pub reveal_nodes: bool,
-    /// Longest message of a client.
-    pub max_message_bytes: usize,
-    /// After this silence of a client it is pinged.
-    pub heartbeat: Duration,
-    /// How long a shutdown, or a drained balancer's farewell, may take.
-    pub drain: Duration,
-    /// What admin routes ask for, if anything.
+    /// Bearer token of `/admin`; `None` if it needs none.
     pub admin_token: Option<Secret>,
-    /// How and what to log.
-    pub log: LogConfig,
 }
 
-/// How and what to log.
-#[derive(Debug, Clone)]
-pub struct LogConfig {
-    /// How logs are written.
-    pub format: LogFormat,
-    /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
-    pub filter: String,
+impl Deref for Common {
+    type Target = CommonArgs;
+
+    fn deref(&self) -> &CommonArgs {
+        &self.args
+    }
 }
 
-/// Why a server cannot start with these flags. Each names the flag.
+/// Reason why a server cannot start with these flags. Each names the flag.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file that a flag names cannot be read.
@@ -146,61 +133,39 @@ pub enum ConfigError {
         flag: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The content of a file is no secret.
-    #[error("{flag}: the secret in {} {error}", path.display())]
-    Secret {
-        /// The flag.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: SecretError,
-    },
-    /// It does not fit the other flags, or what it names does not serve.
+    /// The value or the content of its file is invalid, or does not fit the other flags.
     #[error("{flag}: {why}")]
     Invalid {
         /// The flag.
         flag: &'static str,
-        /// Why.
+        /// The defect.
         why: String,
-    },
-    /// The content of a file is no seed.
-    #[error("{flag}: {} must hold a number below 2^64, decimal, or hexadecimal after 0x", path.display())]
-    HashSeed {
-        /// The flag.
-        flag: &'static str,
-        /// The file.
-        path: PathBuf,
     },
 }
 
 impl CommonArgs {
-    /// Reads the files that the flags name, and checks what clap could not.
+    /// Reads the files that the flags name, and checks their content.
     ///
     /// # Errors
-    /// If a file cannot be read, or its content does not serve.
+    /// If a file cannot be read, or its content is invalid.
     pub fn check(self) -> Result<Common, ConfigError> {
-        let mesh_secrets = Secrets::read("--mesh-secret-file", &self.mesh_secret_file)?;
+        let mesh_secrets = Secrets::read(&self.mesh_secret_file)?;
+        let hash_seed = read_optional("--hash-seed-file", self.hash_seed_file.as_deref(), HashSeed::parse)?;
         let admin_token =
-            self.admin_token_file.as_deref().map(|path| read_secret("--admin-token-file", path)).transpose()?;
-        let hash_seed = self.hash_seed_file.as_deref().map(|path| read_seed("--hash-seed-file", path)).transpose()?;
-        Ok(Common {
-            id: self.id,
-            internal: self.internal_listen,
-            discovery: self.discovery,
-            mesh_secrets,
-            hash_seed: hash_seed.unwrap_or_default(),
-            reveal_nodes: self.reveal_nodes,
-            max_message_bytes: self.max_message_bytes as usize,
-            heartbeat: Duration::from_millis(self.heartbeat_ms),
-            drain: Duration::from_millis(self.drain_ms),
-            admin_token,
-            log: LogConfig { format: self.log_format, filter: self.log },
-        })
+            read_optional("--admin-token-file", self.admin_token_file.as_deref(), |content| Secret::new(content))?;
+        Ok(Common { mesh_secrets, hash_seed: hash_seed.unwrap_or_default(), admin_token, args: self })
     }
+}
+
+fn read_optional<T, E: Display>(
+    flag: &'static str,
+    path: Option<&Path>,
+    parse: impl Fn(&[u8]) -> Result<T, E>,
+) -> Result<Option<T>, ConfigError> {
+    path.map(|path| ReloadableFile::open(flag, path)?.parsed(parse)).transpose()
 }
 
 /// Reads the file of a source that `flag` names, for `--check`. A server starts without it, and
@@ -209,12 +174,12 @@ impl CommonArgs {
 /// # Errors
 /// If there is no usable file.
 pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigError> {
-    source.check_file().map_err(|trouble| ConfigError::Invalid { flag, why: format!("{source}: {trouble}") })
+    source.check_file().map_err(|error| ConfigError::Invalid { flag, why: format!("{source}: {error}") })
 }
 
 impl Common {
-    /// The hosts by which operators may ask this server, bound to that address, without a token:
-    /// its id, its machine's name, and the one that a static list gives it.
+    /// Returns the hosts that requests without a token may name, for a server bound to this
+    /// address: its id, its machine's name, and its host in a static list.
     #[must_use]
     pub fn own_hosts(&self, bound: SocketAddr) -> OwnHosts {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -228,16 +193,9 @@ impl Common {
     }
 }
 
-fn read_secret(flag: &'static str, path: &Path) -> Result<Secret, ConfigError> {
-    Secret::new(&read(flag, path)?).map_err(|error| ConfigError::Secret { flag, path: path.into(), error })
-}
-
-fn read_seed(flag: &'static str, path: &Path) -> Result<HashSeed, ConfigError> {
-    HashSeed::parse(&read(flag, path)?).ok_or_else(|| ConfigError::HashSeed { flag, path: path.into() })
-}
-
-pub(crate) fn read(flag: &'static str, path: &Path) -> Result<String, ConfigError> {
-    read_short_file(path).map_err(|error| ConfigError::Unreadable { flag, path: path.into(), error })
+/// Returns a parser of milliseconds within a range.
+fn millis(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
+    RangedU64ValueParser::<u64>::new().range(range).map(Duration::from_millis)
 }
 
 fn parse_filter(text: &str) -> Result<String, String> {
@@ -253,6 +211,8 @@ mod tests {
     use ::http::Request;
     use axum::body::Body;
     use clap::Parser;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
     use tempfile::TempDir;
     use tower::ServiceExt as _;
 
@@ -282,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn names_that_the_operator_gave_are_own_hosts() {
         let mut common = Files::new().parse(&[]).unwrap().check().unwrap();
-        common.discovery = "static:a=mesh-a.internal:7900,b=mesh-b.internal:7900".parse().unwrap();
+        common.args.discovery = "static:a=mesh-a.internal:7900,b=mesh-b.internal:7900".parse().unwrap();
         let hosts = common.own_hosts("0.0.0.0:7900".parse().unwrap());
         let routes = Routes::new().with(Method::Get, "/view", async || "a view");
         let router = guarded(routes, None, hosts);
@@ -296,9 +256,11 @@ mod tests {
     fn bad_file_names_its_flag_and_itself_but_not_its_content() {
         let files = Files::new();
         let bad = files.write("bad", "short");
-        let absent = files.dir.path().join("absent").display().to_string();
+        let at = |name: &str| files.dir.path().join(name).display().to_string();
+        let (absent, pipe) = (at("absent"), at("pipe"));
+        mkfifo(pipe.as_str(), Mode::S_IRWXU).unwrap();
         for flag in ["--mesh-secret-file", "--admin-token-file", "--hash-seed-file"] {
-            for path in [&bad, &absent] {
+            for path in [&bad, &absent, &pipe] {
                 let message = files.parse(&[flag, path]).unwrap().check().unwrap_err().to_string();
                 assert!(message.starts_with(flag) && message.contains(path.as_str()), "{message}");
                 assert!(!message.contains("short"), "{message}");

@@ -15,13 +15,11 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory, FromArgMat
 use toml::{Table, Value};
 
 use crate::ConfigError;
-use crate::secret::read_file;
+use crate::reloadable_file::ReloadableFile;
 
 /// Flags that are no settings, so that they are no keys of the file.
 const NO_KEYS: [&str; 4] = ["config", "check", "print-config", "help"];
 const AFTER_HELP: &str = "Each setting is also an environment variable: --drain-ms is SIGNALING_DRAIN_MS.";
-/// Maximum size of the file in bytes: a hundred times what all settings take.
-const MAX_FILE: u64 = 256 * 1024;
 /// Exit code for settings that cannot be used; clap exits with it too.
 const INVALID: u8 = 2;
 
@@ -141,7 +139,8 @@ fn key_of(error: &clap::Error) -> Option<String> {
 /// Returns the keys of the file that neither the command line nor the environment gives, and each
 /// as a flag.
 fn file_flags(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
-    let text = read_file(path, MAX_FILE).map_err(|error| invalid_file(path, &error.to_string()))?;
+    let file = ReloadableFile::open("--config", path)?;
+    let text = file.parsed(|content| str::from_utf8(content).map(str::to_owned))?;
     let table: Table = text.parse().map_err(|error: toml::de::Error| {
         // Not the line itself, which may hold a password.
         let line = error.span().and_then(|span| text.get(..span.start)).map_or(1, |before| before.split('\n').count());

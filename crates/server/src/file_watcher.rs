@@ -1,50 +1,56 @@
-//! Detection of changed files, for certificates and secrets.
+//! Detection of changed files, for certificates.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use signaling_discovery::read_bounded;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use crate::reloadable_file::MAX_FILE_BYTES;
+
 /// Interval of checks. The files are short, and an operator waits for the effect of a change.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Files whose content is polled. This detects a rewrite, a rename and a changed symbolic link, as
 /// in a mounted Kubernetes secret.
 #[derive(Debug)]
 pub struct FileWatcher {
-    paths: Vec<PathBuf>,
+    paths: Arc<[PathBuf]>,
+    /// Hash of all contents, so that no content of a secret is kept.
     seen: u64,
 }
 
 impl FileWatcher {
     /// Creates a watcher with the current content as reference.
     pub async fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let mut watched = Self { paths: paths.into_iter().collect(), seen: 0 };
-        watched.seen = watched.look().await;
-        watched
+        let paths: Arc<[PathBuf]> = paths.into_iter().collect();
+        Self { seen: hash_contents(&paths).await, paths }
     }
 
     /// Returns when a file differs from the last check. An unreadable file differs from any
     /// readable one. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
-            sleep(LOOK_EVERY).await;
-            let seen = self.look().await;
+            sleep(CHECK_INTERVAL).await;
+            let seen = hash_contents(&self.paths).await;
             if std::mem::replace(&mut self.seen, seen) != seen {
                 return;
             }
         }
     }
+}
 
-    /// Returns a hash of all contents, so that no content of a secret is kept.
-    async fn look(&self) -> u64 {
+async fn hash_contents(paths: &Arc<[PathBuf]>) -> u64 {
+    let paths = Arc::clone(paths);
+    let hash = move || {
         let mut hasher = DefaultHasher::new();
-        for path in &self.paths {
-            tokio::fs::read(path).await.ok().hash(&mut hasher);
-        }
+        paths.iter().for_each(|path| read_bounded(path, MAX_FILE_BYTES).ok().hash(&mut hasher));
         hasher.finish()
-    }
+    };
+    spawn_blocking(hash).await.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::sync::watch;
 
-use crate::{metrics, telemetry};
+use crate::metrics::METRICS;
+use crate::telemetry;
 
 /// Readiness of this server. Clones share it. It starts as not ready.
 #[derive(Clone)]
@@ -72,7 +73,8 @@ impl Health {
 
     fn publish(&self) {
         let obstacle = self.obstacle();
-        metrics::health(obstacle.is_none(), obstacle == Some(Self::DRAINING));
+        METRICS.ready.set(obstacle.is_none().into());
+        METRICS.draining.set((obstacle == Some(Self::DRAINING)).into());
     }
 
     /// Returns the reason why the server cannot take work, or `None`.

@@ -1,10 +1,6 @@
 //! Metrics of every server, and of its trunks.
 
-use std::time::Duration;
-
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
-
-use crate::trunk::TrunkCloseReason;
 
 metrics! {
     /// Metrics of every server.
@@ -53,32 +49,4 @@ label! {
 /// Publishes the number of nodes that this server avoids.
 pub fn publish_suspects(count: usize) {
     METRICS.suspects.publish(count as u64);
-}
-
-pub(crate) fn health(ready: bool, draining: bool) {
-    METRICS.ready.set(ready.into());
-    METRICS.draining.set(draining.into());
-}
-
-/// Publishes the number of accepted secrets. `loaded` is the result if the file was read.
-pub(crate) fn mesh_secrets(accepted: usize, loaded: Option<SecretLoad>) {
-    METRICS.mesh_secrets.publish(accepted as u64);
-    if let Some(result) = loaded {
-        METRICS.mesh_secret_loads.of(result).inc();
-    }
-}
-
-/// Counts bytes read from a trunk.
-pub(crate) fn trunk_read(bytes: usize) {
-    METRICS.trunk_bytes.of(Direction::In).inc_by(bytes as u64);
-}
-
-/// Counts a batch that the kernel has taken.
-pub(crate) fn trunk_wrote(bytes: usize, took: Duration) {
-    METRICS.trunk_bytes.of(Direction::Out).inc_by(bytes as u64);
-    METRICS.trunk_write.observe(took);
-}
-
-pub(crate) fn trunk_ended(end: &TrunkCloseReason) {
-    METRICS.trunk_ends.of(end.label()).inc();
 }

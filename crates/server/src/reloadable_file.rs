@@ -2,26 +2,29 @@
 //!
 //! An unreadable or invalid change has no effect and is logged once.
 
-use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read};
+use std::fmt::{self, Display};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use signaling_discovery::read_bounded;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
-use crate::FileWatcher;
 use crate::config::ConfigError;
+use crate::file_watcher::CHECK_INTERVAL;
 use crate::metrics::{FileReload, METRICS};
 
-/// Maximum file size in bytes. It fits some hundred keys.
-const MAX_FILE: u64 = 256 * 1024;
+/// Maximum size of a file that a flag names, in bytes. It fits some hundred keys.
+pub(crate) const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// A file named by a flag, and its content at the last read.
 #[derive(Clone)]
 pub struct ReloadableFile {
     flag: &'static str,
     path: PathBuf,
-    content: Vec<u8>,
+    /// `None` if the last read failed.
+    content: Option<Vec<u8>>,
 }
 
 impl ReloadableFile {
@@ -30,8 +33,12 @@ impl ReloadableFile {
     /// # Errors
     /// If it cannot be read, or is longer than 256 KiB.
     pub fn open(flag: &'static str, path: &Path) -> Result<Self, ConfigError> {
-        let content = read(path).map_err(|error| ConfigError::Unreadable { flag, path: path.into(), error })?;
-        Ok(Self { flag, path: path.into(), content })
+        let content = read_bounded(path, MAX_FILE_BYTES).map_err(|error| ConfigError::Unreadable {
+            flag,
+            path: path.into(),
+            error,
+        })?;
+        Ok(Self { flag, path: path.into(), content: Some(content) })
     }
 
     /// Parses the content with `parse`.
@@ -39,7 +46,7 @@ impl ReloadableFile {
     /// # Errors
     /// If the content is invalid. The error names the flag and the file.
     pub fn parsed<T, E: Display>(&self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Result<T, ConfigError> {
-        parse(&self.content).map_err(|error| {
+        parse(self.content.as_deref().unwrap_or_default()).map_err(|error| {
             let why = format!("{} {error}", self.path.display());
             ConfigError::Invalid { flag: self.flag, why }
         })
@@ -49,51 +56,53 @@ impl ReloadableFile {
     ///
     /// The log and errors of `parse` must not quote the content.
     pub async fn follow<T, E: Display>(mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
-        let mut watched = FileWatcher::new([self.path.clone()]).await;
         loop {
-            // The file may have changed since it was opened.
-            self.look(&parse, &put);
-            watched.changed().await;
+            let result = match self.changed(&parse).await {
+                Some(value) => {
+                    put(value);
+                    FileReload::Ok
+                }
+                None => FileReload::Failed,
+            };
+            METRICS.file_reloads.of(result).inc();
         }
     }
 
-    fn look<T, E: Display>(&mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
-        let (flag, path) = (self.flag, self.path.display());
-        let content = match read(&self.path) {
-            Ok(content) if content == self.content => return,
-            Ok(content) => content,
-            Err(error) => {
-                warn!(flag, %path, %error, "a file cannot be read any more: what it held before counts");
-                METRICS.file_reloads.of(FileReload::Failed).inc();
-                return;
+    /// Waits for a change, logs it, and returns the parsed content. `None` if it is unusable.
+    pub(crate) async fn changed<T, E: Display>(&mut self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Option<T> {
+        // The file may have changed since it was opened, so the first check is due at once.
+        let read = loop {
+            let path = self.path.clone();
+            let read = spawn_blocking(move || read_bounded(&path, MAX_FILE_BYTES)).await;
+            let read = read.unwrap_or_else(|error| Err(io::Error::other(error)));
+            if read.as_ref().ok() != self.content.as_ref() {
+                break read;
             }
+            sleep(CHECK_INTERVAL).await;
         };
-        match parse(&content) {
+        let parsed = read
+            .as_deref()
+            .map_err(ToString::to_string)
+            .and_then(|content| parse(content).map_err(|error| error.to_string()));
+        self.content = read.ok();
+        let (flag, path) = (self.flag, self.path.display());
+        match parsed {
             Ok(value) => {
-                put(value);
-                info!(flag, %path, "a file has changed and was read again");
-                METRICS.file_reloads.of(FileReload::Ok).inc();
+                info!(flag, %path, "file reloaded");
+                Some(value)
             }
             Err(error) => {
-                warn!(flag, %path, %error, "a file has changed and makes no sense: what it held before counts");
-                METRICS.file_reloads.of(FileReload::Failed).inc();
+                warn!(flag, %path, %error, "cannot use the changed file, its former content stays in effect");
+                None
             }
         }
-        self.content = content;
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Checked before the file is opened, since opening a pipe waits for its writer.
-    if !path.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+impl fmt::Debug for ReloadableFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReloadableFile").field("path", &self.path).finish_non_exhaustive()
     }
-    let mut content = Vec::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut content)?;
-    if content.len() as u64 > MAX_FILE {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {MAX_FILE} bytes")));
-    }
-    Ok(content)
 }
 
 #[cfg(test)]
@@ -133,7 +142,7 @@ mod tests {
                 }
                 None => std::fs::remove_file(&path).unwrap(),
             }
-            watched.run_until(tokio::time::sleep(Duration::from_secs(3))).await;
+            watched.run_until(sleep(Duration::from_secs(3))).await;
             assert_eq!(*seen.borrow(), expected, "{content:?}");
         }
     }

@@ -1,16 +1,58 @@
-//! The runtime of a server.
+//! The `main` function of a server, and its runtime.
 
+use std::error::Error;
+use std::fmt::Display;
 use std::io;
+use std::process::ExitCode;
 
+use clap::{CommandFactory, FromArgMatches};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::{LocalSet, spawn_local};
 
 use crate::coalescer::Coalescer;
+use crate::{Common, ConfigError, Shutdown, config_file, telemetry};
+
+/// Runs a server from its command line to its end: reads its settings, starts logs, the runtime and
+/// signal handlers, and executes `run` in a `LocalSet`.
+///
+/// `check` and `check_more` are those of [`config_file::load`]. `parts` returns the settings of
+/// both servers, and the read delay of the thread.
+pub fn serve_main<A, C, F, E>(
+    check: impl FnOnce(A) -> Result<C, ConfigError>,
+    check_more: impl FnOnce(&C) -> Result<(), ConfigError>,
+    parts: fn(&C) -> (&Common, &Coalescer),
+    run: impl FnOnce(C, Shutdown) -> F,
+) -> ExitCode
+where
+    A: CommandFactory + FromArgMatches,
+    F: Future<Output = Result<(), E>> + 'static,
+    E: Display + 'static,
+{
+    let serve = |config| -> Result<(), Box<dyn Error>> {
+        let (common, coalescer) = parts(&config);
+        telemetry::start(common.log_format, &common.log)?;
+        runtime(coalescer)?.block_on(async {
+            let shutdown = Shutdown::install()?;
+            // As a task of its own the server is not polled on every wake of another task.
+            let served = LocalSet::new().run_until(async { spawn_local(run(config, shutdown)).await }).await?;
+            served.map_err(|error| format!("{error:#}").into())
+        })
+    };
+    match config_file::load(check, check_more).map(serve) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("{}: {error}", A::command().get_name());
+            ExitCode::FAILURE
+        }
+        Err(code) => code,
+    }
+}
 
 /// Builds a runtime of one thread that coalesces input when busy. The calling thread must enter it.
 ///
 /// # Errors
 /// If the system refuses the resources.
-pub fn runtime(coalescer: &Coalescer) -> io::Result<Runtime> {
+fn runtime(coalescer: &Coalescer) -> io::Result<Runtime> {
     let (idle, wake) = (coalescer.clone(), coalescer.clone());
     let mut builder = Builder::new_current_thread();
     builder.enable_all().on_thread_unpark(move || wake.on_wake()).on_thread_park(move || {

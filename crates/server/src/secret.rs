@@ -1,17 +1,12 @@
 //! Secrets: read from files, compared in constant time, never printed.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
 
 use ::http::HeaderValue;
 use subtle::ConstantTimeEq;
 
 /// Minimum length of a secret, in bytes.
 pub const MIN_SECRET: usize = 16;
-/// Maximum size of a secret's file, in bytes.
-const MAX_FILE: u64 = 4096;
 const SCHEME: &str = "Bearer ";
 
 /// A shared secret of at least [`MIN_SECRET`] visible ASCII characters. Prints as `***`.
@@ -21,17 +16,17 @@ pub struct Secret {
     bearer: HeaderValue,
 }
 
-/// Defect of a secret. It never quotes the text.
+/// Defect of a secret, or of a file with secrets. It never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The text is too short.
     #[error("must have at least {MIN_SECRET} bytes, has {0}")]
     TooShort(usize),
     /// There are more than two secrets.
-    #[error("may be one of at most 2, one a line: there are {0}")]
+    #[error("must have at most 2 secrets, one per line, has {0}")]
     TooMany(usize),
     /// The text cannot be sent in a header.
-    #[error("may have only visible ASCII characters, without spaces inside")]
+    #[error("must have only visible ASCII characters, without spaces inside")]
     NotVisible,
 }
 
@@ -40,15 +35,16 @@ impl Secret {
     ///
     /// # Errors
     /// If it is too short or not valid in a header.
-    pub fn new(text: &str) -> Result<Self, SecretError> {
-        let text = text.trim();
+    pub fn new(text: impl AsRef<[u8]>) -> Result<Self, SecretError> {
+        let text = text.as_ref().trim_ascii();
         if text.len() < MIN_SECRET {
             return Err(SecretError::TooShort(text.len()));
         }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if !text.iter().all(u8::is_ascii_graphic) {
             return Err(SecretError::NotVisible);
         }
-        let mut bearer = HeaderValue::from_str(&format!("{SCHEME}{text}")).map_err(|_| SecretError::NotVisible)?;
+        let bearer = [SCHEME.as_bytes(), text].concat();
+        let mut bearer = HeaderValue::from_bytes(&bearer).map_err(|_| SecretError::NotVisible)?;
         bearer.set_sensitive(true);
         Ok(Self { bearer })
     }
@@ -86,14 +82,16 @@ pub struct HashSeed(u64);
 
 impl HashSeed {
     /// Parses a decimal number, or a hexadecimal one after `0x`. Ignores surrounding white space.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
+    ///
+    /// # Errors
+    /// If the text is no such number below 2^64.
+    pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        let text = str::from_utf8(text).unwrap_or_default().trim();
         let number = match text.strip_prefix("0x") {
             Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16),
             None => text.parse(),
         };
-        number.ok().map(Self)
+        number.map(Self).map_err(|_| "must hold a number below 2^64, decimal, or hexadecimal after 0x")
     }
 
     /// Returns the number.
@@ -107,21 +105,6 @@ impl fmt::Debug for HashSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0 == 0 { "0" } else { "***" })
     }
-}
-
-/// Reads the text of a short file.
-pub(crate) fn read_short_file(path: &Path) -> io::Result<String> {
-    read_file(path, MAX_FILE)
-}
-
-/// Reads the text of a file of at most `max` bytes.
-pub(crate) fn read_file(path: &Path, max: u64) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(max + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > max {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {max} bytes")));
-    }
-    Ok(text)
 }
 
 #[cfg(test)]
@@ -159,10 +142,10 @@ mod tests {
 
     #[test]
     fn hash_seed_is_decimal_or_hexadecimal() {
-        assert_eq!(HashSeed::parse(" 42\n"), Some(HashSeed(42)));
-        assert_eq!(HashSeed::parse("0xffffffffffffffff"), Some(HashSeed(u64::MAX)));
+        assert_eq!(HashSeed::parse(b" 42\n"), Ok(HashSeed(42)));
+        assert_eq!(HashSeed::parse(b"0xffffffffffffffff"), Ok(HashSeed(u64::MAX)));
         for bad in ["", "0x", "-1", "18446744073709551616", "ff", "1 2"] {
-            assert_eq!(HashSeed::parse(bad), None, "{bad:?}");
+            assert!(HashSeed::parse(bad.as_bytes()).is_err(), "{bad:?}");
         }
     }
 }

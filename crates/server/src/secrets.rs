@@ -4,37 +4,39 @@
 //! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
 //! server accepts the secret of any other.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use ::http::HeaderMap;
+use signaling_metrics::Publish as _;
 use tokio::sync::watch;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::config::{self, ConfigError};
-use crate::metrics::SecretLoad;
+use crate::config::ConfigError;
+use crate::metrics::{METRICS, SecretLoad};
 use crate::secret::SecretError;
-use crate::{FileWatcher, Secret, auth, metrics};
+use crate::{ReloadableFile, Secret, auth};
 
 const FLAG: &str = "--mesh-secret-file";
-/// Maximum secrets: an old one and a new one.
-const MOST: usize = 2;
+/// An old secret and a new one.
+const MAX_SECRETS: usize = 2;
 
 /// The secrets that all servers of a mesh share. Clones share the content of the file.
 #[derive(Debug, Clone)]
 pub struct Secrets {
-    path: Arc<Path>,
+    file: ReloadableFile,
     current: watch::Sender<Arc<[Secret]>>,
 }
 
 impl Secrets {
-    /// Reads the secrets from a file, one per line.
+    /// Reads the secrets from the file of `--mesh-secret-file`, one per line.
     ///
     /// # Errors
     /// Names the flag if the file cannot be read, or holds none or more than two.
-    pub(crate) fn read(flag: &'static str, path: &Path) -> Result<Self, ConfigError> {
-        let secrets = parse(flag, path)?;
-        Ok(Self { path: path.into(), current: watch::Sender::new(secrets) })
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let file = ReloadableFile::open(FLAG, path)?;
+        let secrets = file.parsed(parse)?;
+        Ok(Self { file, current: watch::Sender::new(secrets) })
     }
 
     /// Returns the secret to send to other servers and to sign with.
@@ -55,44 +57,34 @@ impl Secrets {
         self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))
     }
 
-    /// Reloads the file when it changes, and calls `changed`. Ignores unusable content. Ends when
+    /// Calls `changed` now and after each change of the file. Ignores unusable content. Ends when
     /// dropped.
-    pub async fn follow(self, changed: impl Fn(&[Secret])) {
-        let mut watched = FileWatcher::new([PathBuf::from(&*self.path)]).await;
-        // It may have changed since the first read.
-        if let Ok(secrets) = parse(FLAG, &self.path) {
-            changed(&secrets);
-            self.current.send_replace(secrets);
-        }
-        metrics::mesh_secrets(self.accepted().len(), None);
+    pub async fn follow(mut self, changed: impl Fn(&[Secret])) {
         loop {
-            watched.changed().await;
-            match parse(FLAG, &self.path) {
-                Ok(secrets) => {
-                    let (accepted, is_another) = (secrets.len(), !secrets[0].matches(self.shown().as_bytes()));
-                    changed(&secrets);
-                    self.current.send_replace(secrets);
-                    metrics::mesh_secrets(accepted, Some(SecretLoad::Used));
-                    info!(accepted, is_another, "has read the mesh secret again");
-                }
-                Err(error) => {
-                    metrics::mesh_secrets(self.accepted().len(), Some(SecretLoad::Unusable));
-                    warn!(%error, "cannot use the changed mesh secret; the one before stays");
-                }
-            }
+            let secrets = self.accepted();
+            METRICS.mesh_secrets.publish(secrets.len() as u64);
+            changed(&secrets);
+            let secrets = loop {
+                match self.file.changed(parse).await {
+                    Some(secrets) => break secrets,
+                    None => METRICS.mesh_secret_loads.of(SecretLoad::Unusable).inc(),
+                };
+            };
+            let is_another = !secrets[0].matches(self.shown().as_bytes());
+            info!(accepted = secrets.len(), is_another, "mesh secret replaced");
+            self.current.send_replace(secrets);
+            METRICS.mesh_secret_loads.of(SecretLoad::Used).inc();
         }
     }
 }
 
-fn parse(flag: &'static str, path: &Path) -> Result<Arc<[Secret]>, ConfigError> {
-    let bad = |error| ConfigError::Secret { flag, path: path.into(), error };
-    let text = config::read(flag, path)?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let secrets: Vec<_> = lines.map(Secret::new).collect::<Result<_, _>>().map_err(bad)?;
+fn parse(content: &[u8]) -> Result<Arc<[Secret]>, SecretError> {
+    let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let secrets: Arc<[Secret]> = lines.map(Secret::new).collect::<Result<_, _>>()?;
     match secrets.len() {
-        0 => Err(bad(SecretError::TooShort(0))),
-        1..=MOST => Ok(secrets.into()),
-        count => Err(bad(SecretError::TooMany(count))),
+        0 => Err(SecretError::TooShort(0)),
+        1..=MAX_SECRETS => Ok(secrets),
+        count => Err(SecretError::TooMany(count)),
     }
 }
 
@@ -116,12 +108,12 @@ mod tests {
         let path = folder.path().join("secret");
         let write = |lines: &[&str]| std::fs::write(&path, lines.join("\n")).unwrap();
         write(&[OLD, ""]);
-        let secrets = Secrets::read(FLAG, &path).unwrap();
-        let (told, mut telling) = tokio::sync::mpsc::channel(8);
-        let following = secrets.clone().follow(move |secrets| told.try_send(secrets.len()).unwrap());
+        let secrets = Secrets::read(&path).unwrap();
+        let (sender, mut lengths) = tokio::sync::mpsc::channel(8);
+        let following = secrets.clone().follow(move |secrets| sender.try_send(secrets.len()).unwrap());
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(following);
-        assert_eq!(telling.recv().await, Some(1), "it has looked at the file");
+        assert_eq!(lengths.recv().await, Some(1), "it reports the present secrets");
         let shows = |text: &str| {
             let bearer = Secret::new(text).unwrap().bearer();
             secrets.authorize(&HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
@@ -129,13 +121,13 @@ mod tests {
         assert_eq!((secrets.shown().as_bytes(), shows(OLD), shows(NEW)), (OLD.as_bytes(), true, false));
 
         write(&[OLD, "short"]);
-        assert!(timeout(Duration::from_secs(3), telling.recv()).await.is_err());
+        assert!(timeout(Duration::from_secs(3), lengths.recv()).await.is_err());
         assert!(shows(OLD));
         for (lines, shown, old, new) in
             [(&[OLD, NEW][..], OLD, true, true), (&[NEW, OLD], NEW, true, true), (&[NEW], NEW, false, true)]
         {
             write(lines);
-            assert_eq!(telling.recv().await, Some(lines.len()));
+            assert_eq!(lengths.recv().await, Some(lines.len()));
             tokio::task::yield_now().await;
             assert_eq!((secrets.shown().as_bytes(), shows(OLD), shows(NEW)), (shown.as_bytes(), old, new), "{lines:?}");
         }
@@ -147,7 +139,7 @@ mod tests {
         let path = folder.path().join("secret");
         for (text, part) in [("\n \n", "at least 16"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")] {
             std::fs::write(&path, text).unwrap();
-            let message = Secrets::read(FLAG, &path).unwrap_err().to_string();
+            let message = Secrets::read(&path).unwrap_err().to_string();
             assert!(message.contains(FLAG) && message.contains(part), "{message}");
         }
     }

@@ -10,12 +10,12 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-use crate::config::{LogConfig, LogFormat};
+use crate::config::LogFormat;
 use crate::metrics::METRICS;
 use crate::process;
 
 /// Interval at which the delay of the event loop is measured.
-const LOOK: Duration = Duration::from_millis(100);
+const DELAY_INTERVAL: Duration = Duration::from_millis(100);
 /// Most verbose level of the `log` crate.
 ///
 /// At trace level tungstenite logs whole frames and requests, with their tokens, secrets and
@@ -42,13 +42,13 @@ pub enum TelemetryError {
 ///
 /// # Errors
 /// If the filter is malformed, or logs are already started.
-pub fn start(log: &LogConfig) -> Result<(), TelemetryError> {
-    let filter = EnvFilter::builder().parse(format!("{QUIET},{}", log.filter))?;
+pub fn start(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
+    let filter = EnvFilter::builder().parse(format!("{QUIET},{filter}"))?;
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    match log.format {
+    match format {
         LogFormat::Text => logs.finish().try_init()?,
         LogFormat::Json => logs.json().finish().try_init()?,
     }
@@ -68,12 +68,12 @@ pub(crate) fn page() -> String {
 ///
 /// Runs until dropped.
 pub async fn watch_event_loop() {
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(DELAY_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let late = looks.tick().await.elapsed();
-        METRICS.event_loop_delay.observe(late);
-        METRICS.process_pauses.inc_by(u64::from(late >= SUSPECT_AFTER));
+        let delay = ticks.tick().await.elapsed();
+        METRICS.event_loop_delay.observe(delay);
+        METRICS.process_pauses.inc_by(u64::from(delay >= SUSPECT_AFTER));
     }
 }
 
@@ -88,9 +88,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stalled_event_loop_is_late_and_a_long_stall_is_a_pause() {
         let mut watch = Box::pin(watch_event_loop());
-        for stand in [LOOK, LOOK + Duration::from_millis(300), LOOK + SUSPECT_AFTER] {
+        for stall in [Duration::ZERO, Duration::from_millis(300), SUSPECT_AFTER] {
             assert!(timeout(Duration::ZERO, &mut watch).await.is_err());
-            advance(stand).await;
+            advance(DELAY_INTERVAL + stall).await;
         }
         assert!(timeout(Duration::ZERO, &mut watch).await.is_err());
         let page = page();
@@ -105,8 +105,8 @@ mod tests {
 
     #[test]
     fn telemetry_starts_once_with_every_metric_at_0() {
-        let log = LogConfig { format: LogFormat::Json, filter: "warn,nobody=trace".into() };
-        start(&log).unwrap();
+        let start = || start(LogFormat::Json, "warn,some_module=trace");
+        start().unwrap();
         assert_eq!(log::max_level(), DEEPEST_OF_LIBRARIES);
         let page = page();
         for line in [
@@ -115,6 +115,6 @@ mod tests {
         ] {
             assert!(page.contains(line), "{page}");
         }
-        assert!(matches!(start(&log), Err(TelemetryError::Logs(_))));
+        assert!(matches!(start(), Err(TelemetryError::Logs(_))));
     }
 }

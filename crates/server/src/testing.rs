@@ -12,7 +12,7 @@ use crate::Secrets;
 pub(crate) fn secrets(content: &str) -> Secrets {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();
-    Secrets::read("--mesh-secret-file", file.path()).unwrap()
+    Secrets::read(file.path()).unwrap()
 }
 
 /// Returns the status and body of a router's answer.

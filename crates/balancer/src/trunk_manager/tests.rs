@@ -46,8 +46,8 @@ impl Managed {
         let manager = TrunkManager {
             edge: edge.clone(),
             backend: backend.clone(),
-            secrets: config.common.mesh_secrets,
-            id: config.common.id,
+            secrets: config.common.mesh_secrets.clone(),
+            id: config.common.id.clone(),
             internal_port: 1,
         };
         let (views, seen) = watch::channel(Arc::clone(&named));

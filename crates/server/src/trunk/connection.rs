@@ -3,15 +3,15 @@
 //! that accepts.
 
 use std::io::{self, Read, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use signaling_wire::limits::{PING_AFTER, SUSPECT_AFTER};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 
-use super::keep_alive::{KeepAlive, KeepAliveAction};
 use super::{TrunkCloseReason, config};
-use crate::metrics;
+use crate::metrics::{Direction, METRICS};
 
 /// Maximum frames of one [`Trunk::read`].
 const MAX_READS: usize = 64;
@@ -21,19 +21,17 @@ pub struct Trunk<S> {
     socket: WebSocket<S>,
     /// Start and bytes of the write that the kernel has not taken yet.
     unsent: Option<(Instant, usize)>,
-    keep_alive: KeepAlive,
+    heard_at: Instant,
+    pinged_at: Instant,
     is_closing: bool,
 }
 
 impl<S: Read + Write> Trunk<S> {
     /// Creates a trunk on an upgraded stream. `early` was read behind the head of the upgrade.
     pub fn new(stream: S, early: &[u8], role: Role) -> Self {
-        Self {
-            socket: WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config())),
-            unsent: None,
-            keep_alive: KeepAlive::new(Instant::now()),
-            is_closing: false,
-        }
+        let socket = WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config()));
+        let now = Instant::now();
+        Self { socket, unsent: None, heard_at: now, pinged_at: now, is_closing: false }
     }
 
     /// Returns the underlying stream.
@@ -56,7 +54,7 @@ impl<S: Read + Write> Trunk<S> {
         for _ in 0..MAX_READS {
             match self.socket.read() {
                 Ok(Message::Binary(frames)) => {
-                    metrics::trunk_read(frames.len());
+                    METRICS.trunk_bytes.of(Direction::In).inc_by(frames.len() as u64);
                     on_frames(&frames).map_err(TrunkCloseReason::ProtocolError)?;
                 }
                 Ok(Message::Close(_)) => return Err(TrunkCloseReason::Closed),
@@ -65,7 +63,7 @@ impl<S: Read + Write> Trunk<S> {
                 Err(tungstenite::Error::ConnectionClosed) => return Err(TrunkCloseReason::Closed),
                 Err(error) => return Err(error.into()),
             }
-            self.keep_alive.heard(now);
+            self.heard_at = now;
         }
         Ok(true)
     }
@@ -124,15 +122,19 @@ impl<S: Read + Write> Trunk<S> {
     /// With [`TrunkCloseReason::Silent`] if the peer has sent or taken nothing for too long, or if
     /// the connection failed.
     pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
-        match self.keep_alive.check(now, self.unsent.map(|(since, _)| since)) {
-            KeepAliveAction::Fail => Err(TrunkCloseReason::Silent),
-            KeepAliveAction::Ping if self.is_free() => {
-                self.unsent = Some((now, 0));
-                let asked = self.socket.send(Message::Ping(Bytes::new()));
-                self.written(asked)
-            }
-            KeepAliveAction::Ping | KeepAliveAction::Wait => Ok(()),
+        let since = |then| now.saturating_duration_since(then);
+        let silence = since(self.heard_at);
+        let stall = self.unsent.map_or(Duration::ZERO, |(start, _)| since(start));
+        if silence.max(stall) >= SUSPECT_AFTER {
+            return Err(TrunkCloseReason::Silent);
         }
+        if silence < PING_AFTER || since(self.pinged_at) < PING_AFTER || !self.is_free() {
+            return Ok(());
+        }
+        self.pinged_at = now;
+        self.unsent = Some((now, 0));
+        let pinged = self.socket.send(Message::Ping(Bytes::new()));
+        self.written(pinged)
     }
 
     fn written(&mut self, written: tungstenite::Result<()>) -> Result<(), TrunkCloseReason> {
@@ -141,7 +143,8 @@ impl<S: Read + Write> Trunk<S> {
                 if let Some((since, bytes)) = self.unsent.take()
                     && bytes > 0
                 {
-                    metrics::trunk_wrote(bytes, since.elapsed());
+                    METRICS.trunk_bytes.of(Direction::Out).inc_by(bytes as u64);
+                    METRICS.trunk_write.observe(since.elapsed());
                 }
                 Ok(())
             }
@@ -160,10 +163,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use std::net::{Shutdown, TcpListener};
-    use std::time::Duration;
 
     use mio::net::TcpStream;
-    use signaling_wire::limits::{PING_AFTER, SUSPECT_AFTER};
 
     use super::super::{OutboundTrunk, PolledStream};
     use super::*;
@@ -266,17 +267,24 @@ mod tests {
     fn silent_peer_is_pinged_and_fails() {
         let (mut trunk, mut other) = pair(b"");
         let start = Instant::now();
-        trunk.check(start).unwrap();
-        trunk.check(start + PING_AFTER + Duration::from_millis(1)).unwrap();
-        let mut ping = [0; 6];
-        other.read_exact(&mut ping).unwrap();
-        assert_eq!(ping.first(), Some(&0x89), "a ping");
+        other.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let reserve = Duration::from_millis(1);
+        for (time, is_pinged) in [
+            (PING_AFTER / 2, false),
+            (PING_AFTER + reserve, true),
+            (PING_AFTER * 3 / 2, false),
+            (PING_AFTER * 2 + 2 * reserve, true),
+        ] {
+            trunk.check(start + time).unwrap();
+            let mut ping = [0; 6];
+            assert_eq!(other.read_exact(&mut ping).is_ok() && ping[0] == 0x89, is_pinged, "{time:?}");
+        }
         other.write_all(&[0x8a, 0]).unwrap();
         await_bytes(&mut trunk);
         trunk.stream().on_event(false);
-        let answered = start + SUSPECT_AFTER / 2;
+        let answered = start + SUSPECT_AFTER - reserve;
         trunk.read(answered, |_| Ok(())).unwrap();
-        trunk.check(answered + SUSPECT_AFTER - Duration::from_millis(1)).unwrap();
+        trunk.check(answered + SUSPECT_AFTER - reserve).unwrap();
         assert!(matches!(trunk.check(answered + SUSPECT_AFTER), Err(TrunkCloseReason::Silent)));
     }
 

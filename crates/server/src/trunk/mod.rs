@@ -5,7 +5,6 @@
 
 mod connection;
 mod inbound;
-mod keep_alive;
 mod open;
 mod polled;
 
@@ -13,7 +12,7 @@ use signaling_wire::limits;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use crate::metrics::{self, TrunkEndReason};
+use crate::metrics::{METRICS, TrunkEndReason};
 
 pub use self::connection::Trunk;
 pub use self::inbound::{TrunkHandler, serve};
@@ -47,17 +46,14 @@ pub enum TrunkCloseReason {
 impl TrunkCloseReason {
     /// Counts the end in the metrics of trunks.
     pub fn count(&self) {
-        metrics::trunk_ended(self);
-    }
-
-    pub(crate) fn label(&self) -> TrunkEndReason {
-        match self {
+        let reason = match self {
             Self::Closed => TrunkEndReason::Closed,
             Self::Silent => TrunkEndReason::Silent,
             Self::Failed(_) => TrunkEndReason::Failed,
             Self::ProtocolError(_) => TrunkEndReason::ProtocolError,
             Self::ClosedLocally => TrunkEndReason::Local,
-        }
+        };
+        METRICS.trunk_ends.of(reason).inc();
     }
 }
 
