@@ -9,7 +9,7 @@ use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
 use signaling_server::ask::questions;
 use signaling_server::http::{not_found, serve_router};
-use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
+use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
@@ -58,7 +58,10 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
-    let load_report = LoadReportServer::new(config.common.id.as_str());
+    let counted = edge.clone();
+    let clients = move || Some(counted.clients());
+    let load_readiness =
+        LoadReadinessTask::new(&config.common, load_readiness, balancers.subscribe(), health.clone(), clients);
     let (floor, questions) = questions();
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
@@ -72,8 +75,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let operators = operator::routes().on(api).and(switch.routes());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
-        .merge(load_report.router(secrets.clone()))
-        .merge(admin::between_servers(between_servers, secrets.clone()))
+        .merge(load_readiness.router())
+        .merge(admin::between_servers(between_servers, secrets))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard::router())
         .fallback(not_found);
@@ -93,16 +96,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         internal_port,
     };
     tasks.spawn_local(manager.follow(discovery.subscribe()));
-    let counted = edge.clone();
-    let load_readiness = LoadReadinessTask {
-        id: config.common.id.clone(),
-        settings: load_readiness,
-        views: balancers.subscribe(),
-        secrets,
-        health: health.clone(),
-        report: load_report,
-        clients: move || Some(counted.clients()),
-    };
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(config.common.mesh_secrets.clone().follow(|_| {}));
     tasks.spawn_local(edge.clone().renew_certificate());

@@ -11,7 +11,7 @@ use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_server::ask::questions;
 use signaling_server::http::not_found;
-use signaling_server::load_readiness::{LoadReadinessTask, LoadReportServer};
+use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
@@ -90,10 +90,13 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         registry: registry.clone(),
         switch: switch.clone(),
     });
-    let load_report = LoadReportServer::new(config.common.id.as_str());
+    let counted = direct.clone();
+    let clients = move || counted.as_ref().map(DirectEdge::clients);
+    let load_readiness =
+        LoadReadinessTask::new(&config.common, config.load_readiness, discovery.subscribe(), health.clone(), clients);
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
-        .merge(load_report.router(secrets.clone()))
+        .merge(load_readiness.router())
         .merge(admin::between_servers(operators.clone(), secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard::router())
@@ -132,16 +135,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
             tasks.spawn_local(direct.clone().reassign(reassignments, discovery.subscribe()));
         }
     }
-    let counted = direct.clone();
-    let load_readiness = LoadReadinessTask {
-        id: config.common.id.clone(),
-        settings: config.load_readiness,
-        views: discovery.subscribe(),
-        secrets,
-        health: health.clone(),
-        report: load_report,
-        clients: move || counted.as_ref().map(DirectEdge::clients),
-    };
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 

@@ -1,14 +1,14 @@
 //! Readiness by load: a server with many more clients than its peers reports unready, so that a
 //! front proxy that only does round robin sends new clients elsewhere. Open sockets stay.
 //!
-//! [`rule`] decides from polled counts. [`LoadReportServer`] serves this server's count, whether or
-//! not the rule is on. [`LoadReadinessTask`] asks the peers once a second and sets `/readyz` of a
-//! balancer, or `/readyz/clients` of a node.
+//! [`rule`] decides from polled counts. [`LoadReadinessTask`] serves this server's count, whether or
+//! not the rule is on. With the rule it requests the counts of the peers once a second and sets
+//! `/readyz` of a balancer, or `/readyz/clients` of a node.
 
 pub mod rule;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::{Method, header};
@@ -20,14 +20,14 @@ use signaling_core::View;
 use signaling_metrics::{Counter, Gauge, metrics};
 use signaling_protocol::NodeId;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 use tracing::info;
 
 use self::rule::{LoadReadiness, LoadReport, ReadinessState};
 pub use self::rule::{MAX_UNREADY, Settings};
 use crate::auth::require_mesh_secret;
 use crate::server_client::ServerClient;
-use crate::{Health, Secrets};
+use crate::{Common, Health, Secrets};
 
 const PATH: &str = "/internal/v1/load";
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,69 +71,60 @@ metrics! {
     }
 }
 
-/// Holds the report of this server. A clone shares it.
-#[derive(Debug, Clone)]
-pub struct LoadReportServer(watch::Sender<LoadReport>);
-
-impl LoadReportServer {
-    /// Returns a report of a closed server without clients.
-    #[must_use]
-    pub fn new(id: &str) -> Self {
-        Self(watch::Sender::new(LoadReport { id: id.to_owned(), clients: 0, state: ReadinessState::Closed }))
-    }
-
-    /// Returns the route. It answers 401 without the mesh secret.
-    pub fn router(&self, secrets: Secrets) -> Router {
-        let reports = self.0.clone();
-        let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));
-        Router::new().route(PATH, get(report)).layer(from_fn_with_state(secrets, require_mesh_secret))
-    }
-}
-
-/// Keeps the report of this server up to date, and its readiness if readiness by load is on.
+/// Serves the report of this server, and keeps its readiness up to date if readiness by load is on.
 pub struct LoadReadinessTask<C> {
-    /// Name of this server.
-    pub id: NodeId,
-    /// Thresholds; `None` if readiness by load is off.
-    pub settings: Option<Settings>,
-    /// All servers behind the same front proxy, with or without this one.
-    pub views: watch::Receiver<Arc<View>>,
-    /// Mesh secrets that the peers ask for.
-    pub secrets: Secrets,
-    /// Readiness of this server.
-    pub health: Health,
-    /// Report of this server.
-    pub report: LoadReportServer,
-    /// Number of clients; `None` if this server takes none.
-    pub clients: C,
+    settings: Option<Settings>,
+    views: watch::Receiver<Arc<View>>,
+    secrets: Secrets,
+    health: Health,
+    report: watch::Sender<LoadReport>,
+    clients: C,
 }
 
 /// Last reports of the members of the view, with the times of the requests.
 type Reports = HashMap<NodeId, (Instant, LoadReport)>;
 
 impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
+    /// Creates the task of a closed server. `settings` is `None` if readiness by load is off.
+    ///
+    /// `views` lists all servers behind the same front proxy, with or without this one. `clients`
+    /// returns the number of clients, or `None` if this server takes none.
+    pub fn new(
+        common: &Common,
+        settings: Option<Settings>,
+        views: watch::Receiver<Arc<View>>,
+        health: Health,
+        clients: C,
+    ) -> Self {
+        let report = LoadReport { id: common.id.as_str().to_owned(), clients: 0, state: ReadinessState::Closed };
+        let (secrets, report) = (common.mesh_secrets.clone(), watch::Sender::new(report));
+        Self { settings, views, secrets, health, report, clients }
+    }
+
+    /// Returns the route of the report. It answers 401 without the mesh secret.
+    pub fn router(&self) -> Router {
+        let reports = self.report.clone();
+        let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));
+        Router::new().route(PATH, get(report)).layer(from_fn_with_state(self.secrets.clone(), require_mesh_secret))
+    }
+
     /// Returns a future that runs until it is dropped.
     ///
     /// # Errors
-    /// Fails if the system refuses what an HTTP client needs.
+    /// If the system refuses a resource of the HTTP client.
     pub fn run(self) -> Result<impl Future<Output = ()>, reqwest::Error> {
         let client = ServerClient::new(self.secrets.clone(), ANSWER_TIMEOUT, MAX_REPORT_BYTES)?;
         Ok(async move {
             let mut rule = self.settings.map(LoadReadiness::new);
-            if rule.is_some() {
-                LazyLock::force(&METRICS);
-            }
             let mut reports = Reports::new();
-            let mut ticks = interval(POLL_INTERVAL);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                ticks.tick().await;
                 if let Some(rule) = &mut rule {
                     self.poll(&client, &mut reports).await;
                     self.decide(rule, &reports);
                 } else {
-                    self.report.0.send_replace(self.own());
+                    self.report.send_replace(self.own());
                 }
+                sleep(POLL_INTERVAL).await;
             }
         })
     }
@@ -145,12 +136,13 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
             None if clients.is_some() => ReadinessState::Ready,
             _ => ReadinessState::Closed,
         };
-        LoadReport { id: self.id.as_str().to_owned(), clients: clients.unwrap_or_default() as u64, state }
+        LoadReport { clients: clients.unwrap_or_default() as u64, state, ..self.report.borrow().clone() }
     }
 
     async fn poll(&self, client: &ServerClient, reports: &mut Reports) {
         let (view, asked_at) = (self.views.borrow().clone(), Instant::now());
-        let peers = view.members().iter().filter(|member| member.id != self.id).cloned().collect();
+        let own = self.report.borrow().id.clone();
+        let peers = view.members().iter().filter(|member| member.id.as_str() != own).cloned().collect();
         let found = client.request_all::<LoadReport>(peers, Method::GET, PATH).await;
         reports.extend(found.answers.into_iter().map(|(member, report)| (member, (asked_at, report))));
         reports.retain(|id, (at, _)| view.get(id.as_str()).is_some() && at.elapsed() <= MAX_AGE);
@@ -158,8 +150,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
 
     fn decide(&self, rule: &mut LoadReadiness, reports: &Reports) {
         let mut own = self.own();
-        let peers = peers(&own.id, &self.views.borrow(), reports);
-        let decision = rule.decide(Instant::now(), &own, &peers);
+        let decision = rule.decide(Instant::now(), &own, &peers(&own.id, &self.views.borrow(), reports));
         let (clients, mean, servers) = (own.clients, decision.mean.round(), decision.servers);
         self.health.send_elsewhere(decision.is_unready.then(|| {
             let above = (clients as f64 / decision.mean - 1.0) * 100.0;
@@ -169,7 +160,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
             own.state = ReadinessState::Unready;
         }
         METRICS.unready.set(decision.is_unready.into());
-        let before = self.report.0.send_replace(own).state;
+        let before = self.report.send_replace(own).state;
         match (before == ReadinessState::Unready, decision.is_unready) {
             (false, true) => {
                 METRICS.became_unready.inc();
