@@ -1,14 +1,14 @@
-//! Views from a file that is read every [`POLL`]. Polling works on every filesystem and with every
+//! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and with every
 //! way of writing.
 
 use std::io::ErrorKind;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
-use crate::publisher::Publisher;
+use crate::following::{News, NewsSender};
 use crate::{ReadError, read_bounded};
 use signaling_core::{Member, View};
 
@@ -36,44 +36,21 @@ fn parse(content: &[u8]) -> Result<View, ReadError> {
 }
 
 /// Interval at which the file is read.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(crate) struct FileFollower {
-    path: Arc<Path>,
-    publisher: Publisher,
+/// Reads the file and sends its view every [`POLL_INTERVAL`]. Runs until dropped.
+pub(crate) async fn follow(path: PathBuf, sender: NewsSender) {
+    loop {
+        sleep(POLL_INTERVAL).await;
+        sender.send(reading(&path).await).await;
+    }
 }
 
-impl FileFollower {
-    pub(crate) fn new(path: &Path, publisher: Publisher) -> Self {
-        Self { path: path.into(), publisher }
-    }
-
-    pub(crate) async fn follow(mut self) {
-        let mut ticks = interval(POLL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            self.look().await;
-        }
-    }
-
-    pub(crate) async fn look(&mut self) {
-        let path = Arc::clone(&self.path);
-        let reading = tokio::task::spawn_blocking(move || read(&path))
-            .await
-            .unwrap_or_else(|error| Err(ReadError::Unreadable(error.to_string())));
-        match reading {
-            Ok(view) => {
-                if self.publisher.offer(view) {
-                    self.publisher.renewed();
-                    self.publisher.recovered();
-                }
-            }
-            Err(trouble) => self.publisher.failed(&trouble),
-        }
-        self.publisher.settled();
-        self.publisher.aged();
-    }
+/// Reads the file once.
+pub(crate) async fn reading(path: &Path) -> News {
+    let path = path.to_owned();
+    let reading = spawn_blocking(move || read(&path)).await;
+    News::View(reading.unwrap_or_else(|error| Err(ReadError::Unreadable(error.to_string()))))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl FlapDamper {
     /// Applies all observations of one reading. Until `until` the source may repeat outdated data,
     /// so a missing node must be missing in a later reading too.
     pub(crate) fn see(&mut self, observations: &[Observation], until: Option<Instant>, now: Instant) {
-        let nobody_served = !self.is_served();
+        let was_unserved = !self.is_served();
         for observation in observations {
             self.see_one(observation, until, now);
         }
@@ -92,7 +92,7 @@ impl FlapDamper {
             known.misses(until, now);
             !known.member.draining
         });
-        if nobody_served && self.is_served() {
+        if was_unserved && self.is_served() {
             // Time without any serving node does not count.
             for missing in self.known.values_mut().filter_map(|known| known.missing.as_mut()) {
                 *missing = Missing { since: now, doubted_until: until };
@@ -147,7 +147,7 @@ impl FlapDamper {
     }
 
     /// Returns `true` if a node serves or drains.
-    pub(crate) fn is_anybody_there(&self) -> bool {
+    pub(crate) fn has_present_server(&self) -> bool {
         self.known.values().any(|known| known.missing.is_none())
     }
 
@@ -236,9 +236,9 @@ mod tests {
         mesh.reads(&["a"], answer);
         mesh.passes(answer - SECOND);
         mesh.reads(&["a"], SECOND);
-        assert_eq!(mesh.members(), "a b", "it may be the same answer, which somebody has kept");
+        assert_eq!(mesh.members(), "a b", "it may be a cached copy of the same answer");
         mesh.passes(SECOND);
-        assert_eq!(mesh.members(), "a b", "nothing new was said");
+        assert_eq!(mesh.members(), "a b", "no new answer");
         mesh.reads(&["a"], answer);
         assert_eq!(mesh.members(), "a");
     }
@@ -326,10 +326,10 @@ mod tests {
 
     #[test]
     fn no_node_is_removed_while_none_serves() {
-        for nobody in [&[][..], &[("a", Unready), ("b", Unready), ("c", Unready)]] {
+        for observations in [&[][..], &[("a", Unready), ("b", Unready), ("c", Unready)]] {
             let mut mesh = Mesh::of(&["a", "b", "c"]);
-            mesh.sees(nobody);
-            assert!(!mesh.damper.is_anybody_there());
+            mesh.sees(observations);
+            assert!(!mesh.damper.has_present_server());
             mesh.passes(1000 * SECOND);
             assert_eq!(mesh.members(), "a b c");
             // The hold time of the others starts when the first node is back.

@@ -10,13 +10,14 @@ use crate::flap_damper::FlapDamper;
 use crate::observation::Observation;
 use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
+use signaling_core::View;
 
 /// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_millis(250);
 /// Maximum queued news of a source.
-const WAITING_NEWS: usize = 16;
+const MAX_QUEUED_NEWS: usize = 16;
 /// Consecutive failures that cause a warning. A single one is a broken connection.
-const WORTH_A_WARNING: u32 = 2;
+const FAILURES_FOR_WARNING: u32 = 2;
 
 /// Report of a source.
 #[derive(Debug)]
@@ -28,21 +29,22 @@ pub(crate) enum News {
         /// change.
         until: Option<StdInstant>,
     },
+    /// The whole view, as read from a source that needs no damping.
+    View(Result<View, ReadError>),
     /// The last reading is still valid.
-    Holds,
+    StillValid,
     /// The source has worked for a while.
-    Works,
+    Working,
     /// The source could not be read.
     Failed(ReadError),
 }
 
 /// Sender of a source's reports.
-#[derive(Clone)]
-pub(crate) struct Teller(mpsc::Sender<News>);
+pub(crate) struct NewsSender(mpsc::Sender<News>);
 
-impl Teller {
+impl NewsSender {
     /// Waits while the queue is full. The receiver does not end first: it runs in the same task.
-    pub(crate) async fn tell(&self, news: News) {
+    pub(crate) async fn send(&self, news: News) {
         let _ = self.0.send(news).await;
     }
 }
@@ -59,11 +61,11 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (Teller, Self) {
-        let (teller, news) = mpsc::channel(WAITING_NEWS);
+    pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (NewsSender, Self) {
+        let (sender, news) = mpsc::channel(MAX_QUEUED_NEWS);
         let (subject, damper) = (settings.subject, FlapDamper::new(settings.hold));
         let following = Self { news, publisher, subject, damper, failures: 0, is_doubtful: false };
-        (Teller(teller), following)
+        (NewsSender(sender), following)
     }
 
     /// Runs until the source ends.
@@ -88,7 +90,8 @@ impl Following {
         }
     }
 
-    fn take(&mut self, news: News) {
+    /// Applies a report.
+    pub(crate) fn take(&mut self, news: News) {
         match news {
             News::Seen { mut observations, until } => {
                 observations
@@ -96,20 +99,31 @@ impl Following {
                     .for_each(|observation| observation.status = observation.status.of(self.subject));
                 self.see(&observations, until);
             }
-            News::Holds if self.is_doubtful => {}
-            News::Holds => self.publisher.renewed(),
-            News::Works => {
+            News::View(reading) => {
+                match reading.map(|view| self.publisher.offer(view)) {
+                    Ok(true) => {
+                        self.publisher.renewed();
+                        self.publisher.recovered();
+                    }
+                    Ok(false) => {}
+                    Err(error) => self.publisher.failed(&error),
+                }
+                self.publisher.settled();
+            }
+            News::StillValid if self.is_doubtful => {}
+            News::StillValid => self.publisher.renewed(),
+            News::Working => {
                 self.failures = 0;
                 if !self.is_doubtful {
                     self.publisher.renewed();
                     self.publisher.recovered();
                 }
             }
-            News::Failed(trouble) => {
-                debug!(%trouble, "a reading failed");
+            News::Failed(error) => {
+                debug!(%error, "reading failed");
                 self.failures = self.failures.saturating_add(1);
                 match self.failures {
-                    WORTH_A_WARNING.. => self.publisher.failed(&trouble),
+                    FAILURES_FOR_WARNING.. => self.publisher.failed(&error),
                     _ => self.publisher.missed(),
                 }
             }
@@ -119,7 +133,7 @@ impl Following {
     fn see(&mut self, observations: &[Observation], until: Option<StdInstant>) {
         self.damper.see(observations, until, Instant::now().into_std());
         let was_doubtful = self.is_doubtful;
-        self.is_doubtful = !self.damper.is_anybody_there() && self.publisher.nodes() > 0;
+        self.is_doubtful = !self.damper.has_present_server() && self.publisher.nodes() > 0;
         if self.is_doubtful {
             self.publisher.failed(&ReadError::SuddenlyEmpty);
             return;

@@ -17,7 +17,7 @@ use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
 /// Maximum node names in one log line.
-const MOST_NAMES: usize = 5;
+const MAX_NAMES: usize = 5;
 
 /// Writing side of a followed source; `Discovery` is the reading side.
 pub(crate) struct Publisher {
@@ -115,11 +115,11 @@ impl Publisher {
     }
 
     /// Counts a failed or rejected reading and logs each kind of error once.
-    pub(crate) fn failed(&mut self, trouble: &ReadError) {
+    pub(crate) fn failed(&mut self, error: &ReadError) {
         self.missed();
-        if self.errors.insert(discriminant(trouble)) {
+        if self.errors.insert(discriminant(error)) {
             let nodes = self.views.borrow().len();
-            warn!(source = %self.source, %trouble, nodes, "discovery keeps the last view");
+            warn!(source = %self.source, %error, nodes, "discovery keeps the last view");
         }
     }
 
@@ -147,13 +147,13 @@ impl Publisher {
 fn names(members: &[Member]) -> String {
     let mut names: Vec<_> = members
         .iter()
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
         .map(|member| format!("{}{}", member.id, if member.draining { " (draining)" } else { "" }))
         .collect();
-    if let Some(more @ 1..) = members.len().checked_sub(MOST_NAMES) {
+    if let Some(more @ 1..) = members.len().checked_sub(MAX_NAMES) {
         names.push(format!("{more} more"));
     }
-    if names.is_empty() { "nobody".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
             };
             (0..count).map(member).collect()
         };
-        assert_eq!(names(&members(0)), "nobody");
+        assert_eq!(names(&members(0)), "none");
         assert_eq!(names(&members(2)), "n0, n1 (draining)");
         assert_eq!(names(&members(5)), "n0, n1 (draining), n2, n3, n4");
         assert_eq!(names(&members(7)), "n0, n1 (draining), n2, n3, n4, 2 more");

@@ -19,18 +19,18 @@ pub enum ReadError {
         max: u64,
     },
     /// The file is empty.
-    #[error("the file is empty: an empty mesh is written []")]
+    #[error("the file is empty: write [] for an empty mesh")]
     Blank,
     /// The content is not a list of nodes. The file may be incomplete.
     #[error("the content is not a list of nodes: {0}")]
     Malformed(String),
     /// The list has no nodes, but the previous view had some.
-    #[error("the list has no nodes any more")]
+    #[error("the list has become empty")]
     SuddenlyEmpty,
     /// The source cannot be reached, or its answer is invalid.
-    #[error("no good answer: {0}")]
+    #[error("no valid answer: {0}")]
     NoAnswer(String),
     /// The source denies this server access.
-    #[error("not allowed to ask: {0}")]
+    #[error("access denied: {0}")]
     Refused(String),
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::file::FileFollower;
-use crate::following::Following;
+use crate::following::{Following, News};
 use crate::kubernetes::{self, KubernetesError};
 use crate::publisher::{Publisher, Readings};
-use crate::{Settings, Source, dns};
+use crate::{Settings, Source, dns, file};
 use signaling_core::View;
 
 /// Handle of a followed source. Dropping it ends following and closes the receivers.
@@ -70,34 +70,25 @@ pub async fn watch(source: Source) -> Result<Discovery, KubernetesError> {
 /// # Errors
 /// As [`watch()`].
 pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, KubernetesError> {
-    let mut publisher = Publisher::new(source.to_string(), settings.subject);
+    let publisher = Publisher::new(source.to_string(), settings.subject);
     let (views, readings) = (publisher.views(), publisher.readings());
-    let task = match source {
+    let (sender, mut following) = Following::new(publisher, settings);
+    let reports = match source {
         Source::Static(view) => {
-            publisher.offer(view);
-            publisher.renewed();
-            publisher.aged();
+            following.take(News::View(Ok(view)));
             return Ok(Discovery { views, readings, task: None });
         }
         Source::File(path) => {
-            let mut follower = FileFollower::new(&path, publisher);
-            follower.look().await;
-            tokio::spawn(follower.follow())
+            following.take(file::reading(&path).await);
+            file::follow(path, sender).boxed()
         }
         Source::Kubernetes(service) => {
-            let (teller, following) = Following::new(publisher, settings);
-            let watcher = kubernetes::Watcher::new(service, &settings.kubernetes, teller).await?;
-            tokio::spawn(async move {
-                tokio::join!(watcher.run(), following.follow());
-            })
+            kubernetes::Watcher::new(service, &settings.kubernetes, sender).await?.run().boxed()
         }
-        Source::Dns(records) => {
-            let (teller, following) = Following::new(publisher, settings);
-            let poller = dns::Poller::new(records, settings.dns.clone(), teller);
-            tokio::spawn(async move {
-                tokio::join!(poller.run(), following.follow());
-            })
-        }
+        Source::Dns(query) => dns::Poller::new(query, settings.dns.clone(), sender).run().boxed(),
     };
+    let task = tokio::spawn(async move {
+        tokio::join!(reports, following.follow());
+    });
     Ok(Discovery { views, readings, task: Some(AbortOnDropHandle::new(task)) })
 }

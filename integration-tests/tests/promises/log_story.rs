@@ -20,7 +20,7 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
     })
     .await;
     let balancer = &up["balancer-0"];
-    has_line(balancer, &["the view has changed", "nodes=5", "left=nobody"]);
+    has_line(balancer, &["the view has changed", "nodes=5", "left=none"]);
     assert_eq!(joined(balancer), ["node-3", "node-4"]);
     has_line(balancer, &["node=node-3", "trunk connected"]);
     has_line(balancer, &["handoffs planned", "clients=", "of=60"]);

@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 use super::records::{self, Named};
 use super::{DnsQuery, DnsSettings};
 use crate::ReadError;
-use crate::following::{News, Teller};
+use crate::following::{News, NewsSender};
 
 /// Maximum validity of an answer, as a multiple of the longest query interval.
 const VALID_AT_MOST: u32 = 10;
@@ -23,12 +23,12 @@ const VALID_AT_MOST: u32 = 10;
 pub(crate) struct Poller {
     query: DnsQuery,
     settings: DnsSettings,
-    teller: Teller,
+    sender: NewsSender,
     /// Rebuilt after a failure, since the system's configuration may have changed.
     resolver: Option<TokioResolver>,
     backoff: Backoff,
     /// Maximum number of ignored records in one answer so far.
-    passed_over: usize,
+    ignored: usize,
 }
 
 /// A DNS answer and the end of its validity.
@@ -38,39 +38,39 @@ struct Answer {
 }
 
 impl Poller {
-    pub(crate) fn new(query: DnsQuery, settings: DnsSettings, teller: Teller) -> Self {
+    pub(crate) fn new(query: DnsQuery, settings: DnsSettings, sender: NewsSender) -> Self {
         let backoff = Backoff::new(settings.shortest, settings.longest.min(10 * settings.shortest));
-        Self { query, settings, teller, resolver: None, backoff, passed_over: 0 }
+        Self { query, settings, sender, resolver: None, backoff, ignored: 0 }
     }
 
     /// Polls until dropped.
     pub(crate) async fn run(mut self) {
         loop {
-            let wait = self.look().await;
+            let wait = self.poll().await;
             sleep(wait).await;
         }
     }
 
     /// Sends one query and returns the time to the next one.
-    async fn look(&mut self) -> Duration {
+    async fn poll(&mut self) -> Duration {
         let limit = self.settings.answer;
-        let asked = timeout(limit, self.ask()).await;
-        match asked.unwrap_or_else(|_| Err(ReadError::NoAnswer(format!("nothing came for {limit:?}")))) {
+        let answer = timeout(limit, self.query()).await;
+        match answer.unwrap_or_else(|_| Err(ReadError::NoAnswer(format!("none within {limit:?}")))) {
             Ok(answer) => {
                 self.backoff.reset();
-                self.pass_over(&answer.named.passed_over);
+                self.warn_of_ignored(&answer.named.ignored);
                 // Until then a caching server may repeat the answer.
                 let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
-                self.teller.tell(News::Seen { observations: answer.named.observations, until: Some(until) }).await;
-                self.teller.tell(News::Works).await;
+                self.sender.send(News::Seen { observations: answer.named.observations, until: Some(until) }).await;
+                self.sender.send(News::Working).await;
                 let left = answer.valid_until.saturating_duration_since(Instant::now());
                 left.clamp(self.settings.shortest, self.settings.longest)
             }
-            Err(trouble) => {
+            Err(error) => {
                 self.resolver = None;
                 let wait = self.backoff.next_wait(rand::random());
-                debug!(%trouble, ?wait, "asks again");
-                self.teller.tell(News::Failed(trouble)).await;
+                debug!(%error, ?wait, "query scheduled");
+                self.sender.send(News::Failed(error)).await;
                 wait
             }
         }
@@ -78,14 +78,14 @@ impl Poller {
 
     /// Logs only a new maximum of ignored records, since successive answers may differ in their
     /// faults.
-    fn pass_over(&mut self, records: &[String]) {
-        if let Some(first) = records.first().filter(|_| records.len() > self.passed_over) {
-            self.passed_over = records.len();
-            warn!(query = %self.query, records = records.len(), %first, "some records name no nodes: they are passed over");
+    fn warn_of_ignored(&mut self, records: &[String]) {
+        if let Some(first) = records.first().filter(|_| records.len() > self.ignored) {
+            self.ignored = records.len();
+            warn!(query = %self.query, records = records.len(), %first, "records ignored, they name no valid node");
         }
     }
 
-    async fn ask(&mut self) -> Result<Answer, ReadError> {
+    async fn query(&mut self) -> Result<Answer, ReadError> {
         let resolver = match self.resolver.take() {
             Some(resolver) => resolver,
             None => resolver(&self.settings).map_err(|error| ReadError::NoAnswer(error.to_string()))?,

@@ -13,7 +13,7 @@ use signaling_core::Address;
 pub(super) struct Named {
     pub(super) observations: Vec<Observation>,
     /// Errors of the records that name no reachable node.
-    pub(super) passed_over: Vec<String>,
+    pub(super) ignored: Vec<String>,
 }
 
 /// Returns the servers of address records. Their ids are their IP addresses.
@@ -43,21 +43,21 @@ pub(super) fn by_service(records: &[Record]) -> Named {
 
 /// Merges equal ids. Of several addresses of one id the smallest counts, so that all servers agree.
 fn named(records: impl Iterator<Item = (String, String)>) -> Named {
-    let mut places: BTreeSet<(NodeId, Address)> = BTreeSet::new();
+    let mut members: BTreeSet<(NodeId, Address)> = BTreeSet::new();
     let mut named = Named::default();
     for (id, address) in records {
-        match place(&id, &address) {
-            Ok(place) => {
-                places.insert(place);
+        match parse(&id, &address) {
+            Ok(member) => {
+                members.insert(member);
             }
-            Err(reason) => named.passed_over.push(format!("{id} at {address}: {reason}")),
+            Err(reason) => named.ignored.push(format!("{id} at {address}: {reason}")),
         }
     }
-    for (id, address) in places {
+    for (id, address) in members {
         match named.observations.last() {
             Some(last) if last.id == id => {
                 let reason = format!("{id} at {address}: the same id is at {} too", last.address);
-                named.passed_over.push(reason);
+                named.ignored.push(reason);
             }
             _ => named.observations.push(Observation { id, address, status: ServerStatus::Serving }),
         }
@@ -65,7 +65,7 @@ fn named(records: impl Iterator<Item = (String, String)>) -> Named {
     named
 }
 
-fn place(id: &str, address: &str) -> Result<(NodeId, Address), String> {
+fn parse(id: &str, address: &str) -> Result<(NodeId, Address), String> {
     let id = NodeId::new(id).map_err(|error| error.to_string())?;
     let address = address.parse::<Address>().map_err(|error| error.to_string())?;
     Ok((id, address))
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_ids_and_places_each_once() {
+    fn each_address_is_the_id_of_one_node() {
         let records = [address("10.0.0.2"), address("10.0.0.1"), address("10.0.0.2"), address("fd00::1")];
         assert_eq!(
             shown(&by_address(&records, 7900)),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_other_types_are_passed_over() {
+    fn records_of_other_types_are_ignored() {
         assert_eq!(by_address(&[service("node-1.example.com.", 1)], 7900), Named::default());
         assert_eq!(by_service(&[address("10.0.0.1")]), Named::default());
     }
@@ -115,7 +115,7 @@ mod tests {
         for _ in 0..2 {
             let named = by_service(&records);
             assert_eq!(shown(&named), ["node-0 node-0.a:1", "node-1 node-1.a:1"]);
-            assert_eq!(named.passed_over, ["node-0 at node-0.b:1: the same id is at node-0.a:1 too"]);
+            assert_eq!(named.ignored, ["node-0 at node-0.b:1: the same id is at node-0.a:1 too"]);
             records.reverse();
         }
     }
@@ -125,10 +125,10 @@ mod tests {
         let (portless, nameless) = (service("node-1.a.", 0), service("*.a.", 1));
         let named = by_service(&[portless, service("node-0.a.", 1), nameless]);
         assert_eq!(shown(&named), ["node-0 node-0.a:1"]);
-        let said = named.passed_over;
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[0].starts_with("node-1 at node-1.a:0: has no valid port"), "{said:?}");
-        assert!(said[1].starts_with("* at *.a:1: may have only"), "{said:?}");
+        let reasons = named.ignored;
+        assert_eq!(reasons.len(), 2, "{reasons:?}");
+        assert!(reasons[0].starts_with("node-1 at node-1.a:0: has no valid port"), "{reasons:?}");
+        assert!(reasons[1].starts_with("* at *.a:1: may have only"), "{reasons:?}");
     }
 
     fn address(ip: &str) -> Record {

@@ -52,15 +52,13 @@ impl Default for KubernetesSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
     /// There is neither a kubeconfig nor a service account.
-    #[error(
-        "no way to the Kubernetes API is known: run in a pod with a service account token, or set KUBECONFIG ({0})"
-    )]
+    #[error("no access to the Kubernetes API: run in a pod with a service account token, or set KUBECONFIG ({0})")]
     NoConfig(#[from] Box<InferConfigError>),
     /// The kubeconfig is invalid.
-    #[error("the kubeconfig does not serve: {0}")]
+    #[error("the kubeconfig is invalid: {0}")]
     Kubeconfig(#[from] Box<KubeconfigError>),
     /// The client configuration is invalid.
-    #[error("the configuration of the Kubernetes API does not serve: {0}")]
+    #[error("the configuration of the Kubernetes API is invalid: {0}")]
     Client(#[from] Box<kube::Error>),
 }
 
@@ -91,14 +89,14 @@ pub(super) async fn connect(
 }
 
 /// Converts an API error.
-pub(super) fn trouble(error: &kube::Error) -> ReadError {
+pub(super) fn read_error(error: &kube::Error) -> ReadError {
     match error {
-        kube::Error::Api(status) => status_trouble(status),
+        kube::Error::Api(status) => status_error(status),
         other => ReadError::NoAnswer(with_causes(other)),
     }
 }
 
-pub(super) fn status_trouble(status: &kube::core::Status) -> ReadError {
+pub(super) fn status_error(status: &kube::core::Status) -> ReadError {
     let text = format!("{} {} {}", status.code, status.reason, status.message);
     match status.code {
         401 | 403 => ReadError::Refused(format!(

@@ -1,6 +1,6 @@
 //! Nodes from the EndpointSlices of a headless service.
 //!
-//! A watch follows each list. `Shelf` keeps the slices by name, and `slice` extracts their pods. A
+//! A watch follows each list. `Slices` keeps the slices by name, and extracts their pods. A
 //! watch that ends in time resumes where it ended. Any other end leads to a new list after a
 //! growing wait. A list repairs expired versions (410), lost events and a server with another
 //! history, so one is made every few minutes as well.
@@ -21,13 +21,10 @@
 mod api;
 mod breaks;
 mod service;
-mod shelf;
-mod slice;
+mod slices;
 mod watcher;
 
 pub use api::{KubernetesError, KubernetesSettings};
 pub use service::ServicePort;
 
-#[cfg(doc)]
-use shelf::Shelf;
 pub(crate) use watcher::Watcher;

@@ -11,12 +11,12 @@ use signaling_protocol::Backoff;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use super::api::{connect, status_trouble, trouble};
+use super::api::{connect, read_error, status_error};
 use super::breaks::Breaks;
-use super::shelf::Shelf;
+use super::slices::Slices;
 use super::{KubernetesError, KubernetesSettings, ServicePort};
 use crate::ReadError;
-use crate::following::{News, Teller};
+use crate::following::{News, NewsSender};
 
 /// Reader of the API server. Reports its answers as news.
 pub(crate) struct Watcher {
@@ -24,9 +24,9 @@ pub(crate) struct Watcher {
     /// Label selector of the service's slices.
     selector: String,
     settings: KubernetesSettings,
-    teller: Teller,
-    shelf: Shelf,
-    passed_over: usize,
+    sender: NewsSender,
+    slices: Slices,
+    ignored: usize,
     backoff: Backoff,
     /// `true` while a watch runs that has worked for a while.
     is_proven: bool,
@@ -37,15 +37,15 @@ impl Watcher {
     pub(crate) async fn new(
         service: ServicePort,
         settings: &KubernetesSettings,
-        teller: Teller,
+        sender: NewsSender,
     ) -> Result<Self, KubernetesError> {
         Ok(Self {
             api: connect(&service, settings).await?,
             selector: format!("kubernetes.io/service-name={}", service.service),
             settings: settings.clone(),
-            teller,
-            shelf: Shelf::new(service.port),
-            passed_over: 0,
+            sender,
+            slices: Slices::new(service.port),
+            ignored: 0,
             backoff: Backoff::new(settings.backoff, settings.longest_backoff),
             is_proven: false,
             breaks: Breaks::default(),
@@ -56,18 +56,18 @@ impl Watcher {
     pub(crate) async fn run(mut self) {
         loop {
             match self.list_and_watch().await {
-                Ok(()) => debug!("time for a list"),
-                Err(trouble) => {
+                Ok(()) => debug!("list is due"),
+                Err(error) => {
                     if std::mem::take(&mut self.is_proven) && self.breaks.broke() {
                         warn!(
                             selector = %self.selector,
-                            %trouble,
-                            "watches break again and again after they have worked: changes may be seen late"
+                            %error,
+                            "working watches break repeatedly, changes may arrive late"
                         );
                     }
                     let wait = self.backoff.next_wait(rand::random());
-                    debug!(%trouble, ?wait, "lists again");
-                    self.teller.tell(News::Failed(trouble)).await;
+                    debug!(%error, ?wait, "list scheduled");
+                    self.sender.send(News::Failed(error)).await;
                     sleep(wait).await;
                 }
             }
@@ -90,8 +90,8 @@ impl Watcher {
         let list = answer(self.settings.answer, self.api.list(&params)).await?;
         let version = list.metadata.resource_version.filter(|version| !version.is_empty());
         let version = version.ok_or_else(|| ReadError::NoAnswer("a list without a resourceVersion".into()))?;
-        self.shelf.replace(&list.items);
-        self.show().await;
+        self.slices.replace(&list.items);
+        self.send_observations().await;
         Ok(version)
     }
 
@@ -101,22 +101,22 @@ impl Watcher {
         let seconds = u32::try_from(self.settings.watch.as_secs()).unwrap_or(u32::MAX).max(1);
         let params = WatchParams::default().labels(&self.selector).timeout(seconds);
         let mut events = pin!(answer(self.settings.answer, self.api.watch(&params, &version)).await?);
-        self.teller.tell(News::Holds).await;
+        self.sender.send(News::StillValid).await;
         let (proven, silent) = (start + self.settings.proven, start + self.settings.watch + self.settings.grace);
         loop {
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) => version = self.take(event).await?,
-                    Some(Err(error)) => return Err(trouble(&error)),
+                    Some(Err(error)) => return Err(read_error(&error)),
                     None => break,
                 },
                 () = sleep_until(proven), if !self.is_proven => {
                     self.is_proven = true;
                     self.backoff.reset();
-                    self.teller.tell(News::Works).await;
+                    self.sender.send(News::Working).await;
                 }
                 () = sleep_until(silent) => {
-                    return Err(ReadError::NoAnswer("a watch fell silent".into()));
+                    return Err(ReadError::NoAnswer("a watch became silent".into()));
                 }
             }
         }
@@ -124,9 +124,9 @@ impl Watcher {
             return Err(ReadError::NoAnswer(format!("a watch ended after {:?}", start.elapsed())));
         }
         if self.breaks.ended() {
-            info!(selector = %self.selector, "watches last again");
+            info!(selector = %self.selector, "watches no longer break");
         }
-        self.teller.tell(News::Holds).await;
+        self.sender.send(News::StillValid).await;
         Ok(version)
     }
 
@@ -134,41 +134,38 @@ impl Watcher {
     async fn take(&mut self, event: WatchEvent<EndpointSlice>) -> Result<String, ReadError> {
         let slice = match event {
             WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
-                self.shelf.put(&slice);
+                self.slices.put(&slice);
                 slice
             }
             WatchEvent::Deleted(slice) => {
-                self.shelf.remove(&slice);
+                self.slices.remove(&slice);
                 slice
             }
             WatchEvent::Bookmark(bookmark) => {
-                self.teller.tell(News::Holds).await;
+                self.sender.send(News::StillValid).await;
                 return Ok(bookmark.metadata.resource_version);
             }
-            WatchEvent::Error(status) => return Err(status_trouble(&status)),
+            WatchEvent::Error(status) => return Err(status_error(&status)),
         };
-        self.show().await;
+        self.send_observations().await;
         let version = slice.metadata.resource_version;
         version.ok_or_else(|| ReadError::NoAnswer("an event without a resourceVersion".into()))
     }
 
-    async fn show(&mut self) {
-        let passed_over = self.shelf.passed_over();
-        if passed_over > self.passed_over {
-            warn!(
-                endpoints = passed_over,
-                "some endpoints of the service are no nodes: they have no pod, no IP address, or no port of the name"
-            );
+    async fn send_observations(&mut self) {
+        let ignored = self.slices.ignored();
+        if ignored > self.ignored {
+            warn!(endpoints = ignored, "endpoints ignored, they lack a pod, an IP address or the named port");
         }
-        self.passed_over = passed_over;
-        self.teller.tell(News::Seen { observations: self.shelf.observations(), until: None }).await;
+        self.ignored = ignored;
+        self.sender.send(News::Seen { observations: self.slices.observations(), until: None }).await;
     }
 }
 
 /// Awaits an answer, at most for `limit`.
-async fn answer<T>(limit: Duration, asked: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReadError> {
-    match timeout(limit, asked).await {
-        Ok(answer) => answer.map_err(|error| trouble(&error)),
-        Err(_) => Err(ReadError::NoAnswer(format!("nothing came for {limit:?}"))),
+async fn answer<T>(limit: Duration, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReadError> {
+    match timeout(limit, request).await {
+        Ok(answer) => answer.map_err(|error| read_error(&error)),
+        Err(_) => Err(ReadError::NoAnswer(format!("none within {limit:?}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Conversion of EndpointSlices to servers. Pure.
+//! All EndpointSlices of the service, built from lists and watch events, and their servers. Pure.
 //!
 //! A pod has a name, which is its node id, one address, and the conditions `serving` and
 //! `terminating`. An absent `serving` equals `ready`, an absent `ready` means true, an absent
@@ -18,9 +18,15 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::Address;
 
+/// Contents of the slices by name. The next list removes slices that no longer exist.
+pub(super) struct Slices {
+    port_name: String,
+    contents: BTreeMap<String, Content>,
+}
+
 /// One pod in one slice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Appearance {
+#[derive(Debug, Clone)]
+struct Appearance {
     id: NodeId,
     /// Distinguishes successive pods of one name in a StatefulSet.
     uid: String,
@@ -31,26 +37,74 @@ pub(super) struct Appearance {
 }
 
 /// Content of one slice.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) appearances: Vec<Appearance>,
-    /// Endpoints without a reachable node: they lack a pod, an address or the named port.
-    pub(super) passed_over: usize,
+struct Content {
+    appearances: Vec<Appearance>,
+    /// Number of endpoints without a reachable node: they lack a pod, an address or the named port.
+    ignored: usize,
+}
+
+impl Slices {
+    /// Creates an empty set for the port with this name.
+    pub(super) fn new(port_name: String) -> Self {
+        Self { port_name, contents: BTreeMap::new() }
+    }
+
+    /// Replaces all slices by the ones of a list.
+    pub(super) fn replace(&mut self, all: &[EndpointSlice]) {
+        self.contents.clear();
+        all.iter().for_each(|slice| self.put(slice));
+    }
+
+    /// Adds or replaces a slice.
+    pub(super) fn put(&mut self, slice: &EndpointSlice) {
+        self.contents.insert(name(slice), parse(slice, &self.port_name));
+    }
+
+    pub(super) fn remove(&mut self, slice: &EndpointSlice) {
+        self.contents.remove(&name(slice));
+    }
+
+    /// Returns the number of endpoints without a reachable node.
+    pub(super) fn ignored(&self) -> usize {
+        self.contents.values().map(|content| content.ignored).sum()
+    }
+
+    /// Returns the servers of all slices, each once, sorted by id.
+    pub(super) fn observations(&self) -> Vec<Observation> {
+        let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
+        for appearance in self.contents.values().flat_map(|content| &content.appearances) {
+            pods.entry((&appearance.id, &appearance.uid))
+                .and_modify(|pod| pod.merge(appearance))
+                .or_insert_with(|| appearance.clone());
+        }
+        let mut named: BTreeMap<&NodeId, &Appearance> = BTreeMap::new();
+        for ((id, _), pod) in &pods {
+            let best = named.entry(id).or_insert(pod);
+            if pod.status() > best.status() {
+                *best = pod;
+            }
+        }
+        named.into_values().filter_map(Appearance::observation).collect()
+    }
+}
+
+fn name(slice: &EndpointSlice) -> String {
+    slice.metadata.name.clone().unwrap_or_default()
 }
 
 /// Parses one slice: the pods behind its port of this name.
-pub(super) fn read(slice: &EndpointSlice, port_name: &str) -> Content {
+fn parse(slice: &EndpointSlice, port_name: &str) -> Content {
     let endpoints = slice.endpoints.as_deref().unwrap_or_default();
     let ports = slice.ports.as_deref().unwrap_or_default();
     let named = ports.iter().find(|port| port.name.as_deref() == Some(port_name));
     let port = named.and_then(|port| u16::try_from(port.port?).ok()).filter(|port| *port > 0);
     let is_ip = matches!(slice.address_type.as_str(), "IPv4" | "IPv6");
     let Some(port) = port.filter(|_| is_ip) else {
-        return Content { appearances: Vec::new(), passed_over: endpoints.len() };
+        return Content { appearances: Vec::new(), ignored: endpoints.len() };
     };
     let appearances: Vec<_> = endpoints.iter().filter_map(|endpoint| appearance(endpoint, port)).collect();
-    let passed_over = endpoints.len() - appearances.len();
-    Content { appearances, passed_over }
+    let ignored = endpoints.len() - appearances.len();
+    Content { appearances, ignored }
 }
 
 fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
@@ -61,24 +115,6 @@ fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
     let serves = conditions.and_then(|conditions| conditions.serving.or(conditions.ready)).unwrap_or(true);
     let ends = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
     Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), ip, port, serves, ends })
-}
-
-/// Returns the servers of all slices, each once, sorted by id.
-pub(super) fn observations<'a>(appearances: impl IntoIterator<Item = &'a Appearance>) -> Vec<Observation> {
-    let mut pods: BTreeMap<(&NodeId, &str), Appearance> = BTreeMap::new();
-    for appearance in appearances {
-        pods.entry((&appearance.id, &appearance.uid))
-            .and_modify(|pod| pod.merge(appearance))
-            .or_insert_with(|| appearance.clone());
-    }
-    let mut named: BTreeMap<&NodeId, &Appearance> = BTreeMap::new();
-    for ((id, _), pod) in &pods {
-        let best = named.entry(id).or_insert(pod);
-        if pod.status() > best.status() {
-            *best = pod;
-        }
-    }
-    named.into_values().filter_map(Appearance::observation).collect()
 }
 
 impl Appearance {
@@ -110,5 +146,4 @@ impl Appearance {
 }
 
 #[cfg(test)]
-#[path = "slice_tests.rs"]
 mod tests;

@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn rollout_has_serving_draining_and_unready_pods() {
     assert_eq!(
-        shown(include_str!("../../fixtures/rolling.json")),
+        shown(include_str!("../../../fixtures/rolling.json")),
         [
             "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
             "signaling-nodes-7c9d5b6f4-9wd7c 10.244.2.9:7900 Draining",
@@ -21,7 +21,7 @@ fn rollout_has_serving_draining_and_unready_pods() {
 #[test]
 fn pod_in_slices_of_both_families_counts_once_with_ipv4() {
     assert_eq!(
-        shown(include_str!("../../fixtures/dual-stack.json")),
+        shown(include_str!("../../../fixtures/dual-stack.json")),
         [
             "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
             // Its IPv6 slice does not have the terminating condition yet.
@@ -33,7 +33,7 @@ fn pod_in_slices_of_both_families_counts_once_with_ipv4() {
 
 #[test]
 fn pod_in_two_slices_counts_once_and_serves_if_one_is_ready() {
-    let text = include_str!("../../fixtures/moving.json");
+    let text = include_str!("../../../fixtures/moving.json");
     let expected = [
         "signaling-nodes-7c9d5b6f4-4kq2z 10.244.1.17:7900 Serving",
         "signaling-nodes-7c9d5b6f4-9wd7c 10.244.2.9:7900 Serving",
@@ -48,7 +48,7 @@ fn pod_in_two_slices_counts_once_and_serves_if_one_is_ready() {
 #[test]
 fn missing_conditions_mean_serving_and_not_terminating() {
     assert_eq!(
-        shown(include_str!("../../fixtures/conditions-left-out.json")),
+        shown(include_str!("../../../fixtures/conditions-left-out.json")),
         [
             "node-a 10.244.1.17:7900 Serving",
             "node-b 10.244.1.18:7900 Serving",
@@ -62,22 +62,22 @@ fn missing_conditions_mean_serving_and_not_terminating() {
 #[test]
 fn best_state_of_pods_with_one_name_counts() {
     assert_eq!(
-        shown(include_str!("../../fixtures/same-name.json")),
+        shown(include_str!("../../../fixtures/same-name.json")),
         ["signaling-node-0 10.244.1.44:7900 Serving", "signaling-node-1 10.244.2.8:7900 Draining"]
     );
 }
 
 #[test]
-fn endpoints_that_are_no_nodes_are_passed_over_and_counted() {
-    let slices = slices(include_str!("../../fixtures/oddities.json"));
+fn endpoints_without_a_node_are_ignored_and_counted() {
+    let slices = slices(include_str!("../../../fixtures/oddities.json"));
     assert_eq!(shown_by(&slices, "internal"), ["node-a 10.244.1.17:7900 Serving"]);
-    let passed_over: Vec<_> = slices.iter().map(|slice| read(slice, "internal").passed_over).collect();
-    assert_eq!(passed_over, [3, 1, 1, 0]);
+    let ignored: Vec<_> = slices.iter().map(|slice| parse(slice, "internal").ignored).collect();
+    assert_eq!((ignored, all(&slices, "internal").ignored()), (vec![3, 1, 1, 0], 5));
 }
 
 #[test]
 fn port_is_found_by_its_name_in_each_slice() {
-    let slices = slices(include_str!("../../fixtures/rolling.json"));
+    let slices = slices(include_str!("../../../fixtures/rolling.json"));
     let public = shown_by(&slices, "public");
     assert!(public.iter().all(|line| line.contains(":8080 ")), "{public:?}");
     assert_eq!(public.len(), 5);
@@ -86,16 +86,37 @@ fn port_is_found_by_its_name_in_each_slice() {
 
 #[test]
 fn damaged_list_is_refused_or_names_each_server_once() {
-    for text in [include_str!("../../fixtures/rolling.json"), include_str!("../../fixtures/oddities.json")] {
+    for text in [include_str!("../../../fixtures/rolling.json"), include_str!("../../../fixtures/oddities.json")] {
         for (at, change) in (0..text.len()).flat_map(|at| [0x01, 0x80, 0xff].map(|change| (at, change))) {
             let mut damaged = text.as_bytes().to_vec();
             damaged[at] ^= change;
             let Ok(list) = serde_json::from_slice::<List<EndpointSlice>>(&damaged) else { continue };
-            let contents: Vec<_> = list.items.iter().map(|slice| read(slice, "internal")).collect();
-            let servers = observations(contents.iter().flat_map(|content| &content.appearances));
+            let servers = all(&list.items, "internal").observations();
             assert!(servers.is_sorted_by(|one, next| one.id < next.id), "byte {at}: {servers:?}");
         }
     }
+}
+
+#[test]
+fn list_replaces_all_and_events_change_one() {
+    let mut slices = slices(include_str!("../../../fixtures/moving.json"));
+    let mut all = all(&slices, "internal");
+    assert_eq!(suffixes(&all), ["4kq2z", "9wd7c", "q7vhd"]);
+    all.remove(&slices[0]);
+    assert_eq!(suffixes(&all), ["9wd7c", "q7vhd"]);
+    all.put(&slices[0]);
+    assert_eq!(suffixes(&all), ["4kq2z", "9wd7c", "q7vhd"]);
+    slices[1].endpoints = None;
+    all.put(&slices[1]);
+    assert_eq!(suffixes(&all), ["4kq2z", "9wd7c"], "a changed slice replaces itself");
+    all.replace(&slices[1..]);
+    assert_eq!(suffixes(&all), [""; 0]);
+}
+
+/// Returns the random suffixes of the pod names.
+fn suffixes(slices: &Slices) -> Vec<String> {
+    let servers = slices.observations().into_iter();
+    servers.map(|server| server.id.as_str().rsplit('-').next().unwrap().to_owned()).collect()
 }
 
 fn slices(text: &str) -> Vec<EndpointSlice> {
@@ -107,9 +128,12 @@ fn shown(text: &str) -> Vec<String> {
 }
 
 fn shown_by(slices: &[EndpointSlice], port: &str) -> Vec<String> {
-    let contents: Vec<_> = slices.iter().map(|slice| read(slice, port)).collect();
-    let all = observations(contents.iter().flat_map(|content| &content.appearances));
-    all.iter()
-        .map(|observation| format!("{} {} {:?}", observation.id, observation.address, observation.status))
-        .collect()
+    let servers = all(slices, port).observations().into_iter();
+    servers.map(|server| format!("{} {} {:?}", server.id, server.address, server.status)).collect()
+}
+
+fn all(slices: &[EndpointSlice], port: &str) -> Slices {
+    let mut all = Slices::new(port.into());
+    all.replace(slices);
+    all
 }
