@@ -107,7 +107,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 
     tokio::select! {
         biased;
-        () = shutdown.draining() => {}
+        () = shutdown.begun() => {}
         () = obey(&switch, &edge, config.common.drain) => {}
     }
     health.draining();
@@ -116,6 +116,5 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     drain_clients(&edge, GOING_AWAY, config.common.drain).await;
     backend.close_trunks(&edge).await;
     info!("balancer stops");
-    shutdown.stop();
     Ok(())
 }

@@ -21,7 +21,7 @@ impl Binaries {
         if let Some(dir) = dir {
             return Self::in_dir(dir);
         }
-        let own = std::env::current_exe().context("cannot tell where this program lies")?;
+        let own = std::env::current_exe().context("cannot locate this program")?;
         let beside = own.parent().unwrap_or(Path::new("."));
         match Self::in_dir(beside) {
             Err(_) if beside.ends_with("deps") => Self::in_dir(beside.parent().unwrap_or(beside)),
@@ -34,7 +34,7 @@ impl Binaries {
             let path = dir.join(name);
             if !path.is_file() {
                 bail!(
-                    "there is no {name} in {}: build it with `cargo build -p {name}`, or say where it is with --bin-dir",
+                    "no {name} in {}; build it by `cargo build -p {name}`, or name its folder by --bin-dir",
                     dir.display()
                 );
             }

@@ -6,11 +6,11 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 use signaling_devmesh::{Act, Binaries, MeshOptions, ServerStatus};
 
-/// Runs a local signaling mesh of the real binaries.
+/// Runs a local signaling mesh of the real binaries
 #[derive(Debug, Parser)]
 #[command(name = "mesh-dev", version)]
 pub(crate) struct Cli {
-    /// The mesh's folder.
+    /// Folder of the mesh
     #[arg(long, global = true)]
     pub(crate) dir: Option<PathBuf>,
     #[command(subcommand)]
@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a mesh and stay in the foreground until `down` or Ctrl-C.
+    /// Start a mesh, and run until `down` or Ctrl-C
     Up(Up),
     #[command(flatten)]
     Act(Act),
@@ -27,35 +27,35 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// How many nodes.
+    /// Number of nodes
     #[arg(long, default_value_t = 3)]
     nodes: u32,
-    /// How many balancers.
+    /// Number of balancers
     #[arg(long, default_value_t = 1)]
     balancers: u32,
-    /// Start a Redis for the rooms.
+    /// Start a Redis for rooms
     #[arg(long)]
     redis: bool,
-    /// Where the first balancer listens (port 0: any free one); further ones take free ports.
+    /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// How long the discovery file still names a killed node.
+    /// Time in ms that the discovery file still lists a killed node
     #[arg(long, default_value_t = 1000)]
     notice_ms: u64,
-    /// A further flag for each node, as --node-arg=--hold-ms=5000; may be given again.
+    /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
     #[arg(long = "node-arg", value_name = "FLAG", allow_hyphen_values = true)]
     node_args: Vec<String>,
-    /// A further flag for each balancer; may be given again.
+    /// Further flag for each balancer; repeatable
     #[arg(long = "balancer-arg", value_name = "FLAG", allow_hyphen_values = true)]
     balancer_args: Vec<String>,
-    /// Where signaling-node and signaling-balancer are [default: beside mesh-dev].
+    /// Folder of signaling-node and signaling-balancer [default: folder of mesh-dev]
     #[arg(long, env = "SIGNALING_BIN_DIR")]
     bin_dir: Option<PathBuf>,
 }
 
 impl Cli {
     pub(crate) fn dir(&self) -> Result<&Path> {
-        self.dir.as_deref().context("--dir is missing: name the mesh's folder")
+        self.dir.as_deref().context("--dir is missing; name the folder of the mesh")
     }
 }
 
@@ -75,7 +75,7 @@ impl Up {
     }
 }
 
-/// The table of `status`, columns aligned.
+/// Returns the table of `status` with aligned columns.
 pub(crate) fn status_table(servers: &[ServerStatus]) -> String {
     let header = ["SERVER", "PID", "INTERNAL", "PUBLIC", "STATE"].map(str::to_owned);
     let rows = servers.iter().map(|server| {

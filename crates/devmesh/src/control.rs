@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -22,9 +22,9 @@ use crate::roster::ServerStatus;
 /// Maximum size of a request line.
 const MAX_REQUEST_BYTES: u64 = 4096;
 /// Answer timeout, longer than a drain and a start together.
-const ANSWER_WITHIN: Duration = Duration::from_secs(180);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 /// Maximum time until a connection sends its request.
-const ASK_WITHIN: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent requests. Further ones wait to be accepted.
 const MAX_REQUESTS: usize = 64;
 
@@ -32,45 +32,34 @@ const MAX_REQUESTS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Act {
-    /// Start or drain nodes until there are so many.
+    /// Start or drain nodes to reach a number of nodes
     Scale {
-        /// How many nodes.
+        /// Number of nodes
         nodes: u32,
     },
-    /// Kill a server at once (SIGKILL).
-    Kill {
-        /// node-N, balancer-N or redis.
-        id: String,
-    },
-    /// Stop a server in good order (SIGTERM).
-    Drain {
-        /// node-N, balancer-N or redis.
-        id: String,
-    },
-    /// Drain a server and start it again under the same name and ports.
-    Restart {
-        /// node-N, balancer-N or redis.
-        id: String,
-    },
-    /// Start a node in the place of another, which drains.
-    Replace {
-        /// node-N.
-        id: String,
-    },
-    /// Stop a server where it stands (SIGSTOP).
-    Pause {
-        /// node-N, balancer-N or redis.
-        id: String,
-    },
-    /// Let a paused server go on (SIGCONT).
-    Resume {
-        /// node-N, balancer-N or redis.
-        id: String,
-    },
-    /// Show all servers.
+    /// Kill a server (SIGKILL)
+    Kill(Target),
+    /// Drain and stop a server (SIGTERM)
+    Drain(Target),
+    /// Drain a server and start it again with the same id and ports
+    Restart(Target),
+    /// Start another node and drain this one
+    Replace(Target),
+    /// Pause a server (SIGSTOP)
+    Pause(Target),
+    /// Resume a paused server (SIGCONT)
+    Resume(Target),
+    /// Show all servers
     Status,
-    /// Stop the mesh.
+    /// Stop the mesh
     Down,
+}
+
+/// The server of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Args)]
+pub struct Target {
+    /// node-N, balancer-N or redis
+    pub id: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -112,7 +101,7 @@ impl Control {
     /// # Errors
     /// As that method, or when the mesh has ended.
     pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
-        match self.ask(act).await? {
+        match self.request(act).await? {
             Answer::Status { servers } => Ok(servers),
             Answer::Done => Ok(Vec::new()),
             Answer::Failed { message } => bail!(message),
@@ -120,24 +109,24 @@ impl Control {
     }
 
     async fn open(&self) -> Result<UnixStream> {
-        let missing = || format!("no mesh runs in {0}: start one with `mesh-dev up --dir {0}`", self.dir.display());
+        let missing = || format!("no mesh runs in {0}; start one by `mesh-dev up --dir {0}`", self.dir.display());
         UnixStream::connect(control_socket(&self.dir)).await.with_context(missing)
     }
 
-    async fn ask(&self, act: &Act) -> Result<Answer> {
+    async fn request(&self, act: &Act) -> Result<Answer> {
         let mut socket = self.open().await?;
         let mut line = serde_json::to_vec(act)?;
         line.push(b'\n');
-        socket.write_all(&line).await.context("the mesh does not take requests")?;
+        socket.write_all(&line).await.context("cannot send a request to the mesh")?;
         let mut answer = Vec::new();
-        timeout(ANSWER_WITHIN, socket.read_to_end(&mut answer))
+        timeout(ANSWER_TIMEOUT, socket.read_to_end(&mut answer))
             .await
-            .context("the mesh does not answer")?
-            .context("the mesh went away before it answered")?;
+            .with_context(|| format!("no answer of the mesh within {ANSWER_TIMEOUT:?}"))?
+            .context("cannot read the answer of the mesh")?;
         if answer.is_empty() {
-            bail!("the mesh went away before it answered");
+            bail!("the mesh ended before its answer");
         }
-        serde_json::from_slice(&answer).context("the mesh's answer is not understood")
+        serde_json::from_slice(&answer).context("the answer of the mesh is malformed")
     }
 }
 
@@ -148,7 +137,8 @@ impl Control {
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
     let path = control_socket(mesh.folder().root());
     mesh.folder().remove(&path)?;
-    let listener = UnixListener::bind(&path).with_context(|| format!("cannot open {} (long path?)", path.display()))?;
+    let listener = UnixListener::bind(&path)
+        .with_context(|| format!("cannot open {}; use a shorter --dir if the path is too long", path.display()))?;
     let (ended, mut has_ended) = mpsc::channel(1);
     let mut requests = JoinSet::new();
     loop {
@@ -158,7 +148,7 @@ pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
                     requests.spawn(serve_one(socket, Arc::clone(&mesh), ended.clone()));
                 }
                 Err(error) => {
-                    warn!("control socket: {error}");
+                    warn!(%error, "cannot accept a control connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -173,17 +163,17 @@ async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>)
     let (read, mut write) = socket.into_split();
     let mut line = String::new();
     let mut reader = BufReader::new(read.take(MAX_REQUEST_BYTES));
-    if !matches!(timeout(ASK_WITHIN, reader.read_line(&mut line)).await, Ok(Ok(1..))) {
+    if !matches!(timeout(REQUEST_TIMEOUT, reader.read_line(&mut line)).await, Ok(Ok(1..))) {
         return;
     }
     let (answer, is_down) = match serde_json::from_str::<Act>(&line) {
         Ok(act) => {
             if act != Act::Status {
-                info!(?act, "asked");
+                info!(?act, "request received");
             }
             (perform(&mesh, &act).await, act == Act::Down)
         }
-        Err(error) => (Answer::Failed { message: format!("not a request: {error}") }, false),
+        Err(error) => (Answer::Failed { message: format!("malformed request: {error}") }, false),
     };
     if let Ok(mut answer) = serde_json::to_vec(&answer) {
         answer.push(b'\n');
@@ -199,12 +189,12 @@ async fn perform(mesh: &Mesh, act: &Act) -> Answer {
     let outcome = match act {
         Act::Status => return Answer::Status { servers: mesh.status() },
         Act::Scale { nodes } => mesh.scale(*nodes).await,
-        Act::Kill { id } => mesh.kill(id).await,
-        Act::Drain { id } => mesh.drain(id).await,
-        Act::Restart { id } => mesh.restart(id).await,
-        Act::Replace { id } => mesh.replace(id).await,
-        Act::Pause { id } => mesh.pause(id).await,
-        Act::Resume { id } => mesh.resume(id).await,
+        Act::Kill(server) => mesh.kill(&server.id).await,
+        Act::Drain(server) => mesh.drain(&server.id).await,
+        Act::Restart(server) => mesh.restart(&server.id).await,
+        Act::Replace(server) => mesh.replace(&server.id).await,
+        Act::Pause(server) => mesh.pause(&server.id).await,
+        Act::Resume(server) => mesh.resume(&server.id).await,
         Act::Down => mesh.down().await,
     };
     match outcome {

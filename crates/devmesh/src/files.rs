@@ -77,7 +77,7 @@ impl MeshFile {
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join("mesh.json");
         let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read {}: is `mesh-dev up` running there, and ready?", path.display()))?;
+            .with_context(|| format!("cannot read {}; is `mesh-dev up` running there, and ready?", path.display()))?;
         serde_json::from_str(&text).with_context(|| format!("{} is not a mesh file", path.display()))
     }
 

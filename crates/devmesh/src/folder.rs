@@ -17,13 +17,13 @@ pub(crate) struct Folder {
 impl Folder {
     /// Creates the folder if necessary and locks it.
     pub(crate) fn open(root: &Path) -> Result<Self> {
-        fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot make {}", root.display()))?;
+        fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot create {}", root.display()))?;
         let root = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
         let path = root.join("mesh.lock");
         let lock = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
         if lock.try_lock().is_err() {
             bail!(
-                "a mesh already runs in {}: stop it with `mesh-dev down --dir {0}` or take another folder",
+                "a mesh already runs in {}; stop it by `mesh-dev down --dir {0}`, or use another folder",
                 root.display()
             );
         }
@@ -62,7 +62,7 @@ impl Folder {
 
     fn write_secret(&self, path: &Path) -> Result<()> {
         let mut random = [0_u8; 32];
-        getrandom::fill(&mut random).context("the system gives no random bytes")?;
+        getrandom::fill(&mut random).context("the system provides no random bytes")?;
         let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         self.remove(path)?;
         OpenOptions::new()

@@ -24,7 +24,7 @@ impl fmt::Display for ServerId {
 
 /// Error for a text that is not a server id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no server's name: use node-N, balancer-N or redis")]
+#[error("{0:?} is not a server id; use node-N, balancer-N or redis")]
 pub struct NotAServerId(String);
 
 impl FromStr for ServerId {

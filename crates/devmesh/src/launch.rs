@@ -62,7 +62,7 @@ pub(crate) fn server(
 /// Returns the command line of a Redis without persistence.
 pub(crate) fn redis(addresses: Addresses, folder: &Folder) -> Result<CommandLine> {
     let program = find_in_path("redis-server")
-        .context("there is no redis-server in PATH: install it (`apt install redis-server`), or leave out --redis")?;
+        .context("no redis-server in PATH; install it (`apt install redis-server`), or omit --redis")?;
     let mut arguments: Vec<OsString> = ["--bind", &addresses.public.ip().to_string()].map(Into::into).into();
     arguments.extend(["--port", &addresses.public.port().to_string()].map(OsString::from));
     arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"].map(OsString::from));
@@ -77,11 +77,15 @@ mod tests {
     use crate::binaries::Binaries;
 
     fn line_of(id: ServerId, redis: Option<&str>) -> String {
+        line_with(id, redis, "--hold-ms=5000")
+    }
+
+    fn line_with(id: ServerId, redis: Option<&str>, node_arg: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let binaries = Binaries { node: "/bin/node".into(), balancer: "/bin/balancer".into() };
         let mut options = MeshOptions::new(dir.path(), binaries);
-        options.node_args = vec!["--hold-ms=5000".into()];
+        options.node_args = vec![node_arg.into()];
         options.balancer_args = vec!["--demo".into()];
         let addresses = Addresses { internal: "127.0.0.1:1".parse().unwrap(), public: "127.0.0.1:2".parse().unwrap() };
         let line = server(id, addresses, &folder, &options, redis);
@@ -110,18 +114,12 @@ mod tests {
 
     #[test]
     fn admin_token_of_a_flag_replaces_the_own_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let folder = Folder::open(dir.path()).unwrap();
-        let binaries = Binaries { node: "/bin/node".into(), balancer: "/bin/balancer".into() };
-        let mut options = MeshOptions::new(dir.path(), binaries);
-        options.node_args = vec!["--admin-token-file=own".into()];
-        let addresses = Addresses { internal: "127.0.0.1:1".parse().unwrap(), public: "127.0.0.1:2".parse().unwrap() };
         let tokens = |id| {
-            let line = server(id, addresses, &folder, &options, None);
-            line.arguments.iter().filter(|flag| flag.to_string_lossy().starts_with(ADMIN_TOKEN_FLAG)).cloned().collect()
+            let line = line_with(id, None, "--admin-token-file=own");
+            line.split(' ').filter(|flag| flag.starts_with(ADMIN_TOKEN_FLAG)).map(str::to_owned).collect::<Vec<_>>()
         };
-        let [node, balancer]: [Vec<_>; 2] = [ServerId::Node(0), ServerId::Balancer(0)].map(tokens);
-        assert_eq!((node, balancer), (vec!["--admin-token-file=own".into()], vec![ADMIN_TOKEN_FLAG.into()]));
+        assert_eq!(tokens(ServerId::Node(0)), ["--admin-token-file=own"]);
+        assert_eq!(tokens(ServerId::Balancer(0)), [ADMIN_TOKEN_FLAG]);
     }
 
     #[test]

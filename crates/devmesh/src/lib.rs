@@ -48,7 +48,7 @@ mod roster;
 mod supervisor;
 
 pub use binaries::{Binaries, find_in_path};
-pub use control::{Act, Control, control_socket, serve_control};
+pub use control::{Act, Control, Target, control_socket, serve_control};
 pub use files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry, Server};
 pub use id::ServerId;
 pub use mesh::Mesh;

@@ -17,7 +17,7 @@ use crate::supervisor::{Supervisor, all_of};
 /// Maximum time in which servers stop by themselves in `down`.
 const DOWN_GRACE: Duration = Duration::from_secs(3);
 /// Maximum time until the kernel has ended a killed process.
-const KILL_WITHIN: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running local mesh. Dropping it kills its servers.
 ///
@@ -80,7 +80,7 @@ impl Mesh {
         let id = id.parse()?;
         let run = self.inner.change(|state| state.roster.begin_kill(id))?;
         self.inner.signal(id, Signal::SIGKILL)?;
-        self.inner.ended(id, run, self.inner.options.notice + KILL_WITHIN).await?;
+        self.inner.ended(id, run, self.inner.options.notice + KILL_TIMEOUT).await?;
         Ok(())
     }
 
@@ -149,12 +149,12 @@ impl Mesh {
         let deadline = Instant::now() + DOWN_GRACE;
         for (id, ending) in &mut endings {
             if timeout_at(deadline, ending.wait_for(Option::is_some)).await.is_err() {
-                warn!(%id, "did not stop in time, killing it");
+                warn!(%id, "server did not stop in time, killing it");
                 let _ = self.inner.signal(*id, Signal::SIGKILL);
             }
         }
         for (_, mut ending) in endings {
-            let _ = timeout(KILL_WITHIN, ending.wait_for(Option::is_some)).await;
+            let _ = timeout(KILL_TIMEOUT, ending.wait_for(Option::is_some)).await;
         }
         self.inner.remove_files()
     }

@@ -27,8 +27,6 @@ pub struct MeshOptions {
     pub balancer_args: Vec<String>,
     /// Maximum time from a server's start until `/readyz` succeeds.
     pub ready_within: Duration,
-    /// Maximum time of a drain.
-    pub drain_within: Duration,
 }
 
 impl MeshOptions {
@@ -45,7 +43,6 @@ impl MeshOptions {
             node_args: Vec::new(),
             balancer_args: Vec::new(),
             ready_within: Duration::from_secs(15),
-            drain_within: Duration::from_secs(60),
         }
     }
 }

@@ -90,7 +90,7 @@ impl Drop for Process {
 async fn watch_over(mut child: Child, ending: watch::Sender<Option<Ending>>) {
     let text = match child.wait().await {
         Ok(status) => describe(status),
-        Err(error) => Ending { clean: false, text: format!("lost sight of: {error}") },
+        Err(error) => Ending { clean: false, text: format!("ended unobserved: {error}") },
     };
     ending.send_replace(Some(text));
 }

@@ -8,8 +8,8 @@ use tokio::time::{sleep, timeout};
 use crate::id::ServerId;
 use crate::ports::Addresses;
 
-const BETWEEN_TRIES: Duration = Duration::from_millis(20);
-const ONE_TRY: Duration = Duration::from_secs(1);
+const TRY_INTERVAL: Duration = Duration::from_millis(20);
+const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Returns once the server reports readiness. Polls without a limit.
 pub(crate) async fn until_ready(id: ServerId, addresses: Addresses, http: &reqwest::Client) {
@@ -20,10 +20,10 @@ pub(crate) async fn until_ready(id: ServerId, addresses: Addresses, http: &reqwe
                 _ => answers_readyz(addresses.internal, http).await,
             }
         };
-        if timeout(ONE_TRY, answer).await == Ok(true) {
+        if timeout(TRY_TIMEOUT, answer).await == Ok(true) {
             return;
         }
-        sleep(BETWEEN_TRIES).await;
+        sleep(TRY_INTERVAL).await;
     }
 }
 

@@ -26,8 +26,6 @@ struct Server {
     listing: Listing,
     run: Run,
     pid: Option<u32>,
-    /// The node that drains once this one is ready.
-    replaces: Option<ServerId>,
 }
 
 /// Number of a server's start. It identifies outdated reports of an earlier one.
@@ -77,7 +75,7 @@ pub(crate) struct ScalePlan {
 /// Reason for refusing an operation on a server.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum Refusal {
-    #[error("there is no {id}; there are: {known}")]
+    #[error("{id} does not exist; use one of: {known}")]
     Unknown { id: ServerId, known: String },
     #[error("cannot {verb} {id}: it is not a node")]
     NotANode { verb: &'static str, id: ServerId },
@@ -103,14 +101,13 @@ impl Roster {
     pub(crate) fn begin_start(&mut self, id: ServerId, addresses: Addresses) -> Result<Run, Refusal> {
         let Some(server) = self.server_by_id.get_mut(&id) else {
             let (phase, listing, run) = (Phase::Starting, Listing::Absent, Run(1));
-            self.server_by_id.insert(id, Server { addresses, phase, listing, run, pid: None, replaces: None });
+            self.server_by_id.insert(id, Server { addresses, phase, listing, run, pid: None });
             return Ok(run);
         };
         if !matches!(server.phase, Phase::Down(_)) {
             return Err(Refusal::WrongPhase { verb: "start", id, phase: server.phase.clone() });
         }
         server.phase = Phase::Starting;
-        server.replaces = None;
         server.run = Run(server.run.0 + 1);
         Ok(server.run)
     }
@@ -122,8 +119,9 @@ impl Roster {
         }
     }
 
-    /// Records that a server is ready. Returns `false` if it has ended meanwhile or must end.
-    pub(crate) fn ready(&mut self, id: ServerId, run: Run) -> bool {
+    /// Records that a server is ready, and begins to drain the node that it replaces. Returns
+    /// `false` if it has ended meanwhile or must end.
+    pub(crate) fn ready(&mut self, id: ServerId, run: Run, replaced: Option<ServerId>) -> bool {
         let Some(server) = self.current(id, run).filter(|server| server.phase == Phase::Starting) else {
             return false;
         };
@@ -131,7 +129,7 @@ impl Roster {
         if matches!(id, ServerId::Node(_)) {
             server.listing = Listing::Candidate;
         }
-        if let Some(former) = server.replaces.take() {
+        if let Some(former) = replaced {
             // A server that has ended meanwhile leaves by itself.
             let _ = self.begin_drain(former);
         }
@@ -145,13 +143,6 @@ impl Roster {
         match former {
             ServerId::Node(_) => Ok(self.free_nodes().next().unwrap_or(former)),
             id => Err(Refusal::NotANode { verb: "replace", id }),
-        }
-    }
-
-    /// Makes `former` drain once `newcomer` is ready, in the same write of the discovery file.
-    pub(crate) fn replaces(&mut self, newcomer: ServerId, run: Run, former: ServerId) {
-        if let Some(server) = self.current(newcomer, run) {
-            server.replaces = Some(former);
         }
     }
 

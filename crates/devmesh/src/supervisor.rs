@@ -26,8 +26,10 @@ use crate::process::{Process, is_stopped};
 use crate::ready::until_ready;
 use crate::roster::{Ending, Exit, Roster, Run};
 
+/// Maximum time of a drain.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time until SIGSTOP reaches all threads.
-const STOP_WITHIN: Duration = Duration::from_secs(5);
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Owner of one mesh's servers, ports and files.
 pub(crate) struct Supervisor {
@@ -44,19 +46,25 @@ pub(crate) struct State {
     pub(crate) roster: Roster,
     ports: Ports,
     process_by_id: BTreeMap<ServerId, Process>,
-    publishing: Publishing,
-    written_mesh: Option<MeshFile>,
-    written_discovery: Option<Vec<DiscoveredNode>>,
+    stage: Stage,
 }
 
-/// Set of files that are kept up to date.
+/// Stage of a mesh, and its files that are kept up to date.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Publishing {
+enum Stage {
+    /// None yet.
     #[default]
-    Discovery,
-    All,
-    Ended,
+    New,
+    /// The discovery file.
+    Starting,
+    /// Both files.
+    Running,
+    /// None any more.
+    Ending,
 }
+
+/// Contents of the discovery file and `mesh.json`. `None` while a file is not kept up to date.
+type Files = (Option<Vec<DiscoveredNode>>, Option<MeshFile>);
 
 impl Supervisor {
     /// Locks the folder, removes the mesh file of an earlier run, and writes the files of a mesh
@@ -67,7 +75,7 @@ impl Supervisor {
         folder.write_secrets()?;
         let setpriv = find_in_path("setpriv");
         if setpriv.is_none() {
-            warn!("no setpriv (package util-linux) in PATH: the servers stay behind if this process is killed");
+            warn!("no setpriv (package util-linux) in PATH; servers outlive this process if it is killed");
         }
         let supervisor = Self {
             folder,
@@ -77,19 +85,19 @@ impl Supervisor {
             changed: watch::Sender::default(),
             options,
         };
-        supervisor.change(|_| ());
+        supervisor.change(|state| state.stage = Stage::Starting);
         Ok(supervisor)
     }
 
     /// Keeps the mesh file up to date from now on.
     pub(crate) fn announce(&self) {
-        self.change(|state| state.publishing = Publishing::All);
+        self.change(|state| state.stage = Stage::Running);
     }
 
     /// Kills all processes and prevents further starts.
     pub(crate) fn kill_all(&self) {
         let mut state = self.lock();
-        state.publishing = Publishing::Ended;
+        state.stage = Stage::Ending;
         state.roster.begin_stop();
         state.process_by_id.clear();
     }
@@ -102,13 +110,24 @@ impl Supervisor {
     /// back in time.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
+        let before = state.files(&self.folder);
         let result = change(&mut state);
-        if let Err(error) = state.publish(&self.folder) {
+        if let Err(error) = self.write_changed(before, state.files(&self.folder)) {
             error!("{error:#}");
         }
         drop(state);
         self.changed.send_replace(());
         result
+    }
+
+    fn write_changed(&self, before: Files, after: Files) -> Result<()> {
+        if let Some(discovery) = after.0.filter(|after| before.0.as_ref() != Some(after)) {
+            self.folder.write_json(&self.folder.discovery_file(), &discovery)?;
+        }
+        if let Some(mesh) = after.1.filter(|after| before.1.as_ref() != Some(after)) {
+            self.folder.write_json(&self.folder.mesh_file(), &mesh)?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn start_all(self: &Arc<Self>, ids: impl IntoIterator<Item = ServerId>) -> Result<()> {
@@ -132,11 +151,8 @@ impl Supervisor {
         self.end_drain(former, run).await
     }
 
-    async fn start(self: &Arc<Self>, id: ServerId, replaces: Option<ServerId>) -> Result<()> {
+    async fn start(self: &Arc<Self>, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
         let (run, addresses, line) = self.begin_start(id)?;
-        if let Some(former) = replaces {
-            self.lock().roster.replaces(id, run, former);
-        }
         let started = Process::start(&line, &self.folder.log_file(id), self.setpriv.as_deref());
         let process = match started {
             Ok(process) => process,
@@ -152,20 +168,20 @@ impl Supervisor {
         let is_wanted = self.change(|state| {
             state.roster.started(id, run, pid);
             state.process_by_id.insert(id, process);
-            state.publishing != Publishing::Ended
+            state.stage != Stage::Ending
         });
         if !is_wanted {
             self.lock().process_by_id.remove(&id);
-            bail!("the mesh is going down");
+            bail!("the mesh is ending");
         }
-        let within = self.options.ready_within;
+        let limit = self.options.ready_within;
         let problem = tokio::select! {
             () = until_ready(id, addresses, &self.http) => None,
-            _ = ending.wait_for(Option::is_some) => Some("it ended while it started".to_owned()),
-            () = sleep(within) => Some(format!("it was not ready within {within:?}")),
+            _ = ending.wait_for(Option::is_some) => Some("it ended during its start".to_owned()),
+            () = sleep(limit) => Some(format!("it was not ready within {limit:?}")),
         };
         let Some(problem) = problem else {
-            if self.change(|state| state.roster.ready(id, run)) {
+            if self.change(|state| state.roster.ready(id, run, replaced)) {
                 debug!(%id, pid, "ready");
                 return Ok(());
             }
@@ -175,7 +191,7 @@ impl Supervisor {
             let _ = self.signal(id, Signal::SIGKILL);
         }
         let (log, tail) = (self.folder.log_file(id), self.folder.log_tail(id));
-        bail!("{id} did not come up: {problem}. Its log {} ends:\n  {tail}", log.display());
+        bail!("{id} did not start: {problem}. Its log {} ends with:\n  {tail}", log.display());
     }
 
     fn begin_start(&self, id: ServerId) -> Result<(Run, Addresses, CommandLine)> {
@@ -187,8 +203,8 @@ impl Supervisor {
         };
         let mut guard = self.lock();
         let state = &mut *guard;
-        if state.publishing == Publishing::Ended {
-            bail!("the mesh is going down");
+        if state.stage == Stage::Ending {
+            bail!("the mesh is ending");
         }
         let addresses = state.ports.of(id, public)?;
         let line = match id {
@@ -210,9 +226,9 @@ impl Supervisor {
 
     async fn end_drain(&self, id: ServerId, run: Run) -> Result<()> {
         self.signal(id, Signal::SIGTERM)?;
-        let ending = self.ended(id, run, self.options.drain_within).await?;
+        let ending = self.ended(id, run, DRAIN_TIMEOUT).await?;
         if !ending.clean {
-            bail!("{id} was to drain and {}; its log is {}", ending.text, self.folder.log_file(id).display());
+            bail!("{id} {} instead of draining; see {}", ending.text, self.folder.log_file(id).display());
         }
         Ok(())
     }
@@ -233,7 +249,7 @@ impl Supervisor {
                 sleep(Duration::from_millis(1)).await;
             }
         };
-        timeout(STOP_WITHIN, waiting).await.with_context(|| format!("{id} does not stop within {STOP_WITHIN:?}"))
+        timeout(PAUSE_TIMEOUT, waiting).await.with_context(|| format!("{id} does not stop within {PAUSE_TIMEOUT:?}"))
     }
 
     pub(crate) async fn ended(&self, id: ServerId, run: Run, within: Duration) -> Result<Ending> {
@@ -252,7 +268,7 @@ impl Supervisor {
 
     pub(crate) fn begin_stop(&self) -> Vec<(ServerId, watch::Receiver<Option<Ending>>)> {
         let mut state = self.lock();
-        state.publishing = Publishing::Ended;
+        state.stage = Stage::Ending;
         state.roster.begin_stop();
         for process in state.process_by_id.values() {
             // A paused process must continue to receive the signal. An ended one needs no signal.
@@ -274,21 +290,10 @@ impl State {
         MeshFile { admin_token_file: Some(token), ..self.roster.mesh_file() }
     }
 
-    fn publish(&mut self, folder: &Folder) -> Result<()> {
-        if self.publishing == Publishing::Ended {
-            return Ok(());
-        }
-        let discovery = self.roster.discovery();
-        if self.written_discovery.as_ref() != Some(&discovery) {
-            folder.write_json(&folder.discovery_file(), &discovery)?;
-            self.written_discovery = Some(discovery);
-        }
-        let mesh = self.mesh_file(folder);
-        if self.publishing == Publishing::All && self.written_mesh.as_ref() != Some(&mesh) {
-            folder.write_json(&folder.mesh_file(), &mesh)?;
-            self.written_mesh = Some(mesh);
-        }
-        Ok(())
+    fn files(&self, folder: &Folder) -> Files {
+        let is_listed = matches!(self.stage, Stage::Starting | Stage::Running);
+        let discovery = is_listed.then(|| self.roster.discovery());
+        (discovery, (self.stage == Stage::Running).then(|| self.mesh_file(folder)))
     }
 }
 
@@ -302,7 +307,7 @@ async fn watch_exit(mesh: Weak<Supervisor>, id: ServerId, run: Run, mut ending: 
         Exit::Drained => return,
         Exit::Killed => info!(%id, "killed"),
         Exit::Unexpected => {
-            error!(%id, log = %inner.folder.log_file(id).display(), "A SERVER HAS DIED: it {}", ending.text);
+            error!(%id, log = %inner.folder.log_file(id).display(), "server ended unexpectedly: {}", ending.text);
         }
     }
     let notice = inner.options.notice;
@@ -317,7 +322,7 @@ async fn watch_exit(mesh: Weak<Supervisor>, id: ServerId, run: Run, mut ending: 
 pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>) -> Result<()> {
     let mut outcome = Ok(());
     while let Some(ended) = tasks.join_next().await {
-        let ended = ended.context("a task was stopped").and_then(|result| result);
+        let ended = ended.context("a task ended early").and_then(|result| result);
         outcome = outcome.and(ended);
     }
     outcome

@@ -29,22 +29,19 @@ pub(crate) async fn run(mut options: MeshOptions) -> Result<()> {
 
 fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
     let state = mesh.state();
-    let mut lines = vec![String::new(), format!("The mesh is up: {} nodes. It lives in {dir}", state.nodes.len())];
+    let mut lines = vec![format!("\nmesh of {} nodes runs in {dir}", state.nodes.len())];
     for balancer in &state.balancers {
         if has_page {
-            lines.push(format!("  open      {}/", balancer.url.replacen("ws", "http", 1)));
+            lines.push(format!("  page      {}/", balancer.url.replacen("ws", "http", 1)));
         }
         lines.push(format!("  connect   {}/v1/connect?client_id=ada", balancer.url));
     }
-    if let Some(url) = &state.redis {
-        lines.push(format!("  rooms     {url}"));
+    lines.extend(state.redis.map(|url| format!("  rooms     {url}")));
+    for (act, command) in
+        [("scale", "scale 5"), ("kill", "kill node-1"), ("restart", "restart node-0"), ("list", "status")]
+    {
+        lines.push(format!("  {act:<8}  mesh-dev {command} --dir {dir}"));
     }
-    let act = |what: &str, command: &str| format!("  {what:<8}  mesh-dev {command} --dir {dir}");
-    lines.push(act("resize", "scale 5"));
-    lines.push(act("hurt", "kill node-1"));
-    lines.push(act("upgrade", "restart node-0"));
-    lines.push(act("look", "status"));
-    lines.push(format!("{}, or Ctrl-C", act("stop", "down")));
-    lines.push(String::new());
-    lines.join("\n") + "\n"
+    lines.push(format!("  stop      mesh-dev down --dir {dir}, or Ctrl-C\n\n"));
+    lines.join("\n")
 }

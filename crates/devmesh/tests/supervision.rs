@@ -135,7 +135,7 @@ async fn failed_start_shows_the_log_and_leaves_no_mesh() {
 
     let error = Mesh::start(options(dir.path(), 1, 0, &["--fail"])).await.err().unwrap().to_string();
 
-    assert!(error.contains("node-0 did not come up: it ended while it started"), "{error}");
+    assert!(error.contains("node-0 did not start: it ended during its start"), "{error}");
     assert!(error.contains("the reason for it"), "{error}");
     assert!(!dir.path().join("mesh.json").exists());
 }
@@ -200,7 +200,7 @@ async fn control_socket_executes_all_commands() {
 
     assert_eq!(ids(&control.state().unwrap()), ["balancer-0", "node-0", "node-2"]);
     assert_eq!(refused, "cannot drain balancer-0: it is paused");
-    assert!(unknown.contains("there is no node-9; there are: balancer-0, node-0"), "{unknown}");
+    assert!(unknown.contains("node-9 does not exist; use one of: balancer-0, node-0"), "{unknown}");
     assert_eq!(act("status").await.unwrap()[0].phase, "paused");
 
     act("down").await.unwrap();
@@ -218,13 +218,13 @@ async fn redis_restarts_empty_on_its_port() {
     assert_eq!(redis_says(address, "SET key value").await.as_deref(), Some("+OK"));
 
     mesh.kill("redis").await.unwrap();
-    assert_eq!(redis_says(address, "PING").await, None, "nobody answers while it is down");
+    assert_eq!(redis_says(address, "PING").await, None, "no process answers while it is down");
     mesh.restart("redis").await.unwrap();
     assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"));
     redis_says(address, "SET key value").await;
     mesh.restart("redis").await.unwrap();
 
-    assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"), "in good order it keeps nothing either");
+    assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"), "a clean stop keeps nothing either");
     assert_eq!(mesh.state().redis.as_deref(), Some(url.as_str()));
     assert_eq!(discovery(dir.path()), ["node-0"], "it is no node");
     mesh.down().await.unwrap();

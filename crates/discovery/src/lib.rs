@@ -32,7 +32,6 @@ pub mod source;
 pub mod watch;
 
 pub use bounded_file::read_bounded;
-pub use kubernetes::KubernetesError;
 pub use read_error::ReadError;
 pub use settings::{Settings, Subject};
 pub use source::{Source, SourceError};

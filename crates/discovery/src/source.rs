@@ -35,16 +35,10 @@ pub enum Source {
     Kubernetes(ServicePort),
 }
 
-/// Error of a source text: what is wrong, and what to write.
+/// Error of a source: its text, or the configuration for access to it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct SourceError(String);
-
-impl SourceError {
-    pub(crate) fn new(message: String) -> Self {
-        Self(message)
-    }
-}
+pub struct SourceError(pub(crate) String);
 
 impl From<&str> for SourceError {
     fn from(message: &str) -> Self {
@@ -83,17 +77,17 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.split_once(':') {
-            Some(("static", "")) => Err("static: names no node: write static:ID=HOST:PORT,...".into()),
+            Some(("static", "")) => Err("static: has no node; write static:ID=HOST:PORT,...".into()),
             Some(("static", list)) => {
                 let members: Vec<Member> = list.split(',').map(parse_entry).collect::<Result<_, _>>()?;
                 View::new(members).map(Self::Static).map_err(|error| SourceError(error.to_string()))
             }
-            Some(("file", "")) => Err("file: names no file: write file:PATH".into()),
+            Some(("file", "")) => Err("file: has no path; write file:PATH".into()),
             Some(("file", path)) => Ok(Self::File(path.into())),
             Some(("dns", query)) => Ok(Self::Dns(query.parse()?)),
             Some(("kubernetes", service)) => Ok(Self::Kubernetes(service.parse()?)),
-            None | Some(("", _)) => Err(SourceError(format!("names no scheme: write {FORMS}"))),
-            Some((scheme, _)) => Err(SourceError(format!("there is no scheme {scheme:?}: write {FORMS}"))),
+            None | Some(("", _)) => Err(SourceError(format!("has no scheme; write {FORMS}"))),
+            Some((scheme, _)) => Err(SourceError(format!("unknown scheme {scheme:?}; write {FORMS}"))),
         }
     }
 }
@@ -101,7 +95,7 @@ impl FromStr for Source {
 fn parse_entry(entry: &str) -> Result<Member, SourceError> {
     let wrong = |what: fmt::Arguments<'_>| SourceError(format!("entry {entry:?}{what}"));
     let (id, address) =
-        entry.split_once('=').ok_or_else(|| wrong(format_args!(" has no node id: write ID=HOST:PORT")))?;
+        entry.split_once('=').ok_or_else(|| wrong(format_args!(" has no node id; write ID=HOST:PORT")))?;
     Ok(Member {
         id: NodeId::new(id).map_err(|reason| wrong(format_args!(": the node id {reason}")))?,
         address: address.parse().map_err(|reason: AddressError| wrong(format_args!(": the address {reason}")))?,
@@ -159,14 +153,14 @@ mod tests {
     #[test]
     fn each_error_names_what_is_wrong() {
         for (text, part) in [
-            ("", "names no scheme"),
-            ("nodes.json", "names no scheme"),
-            (":x", "names no scheme"),
-            ("consul:nodes", "no scheme \"consul\""),
-            ("dns:nodes", "dns: names no port"),
+            ("", "has no scheme"),
+            ("nodes.json", "has no scheme"),
+            (":x", "has no scheme"),
+            ("consul:nodes", "unknown scheme \"consul\""),
+            ("dns:nodes", "dns: has no port"),
             ("kubernetes:nodes", "write kubernetes:NAMESPACE/SERVICE:PORTNAME"),
             ("file:", "write file:PATH"),
-            ("static:", "names no node"),
+            ("static:", "has no node"),
             ("static:127.0.0.1:1", "\"127.0.0.1:1\" has no node id"),
             ("static:a=h:1,", "entry \"\" has no node id"),
             ("static:a b=h:1", "entry \"a b=h:1\": the node id may have only"),
@@ -174,7 +168,7 @@ mod tests {
             ("static:a=h:1,a=h:2", "node id a appears twice"),
         ] {
             let message = text.parse::<Source>().unwrap_err().to_string();
-            assert!(message.contains(part), "{text:?} says {message:?}");
+            assert!(message.contains(part), "{text:?}: {message:?}");
         }
     }
 }

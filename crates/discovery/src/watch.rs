@@ -8,9 +8,8 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::following::{Following, News};
-use crate::kubernetes::{self, KubernetesError};
 use crate::publisher::{Publisher, Readings};
-use crate::{Settings, Source, dns, file};
+use crate::{Settings, Source, SourceError, dns, file, kubernetes};
 use signaling_core::View;
 
 /// Handle of a followed source. Dropping it ends following and closes the receivers.
@@ -57,11 +56,11 @@ impl Discovery {
 ///
 /// A static list or a file was read when this returns. A missing or invalid file, or a source
 /// without an answer, is no error: the view stays empty until it can be read. Requires a Tokio
-/// runtime with timers and I/O. Metrics go to the recorder that is installed by then.
+/// runtime with timers and I/O.
 ///
 /// # Errors
 /// If this process has no configuration for the access to the source.
-pub async fn watch(source: Source) -> Result<Discovery, KubernetesError> {
+pub async fn watch(source: Source) -> Result<Discovery, SourceError> {
     watch_with(source, &Settings::default()).await
 }
 
@@ -69,7 +68,7 @@ pub async fn watch(source: Source) -> Result<Discovery, KubernetesError> {
 ///
 /// # Errors
 /// As [`watch()`].
-pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, KubernetesError> {
+pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, SourceError> {
     let publisher = Publisher::new(source.to_string(), settings.subject);
     let (views, readings) = (publisher.views(), publisher.readings());
     let (sender, mut following) = Following::new(publisher, settings);

@@ -141,7 +141,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let farewell = config.common.drain / 2;
     tokio::select! {
         biased;
-        () = shutdown.draining() => {}
+        () = shutdown.begun() => {}
         () = obey(&switch, &node, direct.as_ref(), farewell) => {}
     }
     health.draining();
@@ -158,7 +158,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         Err(_) => warn!(sessions = node.with_core(|core| core.sessions()), "node stops at the end of --drain-ms"),
     }
     node.close_trunks().await;
-    shutdown.stop();
     Ok(())
 }
 

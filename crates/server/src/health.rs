@@ -49,16 +49,22 @@ impl Health {
         Self { is_for_clients: true, ..Self::new() }
     }
 
-    /// Sets if the server can take work. Otherwise `reason` is reported.
+    /// Sets whether the server can take work. Otherwise `reason` is reported.
     pub fn set_ready(&self, ready: bool, reason: &'static str) {
         let obstacle = if ready { None } else { Some(reason) };
         self.change(|state| state.obstacle = obstacle);
     }
 
-    /// Sets if an operator has drained the server. It is then not ready, even if it could take
+    /// Sets whether an operator has drained the server. It is then not ready, even if it could take
     /// work.
     pub fn set_out_of_service(&self, out_of_service: bool) {
         self.change(|state| state.out_of_service = out_of_service);
+    }
+
+    /// Waits until an operator has drained or undrained the server.
+    pub(crate) async fn drained_by_operator(&self, drained: bool) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.state.subscribe().wait_for(|state| state.out_of_service == drained).await;
     }
 
     /// Marks the server as stopping, permanently.

@@ -47,6 +47,6 @@ pub use pause_detector::PauseDetector;
 pub use reloadable_file::ReloadableFile;
 pub use secret::Secret;
 pub use secrets::Secrets;
-pub use shutdown::{Phase, Shutdown};
+pub use shutdown::Shutdown;
 pub use switch::DrainSwitch;
 pub use unix_time::unix_time;

@@ -14,8 +14,8 @@ use crate::metrics::METRICS;
 
 /// Connections that the kernel queues before accept. It may cap this (`net.core.somaxconn`).
 const BACKLOG: i32 = 4_096;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_PAUSE: Duration = Duration::from_millis(50);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// A bound TCP socket. Accepted sockets send without delay (`TCP_NODELAY`).
 #[derive(Debug)]
@@ -25,23 +25,13 @@ pub struct Listener {
     pause: Backoff,
 }
 
-/// Error of a bind.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {error}")]
-pub struct BindError {
-    /// The address.
-    pub address: SocketAddr,
-    /// The cause.
-    pub error: io::Error,
-}
-
 impl Listener {
     /// Binds an address. Port 0 selects any free port. Needs a Tokio runtime with I/O.
     ///
     /// # Errors
-    /// If the address is in use, not local, or not permitted.
-    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        bind(address).map_err(|error| BindError { address, error })
+    /// If the address is in use, not local, or not permitted. The error names it.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        bind(address).map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
     }
 
     /// Returns the bound address, with the selected port.
@@ -91,7 +81,7 @@ fn bind(address: SocketAddr) -> io::Result<Listener> {
     socket.listen(BACKLOG)?;
     let inner = TcpListener::from_std(socket.into())?;
     let local = inner.local_addr()?;
-    Ok(Listener { inner, local, pause: Backoff::new(SHORTEST_PAUSE, LONGEST_PAUSE) })
+    Ok(Listener { inner, local, pause: Backoff::new(MIN_PAUSE, MAX_PAUSE) })
 }
 
 /// Returns `true` if one connection ended before it was accepted. The next may succeed.

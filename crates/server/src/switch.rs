@@ -5,18 +5,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
-use tokio::sync::watch;
 
 use crate::admin::{Method, Routes};
 use crate::http::refusal;
-use crate::{Health, Phase, Shutdown};
+use crate::{Health, Shutdown};
 
 /// The operator's drain switch. Clones share it.
 ///
 /// Unlike a stop signal it can be reversed, and the process stays.
 #[derive(Clone)]
 pub struct DrainSwitch {
-    is_on: watch::Sender<bool>,
     health: Health,
     shutdown: Shutdown,
 }
@@ -25,7 +23,7 @@ impl DrainSwitch {
     /// Creates a switch of a server in service.
     #[must_use]
     pub fn new(health: Health, shutdown: Shutdown) -> Self {
-        Self { is_on: watch::Sender::new(false), health, shutdown }
+        Self { health, shutdown }
     }
 
     /// Returns `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded).
@@ -40,18 +38,16 @@ impl DrainSwitch {
 
     /// Waits until the switch has this state.
     pub async fn turned(&self, on: bool) {
-        // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.is_on.subscribe().wait_for(|is_on| *is_on == on).await;
+        self.health.drained_by_operator(on).await;
     }
 
     /// Drains or undrains the server, and returns the answer of the routes.
     pub fn turn(&self, on: bool) -> Response {
-        if !on && self.shutdown.phase() > Phase::Running {
-            let message = "this server was told to stop, which cannot be taken back";
+        if !on && self.shutdown.has_begun() {
+            let message = "this server stops and cannot be undrained";
             return refusal(StatusCode::CONFLICT, "stopping", message, None);
         }
         self.health.set_out_of_service(on);
-        self.is_on.send_replace(on);
         Json(json!({ "draining": on })).into_response()
     }
 }
@@ -78,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn stopping_server_cannot_be_undrained() {
         let (switch, health, shutdown) = switch();
-        shutdown.drain();
+        shutdown.begin();
         health.draining();
         let (status, body) = post(&switch, "/undrain").await;
         assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");

@@ -11,7 +11,7 @@ fn node_is_listed_when_it_is_ready() {
     roster.started(Node(0), run, 100);
     assert_eq!((listed(&roster), running(&roster)), (vec![], vec![]));
 
-    assert!(roster.ready(Node(0), run));
+    assert!(roster.ready(Node(0), run, None));
     start(&mut roster, Balancer(0));
 
     assert_eq!(listed(&roster), ["node-0"]);
@@ -51,7 +51,7 @@ fn server_is_not_ready_when_it_ends_during_its_start() {
     let run = roster.begin_start(Node(0), addresses(0)).unwrap();
     roster.exited(Node(0), run, killed());
 
-    assert!(!roster.ready(Node(0), run));
+    assert!(!roster.ready(Node(0), run, None));
     assert_eq!(listed(&roster), Vec::<String>::new());
 }
 
@@ -87,10 +87,9 @@ fn replaced_node_drains_when_its_successor_is_ready() {
     let mut roster = nodes(3);
     let newcomer = roster.plan_replacement(Node(1)).unwrap();
     let run = roster.begin_start(newcomer, addresses(0)).unwrap();
-    roster.replaces(newcomer, run, Node(1));
     assert_eq!((newcomer, listed(&roster)), (Node(3), vec!["node-0".into(), "node-1".into(), "node-2".into()]));
 
-    assert!(roster.ready(newcomer, run));
+    assert!(roster.ready(newcomer, run, Some(Node(1))));
 
     assert_eq!(listed(&roster), ["node-0", "node-1 draining", "node-2", "node-3"]);
     assert!(roster.draining(Node(1)).is_ok());
@@ -111,7 +110,7 @@ fn replacement_is_refused_unless_the_node_is_ready() {
 fn unknown_server_is_refused_with_the_known_ones() {
     let mut roster = nodes(2);
 
-    assert_eq!(roster.pause(Node(7)).unwrap_err().to_string(), "there is no node-7; there are: node-0, node-1");
+    assert_eq!(roster.pause(Node(7)).unwrap_err().to_string(), "node-7 does not exist; use one of: node-0, node-1");
 }
 
 fn nodes(count: u32) -> Roster {
@@ -125,7 +124,7 @@ fn nodes(count: u32) -> Roster {
 fn start(roster: &mut Roster, id: ServerId) {
     let run = roster.begin_start(id, addresses(0)).unwrap();
     roster.started(id, run, 100);
-    assert!(roster.ready(id, run));
+    assert!(roster.ready(id, run, None));
 }
 
 fn addresses(port: u16) -> Addresses {

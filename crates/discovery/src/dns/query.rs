@@ -26,10 +26,10 @@ pub enum DnsQuery {
     },
 }
 
-const NO_PORT: &str = "dns: names no port: write dns:NAME:PORT, or dns:_SERVICE._tcp.NAME for SRV records";
-const BAD_NAME: &str = "dns: names no valid name: it has 1 to 253 of A-Z a-z 0-9 . - _, and is no IP address";
-const BAD_PORT: &str = "dns: names no valid port: it is a number from 1 to 65535";
-const PORT_OF_SERVICE: &str = "dns: names a port though SRV records have their own: write dns:_SERVICE._tcp.NAME";
+const NO_PORT: &str = "dns: has no port; write dns:NAME:PORT, or dns:_SERVICE._tcp.NAME for SRV records";
+const BAD_NAME: &str = "dns: has no valid name; write 1 to 253 of A-Z a-z 0-9 . - _, and no IP address";
+const BAD_PORT: &str = "dns: has no valid port; write a number from 1 to 65535";
+const PORT_OF_SERVICE: &str = "dns: has a port, but SRV records have their own; write dns:_SERVICE._tcp.NAME";
 
 impl FromStr for DnsQuery {
     type Err = SourceError;

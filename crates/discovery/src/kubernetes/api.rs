@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 
 use super::ServicePort;
-use crate::ReadError;
+use crate::{ReadError, SourceError};
 
 /// Settings of the access to the Kubernetes API.
 #[derive(Debug, Clone)]
@@ -48,31 +48,21 @@ impl Default for KubernetesSettings {
     }
 }
 
-/// Reason why the Kubernetes API is not accessible at all.
-#[derive(Debug, thiserror::Error)]
-pub enum KubernetesError {
-    /// There is neither a kubeconfig nor a service account.
-    #[error("no access to the Kubernetes API: run in a pod with a service account token, or set KUBECONFIG ({0})")]
-    NoConfig(#[from] Box<InferConfigError>),
-    /// The kubeconfig is invalid.
-    #[error("the kubeconfig is invalid: {0}")]
-    Kubeconfig(#[from] Box<KubeconfigError>),
-    /// The client configuration is invalid.
-    #[error("the configuration of the Kubernetes API is invalid: {0}")]
-    Client(#[from] Box<kube::Error>),
-}
-
 /// Returns the API for the slices in the service's namespace.
 pub(super) async fn connect(
     service: &ServicePort,
     settings: &KubernetesSettings,
-) -> Result<Api<EndpointSlice>, KubernetesError> {
+) -> Result<Api<EndpointSlice>, SourceError> {
+    let bad_kubeconfig = |error| SourceError(format!("the kubeconfig is invalid: {error}"));
     let mut config = match &settings.kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(Box::new)?;
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(Box::new)?
+            let file = Kubeconfig::read_from(path).map_err(bad_kubeconfig)?;
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(bad_kubeconfig)?
         }
-        None => Config::infer().await.map_err(Box::new)?,
+        None => Config::infer().await.map_err(|error| {
+            let advice = "run in a pod with a service account token, or set KUBECONFIG";
+            SourceError(format!("no access to the Kubernetes API: {advice} ({error})"))
+        })?,
     };
     // Only this crate decides on waits and retries, where they are logged.
     config.default_retry = false;
@@ -84,7 +74,8 @@ pub(super) async fn connect(
         // certificates, which an image with only one binary lacks.
         config.root_cert.get_or_insert_default();
     }
-    let client = Client::try_from(config).map_err(Box::new)?;
+    let client = Client::try_from(config)
+        .map_err(|error| SourceError(format!("the configuration of the Kubernetes API is invalid: {error}")))?;
     Ok(Api::namespaced(client, &service.namespace))
 }
 

@@ -24,7 +24,7 @@ mod service;
 mod slices;
 mod watcher;
 
-pub use api::{KubernetesError, KubernetesSettings};
+pub use api::KubernetesSettings;
 pub use service::ServicePort;
 
 pub(crate) use watcher::Watcher;

@@ -19,7 +19,7 @@ pub struct ServicePort {
     pub port: String,
 }
 
-const INCOMPLETE: &str = "kubernetes: names no service and port: write kubernetes:NAMESPACE/SERVICE:PORTNAME";
+const INCOMPLETE: &str = "kubernetes: is incomplete; write kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl FromStr for ServicePort {
     type Err = SourceError;
@@ -29,8 +29,8 @@ impl FromStr for ServicePort {
         let (service, port) = rest.split_once(':').ok_or(INCOMPLETE)?;
         for (part, name) in [("the namespace", namespace), ("the service", service), ("the port", port)] {
             if !is_label(name) {
-                let rule = "it has 1 to 63 of a-z 0-9 -, and no - first or last";
-                return Err(SourceError::new(format!("kubernetes: {part} {name:?} is no name: {rule}")));
+                let rule = "write 1 to 63 of a-z 0-9 -, and no - first or last";
+                return Err(SourceError(format!("kubernetes: {part} {name:?} is invalid; {rule}")));
             }
         }
         Ok(Self { namespace: namespace.into(), service: service.into(), port: port.into() })
@@ -77,7 +77,7 @@ mod tests {
             (&format!("calls/nodes:{long}"), "the port \"xxx"),
         ] {
             let message = text.parse::<ServicePort>().map_err(|error| error.to_string());
-            assert!(message.as_ref().is_err_and(|message| message.contains(wrong)), "{text:?} says {message:?}");
+            assert!(message.as_ref().is_err_and(|message| message.contains(wrong)), "{text:?}: {message:?}");
         }
     }
 }

@@ -14,9 +14,9 @@ use tracing::{debug, info, warn};
 use super::api::{connect, read_error, status_error};
 use super::breaks::Breaks;
 use super::slices::Slices;
-use super::{KubernetesError, KubernetesSettings, ServicePort};
-use crate::ReadError;
+use super::{KubernetesSettings, ServicePort};
 use crate::following::{News, NewsSender};
+use crate::{ReadError, SourceError};
 
 /// Reader of the API server. Reports its answers as news.
 pub(crate) struct Watcher {
@@ -38,7 +38,7 @@ impl Watcher {
         service: ServicePort,
         settings: &KubernetesSettings,
         sender: NewsSender,
-    ) -> Result<Self, KubernetesError> {
+    ) -> Result<Self, SourceError> {
         Ok(Self {
             api: connect(&service, settings).await?,
             selector: format!("kubernetes.io/service-name={}", service.service),
