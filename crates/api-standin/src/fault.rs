@@ -31,11 +31,6 @@ impl Faults {
     /// No failures.
     pub const NONE: Self = Self { list: None, watch: None };
 
-    /// Returns a failure of lists only.
-    pub fn of_lists(fault: Fault) -> Self {
-        Self { list: Some(fault), watch: None }
-    }
-
     /// Returns a failure of watches only.
     pub fn of_watches(fault: Fault) -> Self {
         Self { list: None, watch: Some(fault) }
@@ -47,7 +42,7 @@ impl Faults {
     }
 }
 
-/// How a watch learns that its version has expired.
+/// Form in which a watch is refused because its version has expired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Expiry {
     /// By an `ERROR` event in an answer of 200; open watches get it too.

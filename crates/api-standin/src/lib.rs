@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -111,14 +111,10 @@ impl ApiServer {
 
     /// Accepts connections again, with its present objects.
     pub fn comes_back(&mut self) {
-        let listener = self.listener();
-        self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serve::serve(listener, self.shared.clone()))));
-    }
-
-    fn listener(&self) -> TcpListener {
         let socket = socket();
         socket.bind(self.address).unwrap();
-        socket.listen(BACKLOG).unwrap()
+        let serving = serve::serve(socket.listen(BACKLOG).unwrap(), self.shared.clone());
+        self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serving)));
     }
 
     /// Writes a kubeconfig for this server.

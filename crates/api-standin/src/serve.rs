@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State as Extracted};
+use axum::extract::{Path, Query, Request, State as Extracted};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{get, patch};
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use http::{HeaderMap, Method, StatusCode, Uri};
+use http::{HeaderMap, StatusCode};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 use tower::ServiceExt;
 
 use crate::store::Selection;
-use crate::watching::{WatchRequest, Watching};
+use crate::watching::{WatchRequest, lines};
 use crate::{Asked, Expiry, Fault, Shared, TOKEN};
 
 /// Serves until dropped, which cuts all connections.
@@ -27,7 +28,9 @@ pub(crate) async fn serve(listener: TcpListener, shared: Shared) {
     let router = Router::new()
         .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", get(slices))
         .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}", patch(apply).delete(delete))
-        .fallback(nothing)
+        .route_layer(from_fn(require_token))
+        .fallback(async || status(404))
+        .layer(from_fn_with_state(shared.clone(), record))
         .with_state(shared);
     let mut connections = JoinSet::new();
     loop {
@@ -50,21 +53,36 @@ async fn serve_connection(stream: TcpStream, router: Router) {
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
+async fn record(
+    Extracted(shared): Extracted<Shared>,
+    Query(query): Query<HashMap<String, String>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    shared.remember(Asked::new(request.method(), request.uri().path(), is_watch(&query)));
+    next.run(request).await
+}
+
+async fn require_token(headers: HeaderMap, request: Request, next: Next) -> Response {
+    let expected = format!("Bearer {TOKEN}");
+    match headers.get(AUTHORIZATION) {
+        Some(value) if value.as_bytes() == expected.as_bytes() => next.run(request).await,
+        _ => status(401),
+    }
+}
+
+fn is_watch(query: &HashMap<String, String>) -> bool {
+    query.get("watch").is_some_and(|value| value == "true" || value == "1")
+}
+
 async fn slices(
     Extracted(shared): Extracted<Shared>,
     Path(namespace): Path<String>,
     Query(query): Query<HashMap<String, String>>,
-    uri: Uri,
-    headers: HeaderMap,
 ) -> Response {
     let value = |name: &str| query.get(name).map_or("", String::as_str);
-    let is_watch = matches!(value("watch"), "true" | "1");
-    shared.remember(Asked::new(&Method::GET, uri.path(), is_watch));
-    if !is_known(&headers) {
-        return status(401);
-    }
     let selection = Selection::new(namespace, value("labelSelector"));
-    if is_watch {
+    if is_watch(&query) {
         let request = WatchRequest {
             selection,
             version: value("resourceVersion").parse().unwrap(),
@@ -93,7 +111,7 @@ async fn watch(shared: Shared, request: WatchRequest) -> Response {
         Some(Fault::Hang) => std::future::pending().await,
         _ if expired => status(410),
         _ => {
-            let mut response = Response::new(Body::from_stream(Watching::start(shared, request)));
+            let mut response = Response::new(Body::from_stream(lines(shared, request)));
             response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
             response
         }
@@ -101,47 +119,13 @@ async fn watch(shared: Shared, request: WatchRequest) -> Response {
 }
 
 /// Server-side apply by a single writer: replaces the object.
-async fn apply(
-    Extracted(shared): Extracted<Shared>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: String,
-) -> Response {
-    shared.remember(Asked::new(&method, uri.path(), false));
-    if !is_known(&headers) {
-        return status(401);
-    }
+async fn apply(Extracted(shared): Extracted<Shared>, body: String) -> Response {
     let object: Value = serde_json::from_str(&body).unwrap();
     json_answer(200, &shared.change(|state| state.store.put(object)))
 }
 
-async fn delete(
-    Extracted(shared): Extracted<Shared>,
-    Path((namespace, name)): Path<(String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Response {
-    shared.remember(Asked::new(&Method::DELETE, uri.path(), false));
-    if !is_known(&headers) {
-        return status(401);
-    }
+async fn delete(Extracted(shared): Extracted<Shared>, Path((namespace, name)): Path<(String, String)>) -> Response {
     json_answer(200, &shared.change(|state| state.store.delete(&namespace, &name)))
-}
-
-async fn nothing(
-    Extracted(shared): Extracted<Shared>,
-    Query(query): Query<HashMap<String, String>>,
-    method: Method,
-    uri: Uri,
-) -> Response {
-    let is_watch = query.get("watch").is_some_and(|value| value == "true");
-    shared.remember(Asked::new(&method, uri.path(), is_watch));
-    status(404)
-}
-
-fn is_known(headers: &HeaderMap) -> bool {
-    headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes() == format!("Bearer {TOKEN}").as_bytes())
 }
 
 fn status(code: u16) -> Response {

@@ -1,11 +1,10 @@
 //! One watch.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::Stream;
+use futures_util::stream::poll_fn;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -15,10 +14,10 @@ use crate::serve::status_object;
 use crate::store::{Selection, line};
 use crate::{Expiry, Fault, Shared};
 
-/// Maximum lines in flight. Further lines wait.
-const WAITING: usize = 16;
+/// Further lines wait.
+const MAX_QUEUED_LINES: usize = 16;
 /// Interval of bookmarks on a quiet watch that requests them. The real server uses 1 minute.
-const BOOKMARK: Duration = Duration::from_secs(1);
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Parameters of a watch.
 pub(crate) struct WatchRequest {
@@ -28,38 +27,23 @@ pub(crate) struct WatchRequest {
     pub(crate) bookmarks: bool,
 }
 
-/// The body of a watch's answer. Dropping it ends the watch.
-pub(crate) struct Watching {
-    lines: mpsc::Receiver<io::Result<String>>,
-    _task: AbortOnDropHandle<()>,
-}
-
-impl Stream for Watching {
-    type Item = io::Result<String>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.lines.poll_recv(context)
-    }
-}
-
-impl Watching {
-    pub(crate) fn start(shared: Shared, request: WatchRequest) -> Self {
-        let (sender, lines) = mpsc::channel(WAITING);
-        let task = tokio::spawn(async move {
-            // An error means that the other side has gone.
-            let _ = watch(shared, request, sender).await;
-        });
-        Self { lines, _task: AbortOnDropHandle::new(task) }
-    }
+/// Starts a watch and returns its lines. Dropping them ends the watch.
+pub(crate) fn lines(shared: Shared, request: WatchRequest) -> impl Stream<Item = io::Result<String>> {
+    let (sender, mut lines) = mpsc::channel(MAX_QUEUED_LINES);
+    let task = AbortOnDropHandle::new(tokio::spawn(watch(shared, request, sender)));
+    poll_fn(move |context| {
+        let _ = &task;
+        lines.poll_recv(context)
+    })
 }
 
 type Lines = mpsc::Sender<io::Result<String>>;
 type Gone = mpsc::error::SendError<io::Result<String>>;
 
-/// Returns when the watch must end in good order.
+/// Returns when the watch must end in good order. An error means that the client has disconnected.
 async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Result<(), Gone> {
     let end = Instant::now() + Duration::from_secs(request.seconds);
-    let mut bookmark = Instant::now() + BOOKMARK;
+    let mut bookmark = Instant::now() + BOOKMARK_INTERVAL;
     let mut changes = shared.changes();
     let era = shared.state().era;
     loop {
@@ -96,7 +80,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
             () = sleep_until(end) => return Ok(()),
             () = sleep_until(bookmark), if request.bookmarks => {
                 lines.send(Ok(line("BOOKMARK", &bookmark_object(version)))).await?;
-                bookmark = Instant::now() + BOOKMARK;
+                bookmark = Instant::now() + BOOKMARK_INTERVAL;
             }
         }
     }
