@@ -75,20 +75,15 @@ impl Up {
     }
 }
 
-/// Returns the table of `status` with aligned columns.
+/// Returns the table of `status`.
 pub(crate) fn status_table(servers: &[ServerStatus]) -> String {
-    let header = ["SERVER", "PID", "INTERNAL", "PUBLIC", "STATE"].map(str::to_owned);
-    let rows = servers.iter().map(|server| {
-        let pid = server.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        [server.id.clone(), pid, server.internal.clone(), server.public.clone(), server.phase.clone()]
-    });
-    let lines: Vec<[String; 5]> = std::iter::once(header).chain(rows).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths = [0, 1, 2, 3].map(width);
-    let mut table = String::new();
-    for [id, pid, internal, public, state] in &lines {
-        let [a, b, c, d] = widths;
-        table.push_str(&format!("{id:a$}  {pid:>b$}  {internal:c$}  {public:d$}  {state}\n"));
+    let row = |id: &str, pid: &str, internal: &str, public: &str, state: &str| {
+        format!("{id:<12}  {pid:>7}  {internal:<15}  {public:<15}  {state}\n")
+    };
+    let mut table = row("SERVER", "PID", "INTERNAL", "PUBLIC", "STATE");
+    for ServerStatus { id, phase, pid, internal, public } in servers {
+        let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        table.push_str(&row(id, &pid, internal, public, phase));
     }
     table
 }
@@ -127,11 +122,9 @@ mod tests {
 
         let table = status_table(&[server("node-0", Some(4711), "ready"), server("node-10", None, "down: exited")]);
 
-        assert_eq!(
-            table,
-            "SERVER    PID  INTERNAL     PUBLIC        STATE\n\
-             node-0   4711  127.0.0.1:1  127.0.0.1:22  ready\n\
-             node-10     -  127.0.0.1:1  127.0.0.1:22  down: exited\n"
-        );
+        let lines: Vec<_> = table.lines().collect();
+        assert_eq!(lines[0], "SERVER            PID  INTERNAL         PUBLIC           STATE");
+        assert_eq!(lines[1], "node-0           4711  127.0.0.1:1      127.0.0.1:22     ready");
+        assert_eq!(lines[2], "node-10             -  127.0.0.1:1      127.0.0.1:22     down: exited");
     }
 }

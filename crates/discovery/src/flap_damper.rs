@@ -171,10 +171,8 @@ mod tests {
     #[test]
     fn serving_node_is_a_member_at_once() {
         let mut mesh = Mesh::new();
-        mesh.sees(&[("a", Serving), ("b", Unready), ("c", Draining), ("d", Ending)]);
-        assert_eq!(mesh.members(), "a c! d!");
-        mesh.sees(&[("a", Serving), ("b", Serving), ("c", Draining)]);
-        assert_eq!(mesh.members(), "a b c!");
+        assert_eq!(mesh.sees(&[("a", Serving), ("b", Unready), ("c", Draining), ("d", Ending)]), "a c! d!");
+        assert_eq!(mesh.sees(&[("a", Serving), ("b", Serving), ("c", Draining)]), "a b c!");
     }
 
     #[test]
@@ -182,11 +180,9 @@ mod tests {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..20 {
             mesh.sees(&[("a", Serving), ("b", Unready)]);
-            mesh.passes(HOLD - SECOND);
-            assert_eq!(mesh.members(), "a b");
+            assert_eq!(mesh.after(HOLD - SECOND), "a b");
             mesh.sees(&[("a", Serving), ("b", Serving)]);
-            mesh.passes(SECOND);
-            assert_eq!(mesh.members(), "a b");
+            assert_eq!(mesh.after(SECOND), "a b");
         }
     }
 
@@ -194,13 +190,10 @@ mod tests {
     fn node_returns_after_serving_for_a_while() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Unready)]);
-        mesh.passes(HOLD);
-        assert_eq!(mesh.members(), "a");
+        assert_eq!(mesh.after(HOLD), "a");
         mesh.sees(&[("a", Serving), ("b", Serving)]);
-        mesh.passes(4 * SECOND);
-        assert_eq!(mesh.members(), "a");
-        mesh.passes(SECOND);
-        assert_eq!(mesh.members(), "a b");
+        assert_eq!(mesh.after(4 * SECOND), "a");
+        assert_eq!(mesh.after(SECOND), "a b");
     }
 
     #[test]
@@ -211,8 +204,7 @@ mod tests {
         for second in 0..600 {
             let status = if second / 10 % 2 == 0 { Unready } else { Serving };
             mesh.sees(&[("a", Serving), ("b", status)]);
-            mesh.passes(SECOND);
-            let members = mesh.members();
+            let members = mesh.after(SECOND);
             changes += u32::from(members != last);
             last = members;
         }
@@ -223,10 +215,8 @@ mod tests {
     fn unnamed_node_leaves_after_the_hold_time() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving)]);
-        mesh.passes(HOLD - SECOND);
-        assert_eq!(mesh.members(), "a b");
-        mesh.passes(SECOND);
-        assert_eq!(mesh.members(), "a");
+        assert_eq!(mesh.after(HOLD - SECOND), "a b");
+        assert_eq!(mesh.after(SECOND), "a");
     }
 
     #[test]
@@ -234,13 +224,10 @@ mod tests {
         let answer = 30 * SECOND;
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.reads(&["a"], answer);
-        mesh.passes(answer - SECOND);
-        mesh.reads(&["a"], SECOND);
-        assert_eq!(mesh.members(), "a b", "it may be a cached copy of the same answer");
-        mesh.passes(SECOND);
-        assert_eq!(mesh.members(), "a b", "no new answer");
-        mesh.reads(&["a"], answer);
-        assert_eq!(mesh.members(), "a");
+        mesh.after(answer - SECOND);
+        assert_eq!(mesh.reads(&["a"], SECOND), "a b", "it may be a cached copy of the same answer");
+        assert_eq!(mesh.after(SECOND), "a b", "no new answer");
+        assert_eq!(mesh.reads(&["a"], answer), "a");
     }
 
     #[test]
@@ -249,12 +236,11 @@ mod tests {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..10 {
             mesh.reads(&["a"], answer);
-            mesh.passes(answer);
+            mesh.after(answer);
             mesh.reads(&["b", "a"], answer);
-            mesh.passes(answer);
+            mesh.after(answer);
             mesh.reads(&["b"], answer);
-            mesh.passes(answer);
-            assert_eq!(mesh.members(), "a b");
+            assert_eq!(mesh.after(answer), "a b");
         }
     }
 
@@ -262,9 +248,8 @@ mod tests {
     fn quick_answers_do_not_shorten_the_hold_time() {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..HOLD.as_secs() {
-            mesh.reads(&["a"], Duration::ZERO);
-            assert_eq!(mesh.members(), "a b");
-            mesh.passes(SECOND);
+            assert_eq!(mesh.reads(&["a"], Duration::ZERO), "a b");
+            mesh.after(SECOND);
         }
         assert_eq!(mesh.members(), "a");
     }
@@ -274,23 +259,19 @@ mod tests {
         let mut mesh = Mesh::of(&["a", "b"]);
         for _ in 0..3 {
             mesh.reads(&[], SECOND);
-            mesh.passes(SECOND);
+            mesh.after(SECOND);
         }
         mesh.reads(&["a"], 30 * SECOND);
-        mesh.passes(29 * SECOND);
-        assert_eq!(mesh.members(), "a b");
+        assert_eq!(mesh.after(29 * SECOND), "a b");
     }
 
     #[test]
     fn ending_node_drains_until_it_is_not_named() {
         let mut mesh = Mesh::of(&["a", "b"]);
-        mesh.sees(&[("a", Serving), ("b", Draining)]);
-        assert_eq!(mesh.members(), "a b!");
+        assert_eq!(mesh.sees(&[("a", Serving), ("b", Draining)]), "a b!");
         mesh.sees(&[("a", Serving), ("b", Ending)]);
-        mesh.passes(100 * SECOND);
-        assert_eq!(mesh.members(), "a b!", "it hands over though its readiness says no");
-        mesh.sees(&[("a", Serving)]);
-        assert_eq!(mesh.members(), "a");
+        assert_eq!(mesh.after(100 * SECOND), "a b!", "it hands over though its readiness says no");
+        assert_eq!(mesh.sees(&[("a", Serving)]), "a");
     }
 
     #[test]
@@ -299,17 +280,14 @@ mod tests {
         let saw_it_serve = Mesh::of(&["a", "b"]);
         let mut saw_it_put_out = Mesh::of(&["a", "b"]);
         saw_it_put_out.sees(&[("a", Serving), ("b", Unready)]);
-        saw_it_put_out.passes(HOLD);
+        saw_it_put_out.after(HOLD);
         let mut saw_it_start = Mesh::of(&["a"]);
         saw_it_start.sees(&[("a", Serving), ("b", Unready)]);
         for mut mesh in [saw_it_serve, saw_it_put_out, saw_it_start, Mesh::new()] {
             mesh.sees(&ends);
-            mesh.passes(100 * SECOND);
-            assert_eq!(mesh.members(), "a b!");
-            mesh.sees(&[("a", Serving)]);
-            assert_eq!(mesh.members(), "a");
-            mesh.sees(&ends);
-            assert_eq!(mesh.members(), "a b!", "it was left out by mistake");
+            assert_eq!(mesh.after(100 * SECOND), "a b!");
+            assert_eq!(mesh.sees(&[("a", Serving)]), "a");
+            assert_eq!(mesh.sees(&ends), "a b!", "it was left out by mistake");
         }
     }
 
@@ -330,14 +308,11 @@ mod tests {
             let mut mesh = Mesh::of(&["a", "b", "c"]);
             mesh.sees(observations);
             assert!(!mesh.damper.has_present_server());
-            mesh.passes(1000 * SECOND);
-            assert_eq!(mesh.members(), "a b c");
+            assert_eq!(mesh.after(1000 * SECOND), "a b c");
             // The hold time of the others starts when the first node is back.
             mesh.sees(&[("b", Serving)]);
-            mesh.passes(HOLD - SECOND);
-            assert_eq!(mesh.members(), "a b c");
-            mesh.passes(SECOND);
-            assert_eq!(mesh.members(), "b");
+            assert_eq!(mesh.after(HOLD - SECOND), "a b c");
+            assert_eq!(mesh.after(SECOND), "b");
         }
     }
 
@@ -345,8 +320,8 @@ mod tests {
     fn removed_node_is_forgotten() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving)]);
-        mesh.passes(HOLD);
-        mesh.passes(FORGET);
+        mesh.after(HOLD);
+        mesh.after(FORGET);
         assert_eq!(mesh.damper.known.len(), 1);
     }
 
@@ -367,22 +342,24 @@ mod tests {
             mesh
         }
 
-        fn sees(&mut self, all: &[(&str, ServerStatus)]) {
+        fn sees(&mut self, all: &[(&str, ServerStatus)]) -> String {
             let observations: Vec<_> = all.iter().map(|(id, status)| observation(id, 1, *status)).collect();
             self.damper.see(&observations, None, self.now);
-            self.damper.settle(self.now);
+            self.after(Duration::ZERO)
         }
 
         /// Applies an answer with these ids, all serving, that is valid for `holds`.
-        fn reads(&mut self, ids: &[&str], holds: Duration) {
+        fn reads(&mut self, ids: &[&str], holds: Duration) -> String {
             let observations: Vec<_> = ids.iter().map(|id| observation(id, 1, Serving)).collect();
             self.damper.see(&observations, Some(self.now + holds), self.now);
-            self.damper.settle(self.now);
+            self.after(Duration::ZERO)
         }
 
-        fn passes(&mut self, time: Duration) {
+        /// Returns the members after this time.
+        fn after(&mut self, time: Duration) -> String {
             self.now += time;
             self.damper.settle(self.now);
+            self.members()
         }
 
         /// Returns the members' ids, with a mark on draining ones.

@@ -6,9 +6,10 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use signaling_api_standin::{Pod, Slice};
+use signaling_api_standin::{ApiServer, Pod, Slice};
+use signaling_discovery::Subject;
 use signaling_discovery::kubernetes::KubernetesSettings;
-use support::{AT_ONCE, Cluster, HOLD, pod, settings, slice};
+use support::{CHANGE_TIMEOUT, Cluster, HOLD, pod, settings, slice};
 use tokio::time::sleep;
 
 #[tokio::test]
@@ -17,15 +18,15 @@ async fn pods_come_drain_and_go() {
     let put = |pods: Vec<Pod>| cluster.api.put(Slice::new("one", 7900, pods));
     put(vec![pod("a"), pod("b"), pod("c").unready()]).await;
     put(vec![pod("a"), pod("b"), pod("c")]).await;
-    cluster.becomes_within(AT_ONCE, "a b c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     put(vec![pod("a"), pod("b").terminating(), pod("c")]).await;
-    cluster.becomes_within(AT_ONCE, "a b! c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
     // A draining node reports that it is not ready.
     put(vec![pod("a"), pod("b").terminating().unready(), pod("c")]).await;
     sleep(2 * HOLD).await;
     assert_eq!(cluster.members(), "a b! c");
     put(vec![pod("a"), pod("c")]).await;
-    cluster.becomes_within(AT_ONCE, "a c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a c").await;
     assert_eq!(cluster.history()[1..], ["a b", "a b c", "a b! c", "a c"]);
 }
 
@@ -54,20 +55,23 @@ async fn pod_that_stays_unready_leaves_after_a_while() {
 async fn terminating_pod_drains_even_if_never_seen_ready() {
     let cluster = Cluster::in_service(&["a"]).await;
     cluster.api.put(Slice::new("one", 7900, [pod("a"), pod("b").terminating().unready()])).await;
-    cluster.becomes_within(AT_ONCE, "a b!").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b!").await;
     cluster.api.put(slice("one", &["a"])).await;
-    cluster.becomes_within(AT_ONCE, "a").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a").await;
 }
 
 #[tokio::test]
 async fn unready_peer_stays_and_terminating_peer_drains() {
-    let cluster = Cluster::of_peers(&["a", "b"]).await;
+    let api = ApiServer::start().await;
+    api.put(&slice("one", &["a", "b"]));
+    let cluster = Cluster::following_as(api, Subject::Peers).await;
+    cluster.becomes("a b").await;
     cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready(), pod("c").unready()]));
-    cluster.becomes_within(AT_ONCE, "a b c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     sleep(2 * HOLD).await;
     assert_eq!(cluster.members(), "a b c");
     cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready().terminating(), pod("c")]));
-    cluster.becomes_within(AT_ONCE, "a b! c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
 }
 
 #[tokio::test]
@@ -77,7 +81,7 @@ async fn pod_moving_between_slices_is_present_exactly_once() {
     cluster.api.put(slice("one", &["a"])).await;
     sleep(HOLD / 4).await;
     cluster.api.put(slice("two", &["b", "c"])).await;
-    cluster.becomes_within(AT_ONCE, "a b c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     cluster.api.put(slice("one", &["a", "b"])).await;
     sleep(HOLD / 4).await;
     cluster.api.put(slice("two", &["c"])).await;
@@ -90,13 +94,13 @@ async fn dual_stack_pod_counts_once_with_its_ipv4_address() {
     let cluster = Cluster::in_service(&["a", "b"]).await;
     let ipv6 = |name: &str| Pod::serving(name, &format!("fd00::{name}"));
     cluster.api.put(Slice::new("ipv6", 7900, ["a", "b", "c"].map(ipv6))).await;
-    cluster.becomes_within(AT_ONCE, "a b c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     let view = cluster.discovery.view();
     let address = |id: &str| view.get(id).unwrap().address.to_string();
     assert_eq!((address("a"), address("c")), ("10.0.0.97:7900".into(), "[fd00::c]:7900".into()));
 
     cluster.api.put(Slice::new("ipv6", 7900, [ipv6("a"), ipv6("b").terminating(), ipv6("c")])).await;
-    cluster.becomes_within(AT_ONCE, "a b! c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use signaling_api_standin::{ApiServer, Expiry, Fault, Faults, Slice};
 use signaling_discovery::watch_with;
 use support::logs::Logs;
-use support::{AT_ONCE, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
+use support::{CHANGE_TIMEOUT, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -16,9 +16,9 @@ use tokio::time::{sleep, timeout};
 async fn watch_that_ends_at_its_time_goes_on_without_a_list() {
     let cluster = Cluster::of(&["a", "b"]).await;
     let (lists, watches) = (cluster.asked("list"), cluster.asked("watch"));
-    eventually("two more watches", || async { (cluster.asked("watch") >= watches + 2).then_some(()) }).await;
+    eventually("two more watches", || cluster.asked("watch") >= watches + 2).await;
     cluster.api.put(&slice("two", &["c"]));
-    cluster.becomes_within(AT_ONCE, "a b c").await;
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     assert_eq!(cluster.asked("list"), lists);
 }
 
@@ -88,7 +88,7 @@ async fn costs_nothing_but_age(fault: Fault) {
     cluster.api.fails(Faults::of_both(fault));
     cluster.api.ends_watches();
     cluster.api.put(&slice("one", &["a", "c"]));
-    eventually("age", || async { (cluster.discovery.age() > Duration::from_secs(1)).then_some(()) }).await;
+    eventually("age", || cluster.discovery.age() > Duration::from_secs(1)).await;
     assert_eq!(cluster.members(), "a b");
     cluster.is_healed().await;
     cluster.becomes("a c z").await;
@@ -100,9 +100,9 @@ async fn returning_api_server_with_another_set_is_believed() {
     let mut cluster = Cluster::of(&["a", "b"]).await;
     cluster.api.goes_away();
     // As long as ten watches; minutes with default settings.
-    eventually("age", || async { (cluster.discovery.age() > Duration::from_secs(4)).then_some(()) }).await;
+    eventually("age", || cluster.discovery.age() > Duration::from_secs(4)).await;
     assert_eq!(cluster.members(), "a b", "the last view stays");
-    assert_eq!(logs.with("keeps the last view").len(), 1, "and that is said once: {:?}", logs.with(""));
+    assert_eq!(logs.with("keeps the last view").len(), 1, "logged once: {:?}", logs.with(""));
     assert!(logs.with("keeps the last view")[0].contains(SOURCE));
 
     cluster.api.forgets_all();
@@ -129,9 +129,7 @@ async fn repeated_breaks_of_working_watches_are_logged_once() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     for _ in 0..5 {
-        let lists = cluster.asked("list");
-        cluster.api.expires(Expiry::Event);
-        eventually("a list", || async { (cluster.asked("list") > lists).then_some(()) }).await;
+        cluster.lists(1, |api| api.expires(Expiry::Event)).await;
         cluster.is_watched().await;
     }
     let warnings = logs.with("WARN");
@@ -147,7 +145,7 @@ async fn missing_role_is_named_once() {
         api.fails(Faults::of_both(Fault::Status(status)));
         api.put(&slice("one", &["a"]));
         let cluster = Cluster::following(api).await;
-        eventually("several questions", || async { (cluster.asked("list") > 5).then_some(()) }).await;
+        cluster.lists(6, |_| {}).await;
         let warnings = logs.with("WARN");
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("let this server's ServiceAccount list and watch endpointslices"), "{warnings:?}");
@@ -160,9 +158,7 @@ async fn role_without_watch_is_named_once_though_lists_are_answered() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     cluster.api.fails(Faults::of_watches(Fault::Status(403)));
-    cluster.api.ends_watches();
-    let lists = cluster.asked("list");
-    eventually("several lists", || async { (cluster.asked("list") > lists + 6).then_some(()) }).await;
+    cluster.lists(7, ApiServer::ends_watches).await;
     assert_eq!(logs.with("WARN").len(), 1, "{:?}", logs.with("WARN"));
 }
 
@@ -171,10 +167,8 @@ async fn two_alternating_errors_are_logged_once_each() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     cluster.api.fails(Faults::of_watches(Fault::Status(403)));
-    cluster.api.ends_watches();
     cluster.api.delete("calls", "one");
-    let lists = cluster.asked("list");
-    eventually("several lists", || async { (cluster.asked("list") > lists + 6).then_some(()) }).await;
+    cluster.lists(7, ApiServer::ends_watches).await;
     let warnings = logs.with("keeps the last view");
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(warnings[0].contains("has become empty") && warnings[1].contains("access denied"), "{warnings:?}");
@@ -189,11 +183,11 @@ async fn service_that_is_suddenly_empty_is_not_believed() {
     cluster.api.delete("calls", "one");
     sleep(3 * HOLD).await;
     assert_eq!(cluster.members(), "a b");
-    assert!(cluster.discovery.age() > 2 * HOLD, "that shows: {:?}", cluster.discovery.age());
+    assert!(cluster.discovery.age() > 2 * HOLD, "{:?}", cluster.discovery.age());
 
     cluster.api.put(&slice("two", &["b", "c"]));
     cluster.becomes("b c").await;
-    assert!(cluster.discovery.age() < HOLD + AT_ONCE, "{:?}", cluster.discovery.age());
+    assert!(cluster.discovery.age() < HOLD + CHANGE_TIMEOUT, "{:?}", cluster.discovery.age());
     assert_eq!(cluster.history(), ["", "a b", "a b c", "b c"]);
 }
 
@@ -201,12 +195,10 @@ async fn service_that_is_suddenly_empty_is_not_believed() {
 async fn list_that_is_suddenly_empty_is_not_believed() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a", "b"]).await;
-    let lists = cluster.asked("list");
-    cluster.api.forgets_all();
-    eventually("a list", || async { (cluster.asked("list") > lists).then_some(()) }).await;
+    cluster.lists(1, ApiServer::forgets_all).await;
     sleep(3 * HOLD).await;
     assert_eq!(cluster.members(), "a b");
-    assert!(cluster.discovery.age() > 2 * HOLD, "that shows: {:?}", cluster.discovery.age());
+    assert!(cluster.discovery.age() > 2 * HOLD, "{:?}", cluster.discovery.age());
     assert_eq!(logs.with("has become empty").len(), 1, "{:?}", logs.with("WARN"));
 
     cluster.api.put(&slice("two", &["b", "c"]));
@@ -221,17 +213,17 @@ async fn first_list_is_awaited_when_no_api_server_runs_at_start() {
     api.goes_away();
     api.put(&slice("one", &["a"]));
     let mut cluster = Cluster::following(api).await;
-    assert!(timeout(AT_ONCE, cluster.discovery.first_reading()).await.is_err());
+    assert!(timeout(CHANGE_TIMEOUT, cluster.discovery.first_reading()).await.is_err());
     assert_eq!(cluster.members(), "");
     cluster.api.comes_back();
-    timeout(support::SOON, cluster.discovery.first_reading()).await.expect("still no reading");
+    timeout(support::TIMEOUT, cluster.discovery.first_reading()).await.expect("still no reading");
     cluster.becomes("a").await;
 }
 
 #[tokio::test]
 async fn service_without_pods_counts_as_read() {
     let cluster = Cluster::following(ApiServer::start().await).await;
-    timeout(support::SOON, cluster.discovery.first_reading()).await.expect("no reading");
+    timeout(support::TIMEOUT, cluster.discovery.first_reading()).await.expect("no reading");
     assert_eq!(cluster.members(), "");
     cluster.api.put(&slice("one", &["a"]));
     cluster.becomes("a").await;

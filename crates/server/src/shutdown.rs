@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-/// A flag that tells a server to drain and to stop. It is never reset. Clones share it.
+/// Flag of a server that must drain and stop. It is never reset. Clones share it.
 #[derive(Clone, Default)]
 pub struct Shutdown {
     has_begun: watch::Sender<bool>,

@@ -31,12 +31,6 @@ pub(crate) struct Poller {
     ignored: usize,
 }
 
-/// A DNS answer and the end of its validity.
-struct Answer {
-    named: Named,
-    valid_until: Instant,
-}
-
 impl Poller {
     pub(crate) fn new(query: DnsQuery, settings: DnsSettings, sender: NewsSender) -> Self {
         let backoff = Backoff::new(settings.shortest, settings.longest.min(10 * settings.shortest));
@@ -56,14 +50,14 @@ impl Poller {
         let limit = self.settings.answer;
         let answer = timeout(limit, self.query()).await;
         match answer.unwrap_or_else(|_| Err(ReadError::NoAnswer(format!("none within {limit:?}")))) {
-            Ok(answer) => {
+            Ok((named, valid_until)) => {
                 self.backoff.reset();
-                self.warn_of_ignored(&answer.named.ignored);
+                self.warn_of_ignored(&named.ignored);
                 // Until then a caching server may repeat the answer.
-                let until = answer.valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
-                self.sender.send(News::Seen { observations: answer.named.observations, until: Some(until) }).await;
+                let until = valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
+                self.sender.send(News::Seen { observations: named.observations, until: Some(until) }).await;
                 self.sender.send(News::Working).await;
-                let left = answer.valid_until.saturating_duration_since(Instant::now());
+                let left = valid_until.saturating_duration_since(Instant::now());
                 left.clamp(self.settings.shortest, self.settings.longest)
             }
             Err(error) => {
@@ -85,26 +79,24 @@ impl Poller {
         }
     }
 
-    async fn query(&mut self) -> Result<Answer, ReadError> {
+    /// Returns the servers of an answer, and the end of its validity.
+    async fn query(&mut self) -> Result<(Named, Instant), ReadError> {
         let resolver = match self.resolver.take() {
             Some(resolver) => resolver,
             None => resolver(&self.settings).map_err(|error| ReadError::NoAnswer(error.to_string()))?,
         };
         let resolver = &*self.resolver.insert(resolver);
-        match &self.query {
-            DnsQuery::Addresses { name, port } => {
-                let mut found = records(resolver, name, RecordType::A).await?;
-                // AAAA only without A records: otherwise a node would have two ids.
-                if found.0.is_empty() {
-                    found = records(resolver, name, RecordType::AAAA).await?;
-                }
-                Ok(Answer { named: records::by_address(&found.0, *port), valid_until: found.1 })
-            }
-            DnsQuery::Services { name } => {
-                let (found, valid_until) = records(resolver, name, RecordType::SRV).await?;
-                Ok(Answer { named: records::by_service(&found), valid_until })
-            }
+        let name = &self.query.name;
+        let Some(port) = self.query.port else {
+            let (found, valid_until) = records(resolver, name, RecordType::SRV).await?;
+            return Ok((records::by_service(&found), valid_until));
+        };
+        let mut found = records(resolver, name, RecordType::A).await?;
+        // AAAA only without A records: otherwise a node would have two ids.
+        if found.0.is_empty() {
+            found = records(resolver, name, RecordType::AAAA).await?;
         }
+        Ok((records::by_address(&found.0, port), found.1))
     }
 }
 

@@ -9,21 +9,14 @@ use crate::SourceError;
 /// Maximum length of a name (RFC 1035).
 const MAX_NAME: usize = 253;
 
-/// A query for the records of a mesh.
+/// A query for the records of a mesh: `NAME:PORT` or `_SERVICE._tcp.NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DnsQuery {
-    /// `NAME:PORT`: each address of the name is a node, with its internal listener at the port.
-    Addresses {
-        /// The name.
-        name: String,
-        /// The port of all internal listeners.
-        port: u16,
-    },
-    /// `_SERVICE._tcp.NAME`: each SRV record names a node and its port.
-    Services {
-        /// The name.
-        name: String,
-    },
+pub struct DnsQuery {
+    /// The name.
+    pub name: String,
+    /// The port of all internal listeners, at the addresses of the name. `None`: the name has SRV
+    /// records, each with a node and its port.
+    pub port: Option<u16>,
 }
 
 const NO_PORT: &str = "dns: has no port; write dns:NAME:PORT, or dns:_SERVICE._tcp.NAME for SRV records";
@@ -40,10 +33,10 @@ impl FromStr for DnsQuery {
             return Err(BAD_NAME.into());
         }
         match (name.starts_with('_'), port) {
-            (true, None) => Ok(Self::Services { name: name.into() }),
+            (true, None) => Ok(Self { name: name.into(), port: None }),
             (true, Some(_)) => Err(PORT_OF_SERVICE.into()),
             (false, None) => Err(NO_PORT.into()),
-            (false, Some(port)) => Ok(Self::Addresses { name: name.into(), port: parse_port(port)? }),
+            (false, Some(port)) => Ok(Self { name: name.into(), port: Some(parse_port(port)?) }),
         }
     }
 }
@@ -62,10 +55,8 @@ fn is_name(text: &str) -> bool {
 
 impl fmt::Display for DnsQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Addresses { name, port } => write!(f, "{name}:{port}"),
-            Self::Services { name } => f.write_str(name),
-        }
+        f.write_str(&self.name)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 

@@ -24,9 +24,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 /// Longer than any operation takes with these settings.
-pub(crate) const SOON: Duration = Duration::from_secs(6);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(6);
 /// Longer than a change takes to reach the view without faults, shorter than any repair.
-pub(crate) const AT_ONCE: Duration = Duration::from_millis(500);
+pub(crate) const CHANGE_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) const HOLD: Duration = Duration::from_millis(800);
 /// Time after which a watch counts as working.
 const PROVEN: Duration = Duration::from_millis(300);
@@ -43,11 +43,7 @@ pub(crate) struct Cluster<A> {
 }
 
 impl<A> Cluster<A> {
-    async fn follow(api: A, source: &str, kubeconfig: PathBuf, dir: Option<TempDir>) -> Self {
-        Self::follow_with(api, source, settings(Some(kubeconfig)), dir).await
-    }
-
-    async fn follow_with(api: A, source: &str, settings: Settings, dir: Option<TempDir>) -> Self {
+    async fn follow(api: A, source: &str, settings: Settings, dir: Option<TempDir>) -> Self {
         let discovery = watch_with(source.parse().unwrap(), &settings).await.unwrap();
         let shown = Arc::new(Mutex::new(Vec::new()));
         let recording = tokio::spawn(record(discovery.subscribe(), Arc::clone(&shown)));
@@ -56,7 +52,7 @@ impl<A> Cluster<A> {
 
     /// Waits until the view has these members, with a mark on draining ones.
     pub(crate) async fn becomes(&self, members: &str) {
-        self.becomes_within(SOON, members).await;
+        self.becomes_within(TIMEOUT, members).await;
     }
 
     pub(crate) async fn becomes_within(&self, limit: Duration, members: &str) {
@@ -87,33 +83,36 @@ impl Cluster<ApiServer> {
         cluster
     }
 
-    /// Like `of`, for peers.
-    pub(crate) async fn of_peers(pods: &[&str]) -> Self {
-        let (api, dir) = (ApiServer::start().await, tempfile::tempdir().unwrap());
-        api.put(&slice("one", pods));
-        let kubeconfig = dir.path().join("kubeconfig");
-        api.write_kubeconfig(&kubeconfig);
-        let settings = Settings { subject: Subject::Peers, ..settings(Some(kubeconfig)) };
-        let cluster = Self::follow_with(api, SOURCE, settings, Some(dir)).await;
-        cluster.becomes(&pods.join(" ")).await;
-        cluster
+    pub(crate) async fn following(api: ApiServer) -> Self {
+        Self::following_as(api, Subject::Nodes).await
     }
 
-    pub(crate) async fn following(api: ApiServer) -> Self {
+    pub(crate) async fn following_as(api: ApiServer, subject: Subject) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
-        Self::follow(api, SOURCE, kubeconfig, Some(dir)).await
+        let settings = Settings { subject, ..settings(Some(kubeconfig)) };
+        Self::follow(api, SOURCE, settings, Some(dir)).await
+    }
+
+    /// Waits for this many lists after `cause`.
+    pub(crate) async fn lists(&self, further: usize, cause: impl FnOnce(&ApiServer)) {
+        let before = self.asked("list");
+        cause(&self.api);
+        eventually("list", || self.asked("list") >= before + further).await;
     }
 
     /// Waits until changes arrive by a watch instead of lists.
     pub(crate) async fn is_watched(&self) {
-        eventually("a watch that lasts", || async {
+        let start = Instant::now();
+        loop {
             let asked = self.api.asked();
             sleep(PROVEN + PROVEN / 3).await;
-            (asked.last()?.verb == "watch" && self.api.asked() == asked).then_some(())
-        })
-        .await;
+            if asked.last().is_some_and(|last| last.verb == "watch") && self.api.asked() == asked {
+                return;
+            }
+            assert!(start.elapsed() < TIMEOUT, "no lasting watch within {TIMEOUT:?}");
+        }
     }
 
     pub(crate) fn asked(&self, verb: &str) -> usize {
@@ -124,7 +123,7 @@ impl Cluster<ApiServer> {
     pub(crate) async fn is_healed(&self) {
         self.api.fails(Faults::NONE);
         self.api.put(&slice("healed", &["z"]));
-        eventually("a healed watch", || async { self.members().contains('z').then_some(()) }).await;
+        eventually("repaired watch", || self.members().contains('z')).await;
         self.is_watched().await;
         assert!(self.discovery.age() < settings(None).kubernetes.watch, "{:?}", self.discovery.age());
     }
@@ -155,13 +154,10 @@ pub(crate) fn settings(kubeconfig: Option<PathBuf>) -> Settings {
     Settings { hold: HOLD, kubernetes, ..Settings::default() }
 }
 
-pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> T {
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(start.elapsed() < SOON, "waited in vain for {what}");
+    while !condition() {
+        assert!(start.elapsed() < TIMEOUT, "no {what} within {TIMEOUT:?}");
         sleep(Duration::from_millis(10)).await;
     }
 }

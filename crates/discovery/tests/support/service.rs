@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use signaling_api_standin::{ApiServer, Slice};
 
-use super::{Cluster, slice};
+use super::{Cluster, settings, slice};
 
 /// Manager of the slices, so that the cluster's own controller ignores them.
 const MANAGER: &str = "signaling-mesh-tests";
@@ -45,7 +45,7 @@ impl Cluster<Service> {
         let service = Service { slices, name: unique_name(), namespace, _standin: standin };
         let source = format!("kubernetes:{}/{}:internal", service.namespace, service.name);
         service.put(slice("one", pods)).await;
-        let cluster = Self::follow(service, &source, kubeconfig, dir).await;
+        let cluster = Self::follow(service, &source, settings(Some(kubeconfig)), dir).await;
         cluster.becomes(&pods.join(" ")).await;
         cluster
     }
