@@ -43,7 +43,7 @@ impl TestMesh {
         let mut options = MeshOptions::new(dir.path(), binaries);
         change(&mut options);
         FOLDERS.lock().unwrap().push(dir.path().to_owned());
-        let mesh = Self { mesh: Arc::new(Mesh::start(options).await.unwrap()), dir };
+        let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
         mesh.agrees().await;
         mesh.connects().await;
         mesh

@@ -185,7 +185,7 @@ async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>)
     }
 }
 
-async fn perform(mesh: &Mesh, act: &Act) -> Answer {
+async fn perform(mesh: &Arc<Mesh>, act: &Act) -> Answer {
     let outcome = match act {
         Act::Status => return Answer::Status { servers: mesh.status() },
         Act::Scale { nodes } => mesh.scale(*nodes).await,

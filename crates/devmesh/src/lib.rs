@@ -11,8 +11,7 @@
 //! | module | responsibility |
 //! |---|---|
 //! | `roster` | pure: servers, their allowed operations, and the content of the files |
-//! | `mesh` | operations on a mesh |
-//! | `supervisor` | implementation with roster, ports, processes and files |
+//! | `mesh` | operations on a mesh, with roster, ports, processes and files |
 //! | `process` | child processes that end with this process |
 //! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
@@ -45,7 +44,6 @@ mod ports;
 mod process;
 mod ready;
 mod roster;
-mod supervisor;
 
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Control, Target, control_socket, serve_control};

@@ -1,18 +1,26 @@
-use std::sync::Arc;
+//! Operations on a mesh. An operation checks the roster, acts on processes, and waits until the
+//! roster shows its end (`supervision`).
+
+mod supervision;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::warn;
 
+use self::supervision::{Stage, State};
+use crate::binaries::find_in_path;
 use crate::files::MeshFile;
 use crate::folder::Folder;
 use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::roster::{Phase, ServerStatus};
-use crate::supervisor::{Supervisor, all_of};
 
 /// Maximum time in which servers stop by themselves in `down`.
 const DOWN_GRACE: Duration = Duration::from_secs(3);
@@ -24,35 +32,49 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Operations on different servers may run at the same time. An operation that does not fit the
 /// state of its server is refused.
 pub struct Mesh {
-    inner: Arc<Supervisor>,
+    options: MeshOptions,
+    folder: Folder,
+    http: reqwest::Client,
+    setpriv: Option<PathBuf>,
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
 }
 
 impl Mesh {
-    /// Starts a mesh. Returns once every server is ready.
+    /// Starts a mesh. Returns once every server is ready. Removes the mesh file of an earlier run.
     ///
     /// # Errors
     /// When another mesh runs in the folder, a port is taken, or a server does not come up. No
     /// server is left running then.
-    pub async fn start(options: MeshOptions) -> Result<Self> {
-        let mesh = Self { inner: Arc::new(Supervisor::new(options)?) };
-        let options = &mesh.inner.options;
-        if options.redis {
-            mesh.inner.start_all([ServerId::Redis]).await?;
+    pub async fn start(options: MeshOptions) -> Result<Arc<Self>> {
+        let folder = Folder::open(&options.dir)?;
+        folder.remove(&folder.mesh_file())?;
+        folder.write_secrets()?;
+        folder.write_json(&folder.discovery_file(), &serde_json::json!([]))?;
+        let setpriv = find_in_path("setpriv");
+        if setpriv.is_none() {
+            warn!("no setpriv (package util-linux) in PATH; servers outlive this process if it is killed");
         }
-        mesh.inner.start_all((0..options.nodes).map(ServerId::Node)).await?;
-        mesh.inner.start_all((0..options.balancers).map(ServerId::Balancer)).await?;
-        mesh.inner.announce();
+        let http = reqwest::Client::builder().no_proxy().build().context("cannot create an HTTP client")?;
+        let (state, changed) = (Mutex::default(), watch::Sender::default());
+        let mesh = Arc::new(Self { options, folder, http, setpriv, state, changed });
+        if mesh.options.redis {
+            mesh.start_all([ServerId::Redis]).await?;
+        }
+        mesh.start_all((0..mesh.options.nodes).map(ServerId::Node)).await?;
+        mesh.start_all((0..mesh.options.balancers).map(ServerId::Balancer)).await?;
+        mesh.change(|state| state.stage = Stage::Running);
         Ok(mesh)
     }
 
     /// Returns the running servers, as in `mesh.json`.
     pub fn state(&self) -> MeshFile {
-        self.inner.lock().mesh_file(&self.inner.folder)
+        self.lock().mesh_file(&self.folder)
     }
 
     /// Returns all servers that this mesh has had, with their states.
     pub fn status(&self) -> Vec<ServerStatus> {
-        self.inner.lock().roster.status()
+        self.lock().roster.status()
     }
 
     /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the
@@ -60,15 +82,14 @@ impl Mesh {
     ///
     /// # Errors
     /// When a node does not come up or does not drain. The other nodes are scaled nevertheless.
-    pub async fn scale(&self, nodes: u32) -> Result<()> {
-        let plan = self.inner.lock().roster.plan_scale(nodes);
-        self.inner.start_all(plan.start).await?;
-        let mut drains = JoinSet::new();
-        for id in plan.drain {
-            let inner = Arc::clone(&self.inner);
-            drains.spawn(async move { inner.drain(id).await });
-        }
-        all_of(drains).await
+    pub async fn scale(self: &Arc<Self>, nodes: u32) -> Result<()> {
+        let plan = self.lock().roster.plan_scale(nodes);
+        self.start_all(plan.start).await?;
+        let drain = |id| {
+            let mesh = Arc::clone(self);
+            async move { mesh.drain_server(id).await }
+        };
+        plan.drain.into_iter().map(drain).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
     }
 
     /// Kills a server (SIGKILL). Returns once it has left the discovery file, which is
@@ -78,9 +99,9 @@ impl Mesh {
     /// When there is no such server, or it does not run.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        let run = self.inner.change(|state| state.roster.begin_kill(id))?;
-        self.inner.signal(id, Signal::SIGKILL)?;
-        self.inner.ended(id, run, self.inner.options.notice + KILL_TIMEOUT).await?;
+        let run = self.change(|state| state.roster.begin_kill(id))?;
+        self.signal(id, Signal::SIGKILL)?;
+        self.ended(id, run, self.options.notice + KILL_TIMEOUT).await?;
         Ok(())
     }
 
@@ -91,7 +112,7 @@ impl Mesh {
     /// When there is no such server, it is not ready, does not stop in time, or ends with an
     /// error.
     pub async fn drain(&self, id: &str) -> Result<()> {
-        self.inner.drain(id.parse()?).await
+        self.drain_server(id.parse()?).await
     }
 
     /// Drains a server and starts it again under the same name and ports. A server that is down is
@@ -99,13 +120,13 @@ impl Mesh {
     ///
     /// # Errors
     /// As [`Mesh::drain`], and when it does not come up again.
-    pub async fn restart(&self, id: &str) -> Result<()> {
+    pub async fn restart(self: &Arc<Self>, id: &str) -> Result<()> {
         let id = id.parse()?;
-        let is_down = matches!(self.inner.lock().roster.phase(id)?, Phase::Down(_));
+        let is_down = matches!(self.lock().roster.phase(id)?, Phase::Down(_));
         if !is_down {
-            self.inner.drain(id).await?;
+            self.drain_server(id).await?;
         }
-        self.inner.start_server(id).await
+        self.start_server(id, None).await
     }
 
     /// Starts a node in the place of another. The discovery file adds the new one and marks the
@@ -114,8 +135,12 @@ impl Mesh {
     /// # Errors
     /// When there is no such node, it is not ready, the new one does not come up, or the old one
     /// does not drain.
-    pub async fn replace(&self, id: &str) -> Result<()> {
-        self.inner.replace(id.parse()?).await
+    pub async fn replace(self: &Arc<Self>, id: &str) -> Result<()> {
+        let former = id.parse()?;
+        let newcomer = self.lock().roster.plan_replacement(former)?;
+        self.start_server(newcomer, Some(former)).await?;
+        let run = self.lock().roster.draining(former)?;
+        self.end_drain(former, run).await
     }
 
     /// Pauses a server (SIGSTOP). The files do not show the pause.
@@ -124,9 +149,9 @@ impl Mesh {
     /// When there is no such server, or it is not ready.
     pub async fn pause(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        self.inner.change(|state| state.roster.pause(id))?;
-        self.inner.signal(id, Signal::SIGSTOP)?;
-        self.inner.stopped(id).await
+        self.change(|state| state.roster.pause(id))?;
+        self.signal(id, Signal::SIGSTOP)?;
+        self.stopped(id).await
     }
 
     /// Resumes a paused server (SIGCONT).
@@ -135,8 +160,8 @@ impl Mesh {
     /// When there is no such server, or it is not paused.
     pub async fn resume(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        self.inner.change(|state| state.roster.resume(id))?;
-        self.inner.signal(id, Signal::SIGCONT)
+        self.change(|state| state.roster.resume(id))?;
+        self.signal(id, Signal::SIGCONT)
     }
 
     /// Stops all servers and kills servers that take longer than 3 s. Removes the mesh's files
@@ -145,30 +170,30 @@ impl Mesh {
     /// # Errors
     /// When a file cannot be removed.
     pub async fn down(&self) -> Result<()> {
-        let mut endings = self.inner.begin_stop();
+        let mut endings = self.begin_stop();
         let deadline = Instant::now() + DOWN_GRACE;
         for (id, ending) in &mut endings {
             if timeout_at(deadline, ending.wait_for(Option::is_some)).await.is_err() {
                 warn!(%id, "server did not stop in time, killing it");
-                let _ = self.inner.signal(*id, Signal::SIGKILL);
+                let _ = self.signal(*id, Signal::SIGKILL);
             }
         }
         for (_, mut ending) in endings {
             let _ = timeout(KILL_TIMEOUT, ending.wait_for(Option::is_some)).await;
         }
-        self.inner.remove_files()
+        self.remove_files()
     }
 
     /// Returns the folder, without symbolic links.
     pub(crate) fn folder(&self) -> &Folder {
-        &self.inner.folder
+        &self.folder
     }
 }
 
 impl Drop for Mesh {
     fn drop(&mut self) {
-        self.inner.kill_all();
-        if let Err(error) = self.inner.remove_files() {
+        self.lock().process_by_id.clear();
+        if let Err(error) = self.remove_files() {
             warn!("{error:#}");
         }
     }

@@ -15,7 +15,7 @@ pub(crate) async fn run(mut options: MeshOptions) -> Result<()> {
     }
 
     let mesh = tokio::select! {
-        started = Mesh::start(options) => Arc::new(started?),
+        started = Mesh::start(options) => started?,
         _ = interrupt.recv() => return Ok(()),
         _ = terminate.recv() => return Ok(()),
     };

@@ -24,10 +24,10 @@ async fn started_mesh_is_listed_in_its_files() {
     let file = MeshFile::read(dir.path()).unwrap();
 
     assert_eq!(file, mesh.state());
-    assert_eq!(ids(&file), ["balancer-0", "balancer-1", "node-0", "node-1", "node-2"]);
+    assert_eq!(ids(&file), ["node-0", "node-1", "node-2", "balancer-0", "balancer-1"]);
     assert_eq!(discovery(dir.path()), ["node-0", "node-1", "node-2"]);
-    for url in file.balancers.iter().map(|it| &it.url).chain(file.nodes.iter().map(|it| &it.public)) {
-        TcpStream::connect(url.strip_prefix("ws://").unwrap()).await.unwrap();
+    for server in file.servers() {
+        TcpStream::connect(server.url.strip_prefix("ws://").unwrap()).await.unwrap();
     }
 }
 
@@ -40,7 +40,7 @@ async fn scaling_starts_and_drains_nodes() {
     mesh.scale(2).await.unwrap();
 
     assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
-    assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["balancer-0", "node-0", "node-1"]);
+    assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["node-0", "node-1", "balancer-0"]);
     let phases: Vec<_> = mesh.status().into_iter().map(|server| server.phase).collect();
     assert_eq!(phases, ["ready", "ready", "ready", "down: exited", "down: exited"]);
 }
@@ -48,17 +48,14 @@ async fn scaling_starts_and_drains_nodes() {
 #[tokio::test]
 async fn killed_node_leaves_discovery_after_the_notice_time() {
     let (mesh, dir) = start(2, 0).await;
-    let mesh = Arc::new(mesh);
     let begin = Instant::now();
 
-    let killing = tokio::spawn({
-        let mesh = Arc::clone(&mesh);
-        async move { mesh.kill("node-1").await }
+    let (killed, ()) = tokio::join!(mesh.kill("node-1"), async {
+        eventually(|| ids(&MeshFile::read(dir.path()).unwrap()) == ["node-0"]).await;
+        assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
     });
-    eventually(|| ids(&MeshFile::read(dir.path()).unwrap()) == ["node-0"]).await;
-    assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
-    killing.await.unwrap().unwrap();
 
+    killed.unwrap();
     assert!(begin.elapsed() >= NOTICE);
     assert_eq!(discovery(dir.path()), ["node-0"]);
 }
@@ -147,9 +144,8 @@ async fn mesh_ends_its_processes_when_dropped() {
 
     drop(mesh);
 
-    let pids = file.nodes.iter().map(|it| it.pid).chain(file.balancers.iter().map(|it| it.pid));
-    for pid in pids {
-        eventually(|| !is_running(pid)).await;
+    for server in file.servers() {
+        eventually(|| !is_running(server.pid)).await;
     }
     assert!(MeshFile::read(dir.path()).is_err());
 }
@@ -172,15 +168,15 @@ async fn servers_end_when_mesh_dev_is_killed() {
 
     mesh_dev.kill().await.unwrap();
 
-    for pid in [file.nodes[0].pid, file.balancers[0].pid] {
-        eventually(|| !is_running(pid)).await;
+    for server in file.servers() {
+        eventually(|| !is_running(server.pid)).await;
     }
 }
 
 #[tokio::test]
 async fn control_socket_executes_all_commands() {
     let (mesh, dir) = start(1, 1).await;
-    let serving = tokio::spawn(serve_control(Arc::new(mesh)));
+    let serving = tokio::spawn(serve_control(mesh));
     eventually(|| dir.path().join("control.sock").exists()).await;
     let control = Control::connect(dir.path()).await.unwrap();
     let act = async |command: &str| {
@@ -198,7 +194,7 @@ async fn control_socket_executes_all_commands() {
     let refused = act("drain balancer-0").await.unwrap_err().to_string();
     let unknown = act("kill node-9").await.unwrap_err().to_string();
 
-    assert_eq!(ids(&control.state().unwrap()), ["balancer-0", "node-0", "node-2"]);
+    assert_eq!(ids(&control.state().unwrap()), ["node-0", "node-2", "balancer-0"]);
     assert_eq!(refused, "cannot drain balancer-0: it is paused");
     assert!(unknown.contains("node-9 does not exist; use one of: balancer-0, node-0"), "{unknown}");
     assert_eq!(act("status").await.unwrap()[0].phase, "paused");
@@ -243,18 +239,18 @@ async fn mesh_file_has_no_redis_url_without_redis() {
 
 const NOTICE: Duration = Duration::from_millis(300);
 
-async fn start(nodes: u32, balancers: u32) -> (Mesh, TempDir) {
+async fn start(nodes: u32, balancers: u32) -> (Arc<Mesh>, TempDir) {
     start_with(nodes, balancers, &[]).await
 }
 
-async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Mesh, TempDir) {
+async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Arc<Mesh>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let mesh = Mesh::start(options(dir.path(), nodes, balancers, node_args)).await.unwrap();
     (mesh, dir)
 }
 
 /// Returns `None` without an installed Redis, which CI does not accept.
-async fn start_with_redis() -> Option<(Mesh, TempDir)> {
+async fn start_with_redis() -> Option<(Arc<Mesh>, TempDir)> {
     if find_in_path("redis-server").is_none() {
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no redis-server: with CI=true it must be there");
         eprintln!("skipped: no redis-server");
@@ -324,7 +320,7 @@ async fn stand_in_for_a_server() {
 }
 
 fn ids(file: &MeshFile) -> Vec<String> {
-    file.balancers.iter().map(|it| it.id.clone()).chain(file.nodes.iter().map(|it| it.id.clone())).collect()
+    file.servers().map(|server| server.id.to_owned()).collect()
 }
 
 fn discovery(dir: &Path) -> Vec<String> {

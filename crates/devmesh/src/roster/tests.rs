@@ -15,7 +15,7 @@ fn node_is_listed_when_it_is_ready() {
     start(&mut roster, Balancer(0));
 
     assert_eq!(listed(&roster), ["node-0"]);
-    assert_eq!(running(&roster), ["balancer-0", "node-0"]);
+    assert_eq!(running(&roster), ["node-0", "balancer-0"]);
 }
 
 #[test]
@@ -145,6 +145,5 @@ fn listed(roster: &Roster) -> Vec<String> {
 }
 
 fn running(roster: &Roster) -> Vec<String> {
-    let file = roster.mesh_file();
-    file.balancers.into_iter().map(|entry| entry.id).chain(file.nodes.into_iter().map(|entry| entry.id)).collect()
+    roster.mesh_file().servers().map(|server| server.id.to_owned()).collect()
 }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
 /// Nodes behind contestants, in their own directory. All end when this value is dropped.
 pub(super) struct Testbed {
     front_by_contestant: BTreeMap<Contestant, Front>,
-    mesh: Option<Mesh>,
+    mesh: Option<Arc<Mesh>>,
     // Dropped last: the others write into it.
     _dir: TempDir,
 }
@@ -70,7 +71,7 @@ impl Testbed {
     }
 
     pub(super) fn target(&self, contestant: Contestant) -> Result<Target> {
-        let mesh = self.mesh.as_ref().map(Mesh::state);
+        let mesh = self.mesh.as_ref().map(|mesh| mesh.state());
         if contestant == Contestant::Balancer {
             let mesh = mesh.context("there is no mesh")?;
             let base = mesh.balancers.first().context("there is no balancer")?.url.clone();
@@ -146,7 +147,7 @@ fn backends(mesh: &MeshFile) -> Result<Vec<Backend>> {
 }
 
 /// Starts a mesh in `dir`, which ends when the value is dropped.
-async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<Mesh> {
+async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<Arc<Mesh>> {
     let mut options = MeshOptions::new(dir, binaries.clone());
     (options.nodes, options.balancers) = (NODES, balancers);
     options.node_args = vec![ACCEPT_RATE.to_owned()];

@@ -1,11 +1,9 @@
-//! Implementation of [`Mesh`](crate::Mesh). An operation checks the roster, acts on processes, and
-//! waits until the roster shows its end. One watcher task per process reports its exit to the
-//! roster. Every change of the roster rewrites the affected files.
+//! Steps of the operations. One watcher task per process reports its exit to the roster. Every
+//! change of the roster rewrites the affected files.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -13,14 +11,13 @@ use nix::sys::signal::Signal;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
-use crate::binaries::find_in_path;
+use super::Mesh;
 use crate::files::{DiscoveredNode, MeshFile};
 use crate::folder::Folder;
 use crate::id::ServerId;
 use crate::launch::{self, CommandLine, redis_url};
-use crate::options::MeshOptions;
 use crate::ports::{Addresses, Ports};
 use crate::process::{Process, is_stopped};
 use crate::ready::until_ready;
@@ -31,31 +28,19 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time until SIGSTOP reaches all threads.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Owner of one mesh's servers, ports and files.
-pub(crate) struct Supervisor {
-    pub(crate) options: MeshOptions,
-    pub(crate) folder: Folder,
-    http: reqwest::Client,
-    setpriv: Option<PathBuf>,
-    state: Mutex<State>,
-    changed: watch::Sender<()>,
-}
-
 #[derive(Default)]
-pub(crate) struct State {
-    pub(crate) roster: Roster,
+pub(super) struct State {
+    pub(super) roster: Roster,
     ports: Ports,
-    process_by_id: BTreeMap<ServerId, Process>,
-    stage: Stage,
+    pub(super) process_by_id: BTreeMap<ServerId, Process>,
+    pub(super) stage: Stage,
 }
 
 /// Stage of a mesh, and its files that are kept up to date.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Stage {
-    /// None yet.
-    #[default]
-    New,
+pub(super) enum Stage {
     /// The discovery file.
+    #[default]
     Starting,
     /// Both files.
     Running,
@@ -66,53 +51,18 @@ enum Stage {
 /// Contents of the discovery file and `mesh.json`. `None` while a file is not kept up to date.
 type Files = (Option<Vec<DiscoveredNode>>, Option<MeshFile>);
 
-impl Supervisor {
-    /// Locks the folder, removes the mesh file of an earlier run, and writes the files of a mesh
-    /// without servers.
-    pub(crate) fn new(options: MeshOptions) -> Result<Self> {
-        let folder = Folder::open(&options.dir)?;
-        folder.remove(&folder.mesh_file())?;
-        folder.write_secrets()?;
-        let setpriv = find_in_path("setpriv");
-        if setpriv.is_none() {
-            warn!("no setpriv (package util-linux) in PATH; servers outlive this process if it is killed");
-        }
-        let supervisor = Self {
-            folder,
-            http: reqwest::Client::builder().no_proxy().build().context("cannot make an HTTP client")?,
-            setpriv,
-            state: Mutex::default(),
-            changed: watch::Sender::default(),
-            options,
-        };
-        supervisor.change(|state| state.stage = Stage::Starting);
-        Ok(supervisor)
-    }
-
-    /// Keeps the mesh file up to date from now on.
-    pub(crate) fn announce(&self) {
-        self.change(|state| state.stage = Stage::Running);
-    }
-
-    /// Kills all processes and prevents further starts.
-    pub(crate) fn kill_all(&self) {
-        let mut state = self.lock();
-        state.stage = Stage::Ending;
-        state.roster.begin_stop();
-        state.process_by_id.clear();
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+impl Mesh {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the state and rewrites the affected files under the lock, so that files never go
     /// back in time.
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let before = state.files(&self.folder);
         let result = change(&mut state);
-        if let Err(error) = self.write_changed(before, state.files(&self.folder)) {
+        if let Err(error) = self.write_changed(&before, state.files(&self.folder)) {
             error!("{error:#}");
         }
         drop(state);
@@ -120,7 +70,7 @@ impl Supervisor {
         result
     }
 
-    fn write_changed(&self, before: Files, after: Files) -> Result<()> {
+    fn write_changed(&self, before: &Files, after: Files) -> Result<()> {
         if let Some(discovery) = after.0.filter(|after| before.0.as_ref() != Some(after)) {
             self.folder.write_json(&self.folder.discovery_file(), &discovery)?;
         }
@@ -130,28 +80,16 @@ impl Supervisor {
         Ok(())
     }
 
-    pub(crate) async fn start_all(self: &Arc<Self>, ids: impl IntoIterator<Item = ServerId>) -> Result<()> {
-        let mut starts = JoinSet::new();
-        for id in ids {
-            let inner = Arc::clone(self);
-            starts.spawn(async move { inner.start_server(id).await });
-        }
-        all_of(starts).await
+    pub(super) async fn start_all(self: &Arc<Self>, ids: impl IntoIterator<Item = ServerId>) -> Result<()> {
+        let start = |id| {
+            let mesh = Arc::clone(self);
+            async move { mesh.start_server(id, None).await }
+        };
+        ids.into_iter().map(start).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
     }
 
-    pub(crate) async fn start_server(self: &Arc<Self>, id: ServerId) -> Result<()> {
-        self.start(id, None).await
-    }
-
-    /// Starts a node in the place of another, which drains once the new one is ready.
-    pub(crate) async fn replace(self: &Arc<Self>, former: ServerId) -> Result<()> {
-        let newcomer = self.lock().roster.plan_replacement(former)?;
-        self.start(newcomer, Some(former)).await?;
-        let run = self.lock().roster.draining(former)?;
-        self.end_drain(former, run).await
-    }
-
-    async fn start(self: &Arc<Self>, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
+    /// Starts a server. The node that it replaces drains once the new one is ready.
+    pub(super) async fn start_server(self: &Arc<Self>, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
         let (run, addresses, line) = self.begin_start(id)?;
         let started = Process::start(&line, &self.folder.log_file(id), self.setpriv.as_deref());
         let process = match started {
@@ -219,12 +157,12 @@ impl Supervisor {
         Ok((run, addresses, line))
     }
 
-    pub(crate) async fn drain(&self, id: ServerId) -> Result<()> {
+    pub(super) async fn drain_server(&self, id: ServerId) -> Result<()> {
         let run = self.change(|state| state.roster.begin_drain(id))?;
         self.end_drain(id, run).await
     }
 
-    async fn end_drain(&self, id: ServerId, run: Run) -> Result<()> {
+    pub(super) async fn end_drain(&self, id: ServerId, run: Run) -> Result<()> {
         self.signal(id, Signal::SIGTERM)?;
         let ending = self.ended(id, run, DRAIN_TIMEOUT).await?;
         if !ending.clean {
@@ -233,7 +171,7 @@ impl Supervisor {
         Ok(())
     }
 
-    pub(crate) fn signal(&self, id: ServerId, signal: Signal) -> Result<()> {
+    pub(super) fn signal(&self, id: ServerId, signal: Signal) -> Result<()> {
         match self.lock().process_by_id.get(&id) {
             Some(process) => process.signal(signal).with_context(|| format!("cannot signal {id}")),
             None => bail!("{id} has no process"),
@@ -241,7 +179,7 @@ impl Supervisor {
     }
 
     /// Waits until all threads of a server have stopped after SIGSTOP.
-    pub(crate) async fn stopped(&self, id: ServerId) -> Result<()> {
+    pub(super) async fn stopped(&self, id: ServerId) -> Result<()> {
         let pid =
             self.lock().process_by_id.get(&id).map(Process::pid).with_context(|| format!("{id} has no process"))?;
         let waiting = async {
@@ -252,7 +190,7 @@ impl Supervisor {
         timeout(PAUSE_TIMEOUT, waiting).await.with_context(|| format!("{id} does not stop within {PAUSE_TIMEOUT:?}"))
     }
 
-    pub(crate) async fn ended(&self, id: ServerId, run: Run, within: Duration) -> Result<Ending> {
+    pub(super) async fn ended(&self, id: ServerId, run: Run, within: Duration) -> Result<Ending> {
         let mut changed = self.changed.subscribe();
         let waiting = async {
             loop {
@@ -266,7 +204,7 @@ impl Supervisor {
         timeout(within, waiting).await.with_context(|| format!("{id} has not stopped within {within:?}"))
     }
 
-    pub(crate) fn begin_stop(&self) -> Vec<(ServerId, watch::Receiver<Option<Ending>>)> {
+    pub(super) fn begin_stop(&self) -> Vec<(ServerId, watch::Receiver<Option<Ending>>)> {
         let mut state = self.lock();
         state.stage = Stage::Ending;
         state.roster.begin_stop();
@@ -277,7 +215,7 @@ impl Supervisor {
         state.process_by_id.iter().map(|(id, process)| (*id, process.ending())).collect()
     }
 
-    pub(crate) fn remove_files(&self) -> Result<()> {
+    pub(super) fn remove_files(&self) -> Result<()> {
         self.folder.remove(&self.folder.mesh_file())?;
         self.folder.remove(&self.folder.discovery_file())
     }
@@ -285,45 +223,34 @@ impl Supervisor {
 
 impl State {
     /// Returns the content of `mesh.json`.
-    pub(crate) fn mesh_file(&self, folder: &Folder) -> MeshFile {
+    pub(super) fn mesh_file(&self, folder: &Folder) -> MeshFile {
         let token = folder.admin_token_file().display().to_string();
         MeshFile { admin_token_file: Some(token), ..self.roster.mesh_file() }
     }
 
     fn files(&self, folder: &Folder) -> Files {
-        let is_listed = matches!(self.stage, Stage::Starting | Stage::Running);
-        let discovery = is_listed.then(|| self.roster.discovery());
+        let discovery = (self.stage != Stage::Ending).then(|| self.roster.discovery());
         (discovery, (self.stage == Stage::Running).then(|| self.mesh_file(folder)))
     }
 }
 
-async fn watch_exit(mesh: Weak<Supervisor>, id: ServerId, run: Run, mut ending: watch::Receiver<Option<Ending>>) {
+async fn watch_exit(mesh: Weak<Mesh>, id: ServerId, run: Run, mut ending: watch::Receiver<Option<Ending>>) {
     let ending = match ending.wait_for(Option::is_some).await {
         Ok(ending) => ending.clone(),
         Err(_) => None,
     };
-    let (Some(ending), Some(inner)) = (ending, mesh.upgrade()) else { return };
-    match inner.change(|state| state.roster.exited(id, run, ending.clone())) {
+    let (Some(ending), Some(running)) = (ending, mesh.upgrade()) else { return };
+    match running.change(|state| state.roster.exited(id, run, ending.clone())) {
         Exit::Drained => return,
         Exit::Killed => info!(%id, "killed"),
         Exit::Unexpected => {
-            error!(%id, log = %inner.folder.log_file(id).display(), "server ended unexpectedly: {}", ending.text);
+            error!(%id, log = %running.folder.log_file(id).display(), "server ended unexpectedly: {}", ending.text);
         }
     }
-    let notice = inner.options.notice;
-    drop(inner);
+    let notice = running.options.notice;
+    drop(running);
     sleep(notice).await;
-    if let Some(inner) = mesh.upgrade() {
-        inner.change(|state| state.roster.noticed(id, run));
+    if let Some(running) = mesh.upgrade() {
+        running.change(|state| state.roster.noticed(id, run));
     }
-}
-
-/// Waits for all tasks, then returns the first error.
-pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>) -> Result<()> {
-    let mut outcome = Ok(());
-    while let Some(ended) = tasks.join_next().await {
-        let ended = ended.context("a task ended early").and_then(|result| result);
-        outcome = outcome.and(ended);
-    }
-    outcome
 }
