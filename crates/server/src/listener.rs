@@ -31,7 +31,17 @@ impl Listener {
     /// # Errors
     /// If the address is in use, not local, or not permitted. The error names it.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        bind(address).map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+        let listen = || {
+            let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+            socket.set_reuse_address(true)?;
+            socket.set_nonblocking(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(BACKLOG)?;
+            let inner = TcpListener::from_std(socket.into())?;
+            Ok(Self { local: inner.local_addr()?, inner, pause: Backoff::new(MIN_PAUSE, MAX_PAUSE) })
+        };
+        listen()
+            .map_err(|error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
     }
 
     /// Returns the bound address, with the selected port.
@@ -71,17 +81,6 @@ impl Listener {
             }
         }
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<Listener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    let inner = TcpListener::from_std(socket.into())?;
-    let local = inner.local_addr()?;
-    Ok(Listener { inner, local, pause: Backoff::new(MIN_PAUSE, MAX_PAUSE) })
 }
 
 /// Returns `true` if one connection ended before it was accepted. The next may succeed.

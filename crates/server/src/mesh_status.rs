@@ -89,7 +89,7 @@ impl NodesQuery {
 pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
     let ask = async |servers: Vec<Member>| {
-        let mut found = client.request_all_until::<Server>(deadline, servers, Method::GET, &path).await;
+        let mut found = client.request_all::<Server>(deadline, servers, Method::GET, &path).await;
         // After a restart a server may have the address of another one.
         let others = found.answers.extract_if(.., |(id, server)| server.id != id.as_str());
         found.missing.extend(others.map(|(id, server)| (id, format!("{} answers at its address", server.id))));

@@ -108,30 +108,20 @@ impl ServerClient {
         serde_json::from_slice(&body).map_err(|error| format!("its answer is malformed: {error}"))
     }
 
-    /// Requests JSON from several servers, at most 16 at a time and for at most 5 s.
-    pub async fn request_all<T>(&self, servers: Vec<Member>, method: Method, path: &str) -> Answers<T>
-    where
-        T: DeserializeOwned,
-    {
-        self.request_all_until(Self::deadline(), servers, method, path).await
-    }
-
-    /// Returns the deadline of requests to several servers that start now.
-    pub(crate) fn deadline() -> Instant {
+    /// Returns the deadline of requests to several servers that start now: in 5 s.
+    #[must_use]
+    pub fn deadline() -> Instant {
         Instant::now() + TOTAL_TIMEOUT
     }
 
     /// Requests JSON from several servers, at most 16 at a time and until `deadline`.
-    pub(crate) async fn request_all_until<T>(
+    pub async fn request_all<T: DeserializeOwned>(
         &self,
         deadline: Instant,
         servers: Vec<Member>,
         method: Method,
         path: &str,
-    ) -> Answers<T>
-    where
-        T: DeserializeOwned,
-    {
+    ) -> Answers<T> {
         let mut pending: BTreeSet<_> = servers.iter().map(|server| server.id.clone()).collect();
         let requests = servers.into_iter().map(|server| {
             let (client, method, path) = (self.clone(), method.clone(), path.to_owned());

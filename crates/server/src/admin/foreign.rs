@@ -22,10 +22,10 @@ pub struct OwnHosts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Foreign {
     /// A page of another site sent the request.
-    #[error("a page of another site may not ask; set --admin-token-file and show the token")]
+    #[error("requests of other sites' pages are refused; set --admin-token-file, and send the token")]
     Page,
     /// The host is not this server.
-    #[error("host is not this server; ask by its IP address, or set --admin-token-file and show the token")]
+    #[error("the host is not this server; use its IP address, or set --admin-token-file, and send the token")]
     Host,
 }
 
@@ -105,7 +105,7 @@ mod tests {
         {
             assert_eq!(check(LOCAL, &[("host", host)]), Ok(()), "{host}");
         }
-        assert_eq!(check(LOCAL, &[]), Ok(()), "a program may name none");
+        assert_eq!(check(LOCAL, &[]), Ok(()), "programs may omit the host");
         assert_eq!(check("10.0.0.5:7900", &[("host", "10.0.0.5:7900")]), Ok(()));
     }
 

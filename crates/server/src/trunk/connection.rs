@@ -183,32 +183,28 @@ mod tests {
     }
 
     fn read(trunk: &mut OutboundTrunk) -> (Vec<Vec<u8>>, Result<bool, TrunkCloseReason>) {
-        let mut runs = Vec::new();
-        let end = trunk.read(Instant::now(), |run| {
-            runs.push(run.to_vec());
+        let mut batches = Vec::new();
+        let end = trunk.read(Instant::now(), |batch| {
+            batches.push(batch.to_vec());
             Ok(())
         });
-        (runs, end)
+        (batches, end)
     }
 
-    fn await_bytes(trunk: &mut OutboundTrunk) {
-        trunk.stream().source().peek(&mut [0]).map_or_else(
-            |error| {
-                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-                std::thread::yield_now();
-                await_bytes(trunk);
-            },
-            |_| (),
-        );
+    /// Sends bytes of the other end, and waits until they have arrived.
+    fn send(other: &mut std::net::TcpStream, bytes: &[u8], trunk: &mut OutboundTrunk) {
+        other.write_all(bytes).unwrap();
+        while trunk.stream().source().peek(&mut [0]).is_err() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]
     fn early_bytes_are_read_first() {
         let (mut trunk, mut other) = pair(&frame(b"early"));
-        other.write_all(&frame(b"late")).unwrap();
-        await_bytes(&mut trunk);
-        let (runs, end) = read(&mut trunk);
-        assert_eq!(runs, [b"early".to_vec(), b"late".to_vec()]);
+        send(&mut other, &frame(b"late"), &mut trunk);
+        let (batches, end) = read(&mut trunk);
+        assert_eq!(batches, [b"early".to_vec(), b"late".to_vec()]);
         assert!(!end.unwrap());
     }
 
@@ -216,26 +212,24 @@ mod tests {
     fn end_is_read_behind_the_last_frame_after_its_event() {
         let (mut trunk, mut other) = pair(b"");
         assert!(!read(&mut trunk).1.unwrap());
-        other.write_all(&frame(b"last")).unwrap();
+        send(&mut other, &frame(b"last"), &mut trunk);
         other.shutdown(Shutdown::Both).unwrap();
-        await_bytes(&mut trunk);
         assert!(read(&mut trunk).0.is_empty(), "no event yet");
         trunk.stream().on_event(true);
-        let (runs, end) = read(&mut trunk);
-        assert_eq!(runs, [b"last"]);
+        let (batches, end) = read(&mut trunk);
+        assert_eq!(batches, [b"last"]);
         assert!(matches!(end, Err(TrunkCloseReason::Failed(_))), "no close frame");
     }
 
     #[test]
     fn read_returns_after_a_bounded_number_of_frames() {
         let (mut trunk, mut other) = pair(b"");
-        other.write_all(&frame(b"run").repeat(MAX_READS + 1)).unwrap();
-        await_bytes(&mut trunk);
+        send(&mut other, &frame(b"batch").repeat(MAX_READS + 1), &mut trunk);
         trunk.stream().on_event(false);
-        let (runs, more) = read(&mut trunk);
-        assert!(runs.len() == MAX_READS && more.unwrap());
-        let (runs, more) = read(&mut trunk);
-        assert!(runs.len() == 1 && !more.unwrap());
+        let (batches, more) = read(&mut trunk);
+        assert!(batches.len() == MAX_READS && more.unwrap());
+        let (batches, more) = read(&mut trunk);
+        assert!(batches.len() == 1 && !more.unwrap());
     }
 
     #[test]
@@ -247,8 +241,7 @@ mod tests {
             trunk.write(batch.clone()).unwrap();
             batches += 1;
         }
-        other.write_all(&frame(b"speaks")).unwrap();
-        await_bytes(&mut trunk);
+        send(&mut other, &frame(b"input"), &mut trunk);
         trunk.stream().on_event(false);
         let late = Instant::now() + SUSPECT_AFTER;
         trunk.read(late, |_| Ok(())).unwrap();
@@ -279,8 +272,7 @@ mod tests {
             let mut ping = [0; 6];
             assert_eq!(other.read_exact(&mut ping).is_ok() && ping[0] == 0x89, is_pinged, "{time:?}");
         }
-        other.write_all(&[0x8a, 0]).unwrap();
-        await_bytes(&mut trunk);
+        send(&mut other, &[0x8a, 0], &mut trunk);
         trunk.stream().on_event(false);
         let answered = start + SUSPECT_AFTER - reserve;
         trunk.read(answered, |_| Ok(())).unwrap();
@@ -296,8 +288,7 @@ mod tests {
         other.read_exact(&mut close).unwrap();
         assert_eq!(close.first(), Some(&0x88));
         let (mut trunk, mut other) = pair(b"");
-        other.write_all(&[0x88, 0]).unwrap();
-        await_bytes(&mut trunk);
+        send(&mut other, &[0x88, 0], &mut trunk);
         assert!(matches!(read(&mut trunk).1, Err(TrunkCloseReason::Closed)));
     }
 }

@@ -35,7 +35,8 @@ impl PeerQueries {
     {
         let view = self.view();
         let peers = view.members().iter().filter(|member| member.id != self.own).cloned().collect();
-        let Answers { answers, missing } = self.client.request_all(peers, method, &internal(path)).await;
+        let answers = self.client.request_all(ServerClient::deadline(), peers, method, &internal(path)).await;
+        let Answers { answers, missing } = answers;
         let missing = missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });
         (answers, missing.collect())
     }
