@@ -46,7 +46,7 @@ impl Process {
             .process_group(0)
             .kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("cannot start {}", line.program.display()))?;
-        let Some(pid) = child.id() else { bail!("{} ended at once", line.program.display()) };
+        let Some(pid) = child.id() else { bail!("{} ended during its start", line.program.display()) };
         let (sender, ending) = watch::channel(None);
         tokio::spawn(watch_over(child, sender));
         Ok(Self { pid, ending })

@@ -94,7 +94,7 @@ mod tests {
             (r#"[{"id":"a","address":"h:1"},{"id":"a","address":"h:2"}]"#, "a appears twice"),
         ] {
             let message = parse(content.as_bytes()).unwrap_err().to_string();
-            assert!(message.contains(part), "{content} says {message:?}");
+            assert!(message.contains(part), "{content}: {message:?}");
         }
     }
 

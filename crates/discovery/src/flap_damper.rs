@@ -30,7 +30,7 @@ struct Known {
     /// Set while it neither serves nor drains.
     missing: Option<Missing>,
     /// A suspect is removed from the view.
-    trust: FailureDetector,
+    detector: FailureDetector,
 }
 
 #[derive(Clone, Copy)]
@@ -42,9 +42,9 @@ struct Missing {
 
 impl Known {
     fn new(member: Member, now: Instant) -> Self {
-        let mut trust = FailureDetector::new(now);
-        trust.answered(now);
-        Self { member, missing: None, trust }
+        let mut detector = FailureDetector::new(now);
+        detector.answered(now);
+        Self { member, missing: None, detector }
     }
 
     fn serves(&self) -> bool {
@@ -57,8 +57,8 @@ impl Known {
             Some(missing) if missing.doubted_until.is_some_and(|until| now >= until) => missing.doubted_until = None,
             Some(_) => {}
         }
-        if self.trust.is_suspect() {
-            self.trust.failed(now);
+        if self.detector.is_suspect() {
+            self.detector.failed(now);
         }
     }
 
@@ -114,7 +114,7 @@ impl FlapDamper {
             ServerStatus::Serving => {
                 known.member.draining = false;
                 known.missing = None;
-                known.trust.answered(now);
+                known.detector.answered(now);
             }
             // A draining node is unready, but stays until it is no longer named.
             ServerStatus::Draining | ServerStatus::Ending => {
@@ -131,14 +131,14 @@ impl FlapDamper {
         if self.is_served() {
             for known in self.known.values_mut() {
                 if known.is_surely_missing() && known.missing_for(now) >= self.hold {
-                    known.trust.failed(now);
+                    known.detector.failed(now);
                 }
             }
         }
         for known in self.known.values_mut() {
-            known.trust.look(now);
+            known.detector.look(now);
         }
-        self.known.retain(|_, known| !known.trust.is_suspect() || known.missing_for(now) < FORGET);
+        self.known.retain(|_, known| !known.detector.is_suspect() || known.missing_for(now) < FORGET);
     }
 
     /// Returns `true` if a node serves and does not end.
@@ -153,7 +153,7 @@ impl FlapDamper {
 
     /// Returns the members.
     pub(crate) fn view(&self) -> View {
-        let members = self.known.values().filter(|known| known.member.draining || !known.trust.is_suspect());
+        let members = self.known.values().filter(|known| known.member.draining || !known.detector.is_suspect());
         // Ids are unique here, so this is never an error.
         View::new(members.map(|known| known.member.clone())).unwrap_or_default()
     }
@@ -270,24 +270,24 @@ mod tests {
         let mut mesh = Mesh::of(&["a", "b"]);
         assert_eq!(mesh.sees(&[("a", Serving), ("b", Draining)]), "a b!");
         mesh.sees(&[("a", Serving), ("b", Ending)]);
-        assert_eq!(mesh.after(100 * SECOND), "a b!", "it hands over though its readiness says no");
+        assert_eq!(mesh.after(100 * SECOND), "a b!", "it hands off clients although it is unready");
         assert_eq!(mesh.sees(&[("a", Serving)]), "a");
     }
 
     #[test]
-    fn ending_node_drains_whatever_was_known_of_it() {
+    fn ending_node_drains_in_any_former_state() {
         let ends = [("a", Serving), ("b", Ending)];
-        let saw_it_serve = Mesh::of(&["a", "b"]);
-        let mut saw_it_put_out = Mesh::of(&["a", "b"]);
-        saw_it_put_out.sees(&[("a", Serving), ("b", Unready)]);
-        saw_it_put_out.after(HOLD);
-        let mut saw_it_start = Mesh::of(&["a"]);
-        saw_it_start.sees(&[("a", Serving), ("b", Unready)]);
-        for mut mesh in [saw_it_serve, saw_it_put_out, saw_it_start, Mesh::new()] {
+        let served_before = Mesh::of(&["a", "b"]);
+        let mut was_removed = Mesh::of(&["a", "b"]);
+        was_removed.sees(&[("a", Serving), ("b", Unready)]);
+        was_removed.after(HOLD);
+        let mut was_unready = Mesh::of(&["a"]);
+        was_unready.sees(&[("a", Serving), ("b", Unready)]);
+        for mut mesh in [served_before, was_removed, was_unready, Mesh::new()] {
             mesh.sees(&ends);
             assert_eq!(mesh.after(100 * SECOND), "a b!");
             assert_eq!(mesh.sees(&[("a", Serving)]), "a");
-            assert_eq!(mesh.sees(&ends), "a b!", "it was left out by mistake");
+            assert_eq!(mesh.sees(&ends), "a b!", "it was missing by mistake");
         }
     }
 

@@ -113,7 +113,7 @@ async fn ports_are_found_by_name_so_a_rollout_may_change_their_number() {
 }
 
 #[tokio::test]
-async fn other_services_are_none_of_our_business() {
+async fn slices_of_other_services_are_ignored() {
     let cluster = Cluster::in_service(&["a"]).await;
     let (namespace, other) = (cluster.api.namespace().to_owned(), format!("{}-other", cluster.api.name()));
     cluster.api.put_as_it_is(Slice { namespace, service: other, ..slice("two", &["x"]) }).await;

@@ -3,15 +3,15 @@
 use tokio::sync::{mpsc, oneshot};
 
 /// Maximum queued calls.
-const WAITING: usize = 64;
+const MAX_QUEUED_CALLS: usize = 64;
 
-type Question<T> = Box<dyn FnOnce(&T) + Send>;
+type Call<T> = Box<dyn FnOnce(&T) + Send>;
 
 /// Sender of calls. Clones share the receiver.
-pub struct LocalCaller<T>(mpsc::Sender<Question<T>>);
+pub struct LocalCaller<T>(mpsc::Sender<Call<T>>);
 
 /// Receiver of calls.
-pub struct LocalCalls<T>(mpsc::Receiver<Question<T>>);
+pub struct LocalCalls<T>(mpsc::Receiver<Call<T>>);
 
 /// The receiver is gone, because the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +21,8 @@ pub struct Stopped;
 /// Creates the sender and the receiver of calls.
 #[must_use]
 pub fn questions<T>() -> (LocalCaller<T>, LocalCalls<T>) {
-    let (ask, asked) = mpsc::channel(WAITING);
-    (LocalCaller(ask), LocalCalls(asked))
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CALLS);
+    (LocalCaller(sender), LocalCalls(receiver))
 }
 
 impl<T> Clone for LocalCaller<T> {
@@ -40,17 +40,17 @@ impl<T: 'static> LocalCaller<T> {
     pub async fn ask<R: Send + 'static>(&self, ask: impl FnOnce(&T) -> R + Send + 'static) -> Result<R, Stopped> {
         let (reply, answer) = oneshot::channel();
         // The caller may have been dropped.
-        let question: Question<T> = Box::new(move |asked| drop(reply.send(ask(asked))));
-        self.0.send(question).await.map_err(|_| Stopped)?;
+        let call: Call<T> = Box::new(move |state| drop(reply.send(ask(state))));
+        self.0.send(call).await.map_err(|_| Stopped)?;
         answer.await.map_err(|_| Stopped)
     }
 }
 
 impl<T> LocalCalls<T> {
     /// Runs calls in order. Ends when dropped.
-    pub async fn answer(mut self, asked: T) {
-        while let Some(question) = self.0.recv().await {
-            question(&asked);
+    pub async fn answer(mut self, state: T) {
+        while let Some(call) = self.0.recv().await {
+            call(&state);
         }
     }
 }

@@ -50,9 +50,9 @@ impl RefusalLog {
     pub fn refused(&mut self, source: IpAddr) {
         METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
         if self.sources.len() < MAX_SOURCES && self.sources.insert(source) {
-            warn!(%source, "refused a request without the mesh secret; is --mesh-secret-file the same?");
+            warn!(%source, "request without the mesh secret refused; compare --mesh-secret-file of both servers");
             if self.sources.len() == MAX_SOURCES {
-                warn!("refused requests from {MAX_SOURCES} sources; further sources are only counted");
+                warn!("requests of {MAX_SOURCES} sources refused, further sources are only counted");
             }
         }
     }

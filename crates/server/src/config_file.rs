@@ -55,8 +55,8 @@ pub fn command<A: CommandFactory>() -> Command {
 /// alone: what a server can start without.
 ///
 /// # Errors
-/// Returns the exit code of a process that must not go on: its settings are invalid, or it was only
-/// asked to check or print them. The reason is printed.
+/// Returns the exit code of a process that must end: its settings are invalid, or `--check` or
+/// `--print-config` is set. The reason is printed.
 pub fn load<A, C>(
     check: impl FnOnce(A) -> Result<C, ConfigError>,
     check_more: impl FnOnce(&C) -> Result<(), ConfigError>,
@@ -101,9 +101,9 @@ enum LoadError {
 }
 
 fn parse(command: &Command, mut arguments: Vec<OsString>) -> Result<ArgMatches, LoadError> {
-    // Finds the file, and which flags win over it, before required flags can be judged.
+    // Finds the file, and the flags that win over it, before required flags are checked.
     let lenient = optional(command).ignore_errors(true);
-    // An error asks for help or the version, which the full command line prints.
+    // An error means `--help` or `--version`, which the full command line prints.
     let given = lenient.try_get_matches_from(&arguments).ok();
     let path = given.as_ref().and_then(|given| given.get_one::<PathBuf>("config"));
     let Some((given, path)) = given.as_ref().zip(path) else {

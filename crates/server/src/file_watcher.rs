@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
 
-    const SOON: Duration = Duration::from_secs(3);
+    const TIMEOUT: Duration = Duration::from_secs(3);
 
     #[tokio::test(start_paused = true)]
     async fn rewrite_and_changed_link_are_reported_once_each() {
@@ -72,10 +72,10 @@ mod tests {
         let mut watched = FileWatcher::new([at("link")]).await;
 
         std::fs::write(at("one"), "other").unwrap();
-        timeout(SOON, watched.changed()).await.unwrap();
+        timeout(TIMEOUT, watched.changed()).await.unwrap();
         std::os::unix::fs::symlink(at("two"), at("next")).unwrap();
         std::fs::rename(at("next"), at("link")).unwrap();
-        timeout(SOON, watched.changed()).await.unwrap();
-        assert!(timeout(SOON, watched.changed()).await.is_err(), "nothing has changed since");
+        timeout(TIMEOUT, watched.changed()).await.unwrap();
+        assert!(timeout(TIMEOUT, watched.changed()).await.is_err(), "nothing has changed since");
     }
 }

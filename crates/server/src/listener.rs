@@ -60,10 +60,10 @@ impl Listener {
                 Ok((stream, peer)) => {
                     if !self.pause.is_fresh() {
                         self.pause.reset();
-                        info!(local = %self.local, "accepts connections again");
+                        info!(local = %self.local, "accepting connections again");
                     }
                     if let Err(error) = stream.set_nodelay(true) {
-                        debug!(%peer, %error, "accepted a connection that was already gone");
+                        debug!(%peer, %error, "connection ended before it was accepted");
                         continue;
                     }
                     return (stream, peer);

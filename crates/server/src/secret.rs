@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn secret_is_trimmed_and_matches_only_itself() {
-        let secret = Secret::new(&format!(" {TEXT}\r\n")).unwrap();
+        let secret = Secret::new(format!(" {TEXT}\r\n")).unwrap();
         assert_eq!(secret.as_bytes(), TEXT.as_bytes());
         assert!(secret.matches(TEXT.as_bytes()));
         for other in ["", "0123456789abcdeF", "0123456789abcde", "0123456789abcdef0"] {

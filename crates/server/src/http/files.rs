@@ -62,8 +62,8 @@ pub fn serve(router: Router, files: &'static [File], audience: Audience) -> Rout
     })
 }
 
-fn answer(file: &File, audience: Audience, tag: &HeaderValue, asked: &HeaderMap) -> Response<Body> {
-    let is_known = asked.get(IF_NONE_MATCH).is_some_and(|known| lists(known, tag));
+fn answer(file: &File, audience: Audience, tag: &HeaderValue, request: &HeaderMap) -> Response<Body> {
+    let is_known = request.get(IF_NONE_MATCH).is_some_and(|known| lists(known, tag));
     let mut response =
         if is_known { StatusCode::NOT_MODIFIED.into_response() } else { Body::from(file.text).into_response() };
     let headers = response.headers_mut();

@@ -63,7 +63,7 @@ impl From<Stopped> for Refused {
 
 /// Answers a path that does not exist, as a router's fallback.
 pub async fn not_found() -> Response {
-    refusal(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path", None)
+    refusal(StatusCode::NOT_FOUND, "not_found", "this path does not exist", None)
 }
 
 #[cfg(test)]

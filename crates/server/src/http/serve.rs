@@ -66,9 +66,9 @@ where
     S: Fn(Request<Incoming>) -> F,
     F: Future<Output = Response<Body>>,
 {
-    let asked = Cell::new(false);
+    let has_request = Cell::new(false);
     let service = service_fn(|request| {
-        asked.set(true);
+        has_request.set(true);
         let answer = service(request);
         async { Ok::<_, Infallible>(answer.await) }
     });
@@ -86,7 +86,7 @@ where
     } else if error.is_parse() {
         Some(BadHead::Malformed)
     } else {
-        (error.is_timeout() && !asked.get()).then_some(BadHead::Late)
+        (error.is_timeout() && !has_request.get()).then_some(BadHead::Late)
     }
 }
 

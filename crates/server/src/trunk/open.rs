@@ -35,8 +35,8 @@ pub async fn open(
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let mut read = Vec::new();
-    let heard = InspectReader::new(stream, |bytes: &[u8]| read.extend_from_slice(bytes));
-    let (socket, _) = tokio_tungstenite::client_async_with_config(request, heard, Some(config())).await?;
+    let inspected = InspectReader::new(stream, |bytes: &[u8]| read.extend_from_slice(bytes));
+    let (socket, _) = tokio_tungstenite::client_async_with_config(request, inspected, Some(config())).await?;
     let stream = mio::net::TcpStream::from_std(socket.into_inner().into_inner().into_std()?);
     Ok(Trunk::new(PolledStream::new(stream), behind_head(&read), Role::Client))
 }
@@ -82,15 +82,15 @@ mod tests {
     async fn frames_right_behind_the_response_are_read() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let secret = Secret::new(&"s".repeat(32)).unwrap();
+        let secret = Secret::new("s".repeat(32)).unwrap();
         let (_node, opened) = tokio::join!(answer(listener), open(&address, &secret, "b", 1));
         let mut opened = opened.unwrap();
-        let mut heard = Vec::new();
-        let take_in = |run: &[u8]| {
-            heard.extend_from_slice(run);
+        let mut frames = Vec::new();
+        let collect = |batch: &[u8]| {
+            frames.extend_from_slice(batch);
             Ok(())
         };
-        opened.read(std::time::Instant::now(), take_in).unwrap();
-        assert_eq!(heard, b"first");
+        opened.read(std::time::Instant::now(), collect).unwrap();
+        assert_eq!(frames, b"first");
     }
 }
