@@ -1,5 +1,5 @@
-//! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and with every
-//! way of writing.
+//! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and
+//! with every way of writing.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Readiness by load: a server with many more clients than its peers reports unready, so that a
 //! front proxy that only does round robin sends new clients elsewhere. Open sockets stay.
 //!
-//! [`rule`] decides from polled counts. [`LoadReadinessTask`] serves this server's count, whether or
-//! not the rule is on. With the rule it requests the counts of the peers once a second and sets
+//! [`rule`] decides from polled counts. [`LoadReadinessTask`] serves this server's count, whether
+//! or not the rule is on. With the rule it requests the counts of the peers once a second and sets
 //! `/readyz` of a balancer, or `/readyz/clients` of a node.
 
 pub mod rule;
