@@ -25,9 +25,9 @@ pub struct TestMesh {
 }
 
 impl Deref for TestMesh {
-    type Target = Mesh;
+    type Target = Arc<Mesh>;
 
-    fn deref(&self) -> &Mesh {
+    fn deref(&self) -> &Arc<Mesh> {
         &self.mesh
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use crate::explain::ClientAt;
+use crate::explain::ClientOnNode;
 use crate::{Missing, Page};
 
 /// A client with a socket.
@@ -46,7 +46,7 @@ pub struct Client {
     pub state: ClientState,
     pub owner: Option<String>,
     /// State of the client at the node that serves it.
-    pub at: ClientAt,
+    pub at: ClientOnNode,
     pub registry: Option<Registered>,
     pub missing: Vec<Missing>,
 }

@@ -17,7 +17,7 @@ pub struct Explanation {
     pub owner: Option<String>,
     pub stand_in: Option<String>,
     pub ranking: Vec<Candidate>,
-    pub nodes: Vec<ClientAt>,
+    pub nodes: Vec<ClientOnNode>,
     pub missing: Vec<Missing>,
 }
 
@@ -36,18 +36,18 @@ pub struct Candidate {
 
 /// State of a client at one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClientAt {
+pub struct ClientOnNode {
     pub node: String,
-    pub session: Option<SessionAt>,
-    pub lingering: Option<LingeringAt>,
+    pub session: Option<SessionOnNode>,
+    pub lingering: Option<LingeringOnNode>,
     pub held: Option<Held>,
     pub located: Option<String>,
-    pub rooms: Vec<SeatAt>,
+    pub rooms: Vec<SeatOnNode>,
 }
 
 /// A session at a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionAt {
+pub struct SessionOnNode {
     pub session: String,
     pub generation: u64,
     pub since_ms: u64,
@@ -66,7 +66,7 @@ pub struct SessionAt {
 
 /// A lingering session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LingeringAt {
+pub struct LingeringOnNode {
     pub session: String,
     pub left_ms: u64,
 }
@@ -88,16 +88,16 @@ pub struct Held {
 
 /// A client's seat in a room.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SeatAt {
+pub struct SeatOnNode {
     pub room: String,
-    pub standing: Standing,
+    pub standing: SeatState,
     pub ahead: Option<u64>,
 }
 
 /// Status of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum SeatState {
     /// In the room.
     Member,
     /// In the waiting queue.
@@ -117,7 +117,7 @@ pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, client: 
 impl Explanation {
     /// Returns the newest session of the client with a socket, and its node.
     #[must_use]
-    pub fn serving(&self) -> Option<(&ClientAt, &SessionAt)> {
+    pub fn serving(&self) -> Option<(&ClientOnNode, &SessionOnNode)> {
         let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
         sessions.max_by_key(|(_, session)| session.generation)
     }
@@ -171,12 +171,12 @@ impl Explanation {
 mod tests {
     use super::*;
 
-    fn at(node: &str, generation: u64) -> ClientAt {
-        let session = SessionAt { generation, edge: Some("balancer-0".into()), ..SessionAt::default() };
-        ClientAt { node: node.into(), session: Some(session), ..ClientAt::default() }
+    fn at(node: &str, generation: u64) -> ClientOnNode {
+        let session = SessionOnNode { generation, edge: Some("balancer-0".into()), ..SessionOnNode::default() };
+        ClientOnNode { node: node.into(), session: Some(session), ..ClientOnNode::default() }
     }
 
-    fn explanation(stand_in: Option<&str>, nodes: Vec<ClientAt>) -> String {
+    fn explanation(stand_in: Option<&str>, nodes: Vec<ClientOnNode>) -> String {
         let (owner, stand_in) = (Some("node-1".into()), stand_in.map(Into::into));
         Explanation { owner, stand_in, nodes, ..Explanation::default() }.sentence()
     }

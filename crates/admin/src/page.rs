@@ -12,7 +12,7 @@ use signaling_protocol::ClientId;
 /// Default number of names on a page.
 const DEFAULT_LIMIT: usize = 100;
 /// Maximum names on a page.
-pub const MOST: usize = 1_000;
+pub const MAX_NAMES: usize = 1_000;
 
 /// A page as requested in a query string.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -142,23 +142,23 @@ mod tests {
     fn bad_page_query_is_refused_with_its_parameter() {
         for (bad, part) in [
             (query(None, Some(0), None), "limit"),
-            (query(None, Some(MOST + 1), None), "limit"),
+            (query(None, Some(MAX_NAMES + 1), None), "limit"),
             (query(Some("a b"), None, None), "after"),
             (query(None, None, Some("ä")), "prefix"),
             (query(None, None, Some(&"a".repeat(129))), "prefix"),
         ] {
-            assert!(bad.check(MOST).unwrap_err().starts_with(part));
+            assert!(bad.check(MAX_NAMES).unwrap_err().starts_with(part));
         }
-        let page = query(Some("alice"), Some(7), Some("a")).check(MOST).unwrap();
+        let page = query(Some("alice"), Some(7), Some("a")).check(MAX_NAMES).unwrap();
         assert_eq!(page.query(), "here=true&limit=7&after=alice&prefix=a");
-        assert_eq!(query(Some(""), None, Some("")).check(MOST).unwrap(), Page::new(None, DEFAULT_LIMIT));
+        assert_eq!(query(Some(""), None, Some("")).check(MAX_NAMES).unwrap(), Page::new(None, DEFAULT_LIMIT));
     }
 
     #[test]
     fn page_is_sorted_and_starts_behind_the_cursor() {
         let names = ["d", "b", "a", "bb", "c"];
         let pick =
-            |after, limit, prefix| query(after, Some(limit), prefix).check(MOST).unwrap().pick(names.into_iter());
+            |after, limit, prefix| query(after, Some(limit), prefix).check(MAX_NAMES).unwrap().pick(names.into_iter());
         assert_eq!(pick(None, 3, None), (vec!["a", "b", "bb"], true));
         assert_eq!(pick(Some("bb"), 3, None), (vec!["c", "d"], false));
         assert_eq!(pick(None, 2, Some("b")), (vec!["b", "bb"], false));

@@ -23,7 +23,7 @@ pub enum Change {
 
 /// Why a change cannot be previewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoChange {
+pub enum PreviewError {
     /// The node already takes clients.
     IsThere(String),
     /// There is no node of this name.
@@ -32,7 +32,7 @@ pub enum NoChange {
     Last(String),
 }
 
-impl NoChange {
+impl PreviewError {
     /// Returns a text for people.
     #[must_use]
     pub fn message(&self) -> String {
@@ -63,10 +63,10 @@ impl Rankings {
     ///
     /// # Errors
     /// If the change cannot be previewed.
-    pub fn new(hash_seed: u64, members: &[(&str, bool)], change: &Change) -> Result<Self, NoChange> {
+    pub fn new(hash_seed: u64, members: &[(&str, bool)], change: &Change) -> Result<Self, PreviewError> {
         let before = eligible(members);
         let after = match change {
-            Change::Join(node) if before.contains(node) => return Err(NoChange::IsThere(node.clone())),
+            Change::Join(node) if before.contains(node) => return Err(PreviewError::IsThere(node.clone())),
             Change::Join(node) => {
                 let others = members.iter().copied().filter(|(id, _)| id != node);
                 eligible(&others.chain([(node.as_str(), false)]).collect::<Vec<_>>())
@@ -74,8 +74,8 @@ impl Rankings {
             Change::Leave(node) => {
                 let others: Vec<_> = members.iter().copied().filter(|(id, _)| id != node).collect();
                 match others.len() {
-                    all if all == members.len() => return Err(NoChange::Unknown(node.clone())),
-                    0 => return Err(NoChange::Last(node.clone())),
+                    all if all == members.len() => return Err(PreviewError::Unknown(node.clone())),
+                    0 => return Err(PreviewError::Last(node.clone())),
                     _ => eligible(&others),
                 }
             }
@@ -315,9 +315,9 @@ mod tests {
     #[test]
     fn preview_without_changes_is_an_error() {
         let of = |change| Rankings::new(0, &MEMBERS, &change).unwrap_err();
-        assert_eq!(of(Change::Join("node-1".into())), NoChange::IsThere("node-1".into()));
-        assert_eq!(of(Change::Leave("node-9".into())), NoChange::Unknown("node-9".into()));
+        assert_eq!(of(Change::Join("node-1".into())), PreviewError::IsThere("node-1".into()));
+        assert_eq!(of(Change::Leave("node-9".into())), PreviewError::Unknown("node-9".into()));
         let only = Rankings::new(0, &[("a", false)], &Change::Leave("a".into()));
-        assert_eq!(only.unwrap_err(), NoChange::Last("a".into()));
+        assert_eq!(only.unwrap_err(), PreviewError::Last("a".into()));
     }
 }

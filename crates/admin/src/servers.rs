@@ -46,7 +46,7 @@ pub struct Server {
     pub lingering: usize,
     pub held_bytes: usize,
     pub rooms: usize,
-    pub edges: Vec<EdgeAt>,
+    pub edges: Vec<EdgeOnNode>,
     pub started_ms: u64,
     pub view_age_ms: u64,
     pub view_is_stale: bool,
@@ -71,7 +71,7 @@ pub struct Totals {
 
 /// A balancer with a trunk to the reporting node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EdgeAt {
+pub struct EdgeOnNode {
     pub edge: Option<String>,
     pub address: Option<String>,
     pub clients: usize,
@@ -120,7 +120,7 @@ pub struct Draining {
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();
-    for EdgeAt { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {
+    for EdgeOnNode { edge, address, clients, messages } in nodes.flat_map(|node| &node.edges) {
         let Some(name) = edge else { continue };
         let new = || Balancer { balancer: name.clone(), ..Balancer::default() };
         let balancer = by_name.entry(name).or_insert_with(new);

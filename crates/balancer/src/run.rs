@@ -76,7 +76,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_readiness.router())
-        .merge(admin::between_servers(between_servers, secrets))
+        .merge(admin::between_servers(between_servers, secrets.clone()))
         .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard::router())
         .fallback(not_found);

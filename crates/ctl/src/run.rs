@@ -188,9 +188,9 @@ macro_rules! paged {
     };
 }
 
-paged!(Clients, clients, page::MOST);
+paged!(Clients, clients, page::MAX_NAMES);
 paged!(Rooms, rooms, rooms::MAX_PAGE);
-paged!(Preview, clients, page::MOST);
+paged!(Preview, clients, page::MAX_NAMES);
 
 impl Paged for Room {
     const MAX_PAGE: Option<usize> = None;

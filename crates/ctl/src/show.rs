@@ -2,7 +2,7 @@ use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
-use signaling_admin::explain::{ClientAt, Explanation, SeatAt, Standing};
+use signaling_admin::explain::{ClientOnNode, Explanation, SeatOnNode, SeatState};
 use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
 use signaling_admin::preview::{Change, Preview};
 use signaling_admin::rooms::{Room, Rooms};
@@ -82,7 +82,7 @@ pub(crate) fn explanation(it: &Explanation, width: Width) -> String {
 }
 
 /// Lists the state of a client at each node, then its seats.
-fn on_nodes(nodes: &[ClientAt], width: Width) -> String {
+fn on_nodes(nodes: &[ClientOnNode], width: Width) -> String {
     let headings = "AT  SESSION  BALANCER  SLOT#  GENERATION#  NO OUTCOME#  UNCONFIRMED#  HELD#  LOCATED AT";
     let mut table = Table::new(headings);
     let mut seats = Table::new("AT  ROOM  SEAT  AHEAD#");
@@ -104,11 +104,11 @@ fn on_nodes(nodes: &[ClientAt], width: Width) -> String {
             &or_none(node.held.map(|held| held.messages)),
             &or_none(node.located.as_ref()),
         ]);
-        for SeatAt { room, standing, ahead } in &node.rooms {
+        for SeatOnNode { room, standing, ahead } in &node.rooms {
             let standing = match standing {
-                Standing::Member => "member",
-                Standing::Waiting => "waiting",
-                Standing::Unknown => "unconfirmed",
+                SeatState::Member => "member",
+                SeatState::Waiting => "waiting",
+                SeatState::Unknown => "unconfirmed",
             };
             seats.row([&node.node, room, &standing, &or_none(*ahead)]);
         }

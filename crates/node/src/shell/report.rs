@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
-use signaling_admin::servers::{EdgeAt, Server, Totals};
+use signaling_admin::servers::{EdgeOnNode, Server, Totals};
 use signaling_protocol::NodeId;
 use signaling_server::admin::handlers::view_name;
 use signaling_server::mesh_status::ServerStatus;
@@ -72,7 +72,7 @@ impl EdgeName {
 
 impl Node {
     /// Returns the edges behind this node's trunks, sorted by name.
-    fn edges(&self) -> Vec<EdgeAt> {
+    fn edges(&self) -> Vec<EdgeOnNode> {
         let state = self.0.borrow();
         let mut totals: BTreeMap<Option<&str>, (usize, u64)> = BTreeMap::new();
         for (edge, clients, messages) in state.core.edges() {
@@ -82,7 +82,7 @@ impl Node {
         let edge_at = |(edge, (clients, messages)): (Option<&str>, (usize, u64))| {
             let name = state.edges.values().find(|name| Some(name.id.as_str()) == edge);
             let address = name.and_then(|name| name.internal).map(|address| address.to_string());
-            EdgeAt { edge: edge.map(str::to_owned), address, clients, messages }
+            EdgeOnNode { edge: edge.map(str::to_owned), address, clients, messages }
         };
         totals.into_iter().map(edge_at).collect()
     }

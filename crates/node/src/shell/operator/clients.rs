@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
 use signaling_admin::clients::{Client, ClientRow, ClientState, Clients, Kicked, Registered};
-use signaling_admin::page::MOST;
+use signaling_admin::page::MAX_NAMES;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ClientId;
@@ -25,7 +25,7 @@ pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
 ) -> Result<Json<Clients>, Refused> {
-    let (page, is_here_alone) = page(parsed, MOST)?;
+    let (page, is_here_alone) = page(parsed, MAX_NAMES)?;
     let own = api.core({
         let page = page.clone();
         move |core| here(core, &page)

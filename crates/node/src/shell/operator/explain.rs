@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::extract::{Path, State};
 use signaling_admin::explain::{
-    Candidate, ClientAt, Explanation, Held, LingeringAt, Queue, SeatAt, SessionAt, Standing, scores,
+    Candidate, ClientOnNode, Explanation, Held, LingeringOnNode, Queue, SeatOnNode, SeatState, SessionOnNode, scores,
 };
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
@@ -86,7 +86,7 @@ fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
 }
 
 /// Returns this node's state of a client, if any.
-fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientAt> {
+fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientOnNode> {
     let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let (session, lingering) = (core.session(client), core.lingering_session(now, client));
     let (held, located) = (core.held_for(client), core.location_of(client));
@@ -94,10 +94,10 @@ fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientA
         return None;
     }
     let id = session.map(|session| session.id).or(lingering.map(|(session, _)| session));
-    Some(ClientAt {
+    Some(ClientOnNode {
         node: core.settings().id.to_string(),
         session: session.map(|session| session_at(session, core.pending(client))),
-        lingering: lingering.map(|(session, left)| LingeringAt { session: session.to_string(), left_ms: ms(left) }),
+        lingering: lingering.map(|(session, left)| LingeringOnNode { session: session.to_string(), left_ms: ms(left) }),
         held: held.map(|(messages, bytes, expires)| Held {
             messages,
             bytes,
@@ -108,9 +108,9 @@ fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientA
     })
 }
 
-fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize)) -> SessionAt {
+fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize)) -> SessionOnNode {
     let (messages, bytes) = session.unconfirmed;
-    SessionAt {
+    SessionOnNode {
         session: session.id.to_string(),
         generation: session.accepted_at_us,
         since_ms: session.accepted_at_us / 1_000,
@@ -128,11 +128,11 @@ fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize))
     }
 }
 
-fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatAt {
+fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatOnNode {
     let (standing, ahead) = match *status {
-        SeatStatus::Member { .. } => (Standing::Member, None),
-        SeatStatus::Waiting { ahead, .. } => (Standing::Waiting, Some(ahead)),
-        SeatStatus::Out | SeatStatus::Unknown => (Standing::Unknown, None),
+        SeatStatus::Member { .. } => (SeatState::Member, None),
+        SeatStatus::Waiting { ahead, .. } => (SeatState::Waiting, Some(ahead)),
+        SeatStatus::Out | SeatStatus::Unknown => (SeatState::Unknown, None),
     };
-    SeatAt { room: room.as_str().to_owned(), standing, ahead }
+    SeatOnNode { room: room.as_str().to_owned(), standing, ahead }
 }

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use signaling_admin::page::MOST;
-use signaling_admin::preview::{Change, NoChange, Preview, Rankings};
+use signaling_admin::page::MAX_NAMES;
+use signaling_admin::preview::{Change, Preview, PreviewError, Rankings};
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::{ClientId, NodeId};
@@ -50,12 +50,12 @@ pub(super) async fn preview(
     };
     let is_here_alone = asked.here;
     let page = PageQuery { after: asked.after, limit: asked.limit, prefix: None, here: is_here_alone };
-    let page = page.check(MOST).map_err(bad_request)?;
+    let page = page.check(MAX_NAMES).map_err(bad_request)?;
     let own = api.core({
         let page = page.clone();
         move |core| here(core, &change, &page)
     });
-    let mut whole = own.await?.map_err(|no_change| refused(&no_change))?;
+    let mut whole = own.await?.map_err(|error| refused(&error))?;
     if is_here_alone {
         return Ok(Json(whole));
     }
@@ -74,18 +74,18 @@ pub(super) async fn preview(
 
 /// Returns the effect of a change on this node's clients. The result depends only on the view, so
 /// all nodes use the same rules.
-fn here(core: &NodeCore, change: &Change, page: &Page) -> Result<Preview, NoChange> {
+fn here(core: &NodeCore, change: &Change, page: &Page) -> Result<Preview, PreviewError> {
     let members: Vec<_> = core.view().members().iter().map(|it| (it.id.as_str(), it.draining)).collect();
     let rankings = Rankings::new(core.settings().hash_seed, &members, change)?;
     let clients = core.client_ids().map(ClientId::as_str);
     Ok(rankings.preview(view_name(core.view()), change, core.settings().id.as_str(), clients, page))
 }
 
-fn refused(no_change: &NoChange) -> Refused {
-    let (status, code) = match no_change {
-        NoChange::Unknown(_) => (StatusCode::NOT_FOUND, "no_such_node"),
-        NoChange::IsThere(_) => (StatusCode::CONFLICT, "is_there"),
-        NoChange::Last(_) => (StatusCode::CONFLICT, "last_node"),
+fn refused(error: &PreviewError) -> Refused {
+    let (status, code) = match error {
+        PreviewError::Unknown(_) => (StatusCode::NOT_FOUND, "no_such_node"),
+        PreviewError::IsThere(_) => (StatusCode::CONFLICT, "is_there"),
+        PreviewError::Last(_) => (StatusCode::CONFLICT, "last_node"),
     };
-    Refused::new(status, code, no_change.message())
+    Refused::new(status, code, error.message())
 }
