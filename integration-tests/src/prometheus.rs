@@ -88,7 +88,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         println!("{alert} fires after {:.1?}: {server}", start.elapsed());
     }
 
-    /// Waits until the alert has not fired for [`CALM`].
+    /// Waits until the alert has not fired for 1.5 s.
     pub async fn is_over(&self, alert: &str) {
         let (start, mut since) = (Instant::now(), Instant::now());
         let is_over = async || {
