@@ -13,11 +13,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
 use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
-use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey};
+use signaling_core::node::{HoldLimits, InboundExchange, NodeCore, PeerKey, RoomSettings, Settings, TrunkKey};
 use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_wire::{Incarnation, SessionId};
+use signaling_wire::lane::LENGTH_BYTES;
+use signaling_wire::{ExchangeNumber, Incarnation, SessionId};
 
 const NODES: [&str; 2] = ["node-a", "node-b"];
 /// A round is a turn of the event loops.
@@ -49,6 +50,14 @@ struct Node {
     link: LinkKey,
 }
 
+/// The lane from one of the nodes to the other, in an exchange that never ends.
+#[derive(Clone, Copy)]
+struct Lane {
+    peer: PeerKey,
+    exchange: ExchangeNumber,
+    inbound: InboundExchange,
+}
+
 struct Pair {
     sender: ClientKey,
     recipient: ClientKey,
@@ -61,8 +70,18 @@ struct Mesh {
     edge: EdgeCore,
     /// The senders' node and the recipients'.
     nodes: [Node; 2],
+    /// The lane from each node.
+    lanes: [Lane; 2],
     pairs: Vec<Pair>,
     rounds: u64,
+}
+
+fn open_lane(now: Instant, nodes: &mut [Node; 2], from: usize) -> Result<Lane> {
+    let peer = nodes[from].core.peers().next().context("a node without a peer")?.0;
+    let opening = nodes[from].core.open_lane(now, peer).context("an unknown peer")?;
+    let inbound = nodes[1 - from].core.lane_comes(now, &opening)?.context("a later exchange")?;
+    nodes[from].core.lane_opened(now, peer, opening.exchange, Incarnation([1; 8]));
+    Ok(Lane { peer, exchange: opening.exchange, inbound })
 }
 
 impl Mesh {
@@ -91,8 +110,9 @@ impl Mesh {
             let trunk = core.trunk_up();
             anyhow::Ok(Node { core, trunk, link: edge.link_up() })
         };
-        let nodes = [node(NODES[0])?, node(NODES[1])?];
-        let mut mesh = Self { now, reliable, edge, nodes, pairs: Vec::new(), rounds: 0 };
+        let mut nodes = [node(NODES[0])?, node(NODES[1])?];
+        let lanes = [open_lane(now, &mut nodes, 0)?, open_lane(now, &mut nodes, 1)?];
+        let mut mesh = Self { now, reliable, edge, nodes, lanes, pairs: Vec::new(), rounds: 0 };
         let ids = |owner: &'static str| {
             let ranking = Ranking::new(0, NODES);
             let is_owned =
@@ -174,12 +194,12 @@ impl Mesh {
     }
 
     fn forward(&mut self, from: usize, to: usize) -> Result<()> {
-        let peer = self.nodes[from].core.peers().next().context("a node without a peer")?.0;
-        for lane in 0..self.nodes[from].core.lanes() {
-            if let Some(batch) = self.nodes[from].core.take_lane_batch(self.now, peer, lane) {
-                let answer = self.nodes[to].core.batch(self.now, &batch)?;
-                self.nodes[from].core.lane_answered(self.now, peer, lane, &answer)?;
-            }
+        let Lane { peer, exchange, inbound } = self.lanes[from];
+        while let Some(frame) = self.nodes[from].core.take_lane_frame(self.now, peer, exchange) {
+            self.nodes[to].core.batch(self.now, inbound, &frame[LENGTH_BYTES..])?;
+        }
+        if let Some(number) = self.nodes[to].core.take_acknowledgement(self.now, inbound.peer) {
+            self.nodes[from].core.lane_acknowledged(self.now, peer, exchange, number);
         }
         Ok(())
     }

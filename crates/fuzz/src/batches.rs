@@ -5,10 +5,11 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
 use signaling_protocol::NodeId;
-use signaling_wire::Incarnation;
 use signaling_wire::forward::{self, Item};
+use signaling_wire::lane::{BatchReader, Opening};
+use signaling_wire::{ExchangeNumber, Incarnation};
 
-/// Takes any bytes as the body of a forward request.
+/// Takes any bytes as a batch, and as the body of a lane.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {
@@ -21,9 +22,17 @@ pub fn batches(data: &[u8]) {
     }
     let (Ok(id), now) = (NodeId::new("node-0"), Instant::now()) else { return };
     let mut node = NodeCore::new(settings(id, now, RoomSettings::default()));
-    let answered = node.batch(now, data).is_ok();
-    // A second copy is a duplicate and gets the same result.
-    assert_eq!(node.batch(now, data).is_ok(), answered);
+    let opening = Opening {
+        sender: "node-1".to_owned(),
+        address: None,
+        incarnation: Incarnation([1; 8]),
+        exchange: ExchangeNumber(1),
+    };
+    let Ok(Some(exchange)) = node.lane_comes(now, &opening) else { return };
+    if node.batch(now, exchange, data).is_ok() {
+        assert!(node.batch(now, exchange, data).is_ok(), "a second copy is a duplicate");
+    }
+    let _ = BatchReader::default().read(data, |batch| node.batch(now, exchange, batch));
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 

@@ -105,7 +105,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {
         let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();
-        keys.with_core(|core| core.set_mesh_secrets(accepted));
+        keys.set_mesh_secrets(accepted);
     }));
     let refusals = Rc::new(RefCell::default());
     let served = Internal { node: node.clone(), secrets: secrets.clone(), router, refusals };

@@ -26,6 +26,8 @@ impl fmt::Display for Host {
 
 /// Index of a trunk connection.
 pub(crate) type ConnId = usize;
+/// Index of an exchange of a lane.
+pub(crate) type LaneId = usize;
 /// Index of a client's connection.
 pub(crate) type SocketId = usize;
 /// Index of a client.
@@ -55,8 +57,8 @@ pub(crate) enum Kind {
     Received,
     /// An edge requests a trunk.
     Connect(ConnId),
-    /// A batch of another node, with the number of the attempt.
-    Batch(NodeProcess, u64),
+    /// Another node opens a lane.
+    Lane(LaneId),
     /// A client requests an upgrade.
     Upgrade(SocketId),
 }

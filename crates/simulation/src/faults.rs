@@ -46,6 +46,7 @@ impl World {
                 self.pause(Host::Edge(edge))
             }
             FaultKind::CutTrunk => self.cut_trunk(),
+            FaultKind::CutLane => self.cut_lane(),
             FaultKind::CutNodes => self.cut_nodes(true),
             FaultKind::CutOneWay => self.cut_nodes(false),
             FaultKind::Join => self.join(),
@@ -209,7 +210,7 @@ impl World {
     }
 
     /// Resumes a paused server: first the received inputs, then its timers. After a pause longer
-    /// than the heartbeat it closes its trunks unread and refuses the waiting requests.
+    /// than the heartbeat it closes its trunks and lanes unread.
     fn resume(&mut self, host: Host) {
         let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
         let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ProcessPause);
@@ -218,16 +219,16 @@ impl World {
             self.counters.add("process pauses detected", 1);
             let instant = self.agenda.instant();
             match host {
-                Host::Node(index) => self.nodes[index].core.on_process_pause(instant),
+                Host::Node(index) => {
+                    self.nodes[index].core.on_process_pause(instant);
+                    self.close_lanes_to(index);
+                }
                 Host::Edge(index) => self.edges[index].core.on_process_pause(instant),
             }
             self.close_conns_of(host);
         }
         for input in arrived {
-            match input.kind {
-                Kind::Batch(from, attempt) if jumped => self.batch_is_put_off(MS, from, attempt),
-                _ => self.carry_out(host, input),
-            }
+            self.carry_out(host, input);
         }
         timers.into_iter().for_each(|input| self.carry_out(host, input));
     }
@@ -244,8 +245,24 @@ impl World {
     }
 
     fn cut_off(&mut self, cuts: Vec<(Host, Host)>) -> Undo {
+        for cut in &cuts {
+            if let (Host::Node(from), Host::Node(to)) = *cut {
+                self.sever_lanes(from, to);
+            }
+        }
         self.cut.extend(cuts.iter().copied());
         Undo::Mend(cuts)
+    }
+
+    fn cut_lane(&mut self) -> Option<Undo> {
+        let one = self.candidate()?;
+        let other = self.candidate().filter(|other| *other != one)?;
+        if self.rng.percent(50) {
+            self.sever_lanes(one, other);
+        } else {
+            self.stall_lane(one, other);
+        }
+        Some(Undo::Nothing)
     }
 
     fn cut_nodes(&mut self, both: bool) -> Option<Undo> {

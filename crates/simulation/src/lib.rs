@@ -22,6 +22,7 @@ mod edges;
 mod event;
 mod faults;
 mod frames;
+mod lanes;
 mod ledger;
 mod mutant;
 mod nodes;

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use signaling_core::edge;
 use signaling_core::node::Rules;
 
-pub(crate) use self::wire::{Ordered, without_outcomes};
+pub(crate) use self::wire::Ordered;
 
 /// A broken rule. Its name in flags is the variant in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,8 +30,6 @@ pub enum Mutant {
     OneByOne,
     /// Outcomes do not return through a node that relayed the message.
     Path,
-    /// Outcomes come in separate batches, not in answers.
-    Answers,
     /// A stored outcome does not answer a retransmission.
     KeptOutcomes,
     /// Nodes do not send the order to forget a message.
@@ -60,6 +58,10 @@ pub enum Mutant {
     Incarnation,
     /// All batches have the same number.
     Number,
+    /// The next exchange of a lane does not send unacknowledged batches again.
+    Window,
+    /// Batches are acknowledged before they are executed.
+    EarlyAcknowledgement,
     /// Edges do not retransmit messages without an outcome.
     StoreRepeats,
     /// Nodes do not retransmit messages without an outcome.

@@ -76,6 +76,8 @@ pub enum FaultKind {
     PauseEdge,
     /// No packet passes between an edge and a node.
     CutTrunk,
+    /// The connection of a lane breaks with all bytes in flight, or delivers late what is sent now.
+    CutLane,
     /// No packet passes between two nodes.
     CutNodes,
     /// No packet passes from one node to another.

@@ -1,7 +1,6 @@
 //! The world: servers, wires, clients, and the event loop.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
 use crate::event::{ConnId, Host, Input, Kind, Process, Wish};
+use crate::lanes::Exchange;
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Ordered};
 use crate::nodes::NodeHost;
@@ -73,6 +73,7 @@ pub(crate) struct World {
     pub(crate) edges: Vec<EdgeHost>,
     pub(crate) nodes: Vec<NodeHost>,
     pub(crate) conns: Vec<Conn>,
+    pub(crate) exchanges: Vec<Exchange>,
     pub(crate) clients: Vec<Client>,
     pub(crate) sockets: Vec<Socket>,
     pub(crate) sendings: Vec<Sending>,
@@ -87,15 +88,15 @@ pub(crate) struct World {
     /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
     pub(crate) trouble: Trouble,
-    pub(crate) attempts: u64,
+    /// Number of the last batch of any node.
+    pub(crate) sent_batches: u64,
     pub(crate) copies: Copies,
     pub(crate) edge_settings: edge::Settings,
     pub(crate) hold: Duration,
     pub(crate) rules: Arc<node::Rules>,
     pub(crate) mutant: Option<Mutant>,
-    /// For mutants: outcomes held back for order, and outcomes removed from answers.
+    /// For a mutant: outcomes held back for order.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
-    pub(crate) withheld: BTreeMap<(usize, usize), Vec<u8>>,
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
 }
@@ -106,8 +107,6 @@ const TIGHT_EVERY: u64 = 6;
 const TIGHT_AT: u64 = 4;
 const TIGHT_SENDERS: usize = 2;
 const TIGHT_OUTPUT_BYTES: usize = 48 * 1024;
-
-const TWO_LANES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
 /// Buffers full of messages to absent clients empty once per hold time.
 const MAX_ROUNDS: usize = 40;
@@ -132,9 +131,7 @@ impl World {
         if let Some(mutant) = size.mutant {
             mutant.edge(&mut edge_settings);
         }
-        let mut rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
-        // Two lanes, as in a real mesh, allow overtaking; a single lane in some worlds forbids it.
-        rules.lanes = if seed.is_multiple_of(4) { NonZeroUsize::MIN } else { TWO_LANES };
+        let rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
             trace: Trace { lines: traced.then(Vec::new), ..Trace::default() },
@@ -236,7 +233,7 @@ impl World {
                 let edge = Host::Edge(self.conns[conn].edge);
                 self.later(edge, delay, move |world| world.connect_failed(conn));
             }
-            Kind::Batch(from, attempt) => self.batch_is_refused(delay, from, attempt),
+            Kind::Lane(id) => self.lane_is_refused(id),
             Kind::Upgrade(socket) => self.upgrade_fails(socket),
         }
     }

@@ -46,6 +46,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
+    let lanes = || Size { faults: 20, messages: 1_500, kinds: vec![FaultKind::CutLane], ..Size::default() };
     let hasty = || Size { hasty_percent: 60, ..all() };
     let rooms = || Size { rooms_percent: 100, messages: 100, ..all() };
     match mutant {
@@ -59,7 +60,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Life => (all(), Promise(2)),
         Mutant::OneByOne => (all(), Promise(4)),
         Mutant::Path => (all(), Promise(110)),
-        Mutant::Answers => (one_way(), More("edges: duplicates dropped", 300)),
+        Mutant::Window => (lanes(), More("edges: duplicates dropped", 200)),
+        Mutant::EarlyAcknowledgement => (lanes(), Promise(88)),
         Mutant::Located => (trunks(), Promise(9)),
         Mutant::PassingOn => (all(), Promise(55)),
         Mutant::Via => (all(), Promise(61)),

@@ -26,6 +26,11 @@ impl Batches {
         }
     }
 
+    /// Returns the bytes that wait.
+    pub fn bytes(&self) -> usize {
+        self.full.iter().map(Vec::len).sum::<usize>() + self.open.len()
+    }
+
     /// Returns `true` if nothing waits.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.full.is_empty()

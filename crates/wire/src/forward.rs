@@ -1,33 +1,10 @@
-//! Batches between nodes: `POST /internal/v1/forward`. Answers have the same form.
-//!
-//! A batch is one version byte, a [`Header`], and a run of [`Item`]s. An answer confirms receipt,
-//! not delivery. It carries the outcomes that are ready.
+//! Batches between nodes: the number of the batch, and a run of [`Item`]s.
 
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
-use crate::{Incarnation, MessageNumber, Origin, RemainingTtl, Seq, SessionId};
-
-/// Path of the endpoint on a node's internal listener.
-pub const PATH: &str = "/internal/v1/forward";
-/// First byte of every batch.
-pub const VERSION: u8 = 1;
-
-/// The front of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
-pub struct Header<'a> {
-    /// The node that sends the batch.
-    pub sender: &'a str,
-    /// The sender's incarnation. After a restart it has no memory of earlier batches.
-    pub incarnation: Incarnation,
-    /// The lane between the two nodes, with one batch in flight at a time.
-    pub lane: u8,
-    /// Number of the batch in this incarnation and lane, to recognise a retry.
-    pub number: u64,
-    /// Hash of the sender's view.
-    pub view: u64,
-}
+use crate::{BatchNumber, MessageNumber, Origin, RemainingTtl, Seq, SessionId};
 
 /// The outbound queue of an envelope, at the node of its sender. Other nodes and incarnations do
 /// not know it.
@@ -187,22 +164,16 @@ pub struct Recipient<'a> {
     pub queue_id: QueueId,
 }
 
-/// Starts a batch or an answer in `out`.
-pub fn start(out: &mut Vec<u8>, header: &Header<'_>) {
-    out.push(VERSION);
-    codec::append(out, header);
+/// Starts a batch in `out`.
+pub fn start(out: &mut Vec<u8>, number: BatchNumber) {
+    codec::append(out, &number);
 }
 
-/// Reads the front of a batch. `bytes` then starts at the first item.
+/// Reads the number of a batch. `bytes` then starts at the first item.
 ///
 /// # Errors
-/// If the version is unknown or the header is damaged.
-pub fn open<'a>(bytes: &mut &'a [u8]) -> Result<Header<'a>, DecodeError> {
-    match bytes.split_first() {
-        Some((&VERSION, rest)) => *bytes = rest,
-        Some((other, _)) => return Err(DecodeError::new(format!("version {other}, this release speaks {VERSION}"))),
-        None => return Err(DecodeError::new("an empty batch")),
-    }
+/// If the number is damaged.
+pub fn open(bytes: &mut &[u8]) -> Result<BatchNumber, DecodeError> {
     codec::take(bytes)
 }
 

@@ -1,6 +1,9 @@
 //! Random ids of sessions and of process starts.
 
 use std::fmt;
+use std::str::FromStr;
+
+use crate::DecodeError;
 
 macro_rules! random {
     ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
@@ -34,6 +37,18 @@ random!(
     8
 );
 
+impl FromStr for Incarnation {
+    type Err = DecodeError;
+
+    /// Reads the form in which it is displayed.
+    fn from_str(text: &str) -> Result<Self, DecodeError> {
+        match u64::from_str_radix(text, 16) {
+            Ok(number) if text.len() == 16 && !text.starts_with('+') => Ok(Self(number.to_be_bytes())),
+            _ => Err(DecodeError::new("an incarnation has 16 hexadecimal digits")),
+        }
+    }
+}
+
 impl SessionId {
     /// Returns a session id of random bytes, with the last bit replaced.
     pub fn new(mut random: [u8; 16], reliable: bool) -> Self {
@@ -62,6 +77,10 @@ mod tests {
 
     #[test]
     fn random_ids_print_as_hexadecimal() {
-        assert_eq!(Incarnation([0, 1, 2, 3, 0xfc, 0xfd, 0xfe, 0xff]).to_string(), "00010203fcfdfeff");
+        let incarnation = Incarnation([0, 1, 2, 3, 0xfc, 0xfd, 0xfe, 0xff]);
+        assert_eq!(incarnation.to_string(), "00010203fcfdfeff");
+        assert_eq!("00010203fcfdfeff".parse::<Incarnation>().ok(), Some(incarnation));
+        assert!("+0010203fcfdfeff".parse::<Incarnation>().is_err());
+        assert!("0010203fcfdfeff".parse::<Incarnation>().is_err());
     }
 }

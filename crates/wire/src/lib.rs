@@ -1,5 +1,6 @@
-//! Messages between the servers of a mesh: frames of a trunk ([`trunk`], [`grant`]), items of a
-//! batch between nodes ([`forward`], [`seats`]), and the token that resumes a session ([`resume`]).
+//! Messages between the servers of a mesh: frames of a trunk ([`trunk`], [`grant`]), lanes between
+//! nodes and their items ([`lane`], [`forward`], [`seats`]), and the token that resumes a session
+//! ([`resume`]).
 //!
 //! [`codec`] is the one place that uses bincode, [`Batches`] collects frames until a connection
 //! takes them, and [`limits`] has the sizes and times. No I/O and no clock. What clients see is in
@@ -10,6 +11,7 @@ pub mod codec;
 pub mod forward;
 pub mod grant;
 mod ids;
+pub mod lane;
 pub mod limits;
 mod numbers;
 mod remaining_ttl;
@@ -20,6 +22,6 @@ pub mod trunk;
 pub use batches::Batches;
 pub use codec::DecodeError;
 pub use ids::{Incarnation, SessionId};
-pub use numbers::{DownSeq, MessageNumber, Seq};
+pub use numbers::{BatchNumber, DownSeq, ExchangeNumber, MessageNumber, Seq};
 pub use remaining_ttl::RemainingTtl;
 pub use trunk::Origin;

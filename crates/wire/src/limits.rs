@@ -15,7 +15,12 @@ pub const MAX_BATCH_BYTES: usize = BATCH_TARGET_BYTES + MAX_FRAME_BYTES;
 /// Maximum number of nodes that relay one envelope. Past it, the views of the nodes differ too much
 /// to find the client.
 pub const MAX_HOPS: usize = 4;
-/// Silence after which a server pings the other one: four pings before it is suspect.
+/// Maximum batches of a lane without an acknowledgement.
+pub const MAX_WINDOW_BATCHES: usize = 256;
+/// Bytes of unacknowledged batches at which a lane sends no further batch.
+pub const MAX_WINDOW_BYTES: usize = 1024 * 1024;
+/// Silence after which an edge or a node pings the other end of a trunk: four pings before it is
+/// suspect.
 pub const PING_AFTER: Duration = Duration::from_millis(500);
 /// Silence after which a server gives up a connection: the time after which messages are
 /// retransmitted.

@@ -4,11 +4,12 @@
 use std::fmt;
 
 use bincode::{Decode, Encode};
+use serde::{Deserialize, Serialize};
 
 macro_rules! number {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
-        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
         pub struct $type(pub u64);
 
         impl $type {
@@ -47,6 +48,16 @@ number!(
     /// Number of a message in its sender's session: the client's `id` if the client is reliable,
     /// else the frame's [`Seq`]. As a predecessor, 0 means that there is none.
     MessageNumber
+);
+
+number!(
+    /// Number of a batch to any peer, in one incarnation of the sending node, from 1 on.
+    BatchNumber
+);
+number!(
+    /// Number of a lane's exchange, in one incarnation of the sending node, from 1 on. A later
+    /// exchange replaces an earlier one.
+    ExchangeNumber
 );
 
 impl MessageNumber {

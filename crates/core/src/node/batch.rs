@@ -1,13 +1,14 @@
-//! Batches of other nodes, and their answers.
+//! Lanes from other nodes: their openings, batches and acknowledgements.
 
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_protocol::{ClientId, NodeId, RoomName};
+use signaling_protocol::{ClientId, NameError, NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::Stamp;
 use signaling_wire::forward::{self, Envelope, Item, Recipient};
-use signaling_wire::{DecodeError, Incarnation};
+use signaling_wire::lane::Opening;
+use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
 
 use super::deadline::Deadline;
 use super::hold::{InboundMessage, ReturnPath};
@@ -15,24 +16,85 @@ use super::outbound::Destination;
 use super::rooms::change_from_wire;
 use super::{NodeCore, PeerKey};
 
+/// An exchange of the lane from a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InboundExchange {
+    /// The peer.
+    pub peer: PeerKey,
+    incarnation: Incarnation,
+    exchange: ExchangeNumber,
+}
+
+/// Why a batch was not executed. Its exchange has to end.
+#[derive(Debug, thiserror::Error)]
+pub enum BatchError {
+    /// A later exchange replaced this one, or the process was paused.
+    #[error("the exchange is over")]
+    Over,
+    /// The batch is damaged. Items before the fault have been executed.
+    #[error(transparent)]
+    Damaged(#[from] DecodeError),
+}
+
 impl NodeCore {
-    /// Carries out a batch of another node once, and returns the answer. A retry gets the same
-    /// answer.
+    /// Opens an exchange of the lane from another node, and ends the earlier one. `None`: a later
+    /// one is known.
     ///
     /// # Errors
-    /// If the bytes are no batch of this version. Items before the fault have been carried out.
-    pub fn batch(&mut self, now: Instant, mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
-        let header = forward::open(&mut bytes)?;
-        let sender = NodeId::new(header.sender).map_err(|error| DecodeError::new(error.to_string()))?;
-        if let Some(answer) = self.peers.answer_again(&sender, &header) {
-            return Ok(answer);
-        }
+    /// If the sender's name is invalid.
+    pub fn lane_comes(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
+        let sender = NodeId::new(&opening.sender)?;
         let peer = self.peers.known(now, &sender);
-        self.met(now, peer, header.incarnation);
-        while !bytes.is_empty() {
-            self.item(now, peer, &sender, &Item::take(&mut bytes)?);
+        if !self.peers.open_inbound(peer, opening) {
+            return Ok(None);
         }
-        Ok(self.peers.answer(peer, &sender, &header))
+        let Opening { incarnation, exchange, .. } = *opening;
+        self.met(now, peer, incarnation);
+        Ok(Some(InboundExchange { peer, incarnation, exchange }))
+    }
+
+    /// Returns `true` if an exchange has not been replaced or closed.
+    pub fn has_inbound(&mut self, at: InboundExchange) -> bool {
+        self.peers.inbound(at.peer).is_some_and(|inbound| inbound.has(at.incarnation, at.exchange))
+    }
+
+    /// Executes a batch once.
+    ///
+    /// # Errors
+    /// If the exchange is over, or the batch is damaged.
+    pub fn batch(&mut self, now: Instant, at: InboundExchange, mut bytes: &[u8]) -> Result<(), BatchError> {
+        if !self.has_inbound(at) {
+            return Err(BatchError::Over);
+        }
+        let length = bytes.len();
+        let number = forward::open(&mut bytes)?;
+        let sender = self.peers.id(at.peer).cloned();
+        let (Some(inbound), Some(sender)) = (self.peers.inbound(at.peer), sender) else { return Err(BatchError::Over) };
+        // A damaged batch counts as executed, or it would come again for ever.
+        if inbound.receive(now, number, length) {
+            while !bytes.is_empty() {
+                self.item(now, at.peer, &sender, &Item::take(&mut bytes)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the acknowledgement for a peer, if one is due now.
+    pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<BatchNumber> {
+        self.peers.inbound(peer)?.take_acknowledgement(now)
+    }
+
+    /// Takes the acknowledgements for all peers that are due now.
+    pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
+        self.peers.take_acknowledgements(now)
+    }
+
+    /// Takes in that an exchange has ended.
+    pub fn lane_leaves(&mut self, at: InboundExchange) {
+        let inbound = self.peers.inbound(at.peer);
+        if inbound.is_some_and(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
+            self.peers.close_inbound(at.peer);
+        }
     }
 
     fn item(&mut self, now: Instant, peer: PeerKey, sender: &NodeId, item: &Item<'_>) {
@@ -80,33 +142,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes in a peer's answer to a lane's batch. The lane is free then.
-    ///
-    /// # Errors
-    /// If the answer is damaged; the lane is free all the same.
-    pub fn lane_answered(
-        &mut self,
-        now: Instant,
-        peer: PeerKey,
-        lane: usize,
-        mut answer: &[u8],
-    ) -> Result<(), DecodeError> {
-        self.peers.batch_ended(peer, lane);
-        let header = forward::open(&mut answer)?;
-        let Some(sender) = self.peers.id(peer).cloned() else { return Ok(()) };
-        if self.peers.answered(now, peer) {
-            self.rehouse(now);
-            self.tell_all_owners(now);
-        }
-        self.met(now, peer, header.incarnation);
-        while !answer.is_empty() {
-            self.item(now, peer, &sender, &Item::take(&mut answer)?);
-        }
-        Ok(())
-    }
-
     /// Sends messages and locations again to a restarted peer.
-    fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
+    pub(super) fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.met(key, incarnation) {
             for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {
                 self.retransmit(now, queue);

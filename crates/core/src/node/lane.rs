@@ -1,4 +1,7 @@
-//! One ordered stream of batches to a peer: queued items and the batch in flight.
+//! The lane to a peer: queued items, and a window of batches without an acknowledgement.
+//!
+//! A lane sends its batches in one exchange after another. When an exchange ends, the next one
+//! sends the whole window again, with the same numbers and the present TTLs.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -9,21 +12,23 @@ use rustc_hash::FxHashSet;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
-use signaling_wire::limits;
-use signaling_wire::{MessageNumber, Origin};
+use signaling_wire::{BatchNumber, Batches, ExchangeNumber, MessageNumber, Origin, lane, limits};
 
 use super::deadline::Deadline;
-use super::deduplicator::Sender;
 
 /// Maximum bytes queued in a lane. Beyond it envelopes depend on retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
-/// A lane is stalled when its batch has no answer for this time. Retransmissions would only pile up
-/// in it.
+/// A lane is stalled when its oldest batch has no acknowledgement for this time, or when it has no
+/// exchange. Retransmissions would only pile up in it.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+/// Time without progress after which a lane's exchange ends.
+const CUT_AFTER: Duration = Duration::from_secs(2);
 /// Bytes that an envelope takes in addition to its payload.
 const OVERHEAD: usize = 160;
 /// Maximum outcomes queued in a lane. Beyond it they depend on retransmissions.
 const MAX_OUTCOMES: usize = 128 * 1024;
+/// Maximum outcomes of a batch.
+const BATCH_OUTCOMES: usize = 4096;
 /// Usual bytes of an outcome in a batch.
 const OUTCOME_BYTES: usize = 16;
 
@@ -99,28 +104,140 @@ impl QueuedOutcome {
     }
 }
 
+/// A batch without an acknowledgement.
 #[derive(Debug)]
-struct InFlightBatch {
+struct SentBatch {
+    number: BatchNumber,
+    /// Time at which it was first sent.
     since: Instant,
-    number: u64,
+    bytes: usize,
     envelopes: Vec<QueuedEnvelope>,
     outcomes: Vec<QueuedOutcome>,
     notes: Vec<u8>,
 }
 
-/// Queued items for a peer, in order.
-#[derive(Debug, Default)]
+impl SentBatch {
+    fn is_empty(&self) -> bool {
+        self.envelopes.is_empty() && self.outcomes.is_empty() && self.notes.is_empty()
+    }
+
+    /// Returns the frame of the batch with the present TTLs.
+    fn frame(&self, now: Instant) -> Vec<u8> {
+        lane::frame(self.bytes, |out| {
+            forward::start(out, self.number);
+            let same = self.envelopes.chunk_by(QueuedEnvelope::is_copied_by);
+            same.for_each(|same| QueuedEnvelope::append(same, now, out));
+            self.outcomes.iter().for_each(|outcome| outcome.append(out));
+            out.extend_from_slice(&self.notes);
+        })
+    }
+}
+
+/// The present exchange of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exchange {
+    /// There is none since this time.
+    None { since: Instant },
+    /// The peer has answered. `progress` is the time of the opening, of the last acknowledgement of
+    /// a batch, or of the last beat of an idle lane.
+    Open { progress: Instant },
+    /// It has to end: the shell still has it.
+    Cut { since: Instant },
+}
+
+/// Queued items for a peer, in order, and batches without an acknowledgement.
+#[derive(Debug)]
 pub(super) struct Lane {
+    exchange: Exchange,
+    /// Number of the last exchange.
+    exchanges: ExchangeNumber,
     envelopes: VecDeque<QueuedEnvelope>,
     bytes: usize,
     /// Outcomes and notes wait up to the flush delay.
-    outcomes: Vec<QueuedOutcome>,
-    notes: Vec<u8>,
-    ping: bool,
-    in_flight: Option<InFlightBatch>,
+    outcomes: VecDeque<QueuedOutcome>,
+    notes: Batches,
+    window: VecDeque<SentBatch>,
+    window_bytes: usize,
+    /// Batches of the window that the present exchange has sent.
+    sent: usize,
 }
 
 impl Lane {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            exchange: Exchange::None { since: now },
+            exchanges: ExchangeNumber::default(),
+            envelopes: VecDeque::new(),
+            bytes: 0,
+            outcomes: VecDeque::new(),
+            notes: Batches::default(),
+            window: VecDeque::new(),
+            window_bytes: 0,
+            sent: 0,
+        }
+    }
+
+    /// Starts the next exchange. Earlier ones count no more.
+    pub(super) fn open(&mut self, now: Instant) -> ExchangeNumber {
+        self.ended(now);
+        self.exchanges = self.exchanges.plus(1);
+        self.exchanges
+    }
+
+    /// Takes in that the peer has answered the opening. The window is sent again.
+    pub(super) fn opened(&mut self, now: Instant) {
+        self.exchange = Exchange::Open { progress: now };
+        self.sent = 0;
+    }
+
+    /// Returns `true` if this is the lane's last exchange.
+    pub(super) fn is_current(&self, exchange: ExchangeNumber) -> bool {
+        self.exchanges == exchange
+    }
+
+    /// Takes in that the exchange has ended.
+    pub(super) fn ended(&mut self, now: Instant) {
+        self.exchange = match self.exchange {
+            Exchange::Open { .. } => Exchange::None { since: now },
+            Exchange::None { since } | Exchange::Cut { since } => Exchange::None { since },
+        };
+    }
+
+    /// Ends an open exchange. The shell has to end its request.
+    pub(super) fn cut(&mut self, now: Instant) {
+        if matches!(self.exchange, Exchange::Open { .. }) {
+            self.exchange = Exchange::Cut { since: now };
+        }
+    }
+
+    /// Cuts the exchange if it makes no progress. Returns `true` if it did.
+    pub(super) fn cut_if_stuck(&mut self, now: Instant) -> bool {
+        let Exchange::Open { progress } = self.exchange else { return false };
+        let is_stuck = now.saturating_duration_since(progress) >= CUT_AFTER;
+        if is_stuck {
+            self.cut(now);
+        }
+        is_stuck
+    }
+
+    /// Returns `true` if the shell has to end the exchange.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.exchange, Exchange::Cut { .. })
+    }
+
+    /// Removes the batches up to `number` from the window: the peer has executed them.
+    pub(super) fn acknowledged(&mut self, now: Instant, number: BatchNumber) {
+        if let Exchange::Open { progress } = &mut self.exchange
+            && self.window.front().is_none_or(|oldest| oldest.number <= number)
+        {
+            *progress = now;
+        }
+        while let Some(batch) = self.window.pop_front_if(|oldest| oldest.number <= number) {
+            self.window_bytes -= batch.bytes;
+            self.sent = self.sent.saturating_sub(1);
+        }
+    }
+
     /// Adds an envelope. Returns `false` if there is no room.
     pub(super) fn push(&mut self, envelope: QueuedEnvelope) -> bool {
         if self.bytes >= MAX_WAITING {
@@ -135,51 +252,34 @@ impl Lane {
     pub(super) fn push_outcome(&mut self, outcome: QueuedOutcome) -> bool {
         let room = self.outcomes.len() < MAX_OUTCOMES;
         if room {
-            self.outcomes.push(outcome);
+            self.outcomes.push_back(outcome);
         }
         room
     }
 
-    /// Adds an item that is neither envelope nor outcome. Returns `false` if there is no room.
-    pub(super) fn note(&mut self, note: &Item<'_>) -> bool {
-        let room = self.notes.len() < MAX_WAITING;
-        if room {
-            note.append(&mut self.notes);
-        }
-        room
+    /// Adds encoded items that belong together and are neither envelopes nor outcomes. Returns
+    /// `false` if there is no room.
+    pub(super) fn note(&mut self, notes: &[u8]) -> bool {
+        self.note_below(MAX_WAITING, notes)
     }
 
     /// Adds a note that may be sent later. It leaves half of the room to other items. Returns
     /// `false` if it has to wait.
-    pub(super) fn note_if_roomy(&mut self, note: &Item<'_>) -> bool {
-        self.notes.len() < MAX_WAITING / 2 && self.note(note)
+    pub(super) fn note_if_roomy(&mut self, note: &[u8]) -> bool {
+        self.note_below(MAX_WAITING / 2, note)
     }
 
-    /// Adds encoded items that belong together. Returns `false` if there is no room.
-    pub(super) fn note_bytes(&mut self, notes: &[u8]) -> bool {
-        let room = self.notes.len() < MAX_WAITING;
+    fn note_below(&mut self, limit: usize, notes: &[u8]) -> bool {
+        let room = self.notes.bytes() < limit;
         if room {
-            self.notes.extend_from_slice(notes);
+            self.notes.add(|out| out.extend_from_slice(notes));
         }
         room
     }
 
-    /// Sends the next batch even if it is empty, as a keep-alive.
-    pub(super) fn ping(&mut self) {
-        self.ping = true;
-    }
-
-    /// Takes the queued outcomes and notes, to send them with an answer.
-    pub(super) fn take_lazy(&mut self, answer: &mut Vec<u8>) -> Vec<QueuedOutcome> {
-        let outcomes = std::mem::take(&mut self.outcomes);
-        outcomes.iter().for_each(|outcome| outcome.append(answer));
-        answer.append(&mut self.notes);
-        outcomes
-    }
-
-    /// Returns the final outcome of a message that is queued or in flight.
+    /// Returns the final outcome of a message that is queued or in the window.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
-        let outcomes = self.outcomes.iter().chain(self.in_flight.iter().flat_map(|way| &way.outcomes));
+        let outcomes = self.outcomes.iter().chain(self.window.iter().flat_map(|batch| &batch.outcomes));
         outcomes
             .filter(|outcome| outcome.message == Some(message))
             .map(|outcome| outcome.outcome)
@@ -189,61 +289,65 @@ impl Lane {
     /// Removes the envelopes of redirected queues. It reads the whole lane, so one call handles all
     /// queues.
     pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
-        let Self { envelopes, bytes, in_flight, .. } = self;
+        let Self { envelopes, bytes, window, .. } = self;
         envelopes.retain(|envelope| {
             let stays = !queues.contains(&envelope.queue_id);
             *bytes -= if stays { 0 } else { envelope.cost() };
             stays
         });
-        if let Some(way) = in_flight {
-            way.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id));
-        }
+        window.iter_mut().for_each(|batch| batch.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id)));
     }
 
-    /// Returns the queued bytes without the batch in flight.
+    /// Returns the bytes of queued items and of batches without an acknowledgement.
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.bytes + self.notes.len()
+        self.bytes + self.notes.bytes() + self.window_bytes
     }
 
-    /// Returns `true` if no items are queued or in flight.
+    /// Returns `true` if all items have been acknowledged.
     pub(super) fn is_idle(&self) -> bool {
-        let says_nothing =
-            |way: &InFlightBatch| way.envelopes.is_empty() && way.outcomes.is_empty() && way.notes.is_empty();
-        self.in_flight.as_ref().is_none_or(says_nothing)
+        self.window.iter().all(SentBatch::is_empty)
             && self.envelopes.is_empty()
             && self.outcomes.is_empty()
             && self.notes.is_empty()
     }
 
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
-        let is_old = |way: &InFlightBatch| now.saturating_duration_since(way.since) >= STALLED_AFTER;
-        self.in_flight.as_ref().is_some_and(is_old)
+        let since = match self.exchange {
+            Exchange::None { since } | Exchange::Cut { since } => Some(since),
+            Exchange::Open { .. } => self.window.front().map(|oldest| oldest.since),
+        };
+        since.is_some_and(|since| now.saturating_duration_since(since) >= STALLED_AFTER)
     }
 
     pub(super) fn wants(&self) -> FlushUrgency {
-        if self.in_flight.is_some() {
-            FlushUrgency::Idle
-        } else if !self.envelopes.is_empty() || self.ping {
-            FlushUrgency::Immediate
-        } else if !self.outcomes.is_empty() || !self.notes.is_empty() {
-            FlushUrgency::Delayed
-        } else {
-            FlushUrgency::Idle
+        let is_full = self.window.len() >= limits::MAX_WINDOW_BATCHES || self.window_bytes >= limits::MAX_WINDOW_BYTES;
+        match self.exchange {
+            Exchange::None { .. } => FlushUrgency::Idle,
+            Exchange::Cut { .. } => FlushUrgency::Immediate,
+            Exchange::Open { .. } if self.sent < self.window.len() => FlushUrgency::Immediate,
+            Exchange::Open { .. } if is_full => FlushUrgency::Idle,
+            Exchange::Open { .. } if !self.envelopes.is_empty() => FlushUrgency::Immediate,
+            Exchange::Open { .. } if !self.outcomes.is_empty() || !self.notes.is_empty() => FlushUrgency::Delayed,
+            Exchange::Open { .. } => FlushUrgency::Idle,
         }
     }
 
-    /// Takes the next batch. It is in flight until its answer. `batches` counts it.
-    pub(super) fn take_batch(
-        &mut self,
-        now: Instant,
-        index: usize,
-        sender: &Sender<'_>,
-        batches: &mut u64,
-    ) -> Option<Vec<u8>> {
-        if self.wants() == FlushUrgency::Idle {
+    /// Takes the frame of the next batch, if the exchange is open. `batches` counts new batches.
+    pub(super) fn take_frame(&mut self, now: Instant, batches: &mut BatchNumber) -> Option<Vec<u8>> {
+        if self.is_cut() || self.wants() == FlushUrgency::Idle {
             return None;
         }
-        *batches += 1;
+        if self.sent == self.window.len() {
+            *batches = batches.plus(1);
+            let batch = self.next_batch(now, *batches);
+            self.window_bytes += batch.bytes;
+            self.window.push_back(batch);
+        }
+        self.sent += 1;
+        self.window.get(self.sent - 1).map(|batch| batch.frame(now))
+    }
+
+    fn next_batch(&mut self, now: Instant, number: BatchNumber) -> SentBatch {
         let mut envelopes = Vec::with_capacity(self.envelopes.len());
         let mut bytes = 0;
         while bytes < limits::BATCH_TARGET_BYTES
@@ -253,38 +357,19 @@ impl Lane {
             envelopes.push(envelope);
         }
         self.bytes -= bytes;
-        self.ping = false;
-        let (outcomes, notes) = (std::mem::take(&mut self.outcomes), std::mem::take(&mut self.notes));
-        self.in_flight = Some(InFlightBatch { since: now, number: *batches, envelopes, outcomes, notes });
-        self.batch_again(now, index, sender)
-    }
-
-    /// Encodes the batch in flight again.
-    pub(super) fn batch_again(&self, now: Instant, index: usize, sender: &Sender<'_>) -> Option<Vec<u8>> {
-        let InFlightBatch { number, envelopes, outcomes, notes, .. } = self.in_flight.as_ref()?;
-        let bytes: usize = envelopes.iter().map(QueuedEnvelope::cost).sum();
-        let mut batch = Vec::with_capacity(bytes + outcomes.len() * OUTCOME_BYTES + notes.len() + 64);
-        forward::start(&mut batch, &sender.header(index, *number));
-        envelopes.chunk_by(QueuedEnvelope::is_copied_by).for_each(|same| QueuedEnvelope::append(same, now, &mut batch));
-        outcomes.iter().for_each(|outcome| outcome.append(&mut batch));
-        batch.extend_from_slice(notes);
-        Some(batch)
-    }
-
-    /// Ends the batch in flight, after its answer or as given up.
-    pub(super) fn ended(&mut self) {
-        self.in_flight = None;
+        let outcomes: Vec<_> = self.outcomes.drain(..self.outcomes.len().min(BATCH_OUTCOMES)).collect();
+        let notes = self.notes.take();
+        bytes += outcomes.len() * OUTCOME_BYTES + notes.len() + OUTCOME_BYTES;
+        SentBatch { number, since: now, bytes, envelopes, outcomes, notes }
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
-    use signaling_wire::{Incarnation, MessageNumber, SessionId};
+    use signaling_wire::SessionId;
 
     use super::*;
-
-    const SENDER: Sender<'static> = Sender { id: "a", incarnation: Incarnation([1; 8]), view: 7 };
 
     fn outcome(number: u64) -> QueuedOutcome {
         let origin = Origin { session: SessionId([1; 16]), number: MessageNumber(number) };
@@ -311,63 +396,148 @@ mod tests {
         }
     }
 
-    fn items(mut batch: &[u8]) -> (u64, Vec<Item<'_>>) {
-        let header = forward::open(&mut batch).unwrap();
+    /// A lane whose exchange is open.
+    fn open_lane(now: Instant) -> Lane {
+        let mut lane = Lane::new(now);
+        lane.open(now);
+        lane.opened(now);
+        lane
+    }
+
+    fn items(frame: &[u8]) -> (u64, Vec<Item<'_>>) {
+        let mut batch = &frame[lane::LENGTH_BYTES..];
+        let number = forward::open(&mut batch).unwrap();
         let mut items = Vec::new();
         while !batch.is_empty() {
             items.push(Item::take(&mut batch).unwrap());
         }
-        (header.number, items)
+        (number.0, items)
     }
 
-    fn lives(batch: &[u8]) -> Vec<Duration> {
+    /// Takes the frames of all batches that may be sent. Returns their numbers and items.
+    fn take(lane: &mut Lane, now: Instant, batches: &mut BatchNumber) -> Vec<(u64, usize)> {
+        let frames = std::iter::from_fn(|| lane.take_frame(now, batches));
+        frames.map(|frame| (items(&frame).0, items(&frame).1.len())).collect()
+    }
+
+    fn ttls(frame: &[u8]) -> Vec<Duration> {
         let envelope = |item: &Item<'_>| match item {
             Item::Envelope(envelope) => envelope.ttl.as_duration(),
             other => panic!("{other:?}"),
         };
-        items(batch).1.iter().map(envelope).collect()
+        items(frame).1.iter().map(envelope).collect()
     }
 
     #[test]
-    fn one_batch_is_in_flight_and_outcomes_follow_envelopes() {
-        let (now, mut batches, mut lane) = (Instant::now(), 4, Lane::default());
-        assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
+    fn outcomes_follow_envelopes_and_can_wait() {
+        let (now, mut batches) = (Instant::now(), BatchNumber(4));
+        let mut lane = open_lane(now);
+        assert_eq!(lane.take_frame(now, &mut batches), None);
         assert!(lane.push_outcome(outcome(1)));
         assert_eq!(lane.wants(), FlushUrgency::Delayed);
         assert!(lane.push(envelope(2, now)));
         assert_eq!(lane.wants(), FlushUrgency::Immediate);
-        let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
-        let (number, items) = items(&batch);
+        let frame = lane.take_frame(now, &mut batches).unwrap();
+        let (number, items) = items(&frame);
         assert!(matches!(items[..], [Item::Envelope(_), Item::Outcome { .. }]));
-        assert_eq!((number, batches), (5, 5));
-        assert!(lane.push(envelope(3, now)));
+        assert_eq!((number, batches), (5, BatchNumber(5)));
         assert_eq!(lane.wants(), FlushUrgency::Idle);
-        assert_eq!(lane.take_batch(now, 0, &SENDER, &mut batches), None);
-        assert!(lane.is_stalled(now + STALLED_AFTER));
-        lane.ended();
-        assert_eq!(lane.wants(), FlushUrgency::Immediate);
     }
 
     #[test]
-    fn ttl_runs_while_a_message_waits_and_while_it_is_retried() {
-        let (start, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+    fn nothing_is_sent_before_the_peer_answers_the_opening() {
+        let (now, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = Lane::new(now);
+        assert!(lane.push(envelope(1, now)));
+        assert_eq!(lane.open(now), ExchangeNumber(1));
+        assert_eq!((lane.wants(), lane.take_frame(now, &mut batches)), (FlushUrgency::Idle, None));
+        assert!(lane.is_stalled(now + STALLED_AFTER));
+        lane.opened(now + STALLED_AFTER);
+        assert!(!lane.is_stalled(now + STALLED_AFTER));
+        assert_eq!(take(&mut lane, now, &mut batches), [(1, 1)]);
+    }
+
+    #[test]
+    fn next_exchange_sends_the_window_again_with_present_ttls() {
+        let (start, mut batches) = (Instant::now(), BatchNumber(0));
         let second = Duration::from_secs(1);
-        assert!(lane.push(envelope(1, start + 5 * second)));
-        let first = lane.take_batch(start + 2 * second, 0, &SENDER, &mut batches).unwrap();
-        assert_eq!(lives(&first), [3 * second]);
-        let again = lane.batch_again(start + 4 * second, 0, &SENDER).unwrap();
-        assert_eq!((lives(&again), items(&again).0), (vec![second], 1));
-        let late = lane.batch_again(start + 9 * second, 0, &SENDER).unwrap();
-        assert_eq!(lives(&late), [Duration::ZERO]);
+        let mut lane = open_lane(start);
+        for number in 1..=3 {
+            assert!(lane.push(envelope(number, start + 5 * second)));
+            let frame = lane.take_frame(start + 2 * second, &mut batches).unwrap();
+            assert_eq!((items(&frame).0, ttls(&frame)), (number, vec![3 * second]));
+        }
+        lane.acknowledged(start, BatchNumber(1));
+        lane.ended(start);
+        assert!(lane.push(envelope(4, start + 9 * second)));
+        assert_eq!(lane.open(start), ExchangeNumber(2));
+        lane.opened(start);
+        let again = lane.take_frame(start + 4 * second, &mut batches).unwrap();
+        assert_eq!((items(&again).0, ttls(&again)), (2, vec![second]));
+        let late = lane.take_frame(start + 9 * second, &mut batches).unwrap();
+        assert_eq!((items(&late).0, ttls(&late)), (3, vec![Duration::ZERO]));
+        assert_eq!(take(&mut lane, start, &mut batches), [(4, 1)]);
+        lane.acknowledged(start, BatchNumber(4));
+        assert!(lane.is_idle());
+    }
+
+    #[test]
+    fn full_window_sends_nothing_until_an_acknowledgement() {
+        let (now, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = open_lane(now);
+        let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
+        (1..=40).for_each(|number| {
+            assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }));
+        });
+        let mut sent = 0;
+        while !lane.is_idle() {
+            sent += take(&mut lane, now, &mut batches).iter().map(|(_, items)| items).sum::<usize>();
+            assert!(lane.window_bytes <= limits::MAX_WINDOW_BYTES + limits::MAX_BATCH_BYTES, "{}", lane.window_bytes);
+            assert_eq!(lane.wants(), FlushUrgency::Idle);
+            lane.acknowledged(now, batches);
+        }
+        assert_eq!((sent, batches > BatchNumber(2)), (40, true));
+
+        let mut lane = open_lane(now);
+        for number in 1..=300 {
+            assert!(lane.push(envelope(number, now)));
+            lane.take_frame(now, &mut batches);
+        }
+        assert_eq!((lane.window.len(), lane.envelopes.len()), (limits::MAX_WINDOW_BATCHES, 300 - 256));
+    }
+
+    #[test]
+    fn lane_without_progress_stalls_after_1_s_and_is_cut_after_2_s() {
+        let (start, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = open_lane(start);
+        let second = Duration::from_secs(1);
+        lane.acknowledged(start + second, BatchNumber(0));
+        assert!(!lane.cut_if_stuck(start + 2 * second) && !lane.is_stalled(start + 60 * second), "it is idle");
+        assert!(lane.cut_if_stuck(start + 3 * second), "there was no beat");
+        lane.open(start);
+        lane.opened(start);
+        (1..=2).for_each(|number| {
+            assert!(lane.push(envelope(number, start)));
+            lane.take_frame(start, &mut batches);
+        });
+        lane.acknowledged(start + second, BatchNumber(1));
+        lane.acknowledged(start + 2 * second, BatchNumber(1));
+        assert!(lane.is_stalled(start + second), "the second batch is as old");
+        assert!(!lane.cut_if_stuck(start + 2 * second));
+        assert!(lane.cut_if_stuck(start + 3 * second) && lane.is_cut());
+        assert_eq!((lane.wants(), lane.take_frame(start, &mut batches)), (FlushUrgency::Immediate, None));
+        lane.open(start + 3 * second);
+        assert!(!lane.is_cut());
     }
 
     #[test]
     fn outcome_answers_retransmissions_until_acknowledged() {
-        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+        let (now, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = open_lane(now);
         let message = outcome(1).message.unwrap();
         assert!(lane.push_outcome(outcome(1)));
         assert_eq!(lane.outcome_on_its_way(message), Some(EnvelopeOutcome::Written));
-        lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
+        lane.take_frame(now, &mut batches).unwrap();
         assert_eq!(lane.outcome_on_its_way(message), Some(EnvelopeOutcome::Written));
         let to_another = (message.0, KeyHash::of("carol"));
         assert_eq!(
@@ -375,48 +545,40 @@ mod tests {
             None,
             "the same broadcast has an outcome for each of its recipients"
         );
-        lane.ended();
+        lane.acknowledged(now, BatchNumber(1));
         assert_eq!(lane.outcome_on_its_way(message), None);
         assert!(lane.push_outcome(QueuedOutcome { outcome: EnvelopeOutcome::Retransmit, ..outcome(1) }));
         assert_eq!(lane.outcome_on_its_way(message), None, "it asks for a retransmission");
     }
 
     #[test]
-    fn ping_is_an_empty_batch() {
-        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
-        lane.ping();
-        assert_eq!(lane.wants(), FlushUrgency::Immediate);
-        let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
-        assert_eq!(items(&batch).1, []);
-        lane.ended();
-        assert_eq!(lane.wants(), FlushUrgency::Idle);
-    }
-
-    #[test]
-    fn redirected_messages_leave_the_retried_batch() {
-        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+    fn redirected_messages_leave_queue_and_window() {
+        let (now, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = open_lane(now);
         assert!(lane.push(envelope(1, now)));
-        lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
+        lane.take_frame(now, &mut batches).unwrap();
         assert!(lane.push(envelope(2, now)));
         assert!(lane.push(QueuedEnvelope { queue_id: QueueId(2), ..envelope(3, now) }));
         lane.forget(&FxHashSet::from_iter([QueueId(1)]));
-        assert_eq!(lane.waiting_bytes(), envelope(3, now).cost(), "those of another queue stay");
+        assert_eq!(lane.envelopes.len(), 1, "those of another queue stay");
         lane.forget(&FxHashSet::from_iter([QueueId(2)]));
-        assert_eq!(items(&lane.batch_again(now, 0, &SENDER).unwrap()).1, []);
-        lane.ended();
         assert!(lane.is_idle());
+        lane.opened(now);
+        assert_eq!(take(&mut lane, now, &mut batches), [(1, 0)], "the number is needed all the same");
     }
 
     #[test]
-    fn batch_size_is_bounded_when_much_waits() {
-        let (now, mut batches, mut lane) = (Instant::now(), 0, Lane::default());
+    fn frame_size_is_bounded_when_much_waits() {
+        let (now, mut batches) = (Instant::now(), BatchNumber(0));
+        let mut lane = open_lane(now);
         let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
         (1..=10).for_each(|number| {
             assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }));
         });
-        let batch = lane.take_batch(now, 0, &SENDER, &mut batches).unwrap();
-        assert!(batch.len() <= limits::MAX_BATCH_BYTES, "{}", batch.len());
-        lane.ended();
+        (0..200_000).for_each(|number| _ = lane.push_outcome(outcome(number)));
+        (0..200).for_each(|_| assert!(lane.note(&[0; 10_000])));
+        let frame = lane.take_frame(now, &mut batches).unwrap();
+        assert!(frame.len() <= lane::MAX_BYTES, "{}", frame.len());
         assert_eq!(lane.wants(), FlushUrgency::Immediate);
     }
 }

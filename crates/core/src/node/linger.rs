@@ -128,6 +128,6 @@ impl NodeCore {
         if let Some(seats) = self.lingering_seats(client, session, accepted_at_us) {
             seats.append(&mut items);
         }
-        self.peers.note_bytes(peer, KeyHash::of(client_id).get(), &items);
+        self.peers.note_bytes(peer, &items);
     }
 }

@@ -117,11 +117,11 @@ impl NodeCore {
         let mut had_room = true;
         for owner in owners {
             if self.peers.is_answering(owner) {
-                had_room &= self.peers.note_if_roomy(owner, session.key.get(), &located(session, true));
+                had_room &= self.peers.note_if_roomy(owner, &located(session, true));
             }
         }
         for peer in former {
-            if !self.peers.note_if_roomy(peer, session.key.get(), &located(session, false)) {
+            if !self.peers.note_if_roomy(peer, &located(session, false)) {
                 // The report did not fit, so a later try sends it.
                 session.told.push(peer);
                 had_room = false;
@@ -160,7 +160,7 @@ impl NodeCore {
 
     fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
         let Some(session) = self.directory.get(key) else { return };
-        self.peers.note(Some(peer), session.key.get(), &located(session, here));
+        self.peers.note(Some(peer), &located(session, here));
     }
 
     /// Routes the messages held for a client again.

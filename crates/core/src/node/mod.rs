@@ -15,7 +15,7 @@
 //! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
 //! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
 //! lane, or holds it. The recipient's edge confirms it, and its `outcome` takes the path back.
-//! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_batch`] return the bytes to send.
+//! [`NodeCore::take_trunk_batch`] and [`NodeCore::take_lane_frame`] return the bytes to send.
 //!
 //! | other paths through the owners | module |
 //! |---|---|
@@ -32,9 +32,9 @@ mod attach;
 mod batch;
 mod custody;
 mod deadline;
-mod deduplicator;
 mod directory;
 mod hold;
+mod inbound_lane;
 mod inputs;
 mod kicking;
 mod lane;
@@ -72,6 +72,7 @@ use self::rooms::Rooms;
 use self::trunks::Trunks;
 use crate::ice::IceServers;
 
+pub use self::batch::{BatchError, InboundExchange};
 pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
 pub use self::report::SessionReport;
@@ -225,6 +226,12 @@ impl NodeCore {
     fn wall(&self, now: Instant) -> SystemTime {
         let (instant, wall) = self.settings.epoch;
         wall + now.saturating_duration_since(instant)
+    }
+
+    /// Returns the random id of this process.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.settings.incarnation
     }
 
     /// Returns the number of sessions with a socket.

@@ -106,7 +106,7 @@ impl NodeCore {
     }
 
     fn say_held_to(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
-        self.peers.note(self.peers.key(node), queue_id.0, &Item::Held { queue_id, via });
+        self.peers.note(self.peers.key(node), &Item::Held { queue_id, via });
     }
 
     /// Takes in the outcome of a message in this node's custody.

@@ -1,7 +1,7 @@
 //! Peer nodes: view, ranking, suspects, and the lanes to them.
 //!
 //! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its
-//! shell sends the batches, and reports answers and failures.
+//! shell carries the lanes' exchanges, and reports openings, acknowledgements and failures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,11 +9,12 @@ use std::time::Instant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_wire::forward::{self, EnvelopeOutcome, Header, Item, QueueId};
-use signaling_wire::{Incarnation, Origin};
+use signaling_wire::forward::{EnvelopeOutcome, Item, QueueId};
+use signaling_wire::lane::Opening;
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, Origin};
 use slotmap::SlotMap;
 
-use super::deduplicator::{BatchDeduplicator, BatchStatus, Sender};
+use super::inbound_lane::InboundLane;
 use super::lane::{Lane, QueuedEnvelope, QueuedOutcome};
 use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
@@ -23,24 +24,30 @@ use crate::{FailureDetector, Member, View};
 #[derive(Debug)]
 struct Peer {
     id: NodeId,
-    /// Each lane keeps its order.
-    lanes: Box<[Lane]>,
+    lane: Lane,
+    inbound: InboundLane,
+    /// Its address by its own view. `None` if it has not opened a lane with one.
+    announced: Option<Box<str>>,
     trust: FailureDetector,
-    /// Time of its last answer.
+    /// Time of its last acknowledgement.
     heard: Instant,
     incarnation: Option<Incarnation>,
+    /// `true` if the peer is in [`Peers::woken`].
+    is_woken: bool,
 }
 
 impl Peer {
-    fn new(now: Instant, id: NodeId, rules: &Rules) -> Self {
-        let lanes = std::iter::repeat_with(Lane::default).take(rules.lanes.get()).collect();
-        Self { id, lanes, trust: FailureDetector::new(now), heard: now, incarnation: None }
-    }
-
-    /// Returns the lane for a hash. Items of the same hash keep their order.
-    fn lane(&mut self, hash: u64) -> &mut Lane {
-        let lane = (hash % self.lanes.len() as u64) as usize;
-        &mut self.lanes[lane]
+    fn new(now: Instant, id: NodeId) -> Self {
+        Self {
+            id,
+            lane: Lane::new(now),
+            inbound: InboundLane::default(),
+            announced: None,
+            trust: FailureDetector::new(now),
+            heard: now,
+            incarnation: None,
+            is_woken: false,
+        }
     }
 
     /// Stores the peer's incarnation. Returns `true` if it was restarted.
@@ -68,8 +75,9 @@ pub(super) struct Peers {
     suspects: usize,
     /// Number of the last batch. All lanes share it, so that a peer which returns to the view gets
     /// no number twice.
-    batches: u64,
-    deduplicator: BatchDeduplicator,
+    batches: BatchNumber,
+    /// Peers whose lanes have changed since the shell looked after them.
+    woken: Vec<PeerKey>,
     dropped: u64,
 }
 
@@ -87,8 +95,8 @@ impl Peers {
             peers: SlotMap::with_key(),
             by_id: FxHashMap::default(),
             suspects: 0,
-            batches: 0,
-            deduplicator: BatchDeduplicator::default(),
+            batches: BatchNumber::default(),
+            woken: Vec::new(),
             dropped: 0,
         }
     }
@@ -105,7 +113,7 @@ impl Peers {
     pub(super) fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.view = view;
         let Self { view, peers, by_id, .. } = self;
-        peers.retain(|_, peer| view.get(peer.id.as_str()).is_some());
+        peers.retain(|_, peer| view.get(peer.id.as_str()).is_some() || peer.inbound.is_open());
         by_id.retain(|_, key| peers.contains_key(*key));
         let view = Arc::clone(&self.view);
         for id in view.members().iter().map(|member| &member.id) {
@@ -113,8 +121,6 @@ impl Peers {
                 self.known(now, id);
             }
         }
-        let by_id = &self.by_id;
-        self.deduplicator.retain(|sender| by_id.contains_key(sender));
         self.rank();
     }
 
@@ -147,12 +153,12 @@ impl Peers {
     }
 
     /// Returns the key of a node, and adds the node if necessary. A node may send before the view
-    /// has it. Its outcomes are queued until then, or until its next batch is answered.
+    /// has it.
     pub(super) fn known(&mut self, now: Instant, id: &NodeId) -> PeerKey {
         if let Some(peer) = self.by_id.get(id) {
             return *peer;
         }
-        let key = self.peers.insert(Peer::new(now, id.clone(), &self.rules));
+        let key = self.peers.insert(Peer::new(now, id.clone()));
         self.by_id.insert(id.clone(), key);
         key
     }
@@ -165,9 +171,12 @@ impl Peers {
         self.peers.get(peer).map(|peer| &peer.id)
     }
 
-    /// Returns the peers of the view with their addresses.
+    /// Returns all peers with their addresses, by the view or else by their own.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (PeerKey, &str)> {
-        self.peers.iter().filter_map(|(key, peer)| Some((key, self.view.get(peer.id.as_str())?.address.as_str())))
+        self.peers.iter().filter_map(|(key, peer)| {
+            let member = self.view.get(peer.id.as_str());
+            Some((key, member.map(|member| member.address.as_str()).or(peer.announced.as_deref())?))
+        })
     }
 
     /// Returns the peer that owns a key: the node with the highest score that is not suspect.
@@ -241,23 +250,26 @@ impl Peers {
         is_news
     }
 
-    /// Takes in that a peer answered. Returns `true` if it did not answer before.
+    /// Takes in that a peer is alive. Returns `true` if it did not answer before.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         peer.heard = now;
         peer.trust.answered(now)
     }
 
-    /// Pings silent peers. Returns `true` if a peer became suspect or healthy.
+    /// Cuts stuck lanes and suspects silent peers. Returns `true` if a peer became suspect or
+    /// healthy.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
-        let Self { peers, view, rules, .. } = self;
+        let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;
-        for peer in peers.values_mut().filter(|peer| view.get(peer.id.as_str()).is_some()) {
-            let silence = now.saturating_duration_since(peer.heard);
-            if silence >= rules.ping_after {
-                // Every lane can carry the ping.
-                peer.lanes[0].ping();
+        for (key, peer) in peers.iter_mut() {
+            if peer.lane.cut_if_stuck(now) {
+                woken.push(key);
             }
+            if view.get(peer.id.as_str()).is_none() {
+                continue;
+            }
+            let silence = now.saturating_duration_since(peer.heard);
             if silence >= rules.suspect_after {
                 changed |= peer.trust.failed(now);
             }
@@ -269,10 +281,14 @@ impl Peers {
         changed
     }
 
-    /// Restarts all silence timers after a process pause, since no answer could be received during
-    /// it.
+    /// Restarts all silence timers after a process pause, and ends all exchanges: unread batches
+    /// are as old as the pause, and their TTLs stood still.
     pub(super) fn on_process_pause(&mut self, now: Instant) {
-        self.peers.values_mut().for_each(|peer| peer.heard = now);
+        for peer in self.peers.values_mut() {
+            peer.heard = now;
+            peer.inbound.close();
+        }
+        self.cut_lanes(now);
     }
 
     /// Stores a peer's incarnation. Returns `true` if the peer was restarted.
@@ -282,125 +298,156 @@ impl Peers {
 
     /// Queues an envelope. Returns `false` if there is no room, or no such peer.
     #[inline]
-    pub(super) fn push(&mut self, peer: PeerKey, hash: u64, envelope: QueuedEnvelope) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).push(envelope))
+    pub(super) fn push(&mut self, peer: PeerKey, envelope: QueuedEnvelope) -> bool {
+        self.lane_mut(peer).is_some_and(|lane| lane.push(envelope))
     }
 
     /// Queues an outcome for a node.
     #[inline]
     pub(super) fn return_outcome(&mut self, node: &NodeId, outcome: QueuedOutcome) {
-        let peer = self.by_id.get(node).and_then(|peer| self.peers.get_mut(*peer));
-        let sent = peer.is_some_and(|peer| peer.lane(outcome.queue_id.0).push_outcome(outcome));
+        let lane = self.key(node.as_str()).and_then(|peer| self.lane_mut(peer));
+        let sent = lane.is_some_and(|lane| lane.push_outcome(outcome));
         self.dropped += u64::from(!sent);
     }
 
     /// Queues any other item.
-    pub(super) fn note(&mut self, peer: Option<PeerKey>, hash: u64, item: &Item<'_>) {
-        let peer = peer.and_then(|peer| self.peers.get_mut(peer));
-        let sent = peer.is_some_and(|peer| peer.lane(hash).note(item));
+    pub(super) fn note(&mut self, peer: Option<PeerKey>, item: &Item<'_>) {
+        let lane = peer.and_then(|peer| self.lane_mut(peer));
+        let sent = lane.is_some_and(|lane| lane.note(&encoded(item)));
         self.dropped += u64::from(!sent);
     }
 
     /// Queues encoded items that belong together.
-    pub(super) fn note_bytes(&mut self, peer: PeerKey, hash: u64, items: &[u8]) {
-        let sent = self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).note_bytes(items));
+    pub(super) fn note_bytes(&mut self, peer: PeerKey, items: &[u8]) {
+        let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(items));
         self.dropped += u64::from(!sent);
     }
 
     /// Queues an item for every peer that answers.
-    pub(super) fn note_to_all(&mut self, hash: u64, item: &Item<'_>) {
-        for peer in self.peers.values_mut().filter(|peer| peer.trust.is_answering()) {
-            self.dropped += u64::from(!peer.lane(hash).note(item));
+    pub(super) fn note_to_all(&mut self, item: &Item<'_>) {
+        let item = encoded(item);
+        let answering = self.peers.iter().filter(|(_, peer)| peer.trust.is_answering());
+        for peer in answering.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.note_bytes(peer, &item);
         }
     }
 
     /// Queues an item that can also be sent later. Returns `false` if it has to wait for room.
-    pub(super) fn note_if_roomy(&mut self, peer: PeerKey, hash: u64, item: &Item<'_>) -> bool {
-        self.peers.get_mut(peer).is_none_or(|peer| peer.lane(hash).note_if_roomy(item))
+    pub(super) fn note_if_roomy(&mut self, peer: PeerKey, item: &Item<'_>) -> bool {
+        self.lane_mut(peer).is_none_or(|lane| lane.note_if_roomy(&encoded(item)))
     }
 
-    /// Returns `true` if the lane's batch has had no answer for too long.
-    pub(super) fn is_stalled(&mut self, now: Instant, peer: PeerKey, hash: u64) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.lane(hash).is_stalled(now))
+    pub(super) fn is_stalled(&self, now: Instant, peer: PeerKey) -> bool {
+        self.lane(peer).is_some_and(|lane| lane.is_stalled(now))
     }
 
-    /// Removes the unsent envelopes of redirected queues. Reads each lane once for all queues.
+    /// Removes the envelopes of redirected queues. Reads the lane once for all queues.
     pub(super) fn forget(&mut self, peer: PeerKey, queues: &FxHashSet<QueueId>) {
-        let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
-        lanes.for_each(|lane| lane.forget(queues));
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.lane.forget(queues);
+        }
     }
 
     /// Returns the outcome of a message that is under way.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
-        let mut lanes = self.peers.values().flat_map(|peer| &peer.lanes);
-        let queued = lanes.find_map(|lane| lane.outcome_on_its_way(message));
-        queued.or_else(|| self.deduplicator.outcome_on_its_way(message))
+        self.peers.values().find_map(|peer| peer.lane.outcome_on_its_way(message))
     }
 
-    pub(super) fn wants(&self, peer: PeerKey, lane: usize) -> FlushUrgency {
-        self.lane(peer, lane).map_or(FlushUrgency::Idle, Lane::wants)
+    pub(super) fn lane(&self, peer: PeerKey) -> Option<&Lane> {
+        self.peers.get(peer).map(|peer| &peer.lane)
+    }
+
+    /// Returns the lane to a peer for a change, so that the shell looks after it.
+    fn lane_mut(&mut self, key: PeerKey) -> Option<&mut Lane> {
+        let peer = self.peers.get_mut(key)?;
+        if !std::mem::replace(&mut peer.is_woken, true) {
+            self.woken.push(key);
+        }
+        Some(&mut peer.lane)
+    }
+
+    /// Returns the lane to a peer for a change, if `exchange` is its last one.
+    pub(super) fn lane_in(&mut self, peer: PeerKey, exchange: ExchangeNumber) -> Option<&mut Lane> {
+        self.lane_mut(peer).filter(|lane| lane.is_current(exchange))
+    }
+
+    /// Takes the peers whose lanes have changed, with the urgency of their next frames.
+    pub(super) fn take_woken(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
+        let mut woken = Vec::with_capacity(self.woken.len());
+        for key in self.woken.drain(..) {
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.is_woken = false;
+                woken.push((key, peer.lane.wants()));
+            }
+        }
+        woken
+    }
+
+    /// Starts the next exchange of the lane to a peer.
+    pub(super) fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
+        let exchange = self.peers.get_mut(peer)?.lane.open(now);
+        let address = self.view.get(self.id.as_str()).map(|member| member.address.to_string());
+        Some(Opening { sender: self.id.to_string(), address, incarnation: self.incarnation, exchange })
+    }
+
+    /// Ends the exchanges of all lanes to peers. The shell opens new ones.
+    pub(super) fn cut_lanes(&mut self, now: Instant) {
+        for (key, peer) in &mut self.peers {
+            peer.lane.cut(now);
+            self.woken.push(key);
+        }
     }
 
     #[inline]
-    pub(super) fn take_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        let Self { id, incarnation, view, peers, batches, .. } = self;
-        let sender = Sender { id: id.as_str(), incarnation: *incarnation, view: view.hash() };
-        peers.get_mut(peer)?.lanes.get_mut(lane)?.take_batch(now, lane, &sender, batches)
+    pub(super) fn take_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
+        let Self { peers, batches, .. } = self;
+        let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));
+        lane?.take_frame(now, batches)
     }
 
-    pub(super) fn batch_again(&self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        self.lane(peer, lane)?.batch_again(now, lane, &self.sender())
+    /// Opens an exchange of the lane from a peer. Returns `false` if a later one is known.
+    pub(super) fn open_inbound(&mut self, peer: PeerKey, opening: &Opening) -> bool {
+        let Some(peer) = self.peers.get_mut(peer) else { return false };
+        peer.announced = opening.address.as_deref().map(Box::from);
+        peer.inbound.open(opening.incarnation, opening.exchange)
     }
 
-    /// Ends the batch of a lane, after its answer or as given up.
-    pub(super) fn batch_ended(&mut self, peer: PeerKey, lane: usize) {
-        if let Some(lane) = self.peers.get_mut(peer).and_then(|peer| peer.lanes.get_mut(lane)) {
-            lane.ended();
+    pub(super) fn inbound(&mut self, peer: PeerKey) -> Option<&mut InboundLane> {
+        self.peers.get_mut(peer).map(|peer| &mut peer.inbound)
+    }
+
+    /// Closes the lane from a peer. A peer outside the view is forgotten.
+    pub(super) fn close_inbound(&mut self, key: PeerKey) {
+        let Some(peer) = self.peers.get_mut(key) else { return };
+        peer.inbound.close();
+        if self.view.get(peer.id.as_str()).is_none() {
+            self.by_id.remove(&peer.id);
+            self.peers.remove(key);
         }
     }
 
-    /// Returns the answer to a batch, if the batch is not new.
-    pub(super) fn answer_again(&self, sender: &NodeId, header: &Header<'_>) -> Option<Vec<u8>> {
-        match self.deduplicator.status(sender, header) {
-            BatchStatus::New => None,
-            BatchStatus::Retry(answer) => Some(answer),
-            BatchStatus::Stale => Some(self.empty_answer()),
-        }
-    }
-
-    /// Returns the answer to a new batch, with the outcomes and notes for the sender.
-    pub(super) fn answer(&mut self, peer: PeerKey, sender: &NodeId, header: &Header<'_>) -> Vec<u8> {
-        let mut answer = self.empty_answer();
-        let lanes = self.peers.get_mut(peer).into_iter().flat_map(|peer| &mut peer.lanes);
-        let outcomes = lanes.flat_map(|lane| lane.take_lazy(&mut answer)).collect();
-        self.deduplicator.answered(sender, header, &answer, outcomes);
-        answer
-    }
-
-    fn empty_answer(&self) -> Vec<u8> {
-        let mut answer = Vec::with_capacity(64);
-        forward::start(&mut answer, &self.sender().header(0, 0));
-        answer
-    }
-
-    fn sender(&self) -> Sender<'_> {
-        Sender { id: self.id.as_str(), incarnation: self.incarnation, view: self.view.hash() }
-    }
-
-    fn lane(&self, peer: PeerKey, lane: usize) -> Option<&Lane> {
-        self.peers.get(peer)?.lanes.get(lane)
+    /// Takes the acknowledgements that are due now.
+    pub(super) fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
+        let due = self.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
+        due.filter_map(|(key, number)| Some((key, number?))).collect()
     }
 
     /// Returns `true` if all lanes to peers of the view are idle. Suspect peers do not count.
     pub(super) fn is_quiet(&self) -> bool {
-        let idle = |peer: &Peer| peer.trust.is_suspect() || peer.lanes.iter().all(Lane::is_idle);
+        let idle = |peer: &Peer| peer.trust.is_suspect() || peer.lane.is_idle();
         self.peers.values().filter(|peer| self.view.get(peer.id.as_str()).is_some()).all(idle)
     }
 
     /// Returns the bytes queued in all lanes.
     pub(super) fn lane_bytes(&self) -> usize {
-        self.peers.values().flat_map(|peer| &peer.lanes).map(Lane::waiting_bytes).sum()
+        self.peers.values().map(|peer| peer.lane.waiting_bytes()).sum()
     }
+}
+
+fn encoded(item: &Item<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    item.append(&mut bytes);
+    bytes
 }
 
 #[cfg(test)]
@@ -410,7 +457,7 @@ mod tests {
 
     #[test]
     fn restart_shows_by_the_incarnation() {
-        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap(), &Rules::default());
+        let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap());
         assert!(!peer.met(Incarnation([1; 8])));
         assert!(!peer.met(Incarnation([1; 8])));
         assert!(peer.met(Incarnation([2; 8])));

@@ -29,7 +29,7 @@ impl NodeCore {
     pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, session: SessionId) {
         let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
         let wanted = Item::RequestSession { client_id, session, accepted_at_us };
-        self.peers.note_to_all(arrival.key.get(), &wanted);
+        self.peers.note_to_all(&wanted);
         if let Some(earlier) = self.directory.expect(PendingResume { trunk, arrival, session, until: now + WAIT }) {
             self.reject(earlier.trunk, earlier.arrival.slot, &IN_USE);
         }

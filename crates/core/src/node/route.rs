@@ -87,7 +87,7 @@ impl NodeCore {
                 let via = Box::default();
                 let envelope =
                     QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload };
-                let sent = self.peers.push(peer, key.get(), envelope);
+                let sent = self.peers.push(peer, envelope);
                 self.counts.forwarded += u64::from(sent);
                 self.counts.dropped += u64::from(!sent);
             }
@@ -98,7 +98,7 @@ impl NodeCore {
     pub(super) fn retransmit(&mut self, now: Instant, queue_key: QueueKey) {
         let Some(queue) = self.custody.get_mut(queue_key) else { return };
         if let Destination::Peer(peer) = queue.destination
-            && self.peers.is_stalled(now, peer, queue.key.get())
+            && self.peers.is_stalled(now, peer)
         {
             queue.put_off(now);
             return;
@@ -152,7 +152,7 @@ impl NodeCore {
             && let Some(queue) = self.custody.get(key)
         {
             let to = queue.to.as_str();
-            self.peers.note(Some(former), queue.key.get(), &Item::Forget { to, queue_id });
+            self.peers.note(Some(former), &Item::Forget { to, queue_id });
         }
     }
 
@@ -215,13 +215,10 @@ impl NodeCore {
     /// Sends a copy of a message to a peer. Returns `false` if there is no room.
     fn forward_copy(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, via: Box<[NodeId]>) -> bool {
         let Ok(to) = ClientId::new(to) else { return false };
-        let InboundMessage { origin, to: key, prev_pending, deadline, retransmitted, queue_id, .. } = *message;
+        let InboundMessage { origin, prev_pending, deadline, retransmitted, queue_id, .. } = *message;
         let payload = Rc::clone(&message.payload);
-        self.peers.push(
-            peer,
-            key.get(),
-            QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload },
-        )
+        self.peers
+            .push(peer, QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload })
     }
 
     /// Holds a message for an absent recipient until its deadline.

@@ -1,6 +1,5 @@
 //! Times and limits of custody. Each is a setting, so that a simulation can break one at a time.
 
-use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use signaling_protocol::limits;
@@ -37,14 +36,8 @@ pub struct Rules {
     pub located_for: Duration,
     /// Interval in which owners receive the locations of clients again.
     pub located_every: Duration,
-    /// Silence after which a peer is pinged.
-    pub ping_after: Duration,
     /// Silence after which a peer is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
-    /// Number of lanes to each peer. One thread does not fill one lane, and two lanes make nearly
-    /// twice as many requests. Most simulations use two, since one lane keeps all messages in
-    /// order.
-    pub lanes: NonZeroUsize,
     /// Maximum lingering sessions. The default takes 51 MB.
     pub max_lingering: usize,
     /// Distance of a resumed session's numbers from the last known one. It is twice the span of an
@@ -72,9 +65,7 @@ impl Default for Rules {
             detours: 1,
             located_for: Duration::from_secs(30),
             located_every: Duration::from_secs(10),
-            ping_after: signaling_wire::limits::PING_AFTER,
             suspect_after: signaling_wire::limits::SUSPECT_AFTER,
-            lanes: NonZeroUsize::MIN,
             max_lingering: 100_000,
             numbers_ahead: 128 * 1024,
             max_unconfirmed: 1024,

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use signaling_protocol::NodeId;
+use signaling_wire::lane::Opening;
 use signaling_wire::trunk::ToEdge;
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
+use super::lane::Lane;
 use super::{NodeCore, PeerKey};
 use crate::View;
 use crate::edge::FlushUrgency;
@@ -92,33 +95,64 @@ impl NodeCore {
         self.tell_all_owners(now);
     }
 
-    /// Returns the number of lanes to each peer.
+    /// Starts the next exchange of the lane to a peer, and ends the earlier one. `None`: the peer
+    /// is unknown.
+    pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
+        self.peers.open_lane(now, peer)
+    }
+
+    /// Takes in that the peer has answered the opening of an exchange.
+    pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
+        if let Some(lane) = self.peers.lane_in(peer, exchange) {
+            lane.opened(now);
+            self.met(now, peer, incarnation);
+            self.answered(now, peer);
+        }
+    }
+
+    /// Takes in a peer's acknowledgement of all batches up to `number`.
+    pub fn lane_acknowledged(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, number: BatchNumber) {
+        if let Some(lane) = self.peers.lane_in(peer, exchange) {
+            lane.acknowledged(now, number);
+            self.answered(now, peer);
+        }
+    }
+
+    /// Takes in that an exchange has ended. The next one sends the unacknowledged batches again.
+    pub fn lane_ended(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) {
+        if let Some(lane) = self.peers.lane_in(peer, exchange) {
+            lane.ended(now);
+        }
+    }
+
+    /// Returns `true` if the shell has to end an exchange: it makes no progress, or the process was
+    /// paused.
     #[must_use]
-    pub fn lanes(&self) -> usize {
-        self.settings.rules.lanes.get()
+    pub fn is_lane_cut(&self, peer: PeerKey) -> bool {
+        self.peers.lane(peer).is_none_or(Lane::is_cut)
     }
 
-    /// Returns how urgently a lane's next batch has to be sent.
-    #[must_use]
-    pub fn lane_wants(&self, peer: PeerKey, lane: usize) -> FlushUrgency {
-        self.peers.wants(peer, lane)
+    /// Ends the exchanges of the lanes to all peers. The shell opens new ones.
+    pub fn cut_lanes(&mut self, now: Instant) {
+        self.peers.cut_lanes(now);
     }
 
-    /// Takes a lane's next batch. It is in flight until [`NodeCore::lane_answered`] or
-    /// [`NodeCore::lane_lost`].
-    pub fn take_lane_batch(&mut self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        self.peers.take_batch(now, peer, lane)
+    /// Takes the peers whose lanes have changed since the last call. The urgency says when the
+    /// shell has to look after a lane: to send its next frame, or to end its exchange.
+    pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
+        self.peers.take_woken()
     }
 
-    /// Encodes the batch in flight for another try, with the present TTLs.
-    #[must_use]
-    pub fn lane_batch_again(&self, now: Instant, peer: PeerKey, lane: usize) -> Option<Vec<u8>> {
-        self.peers.batch_again(now, peer, lane)
+    /// Takes the lane's next frame. Its batch stays in the window until it is acknowledged.
+    pub fn take_lane_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
+        self.peers.take_frame(now, peer, exchange)
     }
 
-    /// Gives up a batch that the peer rejected permanently. Its messages are retransmitted later.
-    pub fn lane_lost(&mut self, peer: PeerKey, lane: usize) {
-        self.peers.batch_ended(peer, lane);
+    fn answered(&mut self, now: Instant, peer: PeerKey) {
+        if self.peers.answered(now, peer) {
+            self.rehouse(now);
+            self.tell_all_owners(now);
+        }
     }
 
     /// Returns the bytes queued in lanes to other nodes.

@@ -1,16 +1,15 @@
 //! A node's core driven by hand, with its inputs and outputs, and its clients.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use signaling_core::node::{HoldLimits, NodeCore, PeerKey, RoomSettings, Rules, Settings, TrunkKey};
+use signaling_core::node::{HoldLimits, InboundExchange, NodeCore, PeerKey, RoomSettings, Rules, Settings, TrunkKey};
 use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{Incarnation, RemainingTtl, Seq, SessionId};
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl, Seq, SessionId, lane};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -18,22 +17,19 @@ pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) struct Node {
     pub(crate) core: NodeCore,
     pub(crate) now: Instant,
+    incarnation: Incarnation,
 }
 
 impl Node {
     pub(crate) fn new(id: &str) -> Self {
-        Self::with_lanes(id, 2)
-    }
-
-    pub(crate) fn with_lanes(id: &str, lanes: usize) -> Self {
-        Self::with_rules(id, Rules { lanes: NonZeroUsize::new(lanes).unwrap(), ..Rules::default() })
+        Self::with_rules(id, Rules::default())
     }
 
     pub(crate) fn with_rules(id: &str, rules: Rules) -> Self {
-        let now = Instant::now();
+        let (now, incarnation) = (Instant::now(), incarnation_of(id));
         let settings = Settings {
             id: NodeId::new(id).unwrap(),
-            incarnation: Incarnation([id.as_bytes()[0]; 8]),
+            incarnation,
             hash_seed: 0,
             hold: HOLD,
             resume: Duration::from_secs(30),
@@ -45,7 +41,7 @@ impl Node {
             mesh_secret: Arc::from(&b"0123456789abcdef"[..]),
             epoch: (now, SystemTime::now()),
         };
-        Self { core: NodeCore::new(settings), now }
+        Self { core: NodeCore::new(settings), now, incarnation }
     }
 
     pub(crate) fn sees(&mut self, nodes: &[&str]) {
@@ -115,21 +111,39 @@ impl Node {
         }
     }
 
-    /// Sends the next batch of each lane to the other node, its only peer, and takes in the
-    /// answers.
-    pub(crate) fn sends_to(&mut self, other: &mut Self) {
+    /// Opens an exchange of the lane to node "b", its only peer.
+    pub(crate) fn opens_lane(&mut self) -> (PeerKey, ExchangeNumber) {
         let peer = self.peer();
-        for lane in 0..self.core.lanes() {
-            if let Some(batch) = self.core.take_lane_batch(self.now, peer, lane) {
-                let answer = other.core.batch(other.now, &batch).unwrap();
-                self.core.lane_answered(self.now, peer, lane, &answer).unwrap();
-            }
-        }
+        let exchange = self.core.open_lane(self.now, peer).unwrap().exchange;
+        self.core.lane_opened(self.now, peer, exchange, incarnation_of("b"));
+        (peer, exchange)
     }
 
+    /// Opens an exchange of the lane to the other node, its only peer.
+    pub(crate) fn opens_lane_to(&mut self, other: &mut Self) -> (ExchangeNumber, InboundExchange) {
+        let opening = self.core.open_lane(self.now, self.peer()).unwrap();
+        let inbound = other.core.lane_comes(other.now, &opening).unwrap().unwrap();
+        self.core.lane_opened(self.now, self.peer(), opening.exchange, other.incarnation);
+        (opening.exchange, inbound)
+    }
+
+    /// Sends all that waits for the other node, its only peer, in an exchange of its own, and takes
+    /// in the acknowledgement.
+    pub(crate) fn sends_to(&mut self, other: &mut Self) {
+        let (peer, (exchange, inbound)) = (self.peer(), self.opens_lane_to(other));
+        let mut last = BatchNumber::default();
+        while let Some(frame) = self.core.take_lane_frame(self.now, peer, exchange) {
+            last = forward::open(&mut &frame[lane::LENGTH_BYTES..]).unwrap();
+            other.core.batch(other.now, inbound, &frame[lane::LENGTH_BYTES..]).unwrap();
+        }
+        self.core.lane_acknowledged(self.now, peer, exchange, last);
+    }
+
+    /// Takes the batches that wait for the only peer, in an exchange that never ends.
     pub(crate) fn take_batches(&mut self) -> Vec<Vec<u8>> {
-        let peer = self.peer();
-        (0..self.core.lanes()).filter_map(|lane| self.core.take_lane_batch(self.now, peer, lane)).collect()
+        let (peer, exchange) = self.opens_lane();
+        let frames = std::iter::from_fn(|| self.core.take_lane_frame(self.now, peer, exchange));
+        frames.map(|frame| frame[4..].to_vec()).collect()
     }
 }
 
@@ -161,16 +175,20 @@ pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     }
 }
 
+fn incarnation_of(id: &str) -> Incarnation {
+    Incarnation([id.as_bytes()[0]; 8])
+}
+
 /// Returns the number of a batch, and the recipients of its envelopes.
 pub(crate) fn read(mut batch: &[u8]) -> (u64, Vec<String>) {
-    let header = forward::open(&mut batch).unwrap();
+    let number = forward::open(&mut batch).unwrap();
     let mut recipients = Vec::new();
     while !batch.is_empty() {
         if let Item::Envelope(envelope) = Item::take(&mut batch).unwrap() {
             recipients.push(envelope.to.to_owned());
         }
     }
-    (header.number, recipients)
+    (number.0, recipients)
 }
 
 /// Returns a client id that `owner` owns among `nodes`.

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use signaling_core::node::BatchError;
 use signaling_rendezvous::{KeyHash, Ranking};
-use signaling_wire::DownSeq;
 use signaling_wire::forward::{self, Item};
+use signaling_wire::lane::LENGTH_BYTES;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
+use signaling_wire::{BatchNumber, DownSeq};
 
 use crate::node::{Node, client_of, newcomer, read};
 
@@ -66,7 +68,7 @@ fn former_destination_is_told_to_forget_messages() {
 }
 
 #[test]
-fn outcome_for_an_unknown_node_goes_with_its_next_answer() {
+fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
     sender.sees(&["a", "b"]);
     holder.sees(&["b"]);
@@ -74,12 +76,37 @@ fn outcome_for_an_unknown_node_goes_with_its_next_answer() {
     sender.attach(senders, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
     holder.attach(recipients, 0, &bob, 0);
-    for seq in 1..=2 {
-        sender.up(senders, 0, seq, &bob, 0);
-        sender.sends_to(&mut holder);
-        holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(seq), exceptions: vec![] });
-    }
+    sender.up(senders, 0, 1, &bob, 0);
+    let (peer, exchange) = sender.opens_lane();
+    let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+    sender.core.lane_ended(sender.now, peer, exchange);
+    let (exchange, inbound) = sender.opens_lane_to(&mut holder);
+    assert_eq!(sender.core.take_lane_frame(sender.now, peer, exchange), Some(frame.clone()), "the window comes again");
+    holder.core.batch(holder.now, inbound, &frame[LENGTH_BYTES..]).unwrap();
+    holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
+    holder.sends_to(&mut sender);
     assert_eq!(sender.said(senders).outcomes, [(1, DeliveryOutcome::Done)]);
+    holder.core.lane_leaves(inbound);
+    assert_eq!(holder.core.peers().count(), 0);
+}
+
+#[test]
+fn batch_of_an_earlier_exchange_is_not_executed() {
+    let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
+    [&mut sender, &mut holder].into_iter().for_each(|node| node.sees(&["a", "b"]));
+    let trunk = sender.core.trunk_up();
+    sender.attach(trunk, 0, "alice", 0);
+    let bob = client_of("b", &["a", "b"]);
+    (1..=2).for_each(|seq| sender.up(trunk, 0, seq, &bob, 0));
+    let (exchange, earlier) = sender.opens_lane_to(&mut holder);
+    let (peer, _) = sender.core.peers().next().unwrap();
+    let frame = sender.core.take_lane_frame(sender.now, peer, exchange).unwrap();
+    let (_, later) = sender.opens_lane_to(&mut holder);
+    let outcome = holder.core.batch(holder.now, earlier, &frame[LENGTH_BYTES..]);
+    assert!(matches!(outcome, Err(BatchError::Over)), "{outcome:?}");
+    assert!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]).is_ok());
+    holder.core.on_process_pause(holder.now);
+    assert!(matches!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]), Err(BatchError::Over)));
 }
 
 /// Returns the time in which a node redirects one message to each recipient, when their owner
@@ -113,27 +140,27 @@ fn every_owner_gets_the_location_after_a_full_lane() {
     const MOVED: usize = 60_000;
     // Together their names exceed the lane.
     let clients = clients_of("b", &["a", "b"], MOVED, 128);
-    let mut node = Node::with_lanes("a", 1);
+    let mut node = Node::new("a");
     let trunk = node.core.trunk_up();
     node.sees(&["a"]);
     for (slot, client) in (0..).zip(&clients) {
         node.tell(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..newcomer(slot, client, 1) }));
     }
     node.sees(&["a", "b"]);
-    let (peer, _) = node.core.peers().next().unwrap();
+    let (peer, exchange) = node.opens_lane();
     let mut told = BTreeSet::new();
     for _ in 0..20 {
-        let batch = node.core.take_lane_batch(node.now, peer, 0).unwrap_or_default();
-        let mut rest = &batch[..];
-        if !rest.is_empty() {
-            forward::open(&mut rest).unwrap();
-        }
-        while !rest.is_empty() {
-            if let Item::Located { client_id, here: true, .. } = Item::take(&mut rest).unwrap() {
-                told.insert(client_id.to_owned());
+        let mut last = BatchNumber::default();
+        while let Some(frame) = node.core.take_lane_frame(node.now, peer, exchange) {
+            let mut rest = &frame[LENGTH_BYTES..];
+            last = forward::open(&mut rest).unwrap();
+            while !rest.is_empty() {
+                if let Item::Located { client_id, here: true, .. } = Item::take(&mut rest).unwrap() {
+                    told.insert(client_id.to_owned());
+                }
             }
         }
-        node.core.lane_lost(peer, 0);
+        node.core.lane_acknowledged(node.now, peer, exchange, last);
         node.pass(Duration::from_millis(50));
     }
     assert_eq!(told.len(), MOVED);

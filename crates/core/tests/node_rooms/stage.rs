@@ -12,7 +12,7 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
 use signaling_wire::grant::{Grant, SignalScope};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
-use signaling_wire::{Incarnation, RemainingTtl, Seq, SessionId};
+use signaling_wire::{BatchNumber, Incarnation, RemainingTtl, Seq, SessionId, forward, lane};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const PRESENCE: Duration = Duration::from_secs(20);
@@ -69,10 +69,10 @@ impl Stage {
             ..Rules::default()
         };
         let view = view(ids.iter().map(|id| (*id, false)));
-        let node = |(number, id): (u8, &&'static str)| {
+        let node = |(index, id): (usize, &&'static str)| {
             let mut core = NodeCore::new(Settings {
                 id: NodeId::new(id).unwrap(),
-                incarnation: Incarnation([number; 8]),
+                incarnation: incarnation_of(index),
                 hash_seed: 0,
                 hold: HOLD,
                 resume: Duration::from_secs(30),
@@ -89,7 +89,7 @@ impl Stage {
             Node { id, core, trunk }
         };
         let mut stage = Self {
-            nodes: (1..).zip(ids).map(node).collect(),
+            nodes: ids.iter().enumerate().map(node).collect(),
             clients: BTreeMap::new(),
             store: Rooms::new(rules),
             store_is_down: false,
@@ -407,15 +407,18 @@ impl Stage {
             let others: Vec<_> = (0..self.nodes.len()).filter(|other| *other != from).collect();
             // Peers have the order of the view, which is the order of the nodes.
             for (peer, to) in peers.into_iter().zip(others) {
-                for lane in 0..self.nodes[from].core.lanes() {
-                    let Some(batch) = self.nodes[from].core.take_lane_batch(now, peer, lane) else { continue };
-                    if self.loses_batches {
-                        self.nodes[from].core.lane_lost(peer, lane);
-                        continue;
+                let opening = self.nodes[from].core.open_lane(now, peer).unwrap();
+                let inbound = self.nodes[to].core.lane_comes(now, &opening).unwrap().unwrap();
+                let exchange = opening.exchange;
+                self.nodes[from].core.lane_opened(now, peer, exchange, incarnation_of(to));
+                let mut last = BatchNumber::default();
+                while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
+                    last = forward::open(&mut &frame[lane::LENGTH_BYTES..]).unwrap();
+                    if !self.loses_batches {
+                        self.nodes[to].core.batch(now, inbound, &frame[lane::LENGTH_BYTES..]).unwrap();
                     }
-                    let answer = self.nodes[to].core.batch(now, &batch).unwrap();
-                    self.nodes[from].core.lane_answered(now, peer, lane, &answer).unwrap();
                 }
+                self.nodes[from].core.lane_acknowledged(now, peer, exchange, last);
             }
         }
     }
@@ -462,6 +465,10 @@ impl Stage {
             }
         }
     }
+}
+
+fn incarnation_of(node: usize) -> Incarnation {
+    Incarnation([node as u8; 8])
 }
 
 /// Returns a view of these nodes. `true` marks a draining node.

@@ -1,4 +1,4 @@
-//! The internal listener: trunks, forwards, operator requests of other nodes, and the router for
+//! The internal listener: trunks, lanes, operator requests of other nodes, and the router for
 //! health, metrics and admin.
 
 use std::cell::RefCell;
@@ -8,20 +8,16 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Limited};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
 use signaling_server::{Listener, Secrets};
-use signaling_wire::{forward, trunk};
+use signaling_wire::{lane, trunk};
 use tokio::time::sleep;
 
-use super::{Node, trunks};
-
-/// Maximum size of another node's batch; a lane sends all that piled up in a stall at once.
-const MAX_FORWARD_BYTES: usize = 32 * 1024 * 1024;
+use super::{Node, inbound_lanes, trunks};
 
 /// Time limit of the first view; working discovery is faster. Less than an edge waits for a trunk.
 const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
@@ -54,7 +50,7 @@ pub async fn serve(internal: Internal, mut listener: Listener) {
 
 async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path();
-    if path != trunk::PATH && path != forward::PATH && !path.starts_with(BETWEEN_SERVERS) {
+    if path != trunk::PATH && path != lane::PATH && !path.starts_with(BETWEEN_SERVERS) {
         return from_router(&internal.router, request).await;
     }
     if !internal.secrets.authorize(request.headers()) {
@@ -64,7 +60,7 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
     }
     let has_view = match path {
         trunk::PATH => has_view_soon(&internal.node).await,
-        forward::PATH => internal.node.has_view(),
+        lane::PATH => internal.node.has_view(),
         _ => true,
     };
     if !has_view {
@@ -73,7 +69,7 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
     }
     match path {
         trunk::PATH => trunks::answer(&internal.node, peer, request),
-        forward::PATH => batch(&internal.node, request).await,
+        lane::PATH => inbound_lanes::answer(&internal.node, request),
         _ => from_router(&internal.router, request).await,
     }
 }
@@ -86,26 +82,4 @@ async fn has_view_soon(node: &Node) -> bool {
         sleep(FIRST_VIEW_POLL).await;
     }
     node.has_view()
-}
-
-async fn batch(node: &Node, request: Request<Incoming>) -> Response<Body> {
-    if request.method() != Method::POST {
-        let mut response =
-            refusal(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "a batch is sent by POST", None);
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
-        return response;
-    }
-    let asked = Instant::now();
-    let Ok(body) = Limited::new(request.into_body(), MAX_FORWARD_BYTES).collect().await else {
-        return refusal(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "the batch is too large, or was cut short", None);
-    };
-    // Check after the body was read: the process may have paused in between.
-    if node.refuses(asked) {
-        let message = "this node was paused and takes no request that may have waited; send it again";
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, "paused", message, None);
-    }
-    match node.with_core(|core| core.batch(Instant::now(), &body.to_bytes())) {
-        Ok(answer) => Response::new(Body::from(answer)),
-        Err(error) => refusal(StatusCode::BAD_REQUEST, "bad_batch", &error.to_string(), None),
-    }
 }

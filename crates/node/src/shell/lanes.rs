@@ -1,38 +1,41 @@
-//! The forwarder: sends the core's batches to other nodes, one request at a time per lane. During a
-//! request the core collects the next batch. So batches grow with the load, and an idle node adds
-//! no delay.
+//! The lanes to other nodes: one task for each keeps an HTTP exchange open and writes batches into
+//! it.
 
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body::Frame;
+use http_body_util::Channel;
+use http_body_util::channel::Sender;
 use reqwest::Url;
 use signaling_core::View;
+use signaling_core::node::{NodeCore, PeerKey};
 use signaling_protocol::Backoff;
 use signaling_server::{FlushSignal, Secrets};
-use signaling_wire::forward;
-use signaling_wire::limits;
+use signaling_wire::lane::{self, AcknowledgementReader, Opening};
+use signaling_wire::{ExchangeNumber, Incarnation, limits};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{Span, debug, info_span, warn};
 
-use super::metrics::{ForwardResult, METRICS};
-use super::{Lanes, Node};
-use signaling_core::node::PeerKey;
+use super::metrics::{LaneEnd, METRICS};
+use super::{Node, OutboundLane, TaskGuard};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// Time limit of a request. A batch without an answer is sent again.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum idle connections to one node.
-const MAX_IDLE: usize = 2;
+/// Time limit of the response to an opening.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
 const FIRST_BACKOFF: Duration = Duration::from_millis(20);
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// Duration of an exchange after which earlier failures are forgotten.
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Returns the HTTP client for batches.
+/// Returns the HTTP client for lanes.
 ///
 /// # Errors
 /// If the system refuses a resource.
@@ -42,175 +45,171 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
         .http1_only()
         .tcp_nodelay(true)
         .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(REQUEST_TIMEOUT)
-        .pool_max_idle_per_host(MAX_IDLE)
+        .pool_max_idle_per_host(0)
         .redirect(reqwest::redirect::Policy::none())
         .build()
 }
 
-/// Applies each new view and serves the lanes of its peers. Ends when dropped, or when views end.
+/// Applies each new view and serves the lanes to all peers. Ends when dropped, or when views end.
 pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
+    node.0.borrow_mut().lane_client = Some(LaneClient { http, secrets });
     loop {
         let view = views.borrow_and_update().clone();
         debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "new view");
         node.with_core(|core| core.set_view(Instant::now(), view));
-        update_senders(&node, &http, &secrets);
+        update_lanes(&node);
         if views.changed().await.is_err() {
             return;
         }
     }
 }
 
-/// Stops senders of removed peers, starts senders of new peers, and updates the addresses of the
+/// What the lanes to all peers have in common.
+#[derive(Clone)]
+pub(super) struct LaneClient {
+    http: reqwest::Client,
+    secrets: Secrets,
+}
+
+/// Ends the lanes to removed peers, starts those to new peers, and updates the addresses of the
 /// rest.
-fn update_senders(node: &Node, http: &reqwest::Client, secrets: &Secrets) {
+pub(super) fn update_lanes(node: &Node) {
     let mut state = node.0.borrow_mut();
+    let Some(client) = state.lane_client.clone() else { return };
     let peers: Vec<_> = state.core.peers().map(|(peer, address)| (peer, address.to_owned())).collect();
-    state.lanes.retain(|key, lanes| {
-        let stays = peers.iter().any(|(peer, _)| *peer == key);
-        if !stays {
-            lanes.senders.iter().for_each(tokio::task::AbortHandle::abort);
-        }
-        stays
-    });
+    state.lanes.retain(|key, _| peers.iter().any(|(peer, _)| *peer == key));
     for (peer, address) in peers {
-        let Ok(url) = Url::parse(&format!("http://{address}{}", forward::PATH)) else {
+        let Ok(url) = Url::parse(&format!("http://{address}{}", lane::PATH)) else {
             warn!(%address, "cannot forward: no usable address");
             continue;
         };
-        if let Some(lanes) = state.lanes.get(peer) {
-            // A batch in flight is retried at the new address.
-            lanes.url.replace(url);
+        if let Some(lane) = state.lanes.get(peer) {
+            // An open exchange stays. The next one uses the new address.
+            lane.url.replace(url);
             continue;
         }
-        let url = Rc::new(RefCell::new(url));
-        let signals: Box<[Rc<FlushSignal>]> = (0..state.core.lanes()).map(|_| Rc::default()).collect();
-        let senders = signals.iter().enumerate().map(|(lane, wake)| {
-            let sender = LaneSender {
-                node: node.clone(),
-                http: http.clone(),
-                secrets: secrets.clone(),
-                url: Rc::clone(&url),
-                peer,
-                lane,
-                span: info_span!("lane", peer = %address, lane),
-            };
-            tokio::task::spawn_local(sender.run(Rc::clone(wake))).abort_handle()
-        });
-        let senders = senders.collect();
-        state.lanes.insert(peer, Lanes { url, signals, senders });
+        let (url, signal) = (Rc::new(RefCell::new(url)), Rc::new(FlushSignal::default()));
+        let sender = LaneSender {
+            node: node.clone(),
+            client: client.clone(),
+            url: Rc::clone(&url),
+            peer,
+            signal: Rc::clone(&signal),
+            span: info_span!("lane", peer = %address),
+        };
+        let task = tokio::task::spawn_local(sender.run()).abort_handle();
+        state.lanes.insert(peer, OutboundLane { url, signal, _task: TaskGuard(task) });
     }
-    state.wake();
 }
 
 struct LaneSender {
     node: Node,
-    http: reqwest::Client,
-    secrets: Secrets,
+    client: LaneClient,
     url: Rc<RefCell<Url>>,
     peer: PeerKey,
-    lane: usize,
+    signal: Rc<FlushSignal>,
     /// Each event names the span; it is never entered, since that would cost time per batch.
     span: Span,
 }
 
-/// Why a batch was not answered.
-enum Failure {
-    /// The peer accepts no connections.
-    Refused(String),
-    /// A retry may succeed.
-    Retryable(String),
-    /// A retry cannot succeed.
-    Permanent(String),
-}
-
-impl Failure {
-    fn label_of(answered: &Result<Bytes, Self>) -> ForwardResult {
-        match answered {
-            Ok(_) => ForwardResult::Answered,
-            Err(Self::Refused(_)) => ForwardResult::Refused,
-            Err(Self::Retryable(_)) => ForwardResult::Retry,
-            Err(Self::Permanent(_)) => ForwardResult::Rejected,
-        }
-    }
+/// An exchange that the peer has accepted.
+struct Opened {
+    exchange: ExchangeNumber,
+    response: reqwest::Response,
+    body: Sender<Bytes, io::Error>,
 }
 
 impl LaneSender {
-    async fn run(self, wake: Rc<FlushSignal>) {
-        loop {
-            wake.wait().await;
-            while let Some(batch) =
-                self.node.with_core(|core| core.take_lane_batch(Instant::now(), self.peer, self.lane))
-            {
-                self.deliver(batch).await;
-            }
-        }
-    }
-
-    /// Sends a batch until it is answered; each retry has shorter TTLs. Stops when the peer leaves
-    /// the view.
-    async fn deliver(&self, mut batch: Vec<u8>) {
+    /// Keeps an exchange open. Ends when the peer is forgotten.
+    async fn run(self) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
-        loop {
-            let bytes = batch.len();
+        while let Some(opening) = self.with_core(|core, now| core.open_lane(now, self.peer)) {
             let started = Instant::now();
-            let answered = self.post(batch).await;
-            METRICS.forward.observe(started.elapsed());
-            METRICS.forward_batches.of(Failure::label_of(&answered)).inc();
-            match answered {
-                Ok(answer) => {
-                    if !backoff.is_fresh() {
-                        debug!(parent: &self.span, "peer answers again");
-                    }
-                    let taken =
-                        self.node.with_core(|core| core.lane_answered(Instant::now(), self.peer, self.lane, &answer));
-                    if let Err(error) = taken {
-                        warn!(parent: &self.span, %error, "answer of the peer is invalid");
-                    }
-                    return;
-                }
-                Err(Failure::Permanent(why)) => {
-                    warn!(parent: &self.span, why, bytes, "batch rejected by the peer, its messages will be retransmitted");
-                    self.node.with_core(|core| core.lane_lost(self.peer, self.lane));
-                    sleep(MAX_BACKOFF).await;
-                    return;
-                }
-                Err(failure @ (Failure::Refused(_) | Failure::Retryable(_))) => {
-                    if matches!(failure, Failure::Refused(_)) {
-                        self.node.with_core(|core| core.refused(Instant::now(), self.peer));
-                    }
-                    let (Failure::Refused(why) | Failure::Retryable(why) | Failure::Permanent(why)) = failure;
-                    // The sweep warns of a suspect peer once, not per lane.
-                    debug!(parent: &self.span, why, "peer does not answer");
-                    sleep(backoff.next_limit()).await;
-                    let retry = self.node.with_core(|core| core.lane_batch_again(Instant::now(), self.peer, self.lane));
-                    let Some(retry) = retry else { return };
-                    batch = retry;
-                }
+            let (end, why) = match self.open(&opening).await {
+                Ok(opened) => self.serve(opened).await,
+                Err(failed) => failed,
+            };
+            self.with_core(|core, now| core.lane_ended(now, self.peer, opening.exchange));
+            METRICS.lane_ends.of(end).inc();
+            match end {
+                LaneEnd::Refused => self.with_core(|core, now| core.refused(now, self.peer)),
+                LaneEnd::Rejected => warn!(parent: &self.span, why, "lane rejected by the peer"),
+                LaneEnd::Closed | LaneEnd::Broken | LaneEnd::Cut => {}
             }
+            // The sweep warns of a suspect peer once.
+            debug!(parent: &self.span, why, "lane ended");
+            if started.elapsed() >= STABLE_AFTER {
+                backoff.reset();
+            }
+            sleep(backoff.next_limit()).await;
         }
     }
 
-    async fn post(&self, batch: Vec<u8>) -> Result<Bytes, Failure> {
-        let again = |error: reqwest::Error| match (error.is_connect(), error.without_url().to_string()) {
-            (true, why) => Failure::Refused(why),
-            (false, why) => Failure::Retryable(why),
-        };
+    /// Opens an exchange. Returns the kind of failure and its reason otherwise.
+    async fn open(&self, opening: &Opening) -> Result<Opened, (LaneEnd, String)> {
+        let (body, channel) = Channel::<Bytes, io::Error>::new(limits::MAX_WINDOW_BATCHES);
         let request = self
+            .client
             .http
             .post(self.url.borrow().clone())
-            .header(header::AUTHORIZATION, self.secrets.shown().bearer())
+            .query(opening)
+            .header(header::AUTHORIZATION, self.client.secrets.shown().bearer())
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
-            .body(batch);
-        let response = request.send().await.map_err(again)?;
+            .body(reqwest::Body::wrap(channel));
+        let response = match timeout(OPEN_TIMEOUT, request.send()).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if error.is_connect() => return Err((LaneEnd::Refused, error.without_url().to_string())),
+            Ok(Err(error)) => return Err((LaneEnd::Broken, error.without_url().to_string())),
+            Err(_) => return Err((LaneEnd::Broken, format!("no response within {OPEN_TIMEOUT:?}"))),
+        };
         match response.status() {
             StatusCode::OK => {}
-            status if status.is_server_error() => return Err(Failure::Retryable(status.to_string())),
-            status => return Err(Failure::Permanent(status.to_string())),
+            status if status.is_server_error() => return Err((LaneEnd::Broken, status.to_string())),
+            status => return Err((LaneEnd::Rejected, status.to_string())),
         }
-        if response.content_length().is_none_or(|length| length > limits::MAX_BATCH_BYTES as u64 * 16) {
-            return Err(Failure::Permanent("the answer has no length or is too long".to_owned()));
-        }
-        response.bytes().await.map_err(again)
+        let Some(incarnation) = incarnation_in(response.headers()) else {
+            return Err((LaneEnd::Rejected, "the response has no incarnation".to_owned()));
+        };
+        let exchange = opening.exchange;
+        self.with_core(|core, now| core.lane_opened(now, self.peer, exchange, incarnation));
+        Ok(Opened { exchange, response, body })
     }
+
+    /// Writes batches and reads acknowledgements until the exchange ends.
+    async fn serve(&self, Opened { exchange, mut response, mut body }: Opened) -> (LaneEnd, String) {
+        let mut acknowledgements = AcknowledgementReader::default();
+        loop {
+            tokio::select! {
+                chunk = response.chunk() => match chunk {
+                    Ok(Some(chunk)) => {
+                        if let Some(number) = acknowledgements.read(&chunk) {
+                            self.with_core(|core, now| core.lane_acknowledged(now, self.peer, exchange, number));
+                        }
+                    }
+                    Ok(None) => return (LaneEnd::Closed, "closed by the peer".to_owned()),
+                    Err(error) => return (LaneEnd::Broken, error.without_url().to_string()),
+                },
+                () = self.signal.wait() => {
+                    while let Some(frame) = self.with_core(|core, now| core.take_lane_frame(now, self.peer, exchange)) {
+                        METRICS.forward_batches.inc();
+                        if body.try_send(Frame::data(frame.into())).is_err() {
+                            return (LaneEnd::Broken, "the connection takes no more".to_owned());
+                        }
+                    }
+                    if self.with_core(|core, _| core.is_lane_cut(self.peer)) {
+                        body.abort(io::Error::other("lane cut"));
+                        return (LaneEnd::Cut, "no progress, or the process was paused".to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore, Instant) -> R) -> R {
+        self.node.with_core(|core| call(core, Instant::now()))
+    }
+}
+
+fn incarnation_in(headers: &HeaderMap) -> Option<Incarnation> {
+    headers.get(lane::INCARNATION_HEADER)?.to_str().ok()?.parse().ok()
 }

@@ -27,13 +27,13 @@ metrics! {
              retransmits them";
         hold_expired: Counter = "signaling_hold_expired_total", "Messages that this node held until they expired";
         forwarded: Counter = "signaling_forwarded_total", "Envelopes sent to other nodes, including retransmissions";
-        forward_batches: By<ForwardResult> = "signaling_forward_batches_total",
-            "Batches sent to other nodes: answered, without a connection (refused), without an answer in time (retry) or \
-             refused for good (rejected)";
-        forward: HistogramBuckets = "signaling_forward_seconds",
-            "Time until another node answers a batch, or the attempt fails";
+        forward_batches: Counter = "signaling_forward_batches_total",
+            "Batches sent to other nodes, including batches sent again after a broken connection";
+        lane_ends: By<LaneEnd> = "signaling_lane_ends_total",
+            "Connections to other nodes that ended: refused, rejected by status code, closed by the peer, broken, or cut \
+             by this node for lack of progress or after a process pause";
         lane_bytes: Gauge = "signaling_lane_waiting_bytes",
-            "Bytes for other nodes that wait for the answer to the batch before them";
+            "Bytes for other nodes that are not acknowledged yet";
         relayed: Counter = "signaling_relayed_envelopes_total", "Envelopes of other nodes sent on to a third node";
         detours: Counter = "signaling_detours_total", "Copies sent through another node while an owner was suspect";
         retransmissions: Counter = "signaling_node_retransmissions_total", "Envelopes sent again by this node";
@@ -58,8 +58,8 @@ metrics! {
 
 label! { pub(crate) enum Outcome = "outcome" { Delivered = "delivered", Unavailable = "unavailable" } }
 label! {
-    pub(crate) enum ForwardResult = "result" {
-        Answered = "answered", Refused = "refused", Retry = "retry", Rejected = "rejected",
+    pub(crate) enum LaneEnd = "reason" {
+        Refused = "refused", Rejected = "rejected", Closed = "closed", Broken = "broken", Cut = "cut",
     }
 }
 label! { pub(crate) enum SeatLabel = "standing" { Member = "member", Waiting = "waiting" } }

@@ -3,7 +3,8 @@
 //! | module | responsibility |
 //! |---|---|
 //! | `trunks` | trunks from edges |
-//! | `lanes` | batches to other nodes |
+//! | `lanes` | lanes to other nodes |
+//! | `inbound_lanes` | lanes from other nodes |
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
 //! | `rooms`, `registry` | requests to the room store and the registry |
@@ -11,6 +12,7 @@
 //! | `report` | the node's report about itself |
 
 mod direct;
+mod inbound_lanes;
 mod internal;
 mod lanes;
 pub mod metrics;
@@ -22,6 +24,7 @@ mod trunks;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
@@ -33,6 +36,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
+use self::inbound_lanes::InboundLane;
+use self::lanes::LaneClient;
 use self::report::EdgeName;
 use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency};
 
@@ -52,9 +57,6 @@ pub struct Node(Rc<RefCell<State>>);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval of checks whether trunks are closed.
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
-/// After a process pause, requests whose heads are read within this time are refused. They may have
-/// arrived before or during the pause.
-const REFUSE_TIME: Duration = Duration::from_millis(200);
 
 /// Minimum time between two log entries about undelivered senders.
 const SENDER_LOG_INTERVAL: Duration = Duration::from_secs(10);
@@ -63,7 +65,6 @@ struct State {
     core: NodeCore,
     /// Beats at every call of the core: every few milliseconds, except during pauses.
     pauses: PauseDetector,
-    refuse_until: Option<Instant>,
     /// Nodes that were logged as suspect.
     suspects: Vec<NodeId>,
     /// No undelivered sender is logged before this time.
@@ -71,18 +72,30 @@ struct State {
     trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
     /// Names of the edges behind trunks of other processes.
     edges: SecondaryMap<TrunkKey, EdgeName>,
-    lanes: SecondaryMap<PeerKey, Lanes>,
+    /// `None` before the first view.
+    lane_client: Option<LaneClient>,
+    lanes: SecondaryMap<PeerKey, OutboundLane>,
+    inbound_lanes: SecondaryMap<PeerKey, InboundLane>,
     /// Signals new requests to the room store.
     urgent: Rc<FlushSignal>,
     background: Rc<FlushSignal>,
 }
 
-/// Senders of one peer's lanes.
-struct Lanes {
-    /// Current address of the peer's forward endpoint.
+/// The lane to one peer.
+struct OutboundLane {
+    /// Current address of the peer's endpoint.
     url: Rc<RefCell<Url>>,
-    signals: Box<[Rc<FlushSignal>]>,
-    senders: Box<[AbortHandle]>,
+    signal: Rc<FlushSignal>,
+    _task: TaskGuard,
+}
+
+/// Ends a task when dropped.
+struct TaskGuard(AbortHandle);
+
+impl Drop for TaskGuard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Node {
@@ -93,12 +106,13 @@ impl Node {
         Self(Rc::new(RefCell::new(State {
             core,
             pauses: PauseDetector::new(since_boot()),
-            refuse_until: None,
             suspects: Vec::new(),
             quiet_until: None,
             trunks: SecondaryMap::new(),
             edges: SecondaryMap::new(),
+            lane_client: None,
             lanes: SecondaryMap::new(),
+            inbound_lanes: SecondaryMap::new(),
             urgent: Rc::default(),
             background: Rc::default(),
         })))
@@ -118,11 +132,13 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Returns `true` if a request whose head was read at `asked` may be as old as a process pause.
-    fn refuses(&self, asked: Instant) -> bool {
-        let mut state = self.0.borrow_mut();
-        state.detect_pause(Instant::now());
-        state.refuse_until.is_some_and(|until| asked < until)
+    /// Accepts the mesh secrets `accepted`, the first of which it sends. Lanes open anew with it.
+    pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
+        self.with_core(|core| {
+            core.set_mesh_secrets(accepted);
+            core.cut_lanes(Instant::now());
+        });
+        self.0.borrow_mut().inbound_lanes.clear();
     }
 
     /// Calls the core's sweep at its interval. Ends when dropped.
@@ -137,6 +153,7 @@ impl Node {
                 core.sweep(now);
             });
             let mut state = self.0.borrow_mut();
+            state.acknowledge(Instant::now());
             metrics::publish(&state.core);
             state.log_suspects();
             state.log_undelivered_sender(Instant::now());
@@ -192,9 +209,9 @@ impl State {
     /// Detects a process pause. Unread input is as old as the pause.
     fn detect_pause(&mut self, now: Instant) {
         let Some(paused) = self.pauses.beat(since_boot()) else { return };
-        warn!(?paused, "process was paused, trunks close and waiting requests are refused");
+        warn!(?paused, "process was paused, trunks and lanes close");
         self.core.on_process_pause(now);
-        self.refuse_until = Some(now + REFUSE_TIME);
+        self.inbound_lanes.clear();
         self.trunks.values().for_each(|wake| wake.flush_now());
     }
 
@@ -225,13 +242,13 @@ impl State {
         self.suspects = suspects;
     }
 
-    fn wake(&self) {
+    fn wake(&mut self) {
         for (trunk, signal) in &self.trunks {
             signal.request(self.core.trunk_wants(trunk));
         }
-        for (peer, lanes) in &self.lanes {
-            for (lane, signal) in lanes.signals.iter().enumerate() {
-                signal.request(self.core.lane_wants(peer, lane));
+        for (peer, urgency) in self.core.take_woken_lanes() {
+            if let Some(lane) = self.lanes.get(peer) {
+                lane.signal.request(urgency);
             }
         }
         for (urgency, wake) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{Incarnation, MessageNumber, RemainingTtl, Seq};
+use signaling_wire::{BatchNumber, MessageNumber, RemainingTtl, Seq};
 
 use super::Mutant;
 
@@ -54,16 +54,11 @@ impl Mutant {
         out
     }
 
-    /// Changes a batch or an answer between nodes.
+    /// Changes a batch between nodes.
     pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
-        let Ok(mut header) = forward::open(&mut bytes) else { return out };
-        match self {
-            Self::Incarnation => header.incarnation = Incarnation([0; 8]),
-            Self::Number => header.number = 1,
-            _ => {}
-        }
-        forward::start(&mut out, &header);
+        let Ok(number) = forward::open(&mut bytes) else { return out };
+        forward::start(&mut out, if self == Self::Number { BatchNumber(1) } else { number });
         while let Ok(mut item) = Item::take(&mut bytes) {
             if self.drops(&item) {
                 continue;
@@ -103,17 +98,6 @@ impl Mutant {
 fn without_seats(state: &[u8]) -> &[u8] {
     let words: [&[u8]; 2] = [b"admitted", b"resumed"];
     words.into_iter().find(|word| state.starts_with(word)).unwrap_or(state)
-}
-
-/// Splits an answer: one part without the outcomes, and the outcomes for a separate batch.
-pub(crate) fn without_outcomes(mut answer: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    let (mut rest, mut outcomes) = (Vec::new(), Vec::new());
-    let Ok(header) = forward::open(&mut answer) else { return (rest, outcomes) };
-    forward::start(&mut rest, &header);
-    while let Ok(item) = Item::take(&mut answer) {
-        item.append(if matches!(item, Item::Outcome { .. }) { &mut outcomes } else { &mut rest });
-    }
-    (rest, outcomes)
 }
 
 /// Outcomes of one trunk connection, released only in the order of their messages.

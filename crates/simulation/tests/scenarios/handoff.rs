@@ -1,5 +1,6 @@
 //! Sessions that move behind their sockets, and draining nodes.
 
+use crate::clients::SECOND;
 use crate::mesh::Mesh;
 
 #[test]
@@ -30,13 +31,14 @@ fn draining_node_does_not_wait_for_absent_recipients() {
     assert!(mesh.held_at("b") > 0);
     mesh.is_handed_to(dora, "b");
     mesh.all_see(&["-a", "b", "c"]);
-    assert!(mesh.nodes["a"].is_quiet());
     let bob = mesh.connects(&bob_id, "f", "b");
     let mut got = mesh.got(bob);
     got.sort_unstable();
     assert_eq!(got, ["anna 1", "dora 7"]);
     assert_eq!((mesh.got(anna), mesh.got(dora)), (vec!["ack 1".to_owned()], vec!["ack 7".to_owned()]));
     assert_eq!(mesh.now, now);
+    mesh.pass(SECOND);
+    assert!(mesh.nodes["a"].is_quiet(), "all batches are acknowledged");
 }
 
 #[test]

@@ -1,19 +1,18 @@
 //! Servers of a scenario: real cores on a clock that the scenario advances.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::edge::{self, EdgeCore};
-use signaling_core::node::{self, HoldLimits, NodeCore, Rules};
+use signaling_core::node::{self, HoldLimits, NodeCore};
 use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::Incarnation;
 
 use crate::clients::{Client, Who};
-use crate::wires::{Call, Trunk};
+use crate::wires::{Lane, Trunk};
 
 /// Hold time of messages to absent recipients.
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
@@ -29,9 +28,9 @@ pub(crate) struct Mesh {
     pub(crate) trunks: BTreeMap<(String, String), Trunk>,
     /// Trunks that edges have closed, while their nodes have not detected it.
     pub(crate) given_up: Vec<(String, Trunk)>,
-    /// Batches in flight, by requesting node, answering node and lane.
-    pub(crate) calls: BTreeMap<(String, String, usize), Call>,
-    /// Pairs of servers whose messages stay in flight. Answers have pairs of their own.
+    /// Open lanes by sending and receiving node.
+    pub(crate) lanes: BTreeMap<(String, String), Lane>,
+    /// Pairs of servers whose messages stay in flight. Acknowledgements have pairs of their own.
     pub(crate) held_back: BTreeSet<(String, String)>,
     pub(crate) answers_held_back: BTreeSet<(String, String)>,
     /// Pairs of nodes whose messages are lost and sent again.
@@ -54,7 +53,7 @@ impl Mesh {
             edges: BTreeMap::new(),
             trunks: BTreeMap::new(),
             given_up: Vec::new(),
-            calls: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             held_back: BTreeSet::new(),
             answers_held_back: BTreeSet::new(),
             cut: BTreeSet::new(),
@@ -71,7 +70,7 @@ impl Mesh {
         for edge in edges {
             nodes.iter().for_each(|node| mesh.trunk_is_up(edge, node));
         }
-        // The nodes exchange their first pings.
+        // The lanes open.
         mesh.pass(Duration::from_secs(1));
         mesh
     }
@@ -112,7 +111,7 @@ impl Mesh {
             incarnation: Incarnation([self.processes; 8]),
             hash_seed: 0,
             hold: HOLD,
-            rules: Arc::new(Rules { lanes: NonZeroUsize::new(2).unwrap(), ..Rules::default() }),
+            rules: Arc::default(),
             rooms: node::RoomSettings::default(),
             resume: Duration::from_secs(30),
             hold_limits: HoldLimits::default(),
@@ -127,12 +126,21 @@ impl Mesh {
     /// Kills a node's process. Edges detect it.
     pub(crate) fn is_killed(&mut self, id: &str) {
         self.nodes.remove(id);
-        self.calls.retain(|(from, ..), _| from != id);
+        self.end_lanes(|from, to| from == id || to == id);
         self.given_up.retain(|(node, _)| node != id);
         for ((edge, _), trunk) in self.trunks.extract_if(.., |(_, node), _| node == id) {
             self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
         }
         self.flow();
+    }
+
+    /// Restarts a node's process. No edge and no node notices more than broken connections.
+    pub(crate) fn restarts(&mut self, id: &str) {
+        self.end_lanes(|from, to| from == id || to == id);
+        for ((edge, _), trunk) in self.trunks.extract_if(.., |(_, node), _| node == id) {
+            self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
+        }
+        self.starts(id);
     }
 
     /// Gives a node a view with `members`. Members with the prefix `-` drain.
@@ -167,7 +175,10 @@ impl Mesh {
     pub(crate) fn wakes(&mut self, server: &str) {
         self.paused.remove(server);
         match self.nodes.get_mut(server) {
-            Some(node) => node.on_process_pause(self.now),
+            Some(node) => {
+                node.on_process_pause(self.now);
+                self.end_lanes(|_, to| to == server);
+            }
             None => self.edges.get_mut(server).unwrap().on_process_pause(self.now),
         }
     }
@@ -191,7 +202,7 @@ impl Mesh {
                     core.sweep(self.now);
                 }
             }
-            self.try_again();
+            self.acknowledge();
             self.flow();
         }
     }

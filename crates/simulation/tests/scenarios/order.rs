@@ -26,11 +26,10 @@ fn restarted_node_gets_what_it_forgot_at_its_first_sign() {
     let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.sends(anna, &bob_id, 1);
     assert!(mesh.held_at("b") > 0);
-    mesh.is_killed("b");
-    mesh.starts("b");
-    mesh.sees("b", &["a", "b"]);
+    mesh.restarts("b");
     assert_eq!(mesh.held_at("b"), 0);
-    mesh.pass(Duration::from_millis(600));
+    mesh.sees("b", &["a", "b"]);
+    mesh.pass(Duration::from_millis(100));
     assert!(mesh.held_at("b") > 0, "it says by its incarnation that it was restarted");
 }
 

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use signaling_core::edge::LinkKey;
-use signaling_core::node::{PeerKey, TrunkKey};
+use signaling_core::node::{InboundExchange, PeerKey, TrunkKey};
+use signaling_wire::lane::LENGTH_BYTES;
+use signaling_wire::{BatchNumber, ExchangeNumber};
 
 use crate::mesh::Mesh;
 
@@ -16,14 +18,14 @@ pub(crate) struct Trunk {
     down: VecDeque<Vec<u8>>,
 }
 
-/// A batch in flight, or its answer.
+/// The present exchange of a lane, and the bytes in flight on it.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct Lane {
     peer: PeerKey,
-    batch: Vec<u8>,
-    answer: Option<Vec<u8>>,
-    /// `true` after a failure, until the next attempt.
-    failed: bool,
+    number: ExchangeNumber,
+    inbound: InboundExchange,
+    batches: VecDeque<Vec<u8>>,
+    acknowledgements: VecDeque<BatchNumber>,
 }
 
 fn pair(from: &str, to: &str) -> (String, String) {
@@ -83,7 +85,7 @@ impl Mesh {
         self.flow();
     }
 
-    /// Drops messages and answers from `from` to `to`.
+    /// Drops messages and acknowledgements from `from` to `to`.
     pub(crate) fn cut(&mut self, from: &str, to: &str) {
         self.cut.insert(pair(from, to));
     }
@@ -92,22 +94,64 @@ impl Mesh {
         self.cut.remove(&pair(from, to));
     }
 
-    /// Sends failed batches again.
-    pub(crate) fn try_again(&mut self) {
-        let Self { now, nodes, calls, cut, .. } = self;
-        calls.retain(|(from, to, lane), call| {
-            if call.answer.is_some() || !(call.failed || cut.contains(&pair(from, to))) {
-                return true;
+    /// Opens the lanes that have no exchange, where the network and the receiver allow it.
+    pub(crate) fn open_lanes(&mut self) {
+        let Self { now, nodes, lanes, cut, paused, .. } = self;
+        let names: Vec<_> = nodes.keys().filter(|id| !paused.contains(*id)).cloned().collect();
+        for from in names {
+            let address = |(peer, address): (PeerKey, &str)| (peer, address.trim_end_matches(":1").to_owned());
+            let peers: Vec<_> = nodes[&from].peers().map(address).collect();
+            for (peer, to) in peers {
+                let is_reached =
+                    !paused.contains(&to) && !cut.contains(&pair(&from, &to)) && !cut.contains(&pair(&to, &from));
+                if lanes.contains_key(&pair(&from, &to)) || !is_reached {
+                    continue;
+                }
+                let sender = nodes.get_mut(&from).unwrap();
+                let opening = sender.open_lane(*now, peer).unwrap();
+                let Some(receiver) = nodes.get_mut(&to) else {
+                    nodes.get_mut(&from).unwrap().refused(*now, peer);
+                    continue;
+                };
+                if !receiver.has_view() {
+                    continue;
+                }
+                let inbound = receiver.lane_comes(*now, &opening).unwrap().unwrap();
+                let incarnation = receiver.incarnation();
+                let (number, batches) = (opening.exchange, VecDeque::new());
+                let acknowledgements = receiver.take_acknowledgement(*now, inbound.peer).into_iter().collect();
+                nodes.get_mut(&from).unwrap().lane_opened(*now, peer, number, incarnation);
+                lanes.insert(pair(&from, &to), Lane { peer, number, inbound, batches, acknowledgements });
             }
-            call.failed = false;
-            let again = nodes.get(from).and_then(|node| node.lane_batch_again(*now, call.peer, *lane));
-            again.map(|batch| call.batch = batch).is_some()
-        });
+        }
+    }
+
+    /// Ends exchanges with all bytes in flight. Both ends detect it.
+    pub(crate) fn end_lanes(&mut self, ends: impl Fn(&str, &str) -> bool) {
+        let Self { now, nodes, lanes, .. } = self;
+        for ((from, to), lane) in lanes.extract_if(.., |(from, to), _| ends(from, to)) {
+            if let Some(receiver) = nodes.get_mut(&to) {
+                receiver.lane_leaves(lane.inbound);
+            }
+            if let Some(sender) = nodes.get_mut(&from) {
+                sender.lane_ended(*now, lane.peer, lane.number);
+            }
+        }
+    }
+
+    /// Sends the acknowledgements that are due.
+    pub(crate) fn acknowledge(&mut self) {
+        let Self { now, nodes, lanes, paused, .. } = self;
+        for ((_, to), lane) in lanes.iter_mut().filter(|((_, to), _)| !paused.contains(to)) {
+            let due = nodes.get_mut(to).and_then(|receiver| receiver.take_acknowledgement(*now, lane.inbound.peer));
+            lane.acknowledgements.extend(due);
+        }
     }
 
     /// Collects the output of all servers. Returns `true` if there was any.
     pub(crate) fn gather(&mut self) -> bool {
-        let Self { now, nodes, edges, trunks, calls, paused, .. } = self;
+        self.open_lanes();
+        let Self { now, nodes, edges, trunks, lanes, paused, .. } = self;
         let mut busy = false;
         for ((edge, node), trunk) in trunks {
             let up = edges.get_mut(edge).filter(|_| !paused.contains(edge)).map(|core| core.take_batch(trunk.link));
@@ -116,25 +160,24 @@ impl Mesh {
             trunk.up.extend(up.filter(|bytes| !bytes.is_empty()));
             trunk.down.extend(down.filter(|bytes| !bytes.is_empty()));
         }
-        for (from, core) in nodes.iter_mut().filter(|(id, _)| !paused.contains(*id)) {
-            let name = |address: &str| address.trim_end_matches(":1").to_owned();
-            let peers: Vec<_> = core.peers().map(|(peer, address)| (peer, name(address))).collect();
-            for (peer, to) in peers {
-                for lane in 0..core.lanes() {
-                    if let Some(batch) = core.take_lane_batch(*now, peer, lane) {
-                        busy = true;
-                        let call = Call { peer, batch, answer: None, failed: false };
-                        calls.insert((from.clone(), to.clone(), lane), call);
-                    }
-                }
+        let mut cuts = Vec::new();
+        for ((from, to), lane) in lanes.iter_mut().filter(|((from, _), _)| !paused.contains(from)) {
+            let core = nodes.get_mut(from).unwrap();
+            while let Some(frame) = core.take_lane_frame(*now, lane.peer, lane.number) {
+                busy = true;
+                lane.batches.push_back(frame[LENGTH_BYTES..].to_vec());
+            }
+            if core.is_lane_cut(lane.peer) {
+                cuts.push(pair(from, to));
             }
         }
+        self.end_lanes(|from, to| cuts.contains(&pair(from, to)));
         busy
     }
 
     /// Delivers all messages that are not held back. Returns `true` if there were any.
     pub(crate) fn carry(&mut self) -> bool {
-        self.carry_frames() | self.carry_batches() | self.carry_answers()
+        self.carry_frames() | self.carry_batches() | self.carry_acknowledgements()
     }
 
     fn carry_frames(&mut self) -> bool {
@@ -158,42 +201,38 @@ impl Mesh {
     }
 
     fn carry_batches(&mut self) -> bool {
-        let Self { now, nodes, calls, held_back, cut, paused, .. } = self;
+        let Self { now, nodes, lanes, held_back, cut, paused, .. } = self;
         let mut busy = false;
-        for ((from, to, _), call) in calls {
-            let way = pair(from, to);
-            if call.answer.is_some() || call.failed || held_back.contains(&way) || cut.contains(&way) {
-                continue;
+        for ((from, to), lane) in lanes.iter_mut().filter(|((_, to), _)| !paused.contains(to)) {
+            if cut.contains(&pair(from, to)) {
+                lane.batches.clear();
             }
-            if nodes.get(to).is_some_and(|there| !there.has_view()) {
-                call.failed = true;
-            } else if let Some(there) = nodes.get_mut(to).filter(|_| !paused.contains(to)) {
-                busy = true;
-                call.answer = Some(there.batch(*now, &call.batch).unwrap());
-            } else if !paused.contains(to) {
-                call.failed = true;
-                nodes.get_mut(from).unwrap().refused(*now, call.peer);
+            if !held_back.contains(&pair(from, to)) {
+                for batch in lane.batches.drain(..) {
+                    busy = true;
+                    let receiver = nodes.get_mut(to).unwrap();
+                    receiver.batch(*now, lane.inbound, &batch).unwrap();
+                    lane.acknowledgements.extend(receiver.take_acknowledgement(*now, lane.inbound.peer));
+                }
             }
         }
         busy
     }
 
-    fn carry_answers(&mut self) -> bool {
-        let Self { now, nodes, calls, answers_held_back, cut, paused, .. } = self;
+    fn carry_acknowledgements(&mut self) -> bool {
+        let Self { now, nodes, lanes, answers_held_back, cut, paused, .. } = self;
         let mut busy = false;
-        calls.retain(|(from, to, lane), call| {
-            let way = pair(to, from);
-            if cut.contains(&way) {
-                call.failed |= call.answer.take().is_some();
+        for ((from, to), lane) in lanes.iter_mut().filter(|((from, _), _)| !paused.contains(from)) {
+            if cut.contains(&pair(to, from)) {
+                lane.acknowledgements.clear();
             }
-            if answers_held_back.contains(&way) || paused.contains(from) {
-                return true;
+            if !answers_held_back.contains(&pair(to, from)) {
+                for number in lane.acknowledgements.drain(..) {
+                    busy = true;
+                    nodes.get_mut(from).unwrap().lane_acknowledged(*now, lane.peer, lane.number, number);
+                }
             }
-            let Some(answer) = call.answer.take() else { return true };
-            busy = true;
-            nodes.get_mut(from).unwrap().lane_answered(*now, call.peer, *lane, &answer).unwrap();
-            false
-        });
+        }
         busy
     }
 }

@@ -8,11 +8,12 @@ use proptest::sample::Index;
 use signaling_protocol::limits::MAX_MESSAGE_BYTES;
 use signaling_wire::codec::DecodeError;
 use signaling_wire::forward::{self, Item};
+use signaling_wire::lane::{self, AcknowledgementReader, BatchReader};
 use signaling_wire::limits::MAX_FRAME_BYTES;
 use signaling_wire::trunk::{ToEdge, ToNode};
-use signaling_wire::{RemainingTtl, Seq};
+use signaling_wire::{BatchNumber, RemainingTtl, Seq};
 
-use crate::strategies::{header, item, to_edge, to_node};
+use crate::strategies::{item, to_edge, to_node};
 
 type Take<'a, T> = fn(&mut &'a [u8]) -> Result<T, DecodeError>;
 
@@ -94,27 +95,53 @@ proptest! {
     }
 
     #[test]
-    fn batches_come_back_as_they_went_out(header in header(), items in vec(item(), 0..12)) {
-        let mut written = Vec::new();
-        forward::start(&mut written, &header);
-        items.iter().for_each(|item| item.append(&mut written));
-        let mut bytes = &*written;
-        prop_assert_eq!(forward::open(&mut bytes).unwrap(), header);
-        assert_run_returns(bytes, &items, Item::take);
+    fn batches_of_a_lane_come_back_whatever_the_chunks(
+        batches in vec((any::<u64>(), vec(item(), 0..6)), 1..6),
+        cuts in vec(any::<Index>(), 0..12),
+    ) {
+        let frame = |(number, items): &(u64, Vec<Item<'_>>)| lane::frame(0, |out| {
+            forward::start(out, BatchNumber(*number));
+            items.iter().for_each(|item| item.append(out));
+        });
+        let stream: Vec<u8> = batches.iter().flat_map(frame).collect();
+        let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len())).collect();
+        cuts.extend([0, stream.len()]);
+        cuts.sort_unstable();
+        let (mut reader, mut read) = (BatchReader::default(), Vec::new());
+        for chunk in cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]) {
+            reader.read(chunk, |batch| { read.push(batch.to_vec()); Ok::<_, DecodeError>(()) }).unwrap();
+        }
+        prop_assert_eq!(read.len(), batches.len());
+        for (read, (number, items)) in read.iter().zip(&batches) {
+            let mut bytes = &**read;
+            prop_assert_eq!(forward::open(&mut bytes).unwrap(), BatchNumber(*number));
+            assert_run_returns(bytes, items, Item::take);
+        }
+    }
+
+    #[test]
+    fn last_of_all_acknowledgements_is_read_whatever_the_chunks(
+        numbers in vec(any::<u64>(), 1..6),
+        cut in any::<Index>(),
+    ) {
+        let stream: Vec<u8> = numbers.iter().flat_map(|number| lane::acknowledgement(BatchNumber(*number))).collect();
+        let (front, rest) = stream.split_at(cut.index(stream.len()));
+        let mut reader = AcknowledgementReader::default();
+        let read = [reader.read(front), reader.read(rest)];
+        prop_assert_eq!(read.into_iter().flatten().last(), numbers.last().copied().map(BatchNumber));
     }
 
     #[test]
     fn damaged_frames_do_no_harm(
         up in vec(to_node(), 1..6),
         down in vec(to_edge(), 1..6),
-        header in header(),
         items in vec(item(), 1..6),
         damages in vec(damage(), 1..6),
     ) {
         let mut runs = [const { Vec::new() }; 3];
         up.iter().for_each(|frame| frame.append(&mut runs[0]));
         down.iter().for_each(|frame| frame.append(&mut runs[1]));
-        forward::start(&mut runs[2], &header);
+        forward::start(&mut runs[2], BatchNumber(1));
         items.iter().for_each(|item| item.append(&mut runs[2]));
         for run in &mut runs {
             damages.iter().for_each(|damage| apply(run, damage));
@@ -152,8 +179,6 @@ fn forged_length_is_refused_before_allocation() {
         assert!(ToEdge::take(&mut &*state_of_released).is_err(), "{length}");
         let via_of_held = forged(&[2, 1], length);
         assert!(Item::take(&mut &*via_of_held).is_err(), "{length}");
-        let sender_of_header = forged(&[forward::VERSION], length);
-        assert!(forward::open(&mut &*sender_of_header).is_err(), "{length}");
     }
 }
 
@@ -163,8 +188,6 @@ fn same_frames_with_true_lengths_are_taken() {
     assert!(ToNode::take(&mut &*forged(&[2, 1, 1], 0)).is_ok());
     assert!(ToEdge::take(&mut &*forged(&[5, 1], 5)).is_ok());
     assert!(Item::take(&mut &*forged(&[2, 1], 0)).is_ok());
-    let header = [&forged(&[forward::VERSION], 5)[..], &[0; 11]].concat();
-    assert!(forward::open(&mut &*header).is_ok());
 }
 
 #[test]
@@ -182,7 +205,12 @@ fn largest_message_fits_and_a_larger_frame_is_refused() {
 }
 
 #[test]
-fn batch_of_another_version_is_refused() {
+fn batch_above_the_maximum_size_is_refused_at_its_length() {
+    let read = |length: usize| {
+        let length = u32::try_from(length).unwrap().to_le_bytes();
+        BatchReader::default().read(&length, |_| Ok::<_, DecodeError>(()))
+    };
+    assert!(read(lane::MAX_BYTES).is_ok(), "its bytes can follow");
+    assert!(read(lane::MAX_BYTES + 1).is_err());
     assert!(forward::open(&mut &[][..]).is_err());
-    assert!(forward::open(&mut &[forward::VERSION + 1, 0, 0][..]).is_err());
 }

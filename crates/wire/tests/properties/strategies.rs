@@ -3,10 +3,10 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use signaling_wire::forward::{Envelope, EnvelopeOutcome, Header, Item, QueueId, Recipient};
+use signaling_wire::forward::{Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
 use signaling_wire::seats::{RoomChange, SeatState};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Origin, Request, ToEdge, ToNode, Unwritten};
-use signaling_wire::{DownSeq, Incarnation, MessageNumber, RemainingTtl, Seq, SessionId};
+use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 fn text() -> impl Strategy<Value = &'static str> {
     ".{0,24}".prop_map(|text| &*text.leak())
@@ -118,18 +118,6 @@ pub(crate) fn to_edge() -> impl Strategy<Value = ToEdge<'static>> {
             at_once
         }),
     ]
-}
-
-pub(crate) fn header() -> impl Strategy<Value = Header<'static>> {
-    (text(), any::<[u8; 8]>(), any::<u8>(), any::<u64>(), any::<u64>()).prop_map(
-        |(sender, incarnation, lane, number, view)| Header {
-            sender,
-            incarnation: Incarnation(incarnation),
-            lane,
-            number,
-            view,
-        },
-    )
 }
 
 fn envelope() -> impl Strategy<Value = Envelope<'static>> {

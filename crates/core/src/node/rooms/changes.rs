@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Change, Op, OpResult, Stamp};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
@@ -26,7 +25,6 @@ impl NodeCore {
     /// Sends a room's changes to the peer nodes with seats in it.
     pub(super) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
         let OpResult { incarnation, version, changes, queue_moved, nodes, .. } = result;
-        let hash = KeyHash::of(room.as_str()).get();
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes.iter().filter(|node| **node != self.settings.id) {
             let peer = self.peers.key(node.as_str());
@@ -38,7 +36,7 @@ impl NodeCore {
                 let queue_moved = *queue_moved && behind.is_empty();
                 let incarnation = *incarnation;
                 let note = Item::RoomChanged { room: room.as_str(), incarnation, version, changes, queue_moved };
-                self.peers.note(peer, hash, &note);
+                self.peers.note(peer, &note);
                 rest = behind;
                 if rest.is_empty() {
                     break;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use signaling_protocol::ClientId;
-use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::Item;
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
@@ -141,7 +140,7 @@ impl NodeCore {
         let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
         let RoomSession { accepted_at_us, .. } = *former;
         let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: former.seat_states() };
-        self.peers.note(Some(peer), KeyHash::of(client.as_str()).get(), &item);
+        self.peers.note(Some(peer), &item);
     }
 
     /// Takes in seats that arrive after their lingering session. It may have been resumed

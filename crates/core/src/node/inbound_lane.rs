@@ -1,0 +1,148 @@
+//! The lane from a peer: its present exchange, the executed batches, and acknowledgements.
+
+use std::time::{Duration, Instant};
+
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
+
+/// Longest wait of an executed batch for its acknowledgement. Half of the time after which the
+/// peer's lane counts as stalled.
+const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(500);
+/// Interval of acknowledgements without news. They show that this node is alive.
+const BEAT: Duration = Duration::from_secs(1);
+/// Executed batches, and bytes of them, that are acknowledged at once: a quarter of the window.
+const PROMPT_BATCHES: usize = signaling_wire::limits::MAX_WINDOW_BATCHES / 4;
+const PROMPT_BYTES: usize = signaling_wire::limits::MAX_WINDOW_BYTES / 4;
+
+/// The lane from one peer.
+#[derive(Debug, Default)]
+pub(super) struct InboundLane {
+    incarnation: Option<Incarnation>,
+    /// Number of the last exchange of this incarnation.
+    exchange: ExchangeNumber,
+    is_open: bool,
+    /// The last executed batch of this incarnation.
+    last: BatchNumber,
+    /// Executed batches without an acknowledgement, their bytes, and the time of the first one.
+    batches: usize,
+    bytes: usize,
+    since: Option<Instant>,
+    /// Time of the last acknowledgement.
+    acknowledged: Option<Instant>,
+}
+
+impl InboundLane {
+    /// Opens an exchange, which replaces the earlier one. Returns `false` if it is not the latest
+    /// of its incarnation.
+    pub(super) fn open(&mut self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
+        let is_known = self.incarnation == Some(incarnation);
+        if is_known && exchange <= self.exchange {
+            return false;
+        }
+        let last = if is_known { self.last } else { BatchNumber::default() };
+        *self = Self { incarnation: Some(incarnation), exchange, is_open: true, last, ..Self::default() };
+        true
+    }
+
+    /// Returns `true` if no later exchange has replaced this one. It may be closed.
+    pub(super) fn is_current(&self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
+        self.incarnation == Some(incarnation) && self.exchange == exchange
+    }
+
+    /// Returns `true` if the exchange is open.
+    pub(super) fn has(&self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
+        self.is_open && self.is_current(incarnation, exchange)
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Ends the exchange.
+    pub(super) fn close(&mut self) {
+        self.is_open = false;
+    }
+
+    /// Counts a received batch. Returns `false` if it has been executed before.
+    pub(super) fn receive(&mut self, now: Instant, number: BatchNumber, bytes: usize) -> bool {
+        self.batches += 1;
+        self.bytes += bytes;
+        self.since.get_or_insert(now);
+        let is_new = number > self.last;
+        self.last = self.last.max(number);
+        is_new
+    }
+
+    /// Takes the acknowledgement that is due now. It covers all executed batches.
+    pub(super) fn take_acknowledgement(&mut self, now: Instant) -> Option<BatchNumber> {
+        let is_over =
+            |since: Option<Instant>, limit| since.is_some_and(|since| now.saturating_duration_since(since) >= limit);
+        let is_due = self.batches >= PROMPT_BATCHES
+            || self.bytes >= PROMPT_BYTES
+            || is_over(self.since, ACKNOWLEDGE_AFTER)
+            || self.acknowledged.is_none()
+            || is_over(self.acknowledged, BEAT);
+        if !self.is_open || !is_due {
+            return None;
+        }
+        (self.batches, self.bytes, self.since, self.acknowledged) = (0, 0, None, Some(now));
+        Some(self.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Incarnation = Incarnation([1; 8]);
+    const B: Incarnation = Incarnation([2; 8]);
+
+    fn opened(now: Instant) -> InboundLane {
+        let mut lane = InboundLane::default();
+        assert!(lane.open(A, ExchangeNumber(1)));
+        assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(0)), "it shows at once that the node is alive");
+        lane
+    }
+
+    #[test]
+    fn only_the_latest_exchange_of_an_incarnation_is_open() {
+        let mut lane = opened(Instant::now());
+        assert!(lane.open(A, ExchangeNumber(3)));
+        assert!(!lane.open(A, ExchangeNumber(2)));
+        assert!(lane.has(A, ExchangeNumber(3)) && !lane.has(A, ExchangeNumber(1)));
+        assert!(lane.open(B, ExchangeNumber(1)));
+        assert!(!lane.has(A, ExchangeNumber(3)));
+        lane.close();
+        assert!(!lane.has(B, ExchangeNumber(1)));
+    }
+
+    #[test]
+    fn batch_is_executed_once_in_all_exchanges_of_an_incarnation() {
+        let now = Instant::now();
+        let mut lane = opened(now);
+        assert!(lane.receive(now, BatchNumber(5), 9));
+        assert!(lane.open(A, ExchangeNumber(2)));
+        assert!(!lane.receive(now, BatchNumber(5), 9));
+        assert!(lane.receive(now, BatchNumber(6), 9));
+        assert!(lane.open(B, ExchangeNumber(1)));
+        assert!(lane.receive(now, BatchNumber(1), 9), "a restarted node counts from 1");
+    }
+
+    #[test]
+    fn acknowledgement_waits_for_more_batches_and_beats_when_idle() {
+        let now = Instant::now();
+        let mut lane = opened(now);
+        lane.receive(now, BatchNumber(1), 9);
+        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_AFTER / 2), None);
+        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
+        assert_eq!(lane.take_acknowledgement(now + BEAT), None);
+        assert_eq!(lane.take_acknowledgement(now + BEAT + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)), "a beat");
+        for number in 2..2 + PROMPT_BATCHES as u64 {
+            lane.receive(now, BatchNumber(number), 9);
+        }
+        assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(1 + PROMPT_BATCHES as u64)));
+        lane.receive(now, BatchNumber(999), PROMPT_BYTES);
+        assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(999)));
+        lane.close();
+        assert_eq!(lane.take_acknowledgement(now + BEAT * 9), None);
+    }
+}

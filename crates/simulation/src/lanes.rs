@@ -1,0 +1,370 @@
+//! Lanes between nodes: exchanges that are ordered both ways and cut at any time.
+
+use std::rc::Rc;
+
+use signaling_core::edge::FlushUrgency;
+use signaling_core::node::{BatchError, InboundExchange, PeerKey};
+use signaling_wire::forward::{self, Item};
+use signaling_wire::lane::{LENGTH_BYTES, Opening};
+use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl};
+
+use crate::agenda::{MS, Micros, SECOND};
+use crate::event::{Host, Kind, LaneId, Process};
+use crate::mutant::Mutant;
+use crate::trace;
+use crate::trunks::FLUSH_DELAY;
+use crate::world::World;
+
+/// One end of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Sender,
+    Receiver,
+}
+
+/// State of one end, and of the bytes that it sends.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    process: Process,
+    open: bool,
+    /// `true` once nothing that it sends arrives.
+    severed: bool,
+    /// Arrival time of the last byte sent from here.
+    arrives: Micros,
+}
+
+/// One exchange of a lane.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    from: usize,
+    to: usize,
+    peer: PeerKey,
+    number: ExchangeNumber,
+    /// `None` before the receiver has accepted it.
+    inbound: Option<InboundExchange>,
+    is_opened: bool,
+    /// A timer flushes output that may wait.
+    is_waiting: bool,
+    sides: [Side; 2],
+}
+
+impl Exchange {
+    fn side(&mut self, end: End) -> &mut Side {
+        &mut self.sides[end as usize]
+    }
+}
+
+const OPEN_TIMEOUT: Micros = 2 * SECOND;
+const MAX_BACKOFF: Micros = SECOND;
+
+impl World {
+    /// Serves the lanes to all peers that a node knows now.
+    pub(crate) fn update_lanes(&mut self, index: usize) {
+        let place = |address: &str| address.trim_start_matches('n').split(':').next()?.parse().ok();
+        let node = &mut self.nodes[index];
+        node.peers = node.core.peers().filter_map(|(key, address)| Some((key, place(address)?))).collect();
+        let (peers, lanes) = (&node.peers, &mut node.lanes);
+        let ended: Vec<_> = lanes.extract_if(.., |peer, _| !peers.contains_key(peer)).map(|(_, id)| id).collect();
+        let new: Vec<_> = peers.keys().filter(|peer| !lanes.contains_key(peer)).copied().collect();
+        ended.into_iter().for_each(|id| self.lane_ends(id, End::Sender));
+        new.into_iter().for_each(|peer| self.open_lane(index, peer));
+    }
+
+    fn open_lane(&mut self, index: usize, peer: PeerKey) {
+        let node = &mut self.nodes[index];
+        let Some(&to) = node.peers.get(&peer) else { return };
+        let Some(mut opening) = node.core.open_lane(self.agenda.instant(), peer) else { return };
+        let (id, number) = (self.exchanges.len(), opening.exchange);
+        if self.mutant == Some(Mutant::Incarnation) {
+            opening.incarnation = Incarnation([0; 8]);
+        }
+        node.lanes.insert(peer, id);
+        let (here, there) = (Host::Node(index), Host::Node(to));
+        let side = |host: Host| Side {
+            process: (host, self.server(host).generation),
+            open: host == here,
+            severed: false,
+            arrives: 0,
+        };
+        let sides = [side(here), side(there)];
+        self.exchanges.push(Exchange {
+            from: index,
+            to,
+            peer,
+            number,
+            inbound: None,
+            is_opened: false,
+            is_waiting: false,
+            sides,
+        });
+        let delay = self.rng.delay();
+        if self.reaches(here, there) && self.reaches(there, here) {
+            self.later_as(Kind::Lane(id), there, delay, move |world| world.lane_arrives(id, &opening));
+        }
+        self.later_as(Kind::Timer, here, OPEN_TIMEOUT, move |world| {
+            if !world.exchanges[id].is_opened {
+                world.lane_ends(id, End::Sender);
+            }
+        });
+    }
+
+    fn lane_arrives(&mut self, id: LaneId, opening: &Opening) {
+        let to = self.exchanges[id].to;
+        if self.lacks_view(to) {
+            self.counters.add("silence: lanes refused", u64::from(self.silences > 0));
+            return self.lane_fails(id);
+        }
+        let node = &mut self.nodes[to];
+        let inbound = match node.core.lane_comes(self.agenda.instant(), opening) {
+            Ok(Some(inbound)) => inbound,
+            Ok(None) => return self.lane_fails(id),
+            Err(error) => return self.ledger.broken("damaged", error.to_string()),
+        };
+        let incarnation = match self.mutant {
+            Some(Mutant::Incarnation) => Incarnation([0; 8]),
+            _ => node.core.incarnation(),
+        };
+        let earlier = node.inbound_lanes.insert(inbound.peer, id);
+        self.exchanges[id].inbound = Some(inbound);
+        self.exchanges[id].side(End::Receiver).open = true;
+        self.exchanges[id].side(End::Sender).arrives = self.agenda.now();
+        if let Some(earlier) = earlier {
+            self.close_receiver(earlier);
+        }
+        self.carry(id, End::Receiver, move |world| world.lane_opened(id, incarnation));
+        self.acknowledge(to, inbound.peer);
+        self.update_lanes(to);
+    }
+
+    fn lane_opened(&mut self, id: LaneId, incarnation: Incarnation) {
+        let exchange = &mut self.exchanges[id];
+        if exchange.side(End::Sender).open {
+            exchange.is_opened = true;
+            let Exchange { from, peer, number, .. } = *exchange;
+            self.nodes[from].failures.remove(&peer);
+            self.nodes[from].core.lane_opened(self.agenda.instant(), peer, number, incarnation);
+            if self.mutant == Some(Mutant::Window) {
+                self.nodes[from].core.lane_acknowledged(
+                    self.agenda.instant(),
+                    peer,
+                    number,
+                    BatchNumber(self.sent_batches),
+                );
+            }
+        }
+    }
+
+    /// Reports to the sender that the receiver is down.
+    pub(crate) fn lane_is_refused(&mut self, id: LaneId) {
+        let suspects = self.mutant != Some(Mutant::Suspects);
+        self.carry(id, End::Receiver, move |world| {
+            let Exchange { from, peer, .. } = world.exchanges[id];
+            if suspects && world.exchanges[id].side(End::Sender).open {
+                world.nodes[from].core.refused(world.agenda.instant(), peer);
+            }
+            world.lane_ends(id, End::Sender);
+        });
+    }
+
+    /// Reports to the sender that the receiver does not accept the exchange.
+    fn lane_fails(&mut self, id: LaneId) {
+        self.carry(id, End::Receiver, move |world| world.lane_ends(id, End::Sender));
+    }
+
+    /// Carries something from one end to the other, behind all that was sent before.
+    fn carry(&mut self, id: LaneId, from: End, arrive: impl FnOnce(&mut Self) + 'static) {
+        let at = self.agenda.now() + self.rng.delay();
+        let exchange = &mut self.exchanges[id];
+        let to = exchange.sides[usize::from(from == End::Sender)].process;
+        let side = exchange.side(from);
+        side.arrives = side.arrives.max(at);
+        let (at, severed) = (side.arrives, side.severed);
+        if !severed {
+            self.deliver(at, to, Kind::Received, arrive);
+        }
+    }
+
+    /// Sends or cuts the lanes of a node that have changed.
+    pub(crate) fn lanes_turn(&mut self, index: usize) {
+        for (peer, urgency) in self.nodes[index].core.take_woken_lanes() {
+            let Some(&id) = self.nodes[index].lanes.get(&peer) else { continue };
+            match urgency {
+                _ if self.nodes[index].core.is_lane_cut(peer) => {
+                    self.counters.add("nodes: lanes cut for lack of progress", 1);
+                    self.lane_ends(id, End::Sender);
+                }
+                FlushUrgency::Idle => {}
+                FlushUrgency::Immediate => self.send_batches(id),
+                FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
+                FlushUrgency::Delayed => {
+                    self.later_as(Kind::Timer, Host::Node(index), FLUSH_DELAY, move |world| {
+                        world.exchanges[id].is_waiting = false;
+                        world.send_batches(id);
+                    });
+                }
+            }
+        }
+    }
+
+    fn send_batches(&mut self, id: LaneId) {
+        let Exchange { from, peer, number, to, .. } = self.exchanges[id];
+        while let Some(frame) = self.nodes[from].core.take_lane_frame(self.agenda.instant(), peer, number) {
+            let mut batch = &frame[LENGTH_BYTES..];
+            if let Ok(number) = forward::open(&mut batch) {
+                self.counters.add("nodes: batches sent again", u64::from(number.0 <= self.nodes[from].last_batch));
+                self.nodes[from].last_batch = self.nodes[from].last_batch.max(number.0);
+                self.sent_batches = self.sent_batches.max(number.0);
+                if self.mutant == Some(Mutant::EarlyAcknowledgement) {
+                    self.send_acknowledgement(id, number);
+                }
+            }
+            let batch: Rc<[u8]> = match self.mutant {
+                Some(mutant) => {
+                    Rc::from(mutant.between_nodes(&frame[LENGTH_BYTES..], RemainingTtl::from_duration(self.hold)))
+                }
+                None => Rc::from(&frame[LENGTH_BYTES..]),
+            };
+            self.observe_copies(&batch);
+            let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
+            self.trace.line(|| format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
+            self.carry(id, End::Sender, move |world| world.batch_arrives(id, &batch));
+        }
+    }
+
+    fn batch_arrives(&mut self, id: LaneId, batch: &[u8]) {
+        let Exchange { to, inbound: Some(inbound), ref sides, .. } = self.exchanges[id] else { return };
+        if !sides[End::Receiver as usize].open {
+            return;
+        }
+        match self.nodes[to].core.batch(self.agenda.instant(), inbound, batch) {
+            Ok(()) => self.acknowledge(to, inbound.peer),
+            Err(BatchError::Over) => self.close_receiver(id),
+            Err(BatchError::Damaged(error)) => self.ledger.broken("damaged", error.to_string()),
+        }
+    }
+
+    /// Sends the acknowledgement for a peer, if it is due.
+    fn acknowledge(&mut self, index: usize, peer: PeerKey) {
+        let node = &mut self.nodes[index];
+        if let Some(number) = node.core.take_acknowledgement(self.agenda.instant(), peer)
+            && let Some(&id) = node.inbound_lanes.get(&peer)
+        {
+            self.send_acknowledgement(id, number);
+        }
+    }
+
+    /// Sends all acknowledgements of a node that are due.
+    pub(crate) fn acknowledge_all(&mut self, index: usize) {
+        for (peer, number) in self.nodes[index].core.take_acknowledgements(self.agenda.instant()) {
+            if let Some(&id) = self.nodes[index].inbound_lanes.get(&peer) {
+                self.send_acknowledgement(id, number);
+            }
+        }
+    }
+
+    fn send_acknowledgement(&mut self, id: LaneId, acknowledged: BatchNumber) {
+        self.carry(id, End::Receiver, move |world| {
+            let Exchange { from, peer, number, .. } = world.exchanges[id];
+            if world.exchanges[id].side(End::Sender).open {
+                world.nodes[from].core.lane_acknowledged(world.agenda.instant(), peer, number, acknowledged);
+            }
+        });
+    }
+
+    /// Closes one end. The other end learns of it, unless the exchange is severed.
+    fn lane_ends(&mut self, id: LaneId, end: End) {
+        if end == End::Receiver {
+            return self.close_receiver(id);
+        }
+        let exchange = &mut self.exchanges[id];
+        let Exchange { from, peer, number, .. } = *exchange;
+        if !std::mem::replace(&mut exchange.side(End::Sender).open, false) {
+            return;
+        }
+        self.nodes[from].core.lane_ended(self.agenda.instant(), peer, number);
+        self.carry(id, End::Sender, move |world| world.lane_ends(id, End::Receiver));
+        if self.nodes[from].lanes.get(&peer) == Some(&id) {
+            let failures = self.nodes[from].failures.entry(peer).or_insert(0);
+            let limit = ((20 * MS) << (*failures).min(6)).min(MAX_BACKOFF);
+            *failures += 1;
+            let backoff = limit * self.rng.within(50, 100) / 100;
+            self.later_as(Kind::Timer, Host::Node(from), backoff, move |world| {
+                if world.nodes[from].lanes.get(&peer) == Some(&id) {
+                    world.open_lane(from, peer);
+                }
+            });
+        }
+    }
+
+    fn close_receiver(&mut self, id: LaneId) {
+        let exchange = &mut self.exchanges[id];
+        let (to, inbound) = (exchange.to, exchange.inbound);
+        if !std::mem::replace(&mut exchange.side(End::Receiver).open, false) {
+            return;
+        }
+        self.carry(id, End::Receiver, move |world| world.lane_ends(id, End::Sender));
+        if let Some(inbound) = inbound {
+            let node = &mut self.nodes[to];
+            if node.inbound_lanes.get(&inbound.peer) == Some(&id) {
+                node.inbound_lanes.remove(&inbound.peer);
+            }
+            node.core.lane_leaves(inbound);
+            self.update_lanes(to);
+        }
+    }
+
+    /// Closes all exchanges at a node that was paused.
+    pub(crate) fn close_lanes_to(&mut self, index: usize) {
+        let inbound: Vec<_> = self.nodes[index].inbound_lanes.values().copied().collect();
+        inbound.into_iter().for_each(|id| self.close_receiver(id));
+    }
+
+    /// Loses all that one node sends to another in their open exchanges. Each end may detect it.
+    pub(crate) fn sever_lanes(&mut self, from: usize, to: usize) {
+        for id in 0..self.exchanges.len() {
+            for (end, other) in [(End::Sender, End::Receiver), (End::Receiver, End::Sender)] {
+                let exchange = &mut self.exchanges[id];
+                let (here, there) = (exchange.side(end).process.0, exchange.side(other).process.0);
+                if (here, there) != (Host::Node(from), Host::Node(to)) || !exchange.side(End::Sender).open {
+                    continue;
+                }
+                exchange.side(end).severed = true;
+                let detected = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
+                if let Some(delay) = detected {
+                    self.later(here, delay, move |world| world.lane_ends(id, end));
+                }
+            }
+        }
+    }
+
+    /// Delays all that a node sends to another in their open exchange. A later exchange overtakes it.
+    pub(crate) fn stall_lane(&mut self, from: usize, to: usize) {
+        let until = self.agenda.now() + self.rng.within(SECOND, 5 * SECOND);
+        for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {
+            let side = exchange.side(End::Sender);
+            if side.open {
+                side.arrives = side.arrives.max(until);
+            }
+        }
+    }
+
+    /// Closes the ends of a dead process. Its sent bytes may still arrive.
+    pub(crate) fn reset_lanes(&mut self, index: usize) {
+        for id in 0..self.exchanges.len() {
+            for (end, other) in [(End::Sender, End::Receiver), (End::Receiver, End::Sender)] {
+                let exchange = &mut self.exchanges[id];
+                let side = exchange.side(end);
+                if side.process.0 != Host::Node(index) || !std::mem::replace(&mut side.open, false) {
+                    continue;
+                }
+                exchange.side(end).severed |= self.rng.percent(50);
+                self.carry(id, end, move |world| world.lane_ends(id, other));
+            }
+        }
+    }
+}
+
+fn describe(mut bytes: &[u8]) -> String {
+    let Ok(number) = forward::open(&mut bytes) else { return "DAMAGED".to_owned() };
+    format!("[{number}] {}", trace::describe(bytes, Item::take))
+}
