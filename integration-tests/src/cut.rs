@@ -14,25 +14,25 @@ use tokio::task::JoinSet;
 use crate::http::host;
 use crate::{TestMesh, eventually};
 
-/// Start of a request with forwards.
-const FORWARD: &[u8] = b"POST /internal/v1/forward";
+/// Start of a request that opens a lane, before the name of its sender.
+const LANE: &[u8] = b"POST /internal/v1/lane?sender=";
 
 /// Connections whose bytes a relay holds back, like a network that drops packets.
 #[derive(Clone)]
 enum Held {
     Nothing,
     Everything,
-    ForwardsOf(Vec<String>),
+    LanesOf(Vec<String>),
 }
 
 impl Held {
-    /// Returns `true` for a held connection. `sender` is the node whose forwards it carries, `None`
-    /// for other connections.
+    /// Returns `true` for a held connection. `sender` is the node whose lane it carries, `None` for
+    /// other connections.
     fn includes(&self, sender: Option<&String>) -> bool {
         match self {
             Self::Nothing => false,
             Self::Everything => true,
-            Self::ForwardsOf(senders) => sender.is_some_and(|sender| senders.contains(sender)),
+            Self::LanesOf(senders) => sender.is_some_and(|sender| senders.contains(sender)),
         }
     }
 }
@@ -41,8 +41,8 @@ impl Held {
 pub struct Relay {
     pub address: SocketAddr,
     held: watch::Sender<Held>,
-    /// Number of connections that carried forwards.
-    forwards: Arc<AtomicUsize>,
+    /// Number of lanes that were opened.
+    lanes: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
@@ -51,8 +51,8 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, target) = (listener.local_addr().unwrap(), host(target).to_owned());
         let (held, holds) = watch::channel(Held::Nothing);
-        let forwards = Arc::<AtomicUsize>::default();
-        let count = Arc::clone(&forwards);
+        let lanes = Arc::<AtomicUsize>::default();
+        let count = Arc::clone(&lanes);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut relays = JoinSet::new();
@@ -62,7 +62,7 @@ impl Relay {
                 while relays.try_join_next().is_some() {}
             }
         });
-        Self { address, held, forwards, _tasks: tasks }
+        Self { address, held, lanes, _tasks: tasks }
     }
 
     /// Puts a relay in front of a node's internal listener, as the node's new address in discovery.
@@ -84,7 +84,7 @@ impl Relay {
             sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
-            (self.forwards.load(Ordering::Relaxed) > 0).then_some(())
+            (self.lanes.load(Ordering::Relaxed) > 0).then_some(())
         };
         eventually(&format!("{from_node} to send to the new address of {to_node}"), is_used).await;
         sender.close().await;
@@ -95,9 +95,9 @@ impl Relay {
         self.held.send_replace(Held::Everything);
     }
 
-    /// Holds back the forwards of these nodes.
-    pub fn hold_forwards_of(&self, senders: &[&str]) {
-        self.held.send_replace(Held::ForwardsOf(senders.iter().map(ToString::to_string).collect()));
+    /// Holds back the lanes of these nodes.
+    pub fn hold_lanes_of(&self, senders: &[&str]) {
+        self.held.send_replace(Held::LanesOf(senders.iter().map(ToString::to_string).collect()));
     }
 
     pub fn let_go(&self) {
@@ -105,18 +105,18 @@ impl Relay {
     }
 }
 
-async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<Held>, forwards: Arc<AtomicUsize>) {
+async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<Held>, lanes: Arc<AtomicUsize>) {
     let mut first = Vec::new();
     let sender = loop {
         if near.read_buf(&mut first).await.unwrap_or(0) == 0 {
             return;
         }
         let sender = sender_of(&first);
-        if sender.is_some() || !first.starts_with(FORWARD) {
+        if sender.is_some() || !first.starts_with(LANE) {
             break sender;
         }
     };
-    forwards.fetch_add(usize::from(sender.is_some()), Ordering::Relaxed);
+    lanes.fetch_add(usize::from(sender.is_some()), Ordering::Relaxed);
     let mut carry = pin!(async {
         let mut far = TcpStream::connect(&target).await?;
         far.write_all(&first).await?;
@@ -130,9 +130,9 @@ async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<H
     }
 }
 
-/// Returns the node that sends a batch. Its name follows a version and a length.
+/// Returns the node that opens a lane. The query names it first.
 fn sender_of(request: &[u8]) -> Option<String> {
-    let batch = request.windows(4).position(|end| end == b"\r\n\r\n").filter(|_| request.starts_with(FORWARD))? + 4;
-    let end = batch + 2 + usize::from(*request.get(batch + 1)?);
-    String::from_utf8(request.get(batch + 2..end)?.to_vec()).ok()
+    let query = request.strip_prefix(LANE)?;
+    let end = query.iter().position(|byte| *byte == b'&')?;
+    String::from_utf8(query[..end].to_vec()).ok()
 }

@@ -45,16 +45,16 @@ async fn browsers_at_different_nodes_talk_directly() {
 #[tokio::test]
 async fn browsers_meet_when_their_nodes_are_connected() {
     let Some((browser, mesh)) = start(|_| {}).await else { return };
-    let forwards = Relay::to_node(&mesh, "node-1").await;
-    forwards.until_used(&mesh, "node-0", "node-1").await;
+    let relay = Relay::to_node(&mesh, "node-1").await;
+    relay.until_used(&mesh, "node-0", "node-1").await;
     let (ada, bob) = (mesh.id_owned_by("node-0", "ada"), mesh.id_owned_by("node-1", "bob"));
     let bob_page = enter(&browser, &mesh, &bob).await;
-    forwards.hold_forwards_of(&["node-0", "node-2"]);
+    relay.hold_lanes_of(&["node-0", "node-2"]);
     let ada_page = enter(&browser, &mesh, &ada).await;
 
     let is_separated = async || !has_met(&ada_page, &bob).await && !has_met(&bob_page, &ada).await;
     stays("no message passes between the nodes", Duration::from_secs(5), is_separated).await;
-    forwards.let_go();
+    relay.let_go();
     for (page, peer) in [(&ada_page, &bob), (&bob_page, &ada)] {
         meets(page, peer).await;
         assert_eq!(page.complaints().await, Vec::<String>::new());

@@ -56,8 +56,8 @@ async fn messages_of_parted_nodes_take_the_way_by_a_third() {
 
     let outcome = Drill::new("partition of two nodes")
         .run(&mut mesh, async |_| {
-            to_first.hold_forwards_of(&["node-1"]);
-            to_second.hold_forwards_of(&["node-0"]);
+            to_first.hold_lanes_of(&["node-1"]);
+            to_second.hold_lanes_of(&["node-0"]);
             go_on(PARTED).await;
             to_first.let_go();
             to_second.let_go();

@@ -20,7 +20,7 @@ const NAMES: &str = "\
     admin admin/drain admin/rooms admin/undrain api app.js buttons camera.js client.js config \
     connect control debug debug/pprof demo demo/kill demo/mesh demo/scale env explain.js \
     favicon.ico graphql health healthz icon.svg identity.js index.html internal internal/v1 \
-    internal/v1/forward internal/v1/trunk livez login mesh mesh.js mesh.json mesh.secret \
+    internal/v1/lane internal/v1/trunk livez login mesh mesh.js mesh.json mesh.secret \
     metrics nodes pattern.js peer.js ping readyz robots.txt room.js rooms server-status state \
     static status style.css tiles.js trunk v1 v1/connect v1/rooms v2/connect version view.js \
     ws .env .git/config .well-known/security.txt";
@@ -99,7 +99,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
         let paths =
             "/internal/v1/admin/clients?here=true /admin/clients /metrics /readyz /livez /admin /admin/ /internal";
         heads.extend(paths.split(' ').map(|path| asks(path, "GET")));
-        let paths = "/internal/v1/forward /internal/v1/admin/clients/alice/kick?here=true /admin/clients/alice/kick \
+        let paths = "/internal/v1/lane /internal/v1/admin/clients/alice/kick?here=true /admin/clients/alice/kick \
             /admin/drain";
         heads.extend(paths.split(' ').map(|path| asks(path, "POST")));
         for address in [&balancer.url, &node.public] {
@@ -118,7 +118,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
 async fn bytes_behind_a_request_are_no_second_request() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let second = Head::get("/client.js").to_string();
-    let hidden = format!("POST /internal/v1/forward HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
+    let hidden = format!("POST /internal/v1/lane HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
     let sent = async |text: String| ask_to_the_end(connect(&mesh.url()).await, text.as_bytes()).await;
     let answers = |received: &[u8]| String::from_utf8_lossy(received).matches("HTTP/1.1").count();
     // A refusal ends its connection.

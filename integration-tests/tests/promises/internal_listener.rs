@@ -6,17 +6,18 @@ use std::time::Duration;
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
     Answer, Head, Peer, RawSocket, TestMesh, admin, admin_token, ask, ask_on, becomes, connect, connect_from, ends,
-    eventually, get, metric, read_answer,
+    eventually, get, metric,
 };
-use signaling_wire::limits;
+use signaling_wire::forward::{self, Envelope, Item, QueueId};
 use signaling_wire::trunk::{SUBPROTOCOL, ToEdge};
-use tokio::io::AsyncWriteExt as _;
-use tokio::time::sleep;
+use signaling_wire::{BatchNumber, MessageNumber, Origin, RemainingTtl, SessionId, lane, limits};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
 const TRUNK: &str = "/internal/v1/trunk";
-const FORWARD: &str = "/internal/v1/forward";
 const REFUSED: &str = "signaling_refused_internal_total";
-const MAX_BATCH_BYTES: usize = 32 * 1024 * 1024;
+const LANE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn internal_request_needs_the_mesh_secret() {
@@ -24,7 +25,7 @@ async fn internal_request_needs_the_mesh_secret() {
     let node = mesh.node(0);
     let secret = mesh.secret();
     let mut tried = 0.0;
-    for head in [trunk(), Head::post(FORWARD, 0), Head::get(TRUNK), Head::get(FORWARD)] {
+    for head in [trunk(), Head::post(lane::PATH, 0), Head::get(TRUNK), Head::get(lane::PATH)] {
         let with = |value: &str| head.clone().with("Authorization", value);
         let right = format!("Bearer {secret}");
         for head in [
@@ -56,11 +57,10 @@ async fn internal_request_needs_the_mesh_secret() {
 async fn bad_request_with_the_mesh_secret_is_answered() {
     let mesh = TestMesh::with_flags(1, &[]).await;
     let authorized = |head: Head| head.bearer(&mesh.secret());
-    let batch = |body: &str| authorized(Head::post(FORWARD, body.len())).to_string() + body;
     let node = mesh.node(0);
 
     for (head, status, (header, value), code) in [
-        (Head::get(FORWARD), 405, ("allow", Some("POST")), "method_not_allowed"),
+        (Head::get(lane::PATH), 405, ("allow", Some("POST")), "method_not_allowed"),
         (trunk().method("POST"), 405, ("allow", Some("GET")), "method_not_allowed"),
         (Head::get(TRUNK), 426, ("upgrade", Some("websocket")), "upgrade_required"),
         (Head::upgrade(TRUNK), 400, ("allow", None), "unknown_trunk_version"),
@@ -68,12 +68,17 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
         let answer = ask(&node, authorized(head)).await;
         assert_eq!((answer.status, answer.header(header), &*answer.error_code()), (status, value, code));
     }
-    for body in ["", "garbage", "\u{7f}", "\u{1}", "\u{1}\u{7f}\u{7f}\u{7f}\u{7f}", "\u{1}\u{6}node-0"] {
-        let answer = ask(&node, batch(body)).await;
-        assert_eq!((answer.status, answer.error_code().as_str()), (400, "bad_batch"), "{body:.20?}");
+    for (query, status, code) in [
+        ("", 400, "bad_opening"),
+        ("?sender=node-9&exchange=1", 400, "bad_opening"),
+        ("?sender=node-9&incarnation=0102&exchange=1", 400, "bad_opening"),
+        ("?sender=node-9&incarnation=0102030405060708&exchange=-1", 400, "bad_opening"),
+        ("?sender=node%209&incarnation=0102030405060708&exchange=1", 400, "bad_opening"),
+        ("?sender=node-0&incarnation=0102030405060708&exchange=1", 409, "conflict"),
+    ] {
+        let answer = ask(&node, authorized(Head::post(&format!("{}{query}", lane::PATH), 0))).await;
+        assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{query}");
     }
-    let answer = too_large(&mesh).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (413, "too_large"));
 
     let mut junk = RawSocket::open(&mesh.node(0), &authorized(trunk())).await;
     junk.send(&frame(BINARY, b"\xff no trunk frames")).await;
@@ -82,11 +87,11 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
 }
 
 #[tokio::test]
-async fn node_without_view_refuses_trunks_batches_and_clients() {
+async fn node_without_view_refuses_trunks_lanes_and_clients() {
     let mesh = TestMesh::with(|options| (options.nodes, options.notice) = (1, Duration::from_secs(600))).await;
     let state = mesh.state();
     let authorized = |head: Head| head.bearer(&mesh.secret()).to_string();
-    let batch = Head::post(FORWARD, 0);
+    let lane = Head::post(lane::PATH, 0);
     let file = mesh.dir.path().join("nodes.json");
     let kept = file.with_extension("kept");
     std::fs::rename(&file, &kept).unwrap();
@@ -94,7 +99,7 @@ async fn node_without_view_refuses_trunks_batches_and_clients() {
     mesh.restart("node-0").await.unwrap();
 
     let clients = (state.nodes[0].public.clone(), Head::connect("alice").to_string());
-    for (address, request) in [(mesh.node(0), authorized(trunk())), (mesh.node(0), authorized(batch)), clients] {
+    for (address, request) in [(mesh.node(0), authorized(trunk())), (mesh.node(0), authorized(lane)), clients] {
         let answer = ask(&address, &request).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_view"), "{request}");
     }
@@ -105,30 +110,78 @@ async fn node_without_view_refuses_trunks_batches_and_clients() {
     becomes(&mesh.balancer(), "signaling_usable_nodes", 1).await;
 }
 
-/// Sends a batch one byte too long. The node may answer and close before it has received all.
-async fn too_large(mesh: &TestMesh) -> Answer {
-    let head = Head::post(FORWARD, MAX_BATCH_BYTES + 1).bearer(&mesh.secret());
-    let mut stream = connect(&mesh.node(0)).await;
-    stream.write_all(head.to_string().as_bytes()).await.unwrap();
-    let _ = stream.write_all(&vec![1; MAX_BATCH_BYTES + 1]).await;
-    read_answer(&mut stream).await
+#[tokio::test]
+async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
+    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mut alice = mesh.peer("alice").await;
+    let mut number = 0;
+    for (exchange, bad) in (1..).zip([
+        u32::try_from(lane::MAX_BYTES + 1).unwrap().to_le_bytes().to_vec(),
+        lane::frame(0, |_| {}),
+        b"no length and no batch".to_vec(),
+        // The body ends in a batch.
+        b"".to_vec(),
+        lane::frame(0, |out| out.extend_from_slice(&[200, 250, 250, 250])),
+    ]) {
+        let mut lane = Lane::open(&mesh, 1, exchange).await;
+        assert_eq!(lane.acknowledged().await, Some(number), "{bad:?}");
+        for repeated in [false, true] {
+            number += u64::from(!repeated);
+            lane.send(&batch(number)).await;
+            assert!(repeated || alice.recv().await["data"] == number, "{bad:?}");
+        }
+        // A batch cut anywhere is one batch.
+        number += 1;
+        for part in batch(number).chunks(3) {
+            lane.send(part).await;
+        }
+        assert_eq!(alice.recv().await["data"], number, "{bad:?}");
+        number += 1;
+        let next = batch(number);
+        lane.send(&next[..next.len() / 2]).await;
+        if !bad.is_empty() {
+            lane.send(&next[next.len() / 2..]).await;
+            assert_eq!(alice.recv().await["data"], number, "{bad:?}");
+        }
+        lane.send(&bad).await;
+        lane.ended().await;
+        assert!(bad.is_empty() || ends(&mut lane.0, LANE_TIMEOUT).await, "{bad:?}");
+    }
+    assert!(alice.has_nothing().await, "a batch was executed twice");
 }
 
 #[tokio::test]
-async fn slow_batch_begun_before_a_pause_is_refused() {
+async fn later_exchange_replaces_the_earlier_one() {
     let mesh = TestMesh::with_flags(1, &[]).await;
-    let head = Head::post(FORWARD, 10).bearer(&mesh.secret());
-    let mut stream = connect(&mesh.node(0)).await;
-    stream.write_all((head.to_string() + "begun").as_bytes()).await.unwrap();
-    sleep(Duration::from_millis(200)).await;
+    let mut alice = mesh.peer("alice").await;
+    let mut first = Lane::open(&mesh, 1, 1).await;
+    let mut third = Lane::open(&mesh, 1, 3).await;
+    first.ended().await;
+    assert_eq!(Lane::asks(&mesh, 1, 2).await.0.status, 409);
+    third.send(&batch(7)).await;
+    assert_eq!(alice.recv().await["data"], 7);
+    assert_eq!((third.acknowledged().await, third.acknowledged().await), (Some(0), Some(7)));
+
+    let mut restarted = Lane::open(&mesh, 2, 1).await;
+    third.ended().await;
+    restarted.send(&batch(1)).await;
+    assert_eq!(alice.recv().await["data"], 1);
+}
+
+#[tokio::test]
+async fn lane_from_before_a_pause_ends_unread() {
+    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mut alice = mesh.peer("alice").await;
+    let mut lane = Lane::open(&mesh, 1, 1).await;
     mesh.pause("node-0").await.unwrap();
+    lane.send(&batch(1)).await;
     sleep(limits::SUSPECT_AFTER + Duration::from_millis(500)).await;
     mesh.resume("node-0").await.unwrap();
-    // Longer than the node refuses input after a pause.
-    sleep(Duration::from_millis(500)).await;
-    stream.write_all(b"ended").await.unwrap();
-    let answer = read_answer(&mut stream).await;
-    assert_eq!((answer.status, answer.error_code().as_str()), (503, "paused"));
+    lane.ended().await;
+    assert!(alice.has_nothing().await, "the batch is as old as the pause");
+    let mut lane = Lane::open(&mesh, 1, 2).await;
+    lane.send(&batch(1)).await;
+    assert_eq!(alice.recv().await["data"], 1);
 }
 
 #[tokio::test]
@@ -211,6 +264,67 @@ async fn first_frame(trunk: &mut RawSocket) -> String {
             return format!("{:?}", ToEdge::take(&mut &frames[..]).unwrap());
         }
     }
+}
+
+/// A lane from a node outside the view.
+struct Lane(TcpStream);
+
+impl Lane {
+    async fn open(mesh: &TestMesh, incarnation: u8, exchange: u64) -> Self {
+        let (answer, stream) = Self::asks(mesh, incarnation, exchange).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.header(lane::INCARNATION_HEADER).is_some_and(|value| value.len() == 16), "{answer:?}");
+        Self(stream)
+    }
+
+    async fn asks(mesh: &TestMesh, incarnation: u8, exchange: u64) -> (Answer, TcpStream) {
+        let opening = format!("{}?sender=node-9&incarnation={incarnation:016x}&exchange={exchange}", lane::PATH);
+        let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.secret());
+        ask_on(connect(&mesh.node(0)).await, head.to_string().as_bytes()).await
+    }
+
+    /// Sends a chunk. An empty one is the last.
+    async fn send(&mut self, bytes: &[u8]) {
+        let chunk = [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+        self.0.write_all(&chunk).await.unwrap();
+    }
+
+    /// Waits until the exchange has ended.
+    async fn ended(&mut self) {
+        let all = async { while self.acknowledged().await.is_some() {} };
+        timeout(LANE_TIMEOUT, all).await.expect("the lane stays open");
+    }
+
+    /// Returns the next acknowledgement. `None`: the exchange has ended.
+    async fn acknowledged(&mut self) -> Option<u64> {
+        let mut chunk = [0; 13];
+        if self.0.read_exact(&mut chunk[..3]).await.is_err() || chunk[0] == b'0' {
+            return None;
+        }
+        self.0.read_exact(&mut chunk[3..]).await.unwrap();
+        Some(u64::from_le_bytes(*chunk[3..].first_chunk().unwrap()))
+    }
+}
+
+/// Returns a frame with one batch: a message to alice that holds the number.
+fn batch(number: u64) -> Vec<u8> {
+    let payload = format!(r#"{{"type":"signal","from":"bob","data":{number}}}"#);
+    let session = SessionId([u8::try_from(number).unwrap(); 16]);
+    let envelope = Envelope {
+        to: "alice",
+        origin: Origin { session, number: MessageNumber(1) },
+        prev_pending: MessageNumber(0),
+        ttl: RemainingTtl::from_duration(Duration::from_secs(9)),
+        may_hold: false,
+        retransmitted: false,
+        queue_id: QueueId(number),
+        via: Vec::new(),
+        payload: payload.as_bytes(),
+    };
+    lane::frame(0, |out| {
+        forward::start(out, BatchNumber(number));
+        Item::Envelope(envelope).append(out);
+    })
 }
 
 fn trunk() -> Head {

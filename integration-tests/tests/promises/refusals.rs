@@ -68,7 +68,7 @@ fn odd_targets() -> Vec<Case> {
     let case = |request, status, code| Case { what: "odd target", request, status, code, header: None };
     let target = |target: &str| Head::upgrade(target).to_string();
     let line = |line: &str| format!("{line}\r\n{}", target("/").split_once("\r\n").unwrap().1);
-    let plain = "/v1/other /v1/connect/ /metrics /readyz /admin/ /internal/v1/trunk /internal/v1/forward";
+    let plain = "/v1/other /v1/connect/ /metrics /readyz /admin/ /internal/v1/trunk /internal/v1/lane";
     let absent = "//v1/connect? /v1//connect? /v1/../v1/connect? /./v1/connect? /v1/connect/? /v1/connect/..? \
         /v1/connect%2f? /v1%2fconnect? /%76%31/connect? /V1/CONNECT? /v1/connect;x? /v1/connect%00? /v1\\connect? \
         /internal/v1/trunk? /v1/connect/../../internal/v1/trunk? /..%2finternal%2fv1%2ftrunk? /../../../../etc/passwd?";

@@ -23,7 +23,7 @@ async fn clients_leave_a_node_until_the_view_has_it_again() {
 }
 
 #[tokio::test]
-async fn clients_and_forwards_move_to_a_new_address() {
+async fn clients_and_lanes_move_to_a_new_address() {
     let mesh = TestMesh::start().await;
     let mut clients = clients_of_node_0(&mesh).await;
     clients.push(mesh.peer_at("node-1", "elsewhere").await);

@@ -38,12 +38,15 @@ pub enum BatchError {
 
 impl NodeCore {
     /// Opens an exchange of the lane from another node, and ends the earlier one. `None`: a later
-    /// one is known.
+    /// one is known, or the sender is this node, at an address that the view has for another.
     ///
     /// # Errors
     /// If the sender's name is invalid.
     pub fn lane_comes(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
         let sender = NodeId::new(&opening.sender)?;
+        if sender == *self.peers.own_id() {
+            return Ok(None);
+        }
         let peer = self.peers.known(now, &sender);
         if !self.peers.open_inbound(peer, opening) {
             return Ok(None);
@@ -92,8 +95,8 @@ impl NodeCore {
     /// Takes in that an exchange has ended.
     pub fn lane_leaves(&mut self, at: InboundExchange) {
         let inbound = self.peers.inbound(at.peer);
-        if inbound.is_some_and(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
-            self.peers.close_inbound(at.peer);
+        if let Some(inbound) = inbound.filter(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
+            inbound.close();
         }
     }
 

@@ -163,6 +163,10 @@ impl Peers {
         key
     }
 
+    pub(super) fn own_id(&self) -> &NodeId {
+        &self.id
+    }
+
     pub(super) fn key(&self, id: &str) -> Option<PeerKey> {
         self.by_id.get(id).copied()
     }
@@ -171,11 +175,13 @@ impl Peers {
         self.peers.get(peer).map(|peer| &peer.id)
     }
 
-    /// Returns all peers with their addresses, by the view or else by their own.
+    /// Returns the peers that get a lane, with their addresses: those in the view, and others that
+    /// have a lane to this node.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (PeerKey, &str)> {
         self.peers.iter().filter_map(|(key, peer)| {
-            let member = self.view.get(peer.id.as_str());
-            Some((key, member.map(|member| member.address.as_str()).or(peer.announced.as_deref())?))
+            let member = self.view.get(peer.id.as_str()).map(|member| member.address.as_str());
+            let announced = peer.announced.as_deref().filter(|_| peer.inbound.is_open());
+            Some((key, member.or(announced)?))
         })
     }
 
@@ -414,16 +420,6 @@ impl Peers {
 
     pub(super) fn inbound(&mut self, peer: PeerKey) -> Option<&mut InboundLane> {
         self.peers.get_mut(peer).map(|peer| &mut peer.inbound)
-    }
-
-    /// Closes the lane from a peer. A peer outside the view is forgotten.
-    pub(super) fn close_inbound(&mut self, key: PeerKey) {
-        let Some(peer) = self.peers.get_mut(key) else { return };
-        peer.inbound.close();
-        if self.view.get(peer.id.as_str()).is_none() {
-            self.by_id.remove(&peer.id);
-            self.peers.remove(key);
-        }
     }
 
     /// Takes the acknowledgements that are due now.

@@ -64,7 +64,10 @@ pub(super) fn answer(node: &Node, request: Request<Incoming>) -> Response<Body> 
     };
     let exchange = match node.with_core(|core| core.lane_comes(Instant::now(), &opening)) {
         Ok(Some(exchange)) => exchange,
-        Ok(None) => return refusal(StatusCode::CONFLICT, "outdated", "a later exchange of this lane is open", None),
+        Ok(None) => {
+            let message = "this node is the sender, or had a later exchange of the lane";
+            return refusal(StatusCode::CONFLICT, "conflict", message, None);
+        }
         Err(error) => return refusal(StatusCode::BAD_REQUEST, "bad_opening", &error.to_string(), None),
     };
     let (acknowledgements, channel) = Channel::<Bytes, Infallible>::new(MAX_WAITING);

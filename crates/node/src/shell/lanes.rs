@@ -1,7 +1,6 @@
 //! The lanes to other nodes: one task for each keeps an HTTP exchange open and writes batches into
 //! it.
 
-use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,8 +70,7 @@ pub(super) struct LaneClient {
     secrets: Secrets,
 }
 
-/// Ends the lanes to removed peers, starts those to new peers, and updates the addresses of the
-/// rest.
+/// Ends the lanes to removed peers and addresses, and starts those to new ones.
 pub(super) fn update_lanes(node: &Node) {
     let mut state = node.0.borrow_mut();
     let Some(client) = state.lane_client.clone() else { return };
@@ -83,16 +81,14 @@ pub(super) fn update_lanes(node: &Node) {
             warn!(%address, "cannot forward: no usable address");
             continue;
         };
-        if let Some(lane) = state.lanes.get(peer) {
-            // An open exchange stays. The next one uses the new address.
-            lane.url.replace(url);
+        if state.lanes.get(peer).is_some_and(|lane| lane.url == url) {
             continue;
         }
-        let (url, signal) = (Rc::new(RefCell::new(url)), Rc::new(FlushSignal::default()));
+        let signal = Rc::new(FlushSignal::default());
         let sender = LaneSender {
             node: node.clone(),
             client: client.clone(),
-            url: Rc::clone(&url),
+            url: url.clone(),
             peer,
             signal: Rc::clone(&signal),
             span: info_span!("lane", peer = %address),
@@ -105,7 +101,7 @@ pub(super) fn update_lanes(node: &Node) {
 struct LaneSender {
     node: Node,
     client: LaneClient,
-    url: Rc<RefCell<Url>>,
+    url: Url,
     peer: PeerKey,
     signal: Rc<FlushSignal>,
     /// Each event names the span; it is never entered, since that would cost time per batch.
@@ -151,7 +147,7 @@ impl LaneSender {
         let request = self
             .client
             .http
-            .post(self.url.borrow().clone())
+            .post(self.url.clone())
             .query(opening)
             .header(header::AUTHORIZATION, self.client.secrets.shown().bearer())
             .header(header::CONTENT_TYPE, CONTENT_TYPE)

@@ -83,8 +83,7 @@ struct State {
 
 /// The lane to one peer.
 struct OutboundLane {
-    /// Current address of the peer's endpoint.
-    url: Rc<RefCell<Url>>,
+    url: Url,
     signal: Rc<FlushSignal>,
     _task: TaskGuard,
 }
