@@ -49,6 +49,13 @@ pub enum Act {
     Pause(Target),
     /// Resume a paused server (SIGCONT)
     Resume(Target),
+    /// Reset the connection of the lane from one node to another, as a broken network does
+    CutLane {
+        /// Node that sends, or `any` for one drawn at random
+        from: String,
+        /// Node that receives, or `any`
+        to: String,
+    },
     /// Show all servers
     Status,
     /// Stop the mesh
@@ -195,6 +202,7 @@ async fn perform(mesh: &Arc<Mesh>, act: &Act) -> Answer {
         Act::Replace(server) => mesh.replace(&server.id).await,
         Act::Pause(server) => mesh.pause(&server.id).await,
         Act::Resume(server) => mesh.resume(&server.id).await,
+        Act::CutLane { from, to } => mesh.cut_lane(from, to),
         Act::Down => mesh.down().await,
     };
     match outcome {

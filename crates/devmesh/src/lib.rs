@@ -1,8 +1,8 @@
 //! A local mesh of the real binaries as child processes, for experiments and tests.
 //!
 //! [`Mesh`] starts `signaling-node` and `signaling-balancer` and connects them through a discovery
-//! file, as an orchestrator does. It can scale, drain, kill, restart, replace and pause them. On
-//! request it also starts a `redis-server` without persistence, in which the nodes keep rooms. The
+//! file, as an orchestrator does. It can scale, drain, kill, restart, replace and pause them, and
+//! cut their lanes. On request it also starts a `redis-server` without persistence, in which the nodes keep rooms. The
 //! binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Control`] acts on a mesh in another
 //! process.
 //!
@@ -17,6 +17,7 @@
 //! | `launch` | pure: the command line of each server |
 //! | `ready` | waits for a started server to answer |
 //! | `folder`, `files` | content of the mesh's folder |
+//! | `cut` | resets of connections between nodes |
 //! | `control` | the control socket: requests, answers, both ends |
 //!
 //! ```no_run
@@ -34,6 +35,7 @@
 
 mod binaries;
 mod control;
+mod cut;
 mod files;
 mod folder;
 mod id;

@@ -16,6 +16,7 @@ use tracing::warn;
 
 use self::supervision::{Stage, State};
 use crate::binaries::find_in_path;
+use crate::cut::cut_lane;
 use crate::files::MeshFile;
 use crate::folder::Folder;
 use crate::id::ServerId;
@@ -162,6 +163,14 @@ impl Mesh {
         let id = id.parse()?;
         self.change(|state| state.roster.resume(id))?;
         self.signal(id, Signal::SIGCONT)
+    }
+
+    /// Resets the connection of the lane between two nodes. `any` draws a node at random.
+    ///
+    /// # Errors
+    /// When there is no such lane, or the system gives no access to its socket.
+    pub fn cut_lane(&self, from: &str, to: &str) -> Result<()> {
+        cut_lane(&self.state().nodes, from, to)
     }
 
     /// Stops all servers and kills servers that take longer than 3 s. Removes the mesh's files

@@ -48,6 +48,33 @@ async fn pause_of_a_node_for_five_seconds_loses_no_message() {
 }
 
 #[tokio::test]
+async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
+    let outcome = Drill::new("lanes cut beside a paused and a killed node")
+        .run(&mut TestMesh::start().await, async |mesh| {
+            let cuts = async |count| {
+                for _ in 0..count {
+                    // The lanes of a node that has just come or gone may be absent.
+                    let _ = mesh.cut_lane("any", "any");
+                    go_on(Duration::from_millis(50)).await;
+                }
+            };
+            mesh.cut_lane("node-0", "node-1").unwrap();
+            cuts(20).await;
+            mesh.pause("node-1").await.unwrap();
+            cuts(60).await;
+            mesh.resume("node-1").await.unwrap();
+            cuts(60).await;
+            let (killed, ()) = tokio::join!(mesh.kill("node-2"), cuts(60));
+            killed.unwrap();
+            mesh.restart("node-2").await.unwrap();
+            cuts(20).await;
+        })
+        .await;
+
+    outcome.assert_nothing_lost().assert_moved().assert_repeated();
+}
+
+#[tokio::test]
 async fn messages_of_parted_nodes_take_the_way_by_a_third() {
     let mut mesh = TestMesh::start().await;
     let (to_first, to_second) = (Relay::to_node(&mesh, "node-0").await, Relay::to_node(&mesh, "node-1").await);

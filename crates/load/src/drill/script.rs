@@ -16,6 +16,8 @@ pub(crate) enum Action {
     Scale(u32),
     /// One of [`SERVER_ACTIONS`] with the id of a server.
     Server(&'static str, String),
+    /// Resets the lane from one node to another. `any` draws a node at random.
+    CutLane(String, String),
     /// Cuts the connections of this percentage of the clients.
     Cut(u32),
 }
@@ -46,10 +48,14 @@ pub(crate) struct Performed {
 impl Action {
     pub(crate) fn ends_sockets(&self) -> bool {
         match self {
-            Self::Scale(_) => false,
+            Self::Scale(_) | Self::CutLane(..) => false,
             Self::Server(_, id) => id.starts_with("balancer-"),
             Self::Cut(_) => true,
         }
+    }
+
+    pub(crate) fn moves_sessions(&self) -> bool {
+        !self.ends_sockets() && !matches!(self, Self::CutLane(..))
     }
 
     async fn perform(&self, control: Option<&Control>, fleet: &Fleet) -> Result<()> {
@@ -61,6 +67,7 @@ impl Action {
         let act = match self {
             Self::Scale(nodes) => Act::Scale { nodes: *nodes },
             Self::Server(what, id) => serde_json::from_value(json!({ "command": what, "id": id }))?,
+            Self::CutLane(from, to) => Act::CutLane { from: from.clone(), to: to.clone() },
             Self::Cut(_) => return Ok(()),
         };
         control.act(&act).await.map(drop)
@@ -72,6 +79,7 @@ impl fmt::Display for Action {
         match self {
             Self::Scale(nodes) => write!(out, "scale {nodes}"),
             Self::Server(what, id) => write!(out, "{what} {id}"),
+            Self::CutLane(from, to) => write!(out, "cut-lane {from} {to}"),
             Self::Cut(percent) => write!(out, "cut {percent}%"),
         }
     }
@@ -81,12 +89,17 @@ impl FromStr for Action {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}`: use `scale NODES`, `cut PERCENT%`, or {} SERVER", SERVER_ACTIONS.join("|"));
+        let known = SERVER_ACTIONS.join("|");
+        let wrong = || format!("`{text}`: use `scale NODES`, `cut PERCENT%`, `cut-lane NODE NODE`, or {known} SERVER");
         let (what, object) = text.trim().split_once(' ').ok_or_else(wrong)?;
         let number = |text: &str, max| text.parse().ok().filter(|number| (1..=max).contains(number)).ok_or_else(wrong);
         match what {
             "scale" => number(object, 1_000).map(Self::Scale),
             "cut" => number(object.trim_end_matches('%'), 100).map(Self::Cut),
+            "cut-lane" => {
+                let (from, to) = object.split_once(' ').ok_or_else(wrong)?;
+                Ok(Self::CutLane(from.to_owned(), to.to_owned()))
+            }
             _ => {
                 let what = SERVER_ACTIONS.into_iter().find(|known| *known == what).ok_or_else(wrong)?;
                 Ok(Self::Server(what, object.trim().to_owned()))
@@ -131,10 +144,11 @@ mod tests {
 
     #[test]
     fn actions_are_read_as_they_are_written() {
-        for text in ["scale 5", "kill node-1", "pause node-0", "restart balancer-0", "cut 100%"] {
+        for text in ["scale 5", "kill node-1", "pause node-0", "restart balancer-0", "cut 100%", "cut-lane any node-1"]
+        {
             assert_eq!(text.parse::<Action>().unwrap().to_string(), text);
         }
-        for wrong in ["scale 0", "scale", "cut 101%", "explode node-1", ""] {
+        for wrong in ["cut-lane node-1", "scale 0", "scale", "cut 101%", "explode node-1", ""] {
             assert!(wrong.parse::<Action>().unwrap_err().contains("use `scale NODES`"), "{wrong}");
         }
     }
