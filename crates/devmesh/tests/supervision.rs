@@ -191,6 +191,8 @@ async fn control_socket_executes_all_commands() {
     for command in ["scale 3", "drain node-0", "kill node-1", "restart node-0", "pause balancer-0"] {
         act(command).await.unwrap();
     }
+    let lane = Act::CutLane { from: "any".to_owned(), to: "node-1".to_owned() };
+    assert_eq!(control.act(&lane).await.unwrap_err().to_string(), "no lane from any to node-1");
     let refused = act("drain balancer-0").await.unwrap_err().to_string();
     let unknown = act("kill node-9").await.unwrap_err().to_string();
 
