@@ -1,6 +1,4 @@
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
@@ -27,27 +25,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Number of nodes
-    #[arg(long, default_value_t = 3)]
-    nodes: u32,
-    /// Number of balancers
-    #[arg(long, default_value_t = 1)]
-    balancers: u32,
-    /// Start a Redis for rooms
-    #[arg(long)]
-    redis: bool,
-    /// Client address of the first balancer; port 0 and further balancers take any free port
-    #[arg(long, default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
-    /// Time in ms that the discovery file still lists a killed node
-    #[arg(long, default_value_t = 1000)]
-    notice_ms: u64,
-    /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
-    #[arg(long = "node-arg", value_name = "FLAG", allow_hyphen_values = true)]
-    node_args: Vec<String>,
-    /// Further flag for each balancer; repeatable
-    #[arg(long = "balancer-arg", value_name = "FLAG", allow_hyphen_values = true)]
-    balancer_args: Vec<String>,
+    #[command(flatten)]
+    pub(crate) options: MeshOptions,
     /// Folder of signaling-node and signaling-balancer [default: folder of mesh-dev]
     #[arg(long, env = "SIGNALING_BIN_DIR")]
     bin_dir: Option<PathBuf>,
@@ -62,16 +41,7 @@ impl Cli {
 impl Up {
     pub(crate) fn into_mesh_options(self, dir: &Path) -> Result<MeshOptions> {
         let binaries = Binaries::locate(self.bin_dir.as_deref())?;
-        Ok(MeshOptions {
-            nodes: self.nodes,
-            balancers: self.balancers,
-            redis: self.redis,
-            listen: self.listen,
-            notice: Duration::from_millis(self.notice_ms),
-            node_args: self.node_args,
-            balancer_args: self.balancer_args,
-            ..MeshOptions::new(dir, binaries)
-        })
+        Ok(MeshOptions { dir: dir.to_owned(), binaries, ..self.options })
     }
 }
 
@@ -99,7 +69,7 @@ mod tests {
         let cli = Cli::try_parse_from(arguments.split(' '));
 
         let Command::Up(up) = cli.unwrap().command else { panic!("not up") };
-        assert_eq!(up.node_args, ["--hold-ms=5000", "--reveal-nodes"]);
+        assert_eq!(up.options.node_args, ["--hold-ms=5000", "--reveal-nodes"]);
     }
 
     #[test]

@@ -10,23 +10,18 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::files::MeshFile;
 use crate::mesh::Mesh;
-use crate::roster::ServerStatus;
+use crate::state::ServerStatus;
 
+const SOCKET: &str = "control.sock";
 /// Maximum size of a request line.
 const MAX_REQUEST_BYTES: u64 = 4096;
 /// Answer timeout, longer than a drain and a start together.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
-/// Maximum time until a connection sends its request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of concurrent requests. Further ones wait to be accepted.
-const MAX_REQUESTS: usize = 64;
 
 /// An operation on a running mesh, as on the command line and on the control socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Subcommand)]
@@ -94,14 +89,6 @@ impl Control {
         Ok(control)
     }
 
-    /// Returns the running servers.
-    ///
-    /// # Errors
-    /// When the mesh has ended.
-    pub fn state(&self) -> Result<MeshFile> {
-        MeshFile::read(&self.dir)
-    }
-
     /// Executes the [`Mesh`] method of the same name and returns once it is done. Only the answer
     /// to [`Act::Status`] contains servers.
     ///
@@ -143,56 +130,51 @@ impl Control {
 /// When the socket cannot be opened.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
     let path = control_socket(mesh.folder().root());
-    mesh.folder().remove(&path)?;
+    mesh.folder().remove(SOCKET)?;
     let listener = UnixListener::bind(&path)
         .with_context(|| format!("cannot open {}; use a shorter --dir if the path is too long", path.display()))?;
-    let (ended, mut has_ended) = mpsc::channel(1);
     let mut requests = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if requests.len() < MAX_REQUESTS => match accepted {
-                Ok((socket, _)) => {
-                    requests.spawn(serve_one(socket, Arc::clone(&mesh), ended.clone()));
+            accepted = listener.accept() => {
+                let (socket, _) = accepted.context("cannot accept a control connection")?;
+                requests.spawn(serve_one(socket, Arc::clone(&mesh)));
+            }
+            is_down = requests.join_next(), if !requests.is_empty() => {
+                if matches!(is_down, Some(Ok(true))) {
+                    break;
                 }
-                Err(error) => {
-                    warn!(%error, "cannot accept a control connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            },
-            Some(_) = requests.join_next(), if !requests.is_empty() => {}
-            _ = has_ended.recv() => break,
+            }
         }
     }
-    mesh.folder().remove(&path)
+    mesh.folder().remove(SOCKET)
 }
 
-async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>, ended: mpsc::Sender<()>) {
+/// Answers a request. Returns `true` if it was `down`.
+async fn serve_one(socket: UnixStream, mesh: Arc<Mesh>) -> bool {
     let (read, mut write) = socket.into_split();
     let mut line = String::new();
     let mut reader = BufReader::new(read.take(MAX_REQUEST_BYTES));
-    if !matches!(timeout(REQUEST_TIMEOUT, reader.read_line(&mut line)).await, Ok(Ok(1..))) {
-        return;
+    if !matches!(reader.read_line(&mut line).await, Ok(1..)) {
+        return false;
     }
-    let (answer, is_down) = match serde_json::from_str::<Act>(&line) {
-        Ok(act) => {
-            if act != Act::Status {
-                info!(?act, "request received");
-            }
-            (perform(&mesh, &act).await, act == Act::Down)
-        }
-        Err(error) => (Answer::Failed { message: format!("malformed request: {error}") }, false),
+    let act = serde_json::from_str::<Act>(&line);
+    let answer = match &act {
+        Ok(act) => perform(&mesh, act).await,
+        Err(error) => Answer::Failed { message: format!("malformed request: {error}") },
     };
     if let Ok(mut answer) = serde_json::to_vec(&answer) {
         answer.push(b'\n');
         // The client may have disconnected. The operation is done anyway.
         let _ = write.write_all(&answer).await;
     }
-    if is_down {
-        let _ = ended.send(()).await;
-    }
+    act.is_ok_and(|act| act == Act::Down)
 }
 
 async fn perform(mesh: &Arc<Mesh>, act: &Act) -> Answer {
+    if *act != Act::Status {
+        info!(?act, "request received");
+    }
     let outcome = match act {
         Act::Status => return Answer::Status { servers: mesh.status() },
         Act::Scale { nodes } => mesh.scale(*nodes).await,
@@ -214,5 +196,5 @@ async fn perform(mesh: &Arc<Mesh>, act: &Act) -> Answer {
 /// Returns the path of the control socket of the mesh in this folder.
 #[must_use]
 pub fn control_socket(dir: &Path) -> PathBuf {
-    dir.join("control.sock")
+    dir.join(SOCKET)
 }

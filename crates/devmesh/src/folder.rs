@@ -8,6 +8,11 @@ use serde::Serialize;
 
 use crate::id::ServerId;
 
+pub(crate) const MESH_FILE: &str = "mesh.json";
+pub(crate) const DISCOVERY_FILE: &str = "nodes.json";
+pub(crate) const SECRET_FILE: &str = "mesh.secret";
+pub(crate) const ADMIN_TOKEN_FILE: &str = "admin.secret";
+
 /// The folder of one mesh, locked while this value lives.
 pub(crate) struct Folder {
     root: PathBuf,
@@ -34,20 +39,8 @@ impl Folder {
         &self.root
     }
 
-    pub(crate) fn mesh_file(&self) -> PathBuf {
-        self.root.join("mesh.json")
-    }
-
-    pub(crate) fn discovery_file(&self) -> PathBuf {
-        self.root.join("nodes.json")
-    }
-
-    pub(crate) fn secret_file(&self) -> PathBuf {
-        self.root.join("mesh.secret")
-    }
-
-    pub(crate) fn admin_token_file(&self) -> PathBuf {
-        self.root.join("admin.secret")
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.root.join(name)
     }
 
     pub(crate) fn log_file(&self, id: ServerId) -> PathBuf {
@@ -56,38 +49,33 @@ impl Folder {
 
     /// Writes a new random mesh secret and admin token that only their owner can read.
     pub(crate) fn write_secrets(&self) -> Result<()> {
-        self.write_secret(&self.secret_file())?;
-        self.write_secret(&self.admin_token_file())
-    }
-
-    fn write_secret(&self, path: &Path) -> Result<()> {
-        let mut random = [0_u8; 32];
-        getrandom::fill(&mut random).context("the system provides no random bytes")?;
-        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.remove(path)?;
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)
-            .and_then(|mut file| file.write_all(hex.as_bytes()))
-            .with_context(|| format!("cannot write {}", path.display()))
+        for name in [SECRET_FILE, ADMIN_TOKEN_FILE] {
+            let mut random = [0_u8; 32];
+            getrandom::fill(&mut random).context("the system provides no random bytes")?;
+            let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+            self.remove(name)?;
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.file(name));
+            file.and_then(|mut file| file.write_all(hex.as_bytes()))
+                .with_context(|| format!("cannot write {}", self.file(name).display()))?;
+        }
+        Ok(())
     }
 
     /// Replaces a whole file, so that a reader sees the old content or the new.
-    pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<()> {
-        let unfinished = path.with_extension("json.tmp");
+    pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let path = self.file(name);
         let mut text = serde_json::to_vec(value)?;
         text.push(b'\n');
+        let unfinished = path.with_extension("json.tmp");
         fs::write(&unfinished, text)
-            .and_then(|()| fs::rename(&unfinished, path))
+            .and_then(|()| fs::rename(&unfinished, &path))
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    pub(crate) fn remove(&self, path: &Path) -> Result<()> {
-        match fs::remove_file(path) {
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
+        match fs::remove_file(self.file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(error).with_context(|| format!("cannot remove {}", path.display()))
+                Err(error).with_context(|| format!("cannot remove {}", self.file(name).display()))
             }
             _ => Ok(()),
         }
@@ -126,7 +114,7 @@ mod tests {
     fn secrets_are_random_and_private() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
-        let files = [folder.secret_file(), folder.admin_token_file()];
+        let files = [SECRET_FILE, ADMIN_TOKEN_FILE].map(|name| folder.file(name));
         let write = || {
             folder.write_secrets().unwrap();
             files.each_ref().map(|file| fs::read_to_string(file).unwrap())

@@ -1,9 +1,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use anyhow::{Context as _, Result};
+
 /// The name of one server of a local mesh: `balancer-0`, `node-3`, `redis`. Sorted by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ServerId {
+pub(crate) enum ServerId {
     /// `balancer-N`.
     Balancer(u32),
     /// `node-N`.
@@ -22,22 +24,18 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// Error for a text that is not a server id.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a server id; use node-N, balancer-N or redis")]
-pub struct NotAServerId(String);
-
 impl FromStr for ServerId {
-    type Err = NotAServerId;
+    type Err = anyhow::Error;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self> {
         let parsed = match text.split_once('-') {
             None if text == "redis" => Some(Self::Redis),
             Some(("node", number)) => number.parse().ok().map(Self::Node),
             Some(("balancer", number)) => number.parse().ok().map(Self::Balancer),
             _ => None,
         };
-        parsed.filter(|id| id.to_string() == text).ok_or_else(|| NotAServerId(text.to_owned()))
+        let parsed = parsed.filter(|id| id.to_string() == text);
+        parsed.with_context(|| format!("{text:?} is not a server id; use node-N, balancer-N or redis"))
     }
 }
 
@@ -46,21 +44,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_id_parses_its_own_text() {
+    fn server_id_has_one_spelling_and_sorts_by_number() {
         for id in [ServerId::Balancer(0), ServerId::Node(12), ServerId::Redis] {
-            assert_eq!(id.to_string().parse(), Ok(id));
+            assert_eq!(id.to_string().parse::<ServerId>().ok(), Some(id));
         }
-    }
-
-    #[test]
-    fn server_id_has_one_spelling() {
         for text in ["", "node", "node-", "node-01", "node-+1", "Node-1", "redis-0", "node-1 "] {
             assert!(text.parse::<ServerId>().is_err(), "{text:?} was taken");
         }
-    }
-
-    #[test]
-    fn server_ids_sort_by_number() {
         assert!(ServerId::Node(10) > ServerId::Node(9));
     }
 }

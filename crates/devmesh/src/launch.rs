@@ -1,43 +1,47 @@
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result};
 
 use crate::binaries::find_in_path;
-use crate::folder::Folder;
+use crate::folder::{ADMIN_TOKEN_FILE, DISCOVERY_FILE, Folder, SECRET_FILE};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::ports::Addresses;
 
 const ADMIN_TOKEN_FLAG: &str = "--admin-token-file";
 
-/// A program and its arguments.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CommandLine {
-    pub(crate) program: PathBuf,
-    pub(crate) arguments: Vec<OsString>,
-}
-
 /// Returns `redis://HOST:PORT/` of the mesh's Redis.
 pub(crate) fn redis_url(addresses: Addresses) -> String {
     format!("redis://{}/", addresses.public)
 }
 
-/// Returns the command line of a node or balancer.
-pub(crate) fn server(
+/// Returns the requested address of a server's client listener. Port 0 takes any free one.
+pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr {
+    match id {
+        ServerId::Balancer(0) => options.listen,
+        ServerId::Balancer(_) => SocketAddr::new(options.listen.ip(), 0),
+        _ => (Ipv4Addr::LOCALHOST, 0).into(),
+    }
+}
+
+/// Returns the program of a server, and its arguments.
+pub(crate) fn command_line(
     id: ServerId,
     addresses: Addresses,
     folder: &Folder,
     options: &MeshOptions,
     redis: Option<&str>,
-) -> CommandLine {
-    let mut discovery = OsString::from("file:");
-    discovery.push(folder.discovery_file());
+) -> Result<Vec<OsString>> {
     let (program, listen, further) = match id {
         ServerId::Balancer(_) => (&options.binaries.balancer, "--listen", &options.balancer_args),
-        _ => (&options.binaries.node, "--public-listen", &options.node_args),
+        ServerId::Node(_) => (&options.binaries.node, "--public-listen", &options.node_args),
+        ServerId::Redis => return redis_command_line(addresses, folder),
     };
-    let mut arguments: Vec<OsString> = vec![
+    let mut discovery = OsString::from("file:");
+    discovery.push(folder.file(DISCOVERY_FILE));
+    let mut line: Vec<OsString> = vec![
+        program.into(),
         "--id".into(),
         id.to_string().into(),
         "--internal-listen".into(),
@@ -47,27 +51,27 @@ pub(crate) fn server(
         "--discovery".into(),
         discovery,
         "--mesh-secret-file".into(),
-        folder.secret_file().into(),
+        folder.file(SECRET_FILE).into(),
     ];
     if let (ServerId::Node(_), Some(url)) = (id, redis) {
-        arguments.extend(["--room-store".into(), url.into()]);
+        line.extend(["--room-store".into(), url.into()]);
     }
     if !further.iter().any(|flag| flag.split('=').next() == Some(ADMIN_TOKEN_FLAG)) {
-        arguments.extend([ADMIN_TOKEN_FLAG.into(), folder.admin_token_file().into()]);
+        line.extend([ADMIN_TOKEN_FLAG.into(), folder.file(ADMIN_TOKEN_FILE).into()]);
     }
-    arguments.extend(further.iter().map(OsString::from));
-    CommandLine { program: program.clone(), arguments }
+    line.extend(further.iter().map(OsString::from));
+    Ok(line)
 }
 
 /// Returns the command line of a Redis without persistence.
-pub(crate) fn redis(addresses: Addresses, folder: &Folder) -> Result<CommandLine> {
+fn redis_command_line(addresses: Addresses, folder: &Folder) -> Result<Vec<OsString>> {
     let program = find_in_path("redis-server")
         .context("no redis-server in PATH; install it (`apt install redis-server`), or omit --redis")?;
-    let mut arguments: Vec<OsString> = ["--bind", &addresses.public.ip().to_string()].map(Into::into).into();
-    arguments.extend(["--port", &addresses.public.port().to_string()].map(OsString::from));
-    arguments.extend(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"].map(OsString::from));
-    arguments.push(folder.root().into());
-    Ok(CommandLine { program, arguments })
+    let (host, port) = (addresses.public.ip().to_string(), addresses.public.port().to_string());
+    let mut line = vec![program.into(), "--bind".into(), host.into(), "--port".into(), port.into()];
+    line.extend(["--save", "", "--appendonly", "no", "--daemonize", "no", "--dir"].map(OsString::from));
+    line.push(folder.root().into());
+    Ok(line)
 }
 
 #[cfg(test)]
@@ -75,58 +79,34 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::binaries::Binaries;
+    use ServerId::{Balancer, Node};
 
-    fn line_of(id: ServerId, redis: Option<&str>) -> String {
-        line_with(id, redis, "--hold-ms=5000")
-    }
-
-    fn line_with(id: ServerId, redis: Option<&str>, node_arg: &str) -> String {
+    #[test]
+    fn command_line_has_addresses_files_and_further_flags() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let binaries = Binaries { node: "/bin/node".into(), balancer: "/bin/balancer".into() };
-        let mut options = MeshOptions::new(dir.path(), binaries);
-        options.node_args = vec![node_arg.into()];
-        options.balancer_args = vec!["--demo".into()];
         let addresses = Addresses { internal: "127.0.0.1:1".parse().unwrap(), public: "127.0.0.1:2".parse().unwrap() };
-        let line = server(id, addresses, &folder, &options, redis);
-        let arguments: Vec<_> = line.arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
-        let root = folder.root().to_str().unwrap();
-        format!("{} {}", line.program.display(), arguments.join(" ")).replace(root, "DIR")
-    }
+        let files = "--discovery file:DIR/nodes.json --mesh-secret-file DIR/mesh.secret";
+        let token = "--admin-token-file DIR/admin.secret";
+        let node = "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2";
+        let balancer = "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2";
+        let redis = "--room-store redis://127.0.0.1:3/";
+        let (hold, own) = ("--hold-ms=5000", "--admin-token-file=own");
+        let cases = [
+            (Node(1), None, hold, format!("{node} {files} {token} {hold}")),
+            (Node(1), Some("redis://127.0.0.1:3/"), hold, format!("{node} {files} {redis} {token} {hold}")),
+            (Node(1), None, own, format!("{node} {files} {own}")),
+            (Balancer(0), Some("redis://127.0.0.1:3/"), own, format!("{balancer} {files} {token} --demo")),
+        ];
+        for (id, redis, node_arg, expected) in cases {
+            let mut options = MeshOptions::new(dir.path(), binaries.clone());
+            (options.node_args, options.balancer_args) = (vec![node_arg.to_owned()], vec!["--demo".to_owned()]);
 
-    #[test]
-    fn node_command_line_has_id_addresses_discovery_and_secret() {
-        assert_eq!(
-            line_of(ServerId::Node(1), None),
-            "/bin/node --id node-1 --internal-listen 127.0.0.1:1 --public-listen 127.0.0.1:2 --discovery file:DIR/nodes.json \
-             --mesh-secret-file DIR/mesh.secret --admin-token-file DIR/admin.secret --hold-ms=5000"
-        );
-    }
+            let line = command_line(id, addresses, &folder, &options, redis).unwrap();
 
-    #[test]
-    fn balancer_command_line_has_its_listener_and_flags() {
-        assert_eq!(
-            line_of(ServerId::Balancer(0), Some("redis://127.0.0.1:3/")),
-            "/bin/balancer --id balancer-0 --internal-listen 127.0.0.1:1 --listen 127.0.0.1:2 \
-             --discovery file:DIR/nodes.json --mesh-secret-file DIR/mesh.secret --admin-token-file DIR/admin.secret --demo"
-        );
-    }
-
-    #[test]
-    fn admin_token_of_a_flag_replaces_the_own_one() {
-        let tokens = |id| {
-            let line = line_with(id, None, "--admin-token-file=own");
-            line.split(' ').filter(|flag| flag.starts_with(ADMIN_TOKEN_FLAG)).map(str::to_owned).collect::<Vec<_>>()
-        };
-        assert_eq!(tokens(ServerId::Node(0)), ["--admin-token-file=own"]);
-        assert_eq!(tokens(ServerId::Balancer(0)), [ADMIN_TOKEN_FLAG]);
-    }
-
-    #[test]
-    fn node_command_line_names_the_room_store_when_it_exists() {
-        let with = line_of(ServerId::Node(0), Some("redis://127.0.0.1:3/"));
-
-        assert!(with.contains(" --room-store redis://127.0.0.1:3/ "), "{with}");
-        assert!(!line_of(ServerId::Node(0), None).contains("--room-store"));
+            let line: Vec<_> = line.iter().map(|argument| argument.to_str().unwrap()).collect();
+            assert_eq!(line.join(" ").replace(folder.root().to_str().unwrap(), "DIR"), expected);
+        }
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | `roster` | pure: servers, their allowed operations, and the content of the files |
-//! | `mesh` | operations on a mesh, with roster, ports, processes and files |
+//! | `state` | servers, their allowed operations, and the content of the files |
+//! | `mesh` | operations on a mesh: they change the state and signal processes |
 //! | `process` | child processes that end with this process |
 //! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
@@ -45,13 +45,13 @@ mod options;
 mod ports;
 mod process;
 mod ready;
-mod roster;
+mod state;
 
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Control, Target, control_socket, serve_control};
 pub use files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry, Server};
-pub use id::ServerId;
 pub use mesh::Mesh;
 pub use options::MeshOptions;
 pub use ports::hold_port;
-pub use roster::ServerStatus;
+pub use process::bound_command;
+pub use state::ServerStatus;

@@ -1,32 +1,34 @@
-//! Operations on a mesh. An operation checks the roster, acts on processes, and waits until the
-//! roster shows its end (`supervision`).
+//! Operations on a mesh. An operation checks the state, acts on processes, and waits for its end.
+//! One watcher task per process reports its exit.
 
-mod supervision;
-
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
-use tracing::warn;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::{error, info, warn};
 
-use self::supervision::{Stage, State};
 use crate::binaries::find_in_path;
 use crate::cut::cut_lane;
 use crate::files::MeshFile;
-use crate::folder::Folder;
+use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
-use crate::roster::{Phase, ServerStatus};
+use crate::process::{EXITED, Process};
+use crate::ready::until_ready;
+use crate::state::{Phase, ServerStatus, Stage, State};
 
 /// Maximum time in which servers stop by themselves in `down`.
 const DOWN_GRACE: Duration = Duration::from_secs(3);
 /// Maximum time until the kernel has ended a killed process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time of a drain.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time until SIGSTOP reaches all threads.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A running local mesh. Dropping it kills its servers.
 ///
@@ -36,9 +38,7 @@ pub struct Mesh {
     options: MeshOptions,
     folder: Folder,
     http: reqwest::Client,
-    setpriv: Option<PathBuf>,
     state: Mutex<State>,
-    changed: watch::Sender<()>,
 }
 
 impl Mesh {
@@ -49,18 +49,16 @@ impl Mesh {
     /// server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Arc<Self>> {
         let folder = Folder::open(&options.dir)?;
-        folder.remove(&folder.mesh_file())?;
+        folder.remove(MESH_FILE)?;
         folder.write_secrets()?;
-        folder.write_json(&folder.discovery_file(), &serde_json::json!([]))?;
-        let setpriv = find_in_path("setpriv");
-        if setpriv.is_none() {
+        folder.write_json(DISCOVERY_FILE, &serde_json::json!([]))?;
+        if find_in_path("setpriv").is_none() {
             warn!("no setpriv (package util-linux) in PATH; servers outlive this process if it is killed");
         }
         let http = reqwest::Client::builder().no_proxy().build().context("cannot create an HTTP client")?;
-        let (state, changed) = (Mutex::default(), watch::Sender::default());
-        let mesh = Arc::new(Self { options, folder, http, setpriv, state, changed });
+        let mesh = Arc::new(Self { options, folder, http, state: Mutex::default() });
         if mesh.options.redis {
-            mesh.start_all([ServerId::Redis]).await?;
+            mesh.start_server(ServerId::Redis, None).await?;
         }
         mesh.start_all((0..mesh.options.nodes).map(ServerId::Node)).await?;
         mesh.start_all((0..mesh.options.balancers).map(ServerId::Balancer)).await?;
@@ -75,7 +73,7 @@ impl Mesh {
 
     /// Returns all servers that this mesh has had, with their states.
     pub fn status(&self) -> Vec<ServerStatus> {
-        self.lock().roster.status()
+        self.lock().status()
     }
 
     /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the
@@ -84,13 +82,13 @@ impl Mesh {
     /// # Errors
     /// When a node does not come up or does not drain. The other nodes are scaled nevertheless.
     pub async fn scale(self: &Arc<Self>, nodes: u32) -> Result<()> {
-        let plan = self.lock().roster.plan_scale(nodes);
-        self.start_all(plan.start).await?;
-        let drain = |id| {
+        let (start, drain) = self.lock().plan_scale(nodes);
+        self.start_all(start).await?;
+        let drain_one = |id| {
             let mesh = Arc::clone(self);
             async move { mesh.drain_server(id).await }
         };
-        plan.drain.into_iter().map(drain).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
+        drain.into_iter().map(drain_one).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
     }
 
     /// Kills a server (SIGKILL). Returns once it has left the discovery file, which is
@@ -100,9 +98,8 @@ impl Mesh {
     /// When there is no such server, or it does not run.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        let run = self.change(|state| state.roster.begin_kill(id))?;
-        self.signal(id, Signal::SIGKILL)?;
-        self.ended(id, run, self.options.notice + KILL_TIMEOUT).await?;
+        self.change(|state| state.begin_kill(id))?;
+        self.end(id, Signal::SIGKILL, self.options.notice + KILL_TIMEOUT).await?;
         Ok(())
     }
 
@@ -123,7 +120,7 @@ impl Mesh {
     /// As [`Mesh::drain`], and when it does not come up again.
     pub async fn restart(self: &Arc<Self>, id: &str) -> Result<()> {
         let id = id.parse()?;
-        let is_down = matches!(self.lock().roster.phase(id)?, Phase::Down(_));
+        let is_down = self.lock().is_down(id)?;
         if !is_down {
             self.drain_server(id).await?;
         }
@@ -138,10 +135,9 @@ impl Mesh {
     /// does not drain.
     pub async fn replace(self: &Arc<Self>, id: &str) -> Result<()> {
         let former = id.parse()?;
-        let newcomer = self.lock().roster.plan_replacement(former)?;
+        let newcomer = self.lock().plan_replacement(former)?;
         self.start_server(newcomer, Some(former)).await?;
-        let run = self.lock().roster.draining(former)?;
-        self.end_drain(former, run).await
+        self.end_drain(former).await
     }
 
     /// Pauses a server (SIGSTOP). The files do not show the pause.
@@ -150,9 +146,10 @@ impl Mesh {
     /// When there is no such server, or it is not ready.
     pub async fn pause(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        self.change(|state| state.roster.pause(id))?;
-        self.signal(id, Signal::SIGSTOP)?;
-        self.stopped(id).await
+        self.change(|state| state.turn("pause", id, &Phase::Ready, Phase::Paused))?;
+        let process = self.signal(id, Signal::SIGSTOP)?;
+        let stopped = until(|| process.is_stopped());
+        timeout(PAUSE_TIMEOUT, stopped).await.with_context(|| format!("{id} does not stop within {PAUSE_TIMEOUT:?}"))
     }
 
     /// Resumes a paused server (SIGCONT).
@@ -161,8 +158,8 @@ impl Mesh {
     /// When there is no such server, or it is not paused.
     pub async fn resume(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        self.change(|state| state.roster.resume(id))?;
-        self.signal(id, Signal::SIGCONT)
+        self.change(|state| state.turn("resume", id, &Phase::Paused, Phase::Ready))?;
+        self.signal(id, Signal::SIGCONT).map(drop)
     }
 
     /// Resets the connection of the lane between two nodes. `any` draws a node at random.
@@ -179,16 +176,18 @@ impl Mesh {
     /// # Errors
     /// When a file cannot be removed.
     pub async fn down(&self) -> Result<()> {
-        let mut endings = self.begin_stop();
-        let deadline = Instant::now() + DOWN_GRACE;
-        for (id, ending) in &mut endings {
-            if timeout_at(deadline, ending.wait_for(Option::is_some)).await.is_err() {
-                warn!(%id, "server did not stop in time, killing it");
-                let _ = self.signal(*id, Signal::SIGKILL);
-            }
+        let processes = self.lock().begin_stop();
+        for (_, process) in &processes {
+            // A paused process must continue to receive the signal. An ended one needs no signal.
+            let _ = process.signal(Signal::SIGTERM).and_then(|()| process.signal(Signal::SIGCONT));
         }
-        for (_, mut ending) in endings {
-            let _ = timeout(KILL_TIMEOUT, ending.wait_for(Option::is_some)).await;
+        let deadline = Instant::now() + DOWN_GRACE;
+        for (id, process) in &processes {
+            if timeout_at(deadline, process.ended()).await.is_err() {
+                warn!(%id, "server did not stop in time, killing it");
+                let _ = process.signal(Signal::SIGKILL);
+                let _ = timeout(KILL_TIMEOUT, process.ended()).await;
+            }
         }
         self.remove_files()
     }
@@ -197,13 +196,125 @@ impl Mesh {
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state and rewrites the affected files under the lock, so that files never go
+    /// back in time. Other files stay as they are, even if a test has edited them.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let before = self.files(&state);
+        let result = change(&mut state);
+        for (name, content) in self.files(&state).iter().filter(|file| !before.contains(file)) {
+            if let Err(error) = self.folder.write_json(name, content) {
+                error!("{error:#}");
+            }
+        }
+        result
+    }
+
+    /// Returns the files that are kept up to date, with their content.
+    fn files(&self, state: &State) -> Vec<(&'static str, serde_json::Value)> {
+        let discovery = || (DISCOVERY_FILE, serde_json::json!(state.discovery()));
+        let mesh = || (MESH_FILE, serde_json::json!(state.mesh_file(&self.folder)));
+        match state.stage {
+            Stage::Starting => vec![discovery()],
+            Stage::Running => vec![discovery(), mesh()],
+            Stage::Ending => Vec::new(),
+        }
+    }
+
+    fn remove_files(&self) -> Result<()> {
+        self.folder.remove(MESH_FILE)?;
+        self.folder.remove(DISCOVERY_FILE)
+    }
+
+    async fn start_all(self: &Arc<Self>, ids: impl IntoIterator<Item = ServerId>) -> Result<()> {
+        let start = |id| {
+            let mesh = Arc::clone(self);
+            async move { mesh.start_server(id, None).await }
+        };
+        ids.into_iter().map(start).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
+    }
+
+    /// Starts a server. The node that it replaces drains once the new one is ready.
+    async fn start_server(self: &Arc<Self>, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
+        let (process, addresses) = self.change(|state| state.launch(id, &self.folder, &self.options))?;
+        tokio::spawn(watch_exit(Arc::downgrade(self), id, process.clone()));
+        let limit = self.options.ready_within;
+        let problem = tokio::select! {
+            () = until_ready(id, addresses, &self.http) => return self.change(|state| state.ready(id, replaced)),
+            _ = process.ended() => "it ended during its start".to_owned(),
+            () = sleep(limit) => format!("it was not ready within {limit:?}"),
+        };
+        if self.change(|state| state.begin_kill(id)).is_ok() {
+            let _ = process.signal(Signal::SIGKILL);
+        }
+        let (log, tail) = (self.folder.log_file(id), self.folder.log_tail(id));
+        bail!("{id} did not start: {problem}. Its log {} ends with:\n  {tail}", log.display());
+    }
+
+    async fn drain_server(&self, id: ServerId) -> Result<()> {
+        self.change(|state| state.begin_drain(id))?;
+        self.end_drain(id).await
+    }
+
+    async fn end_drain(&self, id: ServerId) -> Result<()> {
+        let ending = self.end(id, Signal::SIGTERM, DRAIN_TIMEOUT).await?;
+        let log = self.folder.log_file(id);
+        ensure!(ending == EXITED, "{id} {ending} instead of draining; see {}", log.display());
+        Ok(())
+    }
+
+    /// Ends a server by a signal. Returns how it ended, once it has left the discovery file.
+    async fn end(&self, id: ServerId, signal: Signal, within: Duration) -> Result<String> {
+        let process = self.signal(id, signal)?;
+        let left = until(|| self.lock().has_left(id, process.pid));
+        timeout(within, left).await.with_context(|| format!("{id} has not stopped within {within:?}"))?;
+        Ok(process.ended().await)
+    }
+
+    fn signal(&self, id: ServerId, signal: Signal) -> Result<Process> {
+        let process = self.lock().process(id)?;
+        process.signal(signal).with_context(|| format!("cannot signal {id}"))?;
+        Ok(process)
+    }
 }
 
 impl Drop for Mesh {
     fn drop(&mut self) {
-        self.lock().process_by_id.clear();
+        for process in self.lock().processes() {
+            // No caller could handle a failure, which usually means that the process has ended.
+            let _ = process.signal(Signal::SIGKILL);
+        }
         if let Err(error) = self.remove_files() {
             warn!("{error:#}");
         }
+    }
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+async fn watch_exit(mesh: Weak<Mesh>, id: ServerId, process: Process) {
+    let ending = process.ended().await;
+    let Some(running) = mesh.upgrade() else { return };
+    match running.change(|state| state.exited(id, ending.clone())) {
+        None | Some(Phase::Draining) => return,
+        Some(Phase::Killed) => info!(%id, "killed"),
+        Some(_) => {
+            error!(%id, log = %running.folder.log_file(id).display(), "server ended unexpectedly: {ending}");
+        }
+    }
+    let notice = running.options.notice;
+    drop(running);
+    sleep(notice).await;
+    if let Some(running) = mesh.upgrade() {
+        running.change(|state| state.noticed(id, process.pid));
     }
 }

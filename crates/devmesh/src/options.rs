@@ -1,33 +1,48 @@
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::binaries::Binaries;
 
-/// Settings of a mesh at its start.
-#[derive(Clone, Debug)]
+/// Settings of a mesh at its start, as on the command line of `mesh-dev up`.
+#[derive(Clone, Debug, Args)]
 pub struct MeshOptions {
     /// The mesh's folder, created if missing. It holds one mesh at a time.
+    #[arg(skip)]
     pub dir: PathBuf,
     /// The programs to run.
+    #[arg(skip)]
     pub binaries: Binaries,
-    /// Number of nodes.
+    /// Number of nodes
+    #[arg(long, default_value_t = 3)]
     pub nodes: u32,
-    /// Number of balancers.
+    /// Number of balancers
+    #[arg(long, default_value_t = 1)]
     pub balancers: u32,
-    /// `true` starts a Redis, in which the nodes keep rooms.
+    /// Start a Redis for rooms
+    #[arg(long)]
     pub redis: bool,
-    /// Client address of the first balancer. Port 0 takes any free one, as the other balancers do.
+    /// Client address of the first balancer; port 0 and further balancers take any free port
+    #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// Time from a server's sudden death to its removal from the discovery file.
+    /// Time in ms that the discovery file still lists a killed node
+    #[arg(long = "notice-ms", value_name = "NOTICE_MS", value_parser = milliseconds, default_value = "1000")]
     pub notice: Duration,
-    /// Further flags for each node.
+    /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
+    #[arg(long = "node-arg", value_name = "FLAG", allow_hyphen_values = true)]
     pub node_args: Vec<String>,
-    /// Further flags for each balancer.
+    /// Further flag for each balancer; repeatable
+    #[arg(long = "balancer-arg", value_name = "FLAG", allow_hyphen_values = true)]
     pub balancer_args: Vec<String>,
     /// Maximum time from a server's start until `/readyz` succeeds.
+    #[arg(skip = READY_TIMEOUT)]
     pub ready_within: Duration,
 }
+
+const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
     /// Returns options for three nodes and a balancer on a free port, without Redis.
@@ -42,7 +57,11 @@ impl MeshOptions {
             notice: Duration::from_secs(1),
             node_args: Vec::new(),
             balancer_args: Vec::new(),
-            ready_within: Duration::from_secs(15),
+            ready_within: READY_TIMEOUT,
         }
     }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, ParseIntError> {
+    text.parse().map(Duration::from_millis)
 }

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -14,32 +13,13 @@ pub(crate) struct Addresses {
     pub(crate) public: SocketAddr,
 }
 
-/// The ports of each server, fixed from its first start to the end of the mesh.
-///
-/// While a server is down, connections are refused, but the port stays reserved: [`hold_port`].
-#[derive(Default)]
-pub(crate) struct Ports {
-    held_by_id: BTreeMap<ServerId, Held>,
-}
-
-struct Held {
-    addresses: Addresses,
-    _sockets: [TcpSocket; 2],
-}
-
-impl Ports {
-    /// Returns the addresses of `id`. The first call chooses them, with `public` if its port is
-    /// not 0.
-    pub(crate) fn of(&mut self, id: ServerId, public: SocketAddr) -> Result<Addresses> {
-        if let Some(held) = self.held_by_id.get(&id) {
-            return Ok(held.addresses);
-        }
-        let public_socket = hold_port(public).with_context(|| format!("{id} cannot listen on {public}"))?;
-        let internal_socket = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
-        let addresses = Addresses { internal: internal_socket.local_addr()?, public: public_socket.local_addr()? };
-        self.held_by_id.insert(id, Held { addresses, _sockets: [public_socket, internal_socket] });
-        Ok(addresses)
-    }
+/// Chooses the addresses of a server, with `public` if its port is not 0. The sockets hold its
+/// ports also while it is down; connections are refused then.
+pub(crate) fn hold_ports(id: ServerId, public: SocketAddr) -> Result<(Addresses, [TcpSocket; 2])> {
+    let public_socket = hold_port(public).with_context(|| format!("{id} cannot listen on {public}"))?;
+    let internal_socket = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
+    let addresses = Addresses { internal: internal_socket.local_addr()?, public: public_socket.local_addr()? };
+    Ok((addresses, [public_socket, internal_socket]))
 }
 
 /// Holds a port by a socket that is bound and never listens. Port 0 takes any free one. A server
@@ -61,30 +41,15 @@ mod tests {
 
     use super::*;
 
-    const ANY: SocketAddr = SocketAddr::V4(std::net::SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
-
-    #[test]
-    fn server_keeps_its_own_ports() {
-        let mut ports = Ports::default();
-
-        let first = ports.of(ServerId::Node(0), ANY).unwrap();
-        let second = ports.of(ServerId::Node(1), ANY).unwrap();
-
-        assert_eq!(ports.of(ServerId::Node(0), ANY).unwrap(), first);
-        let mut all = [first.internal, first.public, second.internal, second.public].map(|address| address.port());
-        all.sort_unstable();
-        assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
-    }
-
     #[test]
     fn held_port_refuses_connections_until_a_server_listens() {
-        let mut ports = Ports::default();
-        let address = ports.of(ServerId::Node(0), ANY).unwrap().internal;
+        let (addresses, _ports) = hold_ports(ServerId::Node(0), (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        assert_ne!(addresses.internal, addresses.public);
 
         for _ in 0..2 {
-            assert!(TcpStream::connect(address).is_err());
-            let listener = TcpListener::bind(address).unwrap();
-            let client = TcpStream::connect(address).unwrap();
+            assert!(TcpStream::connect(addresses.internal).is_err());
+            let listener = TcpListener::bind(addresses.internal).unwrap();
+            let client = TcpStream::connect(addresses.internal).unwrap();
             drop(listener.accept().unwrap());
             drop(client);
         }
@@ -94,7 +59,7 @@ mod tests {
     fn port_in_use_is_named_in_the_error() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
 
-        let error = Ports::default().of(ServerId::Balancer(0), taken.local_addr().unwrap()).unwrap_err();
+        let error = hold_ports(ServerId::Balancer(0), taken.local_addr().unwrap()).unwrap_err();
 
         assert!(error.to_string().contains("balancer-0 cannot listen on 127.0.0.1:"), "{error}");
     }

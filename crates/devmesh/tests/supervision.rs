@@ -26,6 +26,8 @@ async fn started_mesh_is_listed_in_its_files() {
     assert_eq!(file, mesh.state());
     assert_eq!(ids(&file), ["node-0", "node-1", "node-2", "balancer-0", "balancer-1"]);
     assert_eq!(discovery(dir.path()), ["node-0", "node-1", "node-2"]);
+    assert_eq!(file.redis, None);
+    assert!(mesh.status().iter().all(|server| server.id != "redis"));
     for server in file.servers() {
         TcpStream::connect(server.url.strip_prefix("ws://").unwrap()).await.unwrap();
     }
@@ -43,6 +45,10 @@ async fn scaling_starts_and_drains_nodes() {
     assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["node-0", "node-1", "balancer-0"]);
     let phases: Vec<_> = mesh.status().into_iter().map(|server| server.phase).collect();
     assert_eq!(phases, ["ready", "ready", "ready", "down: exited", "down: exited"]);
+
+    mesh.drain("node-0").await.unwrap();
+    mesh.scale(3).await.unwrap();
+    assert_eq!(discovery(dir.path()), ["node-0", "node-1", "node-2"], "the lowest free numbers start");
 }
 
 #[tokio::test]
@@ -58,6 +64,35 @@ async fn killed_node_leaves_discovery_after_the_notice_time() {
     killed.unwrap();
     assert!(begin.elapsed() >= NOTICE);
     assert_eq!(discovery(dir.path()), ["node-0"]);
+}
+
+#[tokio::test]
+async fn late_notice_is_ignored_after_a_restart() {
+    let (mesh, dir) = start(1, 0).await;
+
+    let (killed, ()) = tokio::join!(mesh.kill("node-0"), async {
+        eventually(|| mesh.status()[0].phase == "down: killed by SIGKILL").await;
+        mesh.restart("node-0").await.unwrap();
+    });
+    tokio::time::sleep(NOTICE).await;
+
+    killed.unwrap();
+    assert_eq!(discovery(dir.path()), ["node-0"]);
+}
+
+#[tokio::test]
+async fn operation_is_refused_when_it_does_not_fit_the_server() {
+    let (mesh, _dir) = start(1, 1).await;
+    mesh.pause("node-0").await.unwrap();
+
+    let refusals = [mesh.drain("node-0").await, mesh.replace("node-0").await, mesh.replace("balancer-0").await];
+    let unknown = mesh.pause("node-7").await.unwrap_err().to_string();
+
+    let expected =
+        ["drain node-0: it is paused", "replace node-0: it is paused", "replace balancer-0: it is not a node"];
+    assert_eq!(refusals.map(|it| it.unwrap_err().to_string()), expected.map(|text| format!("cannot {text}")));
+    assert_eq!(unknown, "node-7 does not exist; use one of: balancer-0, node-0");
+    mesh.kill("node-0").await.unwrap();
 }
 
 #[tokio::test]
@@ -115,11 +150,13 @@ async fn unexpected_exit_is_shown_in_status_and_discovery() {
 
 #[tokio::test]
 async fn paused_node_does_not_answer_until_it_is_resumed() {
-    let (mesh, _dir) = start(1, 0).await;
+    let (mesh, dir) = start(1, 0).await;
     let ready = format!("{}/readyz", mesh.state().nodes[0].internal);
     let client = reqwest::Client::builder().timeout(Duration::from_millis(300)).no_proxy().build().unwrap();
 
+    fs::write(dir.path().join("nodes.json"), "[]").unwrap();
     mesh.pause("node-0").await.unwrap();
+    assert_eq!(discovery(dir.path()), [""; 0], "an edited file stays until the set of nodes changes");
     assert!(client.get(&ready).send().await.unwrap_err().is_timeout());
     mesh.resume("node-0").await.unwrap();
 
@@ -196,7 +233,7 @@ async fn control_socket_executes_all_commands() {
     let refused = act("drain balancer-0").await.unwrap_err().to_string();
     let unknown = act("kill node-9").await.unwrap_err().to_string();
 
-    assert_eq!(ids(&control.state().unwrap()), ["node-0", "node-2", "balancer-0"]);
+    assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["node-0", "node-2", "balancer-0"]);
     assert_eq!(refused, "cannot drain balancer-0: it is paused");
     assert!(unknown.contains("node-9 does not exist; use one of: balancer-0, node-0"), "{unknown}");
     assert_eq!(act("status").await.unwrap()[0].phase, "paused");
@@ -227,16 +264,6 @@ async fn redis_restarts_empty_on_its_port() {
     assert_eq!(discovery(dir.path()), ["node-0"], "it is no node");
     mesh.down().await.unwrap();
     assert_eq!(redis_says(address, "PING").await, None);
-}
-
-#[tokio::test]
-async fn mesh_file_has_no_redis_url_without_redis() {
-    let (mesh, dir) = start(1, 0).await;
-
-    let text = fs::read_to_string(dir.path().join("mesh.json")).unwrap();
-
-    assert!(text.contains("\"redis\":null"), "{text}");
-    assert!(mesh.status().iter().all(|server| server.id != "redis"));
 }
 
 const NOTICE: Duration = Duration::from_millis(300);

@@ -5,18 +5,17 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, find_in_path, hold_port};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, bound_command, hold_port};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use super::contestant::{Backend, Contestant, Programs, haproxy_config, nginx_config};
@@ -188,17 +187,9 @@ impl Server {
     /// Starts it, with its output in `log`, and waits until it accepts connections.
     pub(super) async fn start(program: &Path, arguments: &[&OsStr], log: &Path, address: SocketAddr) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = match find_in_path("setpriv") {
-            // A stopped master also stops its workers; a killed one leaves them behind.
-            Some(setpriv) => {
-                let mut command = Command::new(setpriv);
-                command.args(["--pdeathsig", "TERM", "--"]).arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
-        command.args(arguments).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-        let child = command.process_group(0).kill_on_drop(true).spawn();
+        // A stopped master also stops its workers; a killed one leaves them behind.
+        let mut command = bound_command(program.as_os_str(), "TERM");
+        let child = command.args(arguments).stdout(out.try_clone()?).stderr(out).spawn();
         let child = child.with_context(|| format!("cannot start {}", program.display()))?;
         let pid = child.id().with_context(|| format!("{} ended at once", program.display()))?;
         let mut server = Self { child, pid };

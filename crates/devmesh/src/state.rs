@@ -1,0 +1,285 @@
+//! The servers of a mesh: their processes, allowed operations, and content of the mesh's files.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::mem::replace;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpSocket;
+
+use crate::files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry};
+use crate::folder::{ADMIN_TOKEN_FILE, Folder};
+use crate::id::ServerId;
+use crate::launch::{command_line, public_address, redis_url};
+use crate::options::MeshOptions;
+use crate::ports::{Addresses, hold_ports};
+use crate::process::Process;
+
+/// All servers that this mesh has had, running or not.
+#[derive(Default)]
+pub(crate) struct State {
+    server_by_id: BTreeMap<ServerId, Server>,
+    pub(crate) stage: Stage,
+}
+
+/// Stage of a mesh, and its files that are kept up to date.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The discovery file.
+    #[default]
+    Starting,
+    /// Both files.
+    Running,
+    /// None any more.
+    Ending,
+}
+
+struct Server {
+    addresses: Addresses,
+    _ports: [TcpSocket; 2],
+    phase: Phase,
+    /// Entry in the discovery file, if any.
+    listing: Option<DiscoveredNode>,
+    /// The latest process. `None` before the first one.
+    process: Option<Process>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Starting,
+    Ready,
+    Paused,
+    Draining,
+    Killed,
+    Down(String),
+}
+
+/// One line of `mesh-dev status`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// `node-N`, `balancer-N` or `redis`.
+    pub id: String,
+    /// `ready`, `paused`, `draining`, ... or how the process ended.
+    pub phase: String,
+    /// The process id; `None` without a process.
+    pub pid: Option<u32>,
+    /// `HOST:PORT` of the internal listener.
+    pub internal: String,
+    /// `HOST:PORT` of the client listener.
+    pub public: String,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Starting => out.write_str("starting"),
+            Self::Ready => out.write_str("ready"),
+            Self::Paused => out.write_str("paused"),
+            Self::Draining => out.write_str("draining"),
+            Self::Killed => out.write_str("being killed"),
+            Self::Down(ending) => write!(out, "down: {ending}"),
+        }
+    }
+}
+
+impl Phase {
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self, Self::Down(_))
+    }
+}
+
+impl Server {
+    fn running_pid(&self) -> Option<u32> {
+        self.process.as_ref().filter(|_| !self.phase.is_down()).map(|process| process.pid)
+    }
+}
+
+impl State {
+    /// Starts the process of a new server, or of one that is down.
+    pub(crate) fn launch(
+        &mut self,
+        id: ServerId,
+        folder: &Folder,
+        options: &MeshOptions,
+    ) -> Result<(Process, Addresses)> {
+        ensure!(self.stage != Stage::Ending, "the mesh is ending");
+        let redis = self.redis_url();
+        if let Entry::Vacant(entry) = self.server_by_id.entry(id) {
+            let (addresses, ports) = hold_ports(id, public_address(id, options))?;
+            let phase = Phase::Down("did not start".to_owned());
+            entry.insert(Server { addresses, _ports: ports, phase, listing: None, process: None });
+        }
+        let server = self.expect("start", id, Phase::is_down)?;
+        let line = command_line(id, server.addresses, folder, options, redis.as_deref())?;
+        let process = Process::start(&line, &folder.log_file(id))?;
+        server.phase = Phase::Starting;
+        server.process = Some(process.clone());
+        Ok((process, server.addresses))
+    }
+
+    /// Records that a server is ready, and begins to drain the node that it replaces. Fails if it
+    /// has ended meanwhile or must end.
+    pub(crate) fn ready(&mut self, id: ServerId, replaced: Option<ServerId>) -> Result<()> {
+        let is_starting = |phase: &Phase| *phase == Phase::Starting;
+        let server =
+            self.expect("use", id, is_starting).with_context(|| format!("{id} was stopped while it started"))?;
+        server.phase = Phase::Ready;
+        if matches!(id, ServerId::Node(_)) {
+            let address = server.addresses.internal.to_string();
+            server.listing = Some(DiscoveredNode { id: id.to_string(), address, draining: false });
+        }
+        if let Some(former) = replaced {
+            // A server that has ended meanwhile leaves by itself.
+            let _ = self.begin_drain(former);
+        }
+        Ok(())
+    }
+
+    /// Returns the node that takes the place of another: the lowest free number. It is not started
+    /// yet.
+    pub(crate) fn plan_replacement(&mut self, former: ServerId) -> Result<ServerId> {
+        self.expect("replace", former, |phase| *phase == Phase::Ready)?;
+        match former {
+            ServerId::Node(_) => Ok(self.free_nodes().next().unwrap_or(former)),
+            id => bail!("cannot replace {id}: it is not a node"),
+        }
+    }
+
+    pub(crate) fn begin_drain(&mut self, id: ServerId) -> Result<()> {
+        let server = self.expect("drain", id, |phase| *phase == Phase::Ready)?;
+        server.phase = Phase::Draining;
+        if let Some(node) = &mut server.listing {
+            node.draining = true;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn begin_kill(&mut self, id: ServerId) -> Result<()> {
+        self.expect("kill", id, |phase| *phase != Phase::Killed && !phase.is_down())?.phase = Phase::Killed;
+        Ok(())
+    }
+
+    /// Pauses or resumes a server.
+    pub(crate) fn turn(&mut self, verb: &str, id: ServerId, from: &Phase, to: Phase) -> Result<()> {
+        self.expect(verb, id, |phase| phase == from)?.phase = to;
+        Ok(())
+    }
+
+    /// Begins the end of the mesh. From now on no exit is unexpected. Returns the processes that
+    /// run.
+    pub(crate) fn begin_stop(&mut self) -> Vec<(ServerId, Process)> {
+        self.stage = Stage::Ending;
+        let running = self.server_by_id.iter_mut().filter(|(_, server)| !server.phase.is_down());
+        let stop = |(id, server): (&ServerId, &mut Server)| {
+            server.phase = Phase::Draining;
+            Some((*id, server.process.clone()?))
+        };
+        running.filter_map(stop).collect()
+    }
+
+    /// Records an exit, and returns the phase before it. A drained server leaves the discovery file
+    /// at once, any other when it is `noticed`.
+    pub(crate) fn exited(&mut self, id: ServerId, ending: String) -> Option<Phase> {
+        let server = self.server_by_id.get_mut(&id)?;
+        let before = replace(&mut server.phase, Phase::Down(ending));
+        if before == Phase::Draining {
+            server.listing = None;
+        }
+        Some(before)
+    }
+
+    /// Removes an ended process from the discovery file after the notice time.
+    pub(crate) fn noticed(&mut self, id: ServerId, pid: u32) {
+        if let Some(server) = self.server_by_id.get_mut(&id)
+            && server.phase.is_down()
+            && server.process.as_ref().is_some_and(|process| process.pid == pid)
+        {
+            server.listing = None;
+        }
+    }
+
+    /// Returns `true` once a process has ended and has left the discovery file.
+    pub(crate) fn has_left(&self, id: ServerId, pid: u32) -> bool {
+        self.server_by_id.get(&id).is_none_or(|server| {
+            let is_latest = server.process.as_ref().is_some_and(|process| process.pid == pid);
+            !is_latest || (server.phase.is_down() && server.listing.is_none())
+        })
+    }
+
+    /// Returns the latest process of a server.
+    pub(crate) fn process(&self, id: ServerId) -> Result<Process> {
+        let process = self.server_by_id.get(&id).and_then(|server| server.process.clone());
+        process.with_context(|| format!("{id} has no process"))
+    }
+
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.server_by_id.values().filter_map(|server| server.process.as_ref())
+    }
+
+    pub(crate) fn is_down(&mut self, id: ServerId) -> Result<bool> {
+        Ok(self.expect("restart", id, |_| true)?.phase.is_down())
+    }
+
+    /// Returns the nodes to start and to drain: the lowest free numbers, or the highest used ones.
+    pub(crate) fn plan_scale(&self, nodes: u32) -> (Vec<ServerId>, Vec<ServerId>) {
+        let serves = |(id, server): &(&ServerId, &Server)| {
+            matches!(id, ServerId::Node(_)) && matches!(server.phase, Phase::Starting | Phase::Ready | Phase::Paused)
+        };
+        let serving: Vec<ServerId> = self.server_by_id.iter().filter(serves).map(|(id, _)| *id).collect();
+        let wanted = nodes as usize;
+        let start = self.free_nodes().take(wanted.saturating_sub(serving.len())).collect();
+        (start, serving.iter().rev().take(serving.len().saturating_sub(wanted)).copied().collect())
+    }
+
+    /// Returns the content of `mesh.json`.
+    pub(crate) fn mesh_file(&self, folder: &Folder) -> MeshFile {
+        let admin_token_file = Some(folder.file(ADMIN_TOKEN_FILE).display().to_string());
+        let mut file = MeshFile { redis: self.redis_url(), admin_token_file, ..MeshFile::default() };
+        for (id, server) in self.server_by_id.iter().filter(|(_, server)| server.phase != Phase::Starting) {
+            let Some(pid) = server.running_pid() else { continue };
+            let (name, internal) = (id.to_string(), format!("http://{}", server.addresses.internal));
+            let public = format!("ws://{}", server.addresses.public);
+            match id {
+                ServerId::Balancer(_) => file.balancers.push(BalancerEntry { id: name, url: public, internal, pid }),
+                ServerId::Node(_) => file.nodes.push(NodeEntry { id: name, internal, public, pid }),
+                ServerId::Redis => {}
+            }
+        }
+        file
+    }
+
+    pub(crate) fn discovery(&self) -> Vec<&DiscoveredNode> {
+        self.server_by_id.values().filter_map(|server| server.listing.as_ref()).collect()
+    }
+
+    pub(crate) fn status(&self) -> Vec<ServerStatus> {
+        let status = |(id, server): (&ServerId, &Server)| ServerStatus {
+            id: id.to_string(),
+            phase: server.phase.to_string(),
+            pid: server.running_pid(),
+            internal: server.addresses.internal.to_string(),
+            public: server.addresses.public.to_string(),
+        };
+        self.server_by_id.iter().map(status).collect()
+    }
+
+    fn redis_url(&self) -> Option<String> {
+        self.server_by_id.get(&ServerId::Redis).map(|server| redis_url(server.addresses))
+    }
+
+    fn free_nodes(&self) -> impl Iterator<Item = ServerId> {
+        let is_free = |id: &ServerId| self.server_by_id.get(id).is_none_or(|server| server.phase.is_down());
+        (0..).map(ServerId::Node).filter(is_free)
+    }
+
+    /// Returns a server for an operation that its phase allows.
+    fn expect(&mut self, verb: &str, id: ServerId, is_allowed: impl Fn(&Phase) -> bool) -> Result<&mut Server> {
+        let known: Vec<String> = self.server_by_id.keys().map(ToString::to_string).collect();
+        let unknown = || format!("{id} does not exist; use one of: {}", known.join(", "));
+        let server = self.server_by_id.get_mut(&id).with_context(unknown)?;
+        ensure!(is_allowed(&server.phase), "cannot {verb} {id}: it is {}", server.phase);
+        Ok(server)
+    }
+}
