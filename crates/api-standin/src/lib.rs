@@ -28,7 +28,6 @@ mod watching;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
@@ -55,12 +54,7 @@ pub struct ApiServer {
 }
 
 /// State shared by the handle and all connections.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    state: Arc<Mutex<State>>,
-    /// Signals a change of the state.
-    changed: watch::Sender<()>,
-}
+pub(crate) type Shared = watch::Sender<State>;
 
 #[derive(Default)]
 pub(crate) struct State {
@@ -72,34 +66,13 @@ pub(crate) struct State {
     asked: Vec<Asked>,
 }
 
-impl Shared {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    pub(crate) fn changes(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
-    }
-
-    pub(crate) fn remember(&self, asked: Asked) {
-        self.state().asked.push(asked);
-    }
-
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let result = change(&mut self.state());
-        self.changed.send_replace(());
-        result
-    }
-}
-
 impl ApiServer {
     /// Starts a server without objects.
     pub async fn start() -> Self {
         let reserved = socket();
         reserved.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let address = reserved.local_addr().unwrap();
-        let shared = Shared { state: Arc::default(), changed: watch::Sender::new(()) };
-        let mut server = Self { shared, address, _reserved: reserved, serving: None };
+        let mut server = Self { shared: Shared::default(), address, _reserved: reserved, serving: None };
         server.comes_back();
         server
     }
@@ -136,27 +109,27 @@ impl ApiServer {
 
     /// Adds a slice, or replaces the slice of this name.
     pub fn put(&self, slice: &Slice) {
-        self.shared.change(|state| state.store.put(slice.to_json()));
+        self.shared.send_modify(|state| drop(state.store.put(slice.to_json())));
     }
 
     /// Deletes a slice.
     pub fn delete(&self, namespace: &str, name: &str) {
-        self.shared.change(|state| state.store.delete(namespace, name));
+        self.shared.send_modify(|state| drop(state.store.delete(namespace, name)));
     }
 
     /// Sets the faults of all requests from now on.
     pub fn fails(&self, faults: Faults) {
-        self.shared.change(|state| state.faults = faults);
+        self.shared.send_modify(|state| state.faults = faults);
     }
 
     /// Ends all open watches in good order.
     pub fn ends_watches(&self) {
-        self.shared.change(|state| state.era += 1);
+        self.shared.send_modify(|state| state.era += 1);
     }
 
     /// Drops the history: a watch of an earlier version is rejected.
     pub fn expires(&self, expiry: Expiry) {
-        self.shared.change(|state| {
+        self.shared.send_modify(|state| {
             state.expiry = expiry;
             state.store.compact();
         });
@@ -164,12 +137,12 @@ impl ApiServer {
 
     /// Drops all objects and versions, as a restore from an old backup.
     pub fn forgets_all(&self) {
-        self.shared.change(|state| state.store = Store::default());
+        self.shared.send_modify(|state| state.store = Store::default());
     }
 
     /// Returns all requests so far.
     pub fn asked(&self) -> Vec<Asked> {
-        self.shared.state().asked.clone()
+        self.shared.borrow().asked.clone()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The HTTP server.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 
 use axum::body::Body;
 use axum::extract::{Path, Query, Request, State as Extracted};
@@ -12,12 +11,11 @@ use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tower::ServiceExt;
 
 use crate::store::Selection;
 use crate::watching::{WatchRequest, lines};
@@ -45,12 +43,8 @@ pub(crate) async fn serve(listener: TcpListener, shared: Shared) {
 }
 
 async fn serve_connection(stream: TcpStream, router: Router) {
-    let service = service_fn(|request| {
-        let router = router.clone();
-        async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
-    });
     // Some tests break the connection on purpose.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
 }
 
 async fn record(
@@ -59,7 +53,11 @@ async fn record(
     request: Request,
     next: Next,
 ) -> Response {
-    shared.remember(Asked::new(request.method(), request.uri().path(), is_watch(&query)));
+    let asked = Asked::new(request.method(), request.uri().path(), is_watch(&query));
+    shared.send_if_modified(|state| {
+        state.asked.push(asked);
+        false
+    });
     next.run(request).await
 }
 
@@ -91,18 +89,18 @@ async fn slices(
         };
         return watch(shared, request).await;
     }
-    let fault = shared.state().faults.list;
+    let fault = shared.borrow().faults.list;
     match fault {
         Some(Fault::Status(code)) => status(code),
         Some(Fault::Hang) => std::future::pending().await,
         Some(other) => panic!("a list cannot fail by {other:?}"),
-        None => json_answer(200, &shared.state().store.list(&selection)),
+        None => json_answer(200, &shared.borrow().store.list(&selection)),
     }
 }
 
 async fn watch(shared: Shared, request: WatchRequest) -> Response {
     let (fault, expired) = {
-        let state = shared.state();
+        let state = shared.borrow();
         let expired = state.store.since(request.version, &request.selection).is_err();
         (state.faults.watch, expired && state.expiry == Expiry::Status)
     };
@@ -121,11 +119,15 @@ async fn watch(shared: Shared, request: WatchRequest) -> Response {
 /// Server-side apply by a single writer: replaces the object.
 async fn apply(Extracted(shared): Extracted<Shared>, body: String) -> Response {
     let object: Value = serde_json::from_str(&body).unwrap();
-    json_answer(200, &shared.change(|state| state.store.put(object)))
+    let mut applied = Value::Null;
+    shared.send_modify(|state| applied = state.store.put(object));
+    json_answer(200, &applied)
 }
 
 async fn delete(Extracted(shared): Extracted<Shared>, Path((namespace, name)): Path<(String, String)>) -> Response {
-    json_answer(200, &shared.change(|state| state.store.delete(&namespace, &name)))
+    let mut deleted = Value::Null;
+    shared.send_modify(|state| deleted = state.store.delete(&namespace, &name));
+    json_answer(200, &deleted)
 }
 
 fn status(code: u16) -> Response {

@@ -44,12 +44,11 @@ type Gone = mpsc::error::SendError<io::Result<String>>;
 async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Result<(), Gone> {
     let end = Instant::now() + Duration::from_secs(request.seconds);
     let mut bookmark = Instant::now() + BOOKMARK_INTERVAL;
-    let mut changes = shared.changes();
-    let era = shared.state().era;
+    let mut changes = shared.subscribe();
+    let era = shared.borrow().era;
     loop {
-        changes.mark_unchanged();
         let (fault, is_over, events, version, expiry) = {
-            let state = shared.state();
+            let state = changes.borrow_and_update();
             let events = state.store.since(request.version, &request.selection);
             (state.faults.watch, state.era != era, events, state.store.version(), state.expiry)
         };
