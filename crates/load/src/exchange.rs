@@ -182,7 +182,7 @@ impl<W: Workload> Exchange<W> {
             self.send_due();
             self.plan.borrow().is_empty()
                 && self.work.borrow().open() == 0
-                && self.acks.borrow().unanswered() == 0
+                && self.acks.borrow().totals.unanswered == 0
                 && self.returns().away == 0
                 && self.has_all_messages()
         };
@@ -223,12 +223,8 @@ impl<W: Workload> Exchange<W> {
     }
 
     fn ack_totals(&self) -> AckTotals {
-        let ledgers = self.ledgers.borrow();
-        let has_arrived = |request: &AckRequest| {
-            let ledger = &ledgers[request.receiver];
-            ledger.has(request.number) || ledger.is_gone(request.number)
-        };
-        self.acks.borrow().totals(has_arrived)
+        let untrue = self.ledgers.borrow().iter().map(Ledger::untrue).sum();
+        AckTotals { untrue, ..self.acks.borrow().totals }
     }
 
     fn returns(&self) -> Returns {
@@ -264,7 +260,7 @@ impl<W: Workload> Exchange<W> {
         }
         ledgers[receiver].sent();
         if let Some(id) = id {
-            acks.requested(id, AckRequest { sender: from, receiver, number, time_us: at_us, result: None });
+            acks.requested(id, AckRequest { sender: from, receiver, number, time_us: at_us, is_answered: false });
         }
         record.messages.sent += 1;
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
@@ -276,8 +272,7 @@ impl<W: Workload> Exchange<W> {
         let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());
         match answer {
             Received::Ack(id) => {
-                acks.answered(client, *id, AckResult::Delivered, now_us);
-                if let Some(request) = acks.request(*id) {
+                if let Some(request) = acks.answered(client, *id, AckResult::Delivered, now_us) {
                     self.ledgers.borrow_mut()[request.receiver].acked(request.number);
                 }
                 return Some(*id);
@@ -387,7 +382,7 @@ mod tests {
         let exchange = Exchange::new(&FleetOptions::new(2), settings, Pairs::new(2, &traffic)).unwrap();
         exchange.ledgers.borrow_mut()[1].sent();
         let id = exchange.acks.borrow_mut().next_id();
-        let request = AckRequest { sender: 0, receiver: 1, number: 1, time_us: 0, result: None };
+        let request = AckRequest { sender: 0, receiver: 1, number: 1, time_us: 0, is_answered: false };
         exchange.acks.borrow_mut().requested(id, request);
         exchange
     }

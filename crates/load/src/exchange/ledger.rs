@@ -78,8 +78,13 @@ impl Ledger {
         }
     }
 
+    /// Returns the number of messages with an `ack` that have not arrived and are not gone.
+    pub(crate) fn untrue(&self) -> u64 {
+        self.acked.iter().filter(|number| !self.is_gone(**number)).count() as u64
+    }
+
     /// Returns `true` if a missing message was written to a socket that broke.
-    pub(crate) fn is_gone(&self, number: u64) -> bool {
+    fn is_gone(&self, number: u64) -> bool {
         self.acked.contains(&number) && self.breaks.iter().any(|in_flight| in_flight.contains(&number))
     }
 
@@ -120,7 +125,7 @@ impl Totals {
     pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
         let mut totals = Self::default();
         for ledger in ledgers {
-            let gone = ledger.acked.iter().filter(|number| ledger.is_gone(**number)).count() as u64;
+            let gone = ledger.acked.len() as u64 - ledger.untrue();
             totals.sent += ledger.sent;
             totals.delivered += ledger.delivered();
             totals.lost += ledger.sent.saturating_sub(ledger.delivered() + gone);
@@ -137,12 +142,12 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Messages with a requested `ack`, by id, with their results.
+/// Messages with a requested `ack`, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Acks {
     request_by_id: HashMap<u64, AckRequest>,
-    /// All totals but `untrue`.
-    totals: AckTotals,
+    /// All totals but `untrue`, which the ledgers have.
+    pub(crate) totals: AckTotals,
     /// Times from the intended sending to the answer.
     pub(crate) times: Latencies,
 }
@@ -154,8 +159,7 @@ pub(crate) struct AckRequest {
     pub(crate) number: u64,
     /// Time at which the message was due, in microseconds.
     pub(crate) time_us: u64,
-    /// `None` without an answer.
-    pub(crate) result: Option<AckResult>,
+    pub(crate) is_answered: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,31 +201,25 @@ impl Acks {
         self.totals.unanswered += 1;
     }
 
-    pub(crate) fn answered(&mut self, sender: usize, id: u64, result: AckResult, now_us: u64) {
+    /// Records an answer. Returns the request if it is its first answer.
+    pub(crate) fn answered(&mut self, sender: usize, id: u64, result: AckResult, now_us: u64) -> Option<AckRequest> {
         match self.request_by_id.get_mut(&id).filter(|request| request.sender == sender) {
             None => self.totals.stray += 1,
-            Some(request) if request.result.is_some() => self.totals.repeated += 1,
+            Some(request) if request.is_answered => self.totals.repeated += 1,
             Some(request) => {
-                request.result = Some(result);
+                request.is_answered = true;
                 self.times.record_us(now_us.saturating_sub(request.time_us));
                 self.totals.unanswered -= 1;
                 self.totals.acked += u64::from(result == AckResult::Delivered);
                 self.totals.failed += u64::from(result == AckResult::Failed);
+                return Some(*request);
             }
         }
+        None
     }
 
     pub(crate) fn request(&self, id: u64) -> Option<AckRequest> {
         self.request_by_id.get(&id).copied()
-    }
-
-    pub(crate) fn unanswered(&self) -> u64 {
-        self.totals.unanswered
-    }
-
-    pub(crate) fn totals(&self, has_arrived: impl Fn(&AckRequest) -> bool) -> AckTotals {
-        let is_untrue = |request: &&AckRequest| request.result == Some(AckResult::Delivered) && !has_arrived(request);
-        AckTotals { untrue: self.request_by_id.values().filter(is_untrue).count() as u64, ..self.totals }
     }
 }
 
@@ -332,36 +330,32 @@ mod tests {
 
         assert_eq!(Totals::of([&ledger]), Totals { sent: 5, delivered: 2, gone: 1, lost: 2, ..Totals::default() });
         assert_eq!([2, 3, 4, 5].map(|number| ledger.is_gone(number)), [false, false, true, false]);
+        assert_eq!(ledger.untrue(), 1, "the fifth has an ack and was not in flight");
     }
 
     /// Sender, id and result of each answer.
     type Answers<'a> = &'a [(usize, u64, AckResult)];
 
     #[test]
-    fn answers_are_compared_with_requests_and_arrivals() {
+    fn answers_are_compared_with_requests() {
         let all = AckTotals { requested: 2, unanswered: 2, ..AckTotals::default() };
-        // Answers, `true` if the messages arrived, and the totals.
-        let cases: [(Answers<'_>, bool, AckTotals); 5] = [
-            (&[(0, 1, Delivered), (0, 2, Failed)], true, AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
-            (
-                &[(0, 1, Delivered), (0, 2, Failed)],
-                false,
-                AckTotals { unanswered: 0, acked: 1, failed: 1, untrue: 1, ..all },
-            ),
-            (&[(0, 1, Delivered), (0, 1, Failed)], true, AckTotals { unanswered: 1, acked: 1, repeated: 1, ..all }),
-            (&[(0, 9, Delivered), (1, 1, Delivered)], true, AckTotals { stray: 2, ..all }),
-            (&[], true, all),
+        let cases: [(Answers<'_>, AckTotals); 4] = [
+            (&[(0, 1, Delivered), (0, 2, Failed)], AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
+            (&[(0, 1, Delivered), (0, 1, Failed)], AckTotals { unanswered: 1, acked: 1, repeated: 1, ..all }),
+            (&[(0, 9, Delivered), (1, 1, Delivered)], AckTotals { stray: 2, ..all }),
+            (&[], all),
         ];
-        for (answers, has_arrived, expected) in cases {
+        for (answers, expected) in cases {
             let mut acks = Acks::default();
             for id in [1, 2] {
-                acks.requested(id, AckRequest { sender: 0, receiver: 1, number: id, time_us: 1_000, result: None });
+                let request = AckRequest { sender: 0, receiver: 1, number: id, time_us: 1_000, is_answered: false };
+                acks.requested(id, request);
             }
-            answers.iter().for_each(|(sender, id, result)| acks.answered(*sender, *id, *result, 1_500));
-
-            assert_eq!(acks.totals(|_| has_arrived), expected, "{answers:?}");
+            let first = answers.iter().filter_map(|(sender, id, result)| acks.answered(*sender, *id, *result, 1_500));
+            assert_eq!(first.count() as u64, expected.acked + expected.failed, "{answers:?}");
+            assert_eq!(acks.totals, expected, "{answers:?}");
             let times = acks.times.percentiles();
-            assert_eq!((acks.unanswered(), times.count), (expected.unanswered, expected.acked + expected.failed));
+            assert_eq!(times.count, expected.acked + expected.failed);
             assert!(times.count == 0 || times.p50 == 500);
         }
     }
