@@ -2,18 +2,20 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use futures_util::{StreamExt as _, stream};
 use rand::RngExt as _;
 use signaling_devmesh::MeshFile;
 use signaling_protocol::Backoff;
 use tokio::task::JoinSet;
-use tokio::time::{interval, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::client::{Client, ConnectError, Return, retry_after_of};
+use crate::client::{Client, Return, retry_after_of};
 use crate::driver::progress;
 use crate::latency::Latencies;
 use crate::record::{Record, count};
@@ -24,7 +26,6 @@ const MAX_OPENING: usize = 64;
 /// Maximum delays before the first and before later attempts to reconnect, as in the SDKs.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Receives the events of a fleet's sockets.
 pub(crate) trait Listener: 'static {
@@ -60,8 +61,6 @@ pub(crate) struct Fleet {
     _readers: JoinSet<()>,
 }
 
-type Opened = (usize, Duration, Result<Client, ConnectError>);
-
 impl Fleet {
     /// Opens all sockets at a bounded rate. The first failure ends it.
     pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
@@ -70,37 +69,24 @@ impl Fleet {
         let bar = progress(urls.len() as u64, "connecting");
         let mut clients: Vec<Option<Rc<Client>>> = vec![None; urls.len()];
         let (mut connect, mut readers) = (Latencies::default(), JoinSet::new());
-        let mut opening: JoinSet<Opened> = JoinSet::new();
-        let (mut ticks, mut begun) = (interval(CONNECT_INTERVAL), 0);
-        while begun < urls.len() || !opening.is_empty() {
-            tokio::select! {
-                _ = ticks.tick(), if begun < urls.len() && opening.len() < MAX_OPENING => {
-                    let allowed = (begin.elapsed().as_secs_f64() * f64::from(rate)) as usize + 1;
-                    while begun < allowed.min(urls.len()) && opening.len() < MAX_OPENING {
-                        let (number, url) = (begun, urls[begun][0].clone());
-                        opening.spawn_local(async move {
-                            let begin = Instant::now();
-                            let client = Client::connect(&url).await;
-                            (number, begin.elapsed(), client)
-                        });
-                        begun += 1;
-                    }
-                }
-                Some(opened) = opening.join_next() => {
-                    let (number, took, client) = opened.context("a connecting task was stopped")?;
-                    let client = client.map_err(|failed| failed.error).with_context(|| urls[number][0].clone());
-                    let mut client = client.with_context(|| format!("client {number} of {}", urls.len()))?;
-                    connect.record(took);
-                    bar.inc(1);
-                    if reconnect {
-                        client.keep_unanswered();
-                    }
-                    let client = Rc::new(client);
-                    clients[number] = Some(Rc::clone(&client));
-                    let urls = if reconnect { urls[number].clone() } else { Vec::new() };
-                    readers.spawn_local(listen(number, client, Rc::clone(listener), urls));
-                }
+        let opening = urls.iter().enumerate().map(async |(number, urls)| {
+            sleep_until(begin + Duration::from_secs_f64(number as f64 / f64::from(rate))).await;
+            let begin = Instant::now();
+            (number, Client::connect(&urls[0]).await, begin.elapsed())
+        });
+        let mut opening = pin!(stream::iter(opening).buffer_unordered(MAX_OPENING));
+        while let Some((number, client, took)) = opening.next().await {
+            let client = client.map_err(|failed| failed.error).with_context(|| urls[number][0].clone());
+            let mut client = client.with_context(|| format!("client {number} of {}", urls.len()))?;
+            connect.record(took);
+            bar.inc(1);
+            if reconnect {
+                client.keep_unanswered();
             }
+            let client = Rc::new(client);
+            clients[number] = Some(Rc::clone(&client));
+            let urls = if reconnect { urls[number].clone() } else { Vec::new() };
+            readers.spawn_local(listen(number, client, Rc::clone(listener), urls));
         }
         bar.finish_and_clear();
         let clients = clients.into_iter().flatten().collect();

@@ -67,9 +67,6 @@ pub struct Options {
     /// one waiting client
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     line_rate: u64,
-    /// Fail when the 99th percentile of the join time is above this, in milliseconds
-    #[arg(long)]
-    max_join_p99_ms: Option<f64>,
     /// Fail when the 99th percentile of the event delay, from a join or leave until a resident
     /// receives it, is above this, in milliseconds
     #[arg(long)]
@@ -162,7 +159,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         report.fail_if(queue.left.saturating_sub(queue.admitted) as u64, "free seats were given to no waiting client");
         report.fail_if(queue.above_capacity.into(), "room had more members than seats");
     }
-    report.fail_above("join time", &record.times.join, options.max_join_p99_ms);
     report.fail_above("event delay", &record.times.event, options.max_event_p99_ms);
     growth.into_iter().for_each(|growth| report.fail(growth));
     Ok(report)
