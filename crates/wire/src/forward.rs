@@ -9,10 +9,12 @@ use crate::{BatchNumber, MessageNumber, Origin, RemainingTtl, Seq, SessionId};
 /// The outbound queue of an envelope, at the node of its sender. Other nodes and incarnations do
 /// not know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct QueueId(pub u64);
 
 /// A message on its way to the node of its recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Envelope<'a> {
     /// The recipient.
     pub to: &'a str,
@@ -36,6 +38,7 @@ pub struct Envelope<'a> {
 
 /// The outcome of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum EnvelopeOutcome {
     /// Written to the recipient's socket. Final.
     Written,
@@ -56,6 +59,7 @@ impl EnvelopeOutcome {
 
 /// One entry of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum Item<'a> {
     /// A message to deliver, relay or hold.
     Envelope(Envelope<'a>),
@@ -155,6 +159,7 @@ pub enum Item<'a> {
 
 /// Another recipient of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Recipient<'a> {
     /// The recipient.
     pub to: &'a str,

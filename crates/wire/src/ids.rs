@@ -9,6 +9,7 @@ macro_rules! random {
     ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bincode::Encode, bincode::Decode)]
+        #[cfg_attr(test, derive(arbitrary::Arbitrary))]
         pub struct $type(pub [u8; $bytes]);
 
         impl fmt::Display for $type {

@@ -14,6 +14,8 @@ mod ids;
 pub mod lane;
 pub mod limits;
 mod numbers;
+#[cfg(test)]
+mod properties;
 mod remaining_ttl;
 pub mod resume;
 pub mod seats;

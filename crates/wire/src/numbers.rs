@@ -10,6 +10,7 @@ macro_rules! number {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
         #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(arbitrary::Arbitrary))]
         pub struct $type(pub u64);
 
         impl $type {

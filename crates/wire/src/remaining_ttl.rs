@@ -5,6 +5,7 @@ use std::time::Duration;
 /// Remaining TTL in steps of 10 ms. It travels with every copy and counts down at each server, so
 /// that no two servers need the same clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, bincode::Encode, bincode::Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct RemainingTtl(u16);
 
 impl RemainingTtl {

@@ -15,6 +15,7 @@ const RESUMED: &[u8] = b"resumed";
 /// travels between nodes, with its session or behind a lingering session. In the core it is a
 /// `signaling_rooms::Seat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct SeatState<'a> {
     /// The room.
     pub room: &'a str,
@@ -68,6 +69,7 @@ impl<'a> SessionState<'a> {
 
 /// A change of a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum RoomChange<'a> {
     /// A new member, or new data of a member.
     Joined {

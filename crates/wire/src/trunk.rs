@@ -27,6 +27,7 @@ pub type Slot = u32;
 
 /// The name of a message and all its copies: the sender's session and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Origin {
     /// The sender's session.
     pub session: SessionId,
@@ -47,6 +48,7 @@ impl Origin {
 
 /// Parts of the upgrade request that nodes need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Request<'a> {
     /// Path, as requested.
     pub path: &'a str,
@@ -62,6 +64,7 @@ pub struct Request<'a> {
 
 /// Asks a node to serve a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Attach<'a> {
     /// The session's slot on this trunk.
     pub slot: Slot,
@@ -89,6 +92,7 @@ pub struct Attach<'a> {
 
 /// Why the edge did not write a downlink message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum Unwritten {
     /// Never written to the client, and never will be.
     Skipped,
@@ -100,6 +104,7 @@ pub enum Unwritten {
 
 /// Why a session leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum DetachReason {
     /// The client closed with 1000, or was kicked.
     Left,
@@ -111,6 +116,7 @@ pub enum DetachReason {
 
 /// The outcome of an uplink frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum DeliveryOutcome {
     /// Handled, or written to the recipient's socket.
     Done,
@@ -122,6 +128,7 @@ pub enum DeliveryOutcome {
 
 /// Frames from edge to node.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum ToNode<'a> {
     /// A session arrives.
     Attach(Attach<'a>),
@@ -182,6 +189,7 @@ pub enum ToNode<'a> {
 
 /// Frames from node to edge.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum ToEdge<'a> {
     /// The node serves the session from now on.
     Attached {

@@ -1,19 +1,29 @@
-//! Trunk frames and forward batches, whole and damaged.
+//! Properties of any input: a frame decodes to what was encoded, and damaged bytes are refused
+//! without harm.
+#![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
+use std::time::{Duration, UNIX_EPOCH};
 
+use arbitrary::{Arbitrary, Unstructured};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use signaling_protocol::limits::MAX_MESSAGE_BYTES;
-use signaling_wire::codec::DecodeError;
-use signaling_wire::forward::{self, Item};
-use signaling_wire::lane::{self, AcknowledgementReader, BatchReader};
-use signaling_wire::limits::MAX_FRAME_BYTES;
-use signaling_wire::trunk::{ToEdge, ToNode};
-use signaling_wire::{BatchNumber, RemainingTtl, Seq};
+use signaling_protocol::ClientId;
+use signaling_protocol::limits::{MAX_HOLD, MAX_MESSAGE_BYTES};
 
-use crate::strategies::{item, to_edge, to_node};
+use crate::codec::DecodeError;
+use crate::forward::{self, Item};
+use crate::lane::{self, AcknowledgementReader, BatchReader};
+use crate::limits::MAX_FRAME_BYTES;
+use crate::trunk::{ToEdge, ToNode};
+use crate::{BatchNumber, RemainingTtl, Seq, SessionId, resume};
+
+/// Frames of any content. They borrow their texts and bytes, which are leaked.
+fn frame<T: Arbitrary<'static> + Debug>() -> impl Strategy<Value = T> {
+    let byte = prop_oneof![b' '..=b'~', any::<u8>()];
+    vec(byte, 0..400).prop_map(|bytes| T::arbitrary(&mut Unstructured::new(bytes.leak())).unwrap())
+}
 
 type Take<'a, T> = fn(&mut &'a [u8]) -> Result<T, DecodeError>;
 
@@ -81,14 +91,14 @@ fn read_as_everything(bytes: &[u8]) {
 
 proptest! {
     #[test]
-    fn frames_to_a_node_come_back_as_they_went_out(frames in vec(to_node(), 0..12)) {
+    fn frames_to_a_node_come_back_as_they_went_out(frames in vec(frame::<ToNode<'_>>(), 0..12)) {
         let mut written = Vec::new();
         frames.iter().for_each(|frame| frame.append(&mut written));
         assert_run_returns(&written, &frames, ToNode::take);
     }
 
     #[test]
-    fn frames_to_an_edge_come_back_as_they_went_out(frames in vec(to_edge(), 0..12)) {
+    fn frames_to_an_edge_come_back_as_they_went_out(frames in vec(frame::<ToEdge<'_>>(), 0..12)) {
         let mut written = Vec::new();
         frames.iter().for_each(|frame| frame.append(&mut written));
         assert_run_returns(&written, &frames, ToEdge::take);
@@ -96,7 +106,7 @@ proptest! {
 
     #[test]
     fn batches_of_a_lane_come_back_whatever_the_chunks(
-        batches in vec((any::<u64>(), vec(item(), 0..6)), 1..6),
+        batches in vec((any::<u64>(), vec(frame::<Item<'_>>(), 0..6)), 1..6),
         cuts in vec(any::<Index>(), 0..12),
     ) {
         let frame = |(number, items): &(u64, Vec<Item<'_>>)| lane::frame(0, |out| {
@@ -133,9 +143,9 @@ proptest! {
 
     #[test]
     fn damaged_frames_do_no_harm(
-        up in vec(to_node(), 1..6),
-        down in vec(to_edge(), 1..6),
-        items in vec(item(), 1..6),
+        up in vec(frame::<ToNode<'_>>(), 1..6),
+        down in vec(frame::<ToEdge<'_>>(), 1..6),
+        items in vec(frame::<Item<'_>>(), 1..6),
         damages in vec(damage(), 1..6),
     ) {
         let mut runs = [const { Vec::new() }; 3];
@@ -155,11 +165,36 @@ proptest! {
     }
 
     #[test]
-    fn frame_cut_short_anywhere_is_refused(frame in to_edge(), at in any::<Index>()) {
+    fn frame_cut_short_anywhere_is_refused(frame in frame::<ToEdge<'_>>(), at in any::<Index>()) {
         let mut written = Vec::new();
         frame.append(&mut written);
         written.truncate(at.index(written.len()));
         prop_assert!(ToEdge::take(&mut &*written).is_err());
+    }
+
+    #[test]
+    fn remaining_ttl_rounds_up_and_keeps_order(a in any::<Duration>(), b in 0..700_000_000_u64) {
+        let b = Duration::from_micros(b);
+        let rounded = RemainingTtl::from_duration(b).as_duration();
+        prop_assert!(rounded >= b.min(MAX_HOLD) && rounded <= MAX_HOLD);
+        prop_assert!(rounded < b + Duration::from_millis(10));
+        prop_assert_eq!(RemainingTtl::from_duration(rounded), RemainingTtl::from_duration(b));
+        prop_assert_eq!(b.is_zero(), RemainingTtl::from_duration(b) == RemainingTtl::NONE);
+        prop_assert!(a > b || RemainingTtl::from_duration(a) <= RemainingTtl::from_duration(b));
+    }
+
+    #[test]
+    fn resume_token_that_was_not_issued_is_refused(text in ".{0,120}", secret in "[a-z]{1,40}") {
+        let alice = ClientId::new("alice").unwrap();
+        prop_assert_eq!(resume::verify(secret.as_bytes(), &alice, &text, UNIX_EPOCH), None);
+    }
+
+    #[test]
+    fn resume_token_proves_its_session(session in any::<[u8; 16]>(), id in "[A-Za-z0-9._~:@-]{1,128}", life in 1..u64::from(u32::MAX)) {
+        let (client_id, session) = (ClientId::new(&id).unwrap(), SessionId(session));
+        let token = resume::issue(b"secret", &client_id, session, UNIX_EPOCH + Duration::from_secs(life));
+        prop_assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)));
+        prop_assert_eq!(resume::verify(b"secret", &client_id, &token, UNIX_EPOCH), Some(session));
     }
 }
 
