@@ -173,6 +173,7 @@ impl Deduplicator {
 mod tests {
     use signaling_wire::SessionId;
 
+    use super::DuplicateCheck::{Duplicate, Not, Write};
     use super::*;
 
     const HOLD: Duration = Duration::from_secs(20);
@@ -187,14 +188,13 @@ mod tests {
         FilterBounds { limits, ..bounds() }
     }
 
-    fn judge(
-        filter: &mut Deduplicator,
-        now: Instant,
-        origin: Origin,
-        prev_pending: u64,
-        ttl: RemainingTtl,
-    ) -> DuplicateCheck {
-        filter.judge(&bounds(), now, origin, MessageNumber(prev_pending), ttl)
+    fn judge(filter: &mut Deduplicator, now: Instant, origin: Origin, prev: u64, ttl: RemainingTtl) -> DuplicateCheck {
+        filter.judge(&bounds(), now, origin, MessageNumber(prev), ttl)
+    }
+
+    /// Judges the first message of a plain sender.
+    fn judge_first(filter: &mut Deduplicator, bounds: &FilterBounds, now: Instant, sender: u64) -> DuplicateCheck {
+        filter.judge(bounds, now, first_of(sender, false), MessageNumber::NONE, alive())
     }
 
     fn alive() -> RemainingTtl {
@@ -209,37 +209,37 @@ mod tests {
     fn duplicate_is_distinguished_from_a_new_message() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Write);
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Duplicate);
-        assert_eq!(judge(&mut filter, now, origin(5), 1, alive()), DuplicateCheck::Write);
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), DuplicateCheck::Duplicate);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Write);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Duplicate);
+        assert_eq!(judge(&mut filter, now, origin(5), 1, alive()), Write);
+        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Duplicate);
     }
 
     #[test]
     fn overtaken_message_is_never_reported_written() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), DuplicateCheck::Write);
-        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), DuplicateCheck::Not(Unwritten::Skipped));
+        assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), Write);
+        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Not(Unwritten::Skipped));
     }
 
     #[test]
     fn missing_predecessor_is_a_gap_and_changes_nothing() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), DuplicateCheck::Not(Unwritten::Gap));
-        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), DuplicateCheck::Write);
-        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), DuplicateCheck::Write);
+        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Not(Unwritten::Gap));
+        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Write);
+        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Write);
     }
 
     #[test]
     fn expired_query_is_skipped_and_blocks_a_late_copy() {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), DuplicateCheck::Not(Unwritten::Skipped));
-        assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), DuplicateCheck::Not(Unwritten::Skipped));
-        assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), DuplicateCheck::Write);
-        assert_eq!(judge(&mut filter, now, origin(4), 3, RemainingTtl::NONE), DuplicateCheck::Duplicate);
+        assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), Not(Unwritten::Skipped));
+        assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), Not(Unwritten::Skipped));
+        assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), Write);
+        assert_eq!(judge(&mut filter, now, origin(4), 3, RemainingTtl::NONE), Duplicate);
     }
 
     #[test]
@@ -249,11 +249,10 @@ mod tests {
         let now = Instant::now();
         let written = |number: u64| !number.is_multiple_of(3);
         for number in (1..=3000).filter(|&number| written(number)) {
-            assert_eq!(judge(&mut filter, now, origin(number), 0, alive()), DuplicateCheck::Write);
+            assert_eq!(judge(&mut filter, now, origin(number), 0, alive()), Write);
             let oldest = number.saturating_sub(limits.window - 1).max(1);
             for earlier in (oldest..number).step_by(37) {
-                let expected =
-                    if written(earlier) { DuplicateCheck::Duplicate } else { DuplicateCheck::Not(Unwritten::Skipped) };
+                let expected = if written(earlier) { Duplicate } else { Not(Unwritten::Skipped) };
                 assert_eq!(
                     judge(&mut filter, now, origin(earlier), 0, alive()),
                     expected,
@@ -277,24 +276,18 @@ mod tests {
         let start = Instant::now();
         for sender in 0..2_000 {
             let at = start + Duration::from_millis(sender);
-            assert_eq!(
-                filter.judge(&bounds, at, first_of(sender, false), MessageNumber::NONE, alive()),
-                DuplicateCheck::Write
-            );
+            assert_eq!(judge_first(&mut filter, &bounds, at, sender), Write);
         }
         let later = start + HOLD;
-        let refused = DuplicateCheck::Not(Unwritten::NoRoom);
-        assert_eq!(filter.judge(&bounds, later, first_of(9_999, false), MessageNumber::NONE, alive()), refused);
+        let refused = Not(Unwritten::NoRoom);
+        assert_eq!(judge_first(&mut filter, &bounds, later, 9_999), refused);
         assert_eq!(
             filter.judge(&bounds, later, first_of(9_999, false), MessageNumber::NONE, RemainingTtl::NONE),
             refused,
             "nor is it barred"
         );
         for sender in 0..2_000 {
-            assert_eq!(
-                filter.judge(&bounds, later, first_of(sender, false), MessageNumber::NONE, alive()),
-                DuplicateCheck::Duplicate
-            );
+            assert_eq!(judge_first(&mut filter, &bounds, later, sender), Duplicate);
         }
     }
 
@@ -307,22 +300,12 @@ mod tests {
             filter.judge(&bounds, start, first_of(sender, reliable), MessageNumber::NONE, alive());
         }
         let later = start + HOLD + bounds.limits.afterlife;
-        filter.judge(&bounds, later, first_of(1, false), MessageNumber::NONE, alive());
+        judge_first(&mut filter, &bounds, later, 1);
         for new in [10, 11] {
-            assert_eq!(
-                filter.judge(&bounds, later, first_of(new, false), MessageNumber::NONE, alive()),
-                DuplicateCheck::Write
-            );
+            assert_eq!(judge_first(&mut filter, &bounds, later, new), Write);
         }
-        assert_eq!(
-            filter.judge(&bounds, later, first_of(12, false), MessageNumber::NONE, alive()),
-            DuplicateCheck::Not(Unwritten::NoRoom),
-            "the rest is recent"
-        );
-        assert_eq!(
-            filter.judge(&bounds, later, first_of(1, false), MessageNumber::NONE, alive()),
-            DuplicateCheck::Duplicate
-        );
+        assert_eq!(judge_first(&mut filter, &bounds, later, 12), Not(Unwritten::NoRoom), "the rest is recent");
+        assert_eq!(judge_first(&mut filter, &bounds, later, 1), Duplicate);
     }
 
     #[test]
@@ -331,13 +314,10 @@ mod tests {
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         judge(&mut filter, now, origin(1), 0, alive());
-        assert_eq!(filter.judge(&full, now, origin(1), MessageNumber::NONE, alive()), DuplicateCheck::Duplicate);
+        assert_eq!(filter.judge(&full, now, origin(1), MessageNumber::NONE, alive()), Duplicate);
         for new in [origin(2), first_of(7, false)] {
-            assert_eq!(
-                filter.judge(&full, now, new, MessageNumber::NONE, alive()),
-                DuplicateCheck::Not(Unwritten::NoRoom)
-            );
-            assert_eq!(judge(&mut filter, now, new, 0, alive()), DuplicateCheck::Write, "it was not barred");
+            assert_eq!(filter.judge(&full, now, new, MessageNumber::NONE, alive()), Not(Unwritten::NoRoom));
+            assert_eq!(judge(&mut filter, now, new, 0, alive()), Write, "it was not barred");
         }
     }
 
@@ -346,9 +326,7 @@ mod tests {
         let scarce = FilterBounds { memory_is_scarce: true, ..bounds() };
         let mut filter = Deduplicator::default();
         let now = Instant::now();
-        let written = (0..40).filter(|&sender| {
-            filter.judge(&scarce, now, first_of(sender, false), MessageNumber::NONE, alive()) == DuplicateCheck::Write
-        });
+        let written = (0..40).filter(|&sender| judge_first(&mut filter, &scarce, now, sender) == Write);
         assert_eq!(written.count(), LEAST_SENDERS);
     }
 
@@ -396,6 +374,6 @@ mod tests {
 
         assert_eq!(filter.len(), 10);
         assert!(filter.senders.capacity() < burst / 10);
-        assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), DuplicateCheck::Duplicate);
+        assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), Duplicate);
     }
 }

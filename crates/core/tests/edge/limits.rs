@@ -1,101 +1,35 @@
 //! Reactions of the edge's core to clients that send too much, and to a shortage of memory.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use signaling_core::edge::{
-    ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, MemoryLimits, Newcomer, PaceLimits, Rate, Reading, Settings,
-    VerifiedToken,
-};
+use signaling_core::edge::{ClientKey, Effect, MemoryLimits, PaceLimits, Rate, Reading, VerifiedToken};
 use signaling_core::rate_class::RateClass;
-use signaling_protocol::{ClientId, CloseCode};
-use signaling_wire::trunk::{DeliveryOutcome, ToEdge, ToNode};
-use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
+use signaling_protocol::CloseCode;
+use signaling_wire::trunk::Slot;
+
+use crate::stage::{Edge, done, down};
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
 
-struct Edge {
-    core: EdgeCore,
-    link: LinkKey,
-    now: Instant,
-    clients: u32,
-}
-
 impl Edge {
-    fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let mut settings = Settings::default();
-        change(&mut settings);
-        let mut core = EdgeCore::new(settings);
-        let link = core.link_up();
-        Self { core, link, now: Instant::now(), clients: 0 }
-    }
-
     fn paced(pace: PaceLimits) -> Self {
         Self::with(|settings| settings.pace = pace)
     }
 
-    /// An admitted client, in the slot of its number.
-    fn open(&mut self, reliable: bool) -> ClientKey {
-        let slot = self.clients;
-        self.clients += 1;
-        let mut session = [7; 16];
-        session[..4].copy_from_slice(&slot.to_be_bytes());
-        let newcomer = Newcomer {
-            client_id: ClientId::new(&format!("client-{slot}")).unwrap(),
-            session: SessionId(session),
-            accepted_at_us: 1,
-            reliable,
-            request: ConnectRequest::default(),
-        };
-        let client = self.core.connect(self.now, newcomer);
-        self.core.next_effect();
-        self.core.attach(self.now, client, self.link);
-        let hold = RemainingTtl::from_duration(Duration::from_secs(20));
-        let (session, seq) = (SessionId(session), Seq(0));
-        self.hear(&ToEdge::Attached { slot, session, resumed: false, seq, hold, greeting: b"", state: b"s" });
-        assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
-        self.core.socket_opened(self.now, client);
-        self.ups();
-        client
-    }
-
-    fn hear(&mut self, frame: &ToEdge<'_>) {
-        let mut bytes = Vec::new();
-        frame.append(&mut bytes);
-        self.core.link_frames(self.now, self.link, &bytes).unwrap();
-    }
-
-    fn say(&mut self, client: ClientKey, text: &str) -> Reading {
-        self.core.client_text(self.now, client, text.as_bytes())
-    }
-
     /// Counts the uplink messages since the last call.
     fn ups(&mut self) -> usize {
-        let batch = self.core.take_batch(self.link);
-        let mut rest = &batch[..];
-        let mut ups = 0;
-        while !rest.is_empty() {
-            ups += usize::from(matches!(ToNode::take(&mut rest).unwrap(), ToNode::Up { .. }));
-        }
-        ups
+        self.said(self.link).iter().filter(|said| said.starts_with("up ")).count()
     }
 
     /// Takes the client's output as text.
     fn hears(&mut self, client: ClientKey) -> String {
-        let output = self.core.output(client);
-        let (text, count) = (String::from_utf8_lossy(output).into_owned(), output.len());
-        self.core.wrote(self.now, client, count);
+        let text = self.output(client);
+        self.write_all(client);
         text
     }
 
-    fn outcomes(&mut self, slot: u32, first: u64, count: u32) {
-        self.hear(&ToEdge::Outcomes { slot, first: Seq(first), count, outcome: DeliveryOutcome::Done, reply: b"" });
-    }
-
-    fn closed(&mut self) -> Option<CloseCode> {
-        std::iter::from_fn(|| self.core.next_effect()).find_map(|effect| match effect {
-            Effect::Close(_, code, _) => Some(code),
-            _ => None,
-        })
+    fn outcomes(&mut self, slot: Slot, first: u64, count: u32) {
+        self.hear(self.link, &[done(slot, first, count, "")]);
     }
 }
 
@@ -234,15 +168,7 @@ fn clients_with_the_most_unread_output_close_without_memory() {
     let payload = vec![b'x'; 50_000];
     for (slot, count) in [(0, 5), (1, 2)] {
         for d in 1..=count {
-            let down = ToEdge::Down {
-                slot,
-                down_seq: DownSeq(d),
-                origin: None,
-                prev_pending: MessageNumber::NONE,
-                ttl: RemainingTtl::NONE,
-                payload: &payload,
-            };
-            edge.hear(&down);
+            edge.hear(edge.link, &[down(slot, d, u64::from(slot) * 10 + d, &payload)]);
         }
     }
     edge.core.sweep(edge.now);

@@ -1,6 +1,8 @@
-//! Tests of the edge's core: custody, limits and slow links, each as its shortest course of events.
+//! Tests of the edge's core, each as its shortest course of events.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod custody;
 mod limits;
 mod slow_links;
+mod stage;
+mod tokens;

@@ -1,24 +1,22 @@
 //! Clients with slow links, while others send more than the links carry.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
-use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, SWEEP_INTERVAL, Settings};
-use signaling_protocol::{ClientId, CloseCode};
-use signaling_wire::trunk::{Origin, ToEdge, ToNode, Unwritten};
-use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
+use signaling_core::edge::{ClientKey, LinkKey, SWEEP_INTERVAL};
+use signaling_protocol::CloseCode;
+use signaling_wire::trunk::{ToNode, Unwritten};
 
-const HOLD: Duration = Duration::from_secs(20);
+use crate::stage::{Edge, attached, down};
+
 const MESSAGE_BYTES: usize = 4_000;
 /// Maximum unconfirmed bytes of nodes at an edge for one client.
 const WINDOW_BYTES: usize = 128 * 1024;
 
 /// An edge with one client, and a node that floods it.
 struct Flood {
-    core: EdgeCore,
+    edge: Edge,
     link: LinkKey,
     client: ClientKey,
-    now: Instant,
     reliable: bool,
     /// Bytes taken by the kernel or the link, but not by the client.
     on_the_way: Vec<u8>,
@@ -30,32 +28,9 @@ struct Flood {
 
 impl Flood {
     fn new(reliable: bool) -> Self {
-        let (mut core, now) = (EdgeCore::new(Settings::default()), Instant::now());
-        let newcomer = Newcomer {
-            client_id: ClientId::new("anna").unwrap(),
-            session: SessionId([1; 16]),
-            accepted_at_us: 1,
-            reliable,
-            request: ConnectRequest::default(),
-        };
-        let client = core.connect(now, newcomer);
-        let link = core.link_up();
-        let mut flood = Self {
-            core,
-            link,
-            client,
-            now,
-            reliable,
-            on_the_way: Vec::new(),
-            down: 0,
-            number: 0,
-            unconfirmed: VecDeque::new(),
-            refused: 0,
-        };
-        flood.comes_to(link);
-        flood.core.socket_opened(now, client);
-        while flood.core.next_effect().is_some() {}
-        flood
+        let (edge, link, client) = Edge::with_client(reliable);
+        let (on_the_way, unconfirmed) = (Vec::new(), VecDeque::new());
+        Self { edge, link, client, reliable, on_the_way, down: 0, number: 0, unconfirmed, refused: 0 }
     }
 
     /// Attaches the client to a node without unconfirmed messages.
@@ -63,41 +38,16 @@ impl Flood {
         self.link = link;
         self.down = 0;
         self.unconfirmed.clear();
-        self.core.attach(self.now, self.client, link);
-        let session = SessionId([1; 16]);
-        let hold = RemainingTtl::from_duration(HOLD);
-        self.hear(&ToEdge::Attached {
-            slot: 0,
-            session,
-            resumed: false,
-            seq: Seq(0),
-            hold,
-            greeting: b"",
-            state: b"s",
-        });
-    }
-
-    fn hear(&mut self, frame: &ToEdge<'_>) {
-        let mut bytes = Vec::new();
-        frame.append(&mut bytes);
-        self.core.link_frames(self.now, self.link, &bytes).unwrap();
+        self.edge.core.attach(self.edge.now, self.client, link);
+        self.edge.hear(link, &[attached(0)]);
     }
 
     fn sends(&mut self) {
         self.down += 1;
         self.number += 1;
-        let origin = Some(Origin { session: SessionId([2; 16]), number: MessageNumber(self.number) });
         let payload = format!(r#"{{"data":"{}"}}"#, "x".repeat(MESSAGE_BYTES));
-        let (d, ttl) = (self.down, RemainingTtl::from_duration(HOLD));
-        self.hear(&ToEdge::Down {
-            slot: 0,
-            down_seq: DownSeq(d),
-            origin,
-            prev_pending: MessageNumber::NONE,
-            ttl,
-            payload: payload.as_bytes(),
-        });
-        self.unconfirmed.push_back(d);
+        self.edge.hear(self.link, &[down(0, self.down, self.number, payload.as_bytes())]);
+        self.unconfirmed.push_back(self.down);
     }
 
     /// Sends messages up to the node's maximum.
@@ -110,7 +60,7 @@ impl Flood {
 
     /// Takes in the confirms of the edge.
     fn confirms(&mut self) {
-        let batch = self.core.take_batch(self.link);
+        let batch = self.edge.core.take_batch(self.link);
         let mut rest = &batch[..];
         while !rest.is_empty() {
             if let ToNode::Confirm { up_to, exceptions, .. } = ToNode::take(&mut rest).unwrap() {
@@ -123,16 +73,16 @@ impl Flood {
 
     /// Transfers half a second's bytes over the link. The kernel's buffer holds another `bytes`.
     fn reads(&mut self, bytes: usize) {
-        self.now += SWEEP_INTERVAL;
-        let output = self.core.output(self.client);
+        self.edge.now += SWEEP_INTERVAL;
+        let output = self.edge.core.output(self.client);
         let taken = output[..output.len().min(bytes)].to_vec();
-        self.core.wrote(self.now, self.client, taken.len());
+        self.edge.core.wrote(self.edge.now, self.client, taken.len());
         self.on_the_way.extend(taken);
-        self.core.heard(self.now, self.client);
+        self.edge.core.heard(self.edge.now, self.client);
         if self.reliable {
             self.says_received();
         }
-        self.core.sweep(self.now);
+        self.edge.core.sweep(self.edge.now);
         self.confirms();
     }
 
@@ -140,15 +90,7 @@ impl Flood {
     fn says_received(&mut self) {
         let text = String::from_utf8_lossy(&self.on_the_way).into_owned();
         let Some(n) = text.matches(r#""n":"#).count().checked_sub(1) else { return };
-        let text = format!(r#"{{"type":"received","n":{n}}}"#);
-        self.core.client_text(self.now, self.client, text.as_bytes());
-    }
-
-    fn closed(&mut self) -> Option<CloseCode> {
-        std::iter::from_fn(|| self.core.next_effect()).find_map(|effect| match effect {
-            Effect::Close(_, code, _) => Some(code),
-            _ => None,
-        })
+        self.edge.received(self.client, n as u64);
     }
 }
 
@@ -159,7 +101,7 @@ fn client_that_reads_8_kib_a_second_stays_under_a_flood() {
         for half_second in 0..240 {
             flood.fills();
             flood.reads(4 * 1024);
-            assert_eq!(flood.closed(), None, "reliable: {reliable}, after {half_second} half seconds");
+            assert_eq!(flood.edge.closed(), None, "reliable: {reliable}, after {half_second} half seconds");
         }
         assert!(flood.number > 200);
     }
@@ -171,7 +113,7 @@ fn client_that_reads_too_little_of_a_flood_is_closed() {
     let closed = (0..100).find_map(|_| {
         flood.fills();
         flood.reads(1024);
-        flood.closed()
+        flood.edge.closed()
     });
     assert_eq!(closed, Some(CloseCode::TOO_SLOW));
 }
@@ -182,7 +124,7 @@ fn client_that_reads_nothing_is_closed_after_ten_seconds() {
     flood.fills();
     let taken = (0..40).take_while(|_| {
         flood.reads(0);
-        flood.closed().is_none()
+        flood.edge.closed().is_none()
     });
     assert_eq!(taken.count(), 20);
 }
@@ -194,19 +136,19 @@ fn messages_past_a_full_output_wait_at_their_nodes() {
         // Each node fills its window.
         (0..=WINDOW_BYTES / MESSAGE_BYTES).for_each(|_| flood.sends());
         flood.confirms();
-        let (old, new) = (flood.link, flood.core.link_up());
-        flood.core.link_down(old);
+        let (old, new) = (flood.link, flood.edge.core.link_up());
+        flood.edge.core.link_down(old);
         flood.comes_to(new);
     }
-    assert_eq!(flood.closed(), None);
-    assert!(flood.core.output(flood.client).len() < 300 * 1024);
+    assert_eq!(flood.edge.closed(), None);
+    assert!(flood.edge.core.output(flood.client).len() < 300 * 1024);
     assert!(flood.refused > 100, "{}", flood.refused);
-    assert_eq!(flood.core.counts().full_outputs, flood.core.counts().sequence_gaps);
+    assert_eq!(flood.edge.core.counts().full_outputs, flood.edge.core.counts().sequence_gaps);
     let last = flood.number;
     flood.reads(usize::MAX);
     // The last message was refused, so it is sent again.
     flood.number -= 1;
     flood.sends();
     assert_eq!(flood.number, last);
-    assert!(flood.core.output(flood.client).len() > MESSAGE_BYTES);
+    assert!(flood.edge.core.output(flood.client).len() > MESSAGE_BYTES);
 }
