@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result};
 use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
-use signaling_core::node::{HoldLimits, InboundExchange, NodeCore, PeerKey, RoomSettings, Settings, TrunkKey};
+use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Settings, TrunkKey};
 use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -91,21 +91,8 @@ impl Mesh {
         let view = Arc::new(View::new(NODES.into_iter().map(member).collect::<Result<Vec<_>>>()?)?);
         let mut edge = EdgeCore::new(EdgeSettings::default());
         let mut node = |id| {
-            let settings = Settings {
-                id: NodeId::new(id)?,
-                incarnation: Incarnation([1; 8]),
-                hash_seed: 0,
-                hold: Duration::from_secs(20),
-                resume: Duration::from_secs(30),
-                hold_limits: HoldLimits::default(),
-                rules: Arc::default(),
-                rooms: RoomSettings::default(),
-                max_message_bytes: 64 * 1024,
-                reveal_nodes: false,
-                mesh_secret: Arc::from(&b"0123456789abcdef"[..]),
-                epoch: (now, SystemTime::now()),
-            };
-            let mut core = NodeCore::new(settings);
+            let (id, epoch) = (NodeId::new(id)?, (now, SystemTime::now()));
+            let mut core = NodeCore::new(Settings::new(id, Incarnation([1; 8]), b"0123456789abcdef", epoch));
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up();
             anyhow::Ok(Node { core, trunk, link: edge.link_up() })

@@ -1,6 +1,5 @@
 //! Batches of other nodes: the parser, and a node that receives them.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings};
@@ -38,18 +37,8 @@ pub fn batches(data: &[u8]) {
 
 /// Returns the settings of a node in a mesh of its own.
 pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
-    Settings {
-        id,
-        incarnation: Incarnation([7; 8]),
-        hash_seed: 0,
-        hold: Duration::from_secs(20),
-        resume: Duration::from_secs(30),
-        hold_limits: HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 },
-        rules: Arc::default(),
-        rooms,
-        max_message_bytes: 64 * 1024,
-        reveal_nodes: false,
-        mesh_secret: Arc::from(&b"a secret of the fuzzer's own"[..]),
-        epoch: (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-    }
+    let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    let hold_limits = HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 };
+    let settings = Settings::new(id, Incarnation([7; 8]), b"a secret of the fuzzer's own", epoch);
+    Settings { rooms, hold_limits, ..settings }
 }

@@ -9,7 +9,7 @@ use signaling_core::node::{NodeCore, RoomSettings, TrunkKey, Urgency};
 use signaling_core::{Member, View};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::{Op, Rooms, Rules};
-use signaling_wire::trunk::{Attach, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, Slot, ToEdge, ToNode};
 use signaling_wire::{RemainingTtl, Seq, SessionId};
 
 use crate::batches::settings;
@@ -70,21 +70,8 @@ impl Stage {
         let (seqs, pending) = ([0; CLIENTS.len()], BTreeMap::new());
         let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, pending };
         for (slot, client_id) in (0..).zip(CLIENTS) {
-            let (session, request, accepted_at_us) =
-                (SessionId([(slot as u8 + 1) * 2; 16]), Request::default(), u64::from(slot));
-            let attach = Attach {
-                slot,
-                session,
-                client_id,
-                accepted_at_us,
-                reliable: false,
-                seq: Seq(0),
-                request,
-                grant: None,
-                state: None,
-                cause: None,
-            };
-            stage.tell(&ToNode::Attach(attach));
+            let session = SessionId([(slot as u8 + 1) * 2; 16]);
+            stage.tell(&ToNode::Attach(Attach::newcomer(slot, session, client_id, u64::from(slot))));
         }
         stage.settle();
         Some(stage)

@@ -47,7 +47,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
-    core.set_signal_scope(config.signal_scope);
     let node = Node::new(core);
     let health = Health::new();
     let mut tasks = JoinSet::new();
@@ -222,6 +221,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             grace: config.rooms.grace,
             max_waiting: Some(MAX_WAITING),
             broadcast_rate: config.rooms.broadcast_rate,
+            signal_scope: config.signal_scope,
             registered: config.rooms.store != RoomStoreAt::Memory,
             ..RoomSettings::default()
         },

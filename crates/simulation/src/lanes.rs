@@ -122,7 +122,7 @@ impl World {
         };
         let incarnation = match self.mutant {
             Some(Mutant::Incarnation) => Incarnation([0; 8]),
-            _ => node.core.incarnation(),
+            _ => node.core.settings().incarnation,
         };
         let earlier = node.inbound_lanes.insert(inbound.peer, id);
         self.exchanges[id].inbound = Some(inbound);

@@ -288,20 +288,11 @@ impl World {
     }
 
     pub(crate) fn node_settings(&mut self, index: usize) -> node::Settings {
-        node::Settings {
-            id: node_id(index),
-            incarnation: Incarnation(self.rng.bytes()),
-            hash_seed: 0,
-            hold: self.hold,
-            resume: Duration::from_secs(30),
-            hold_limits: node::HoldLimits::default(),
-            rules: Arc::clone(&self.rules),
-            rooms: self.rooms.settings(),
-            max_message_bytes: 64 * 1024,
-            reveal_nodes: false,
-            mesh_secret: Arc::from(&b"a secret of the simulation's own"[..]),
-            epoch: (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-        }
+        let epoch = (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let (id, incarnation) = (node_id(index), Incarnation(self.rng.bytes()));
+        let settings = node::Settings::new(id, incarnation, b"a secret of the simulation's own", epoch);
+        let (rules, rooms) = (Arc::clone(&self.rules), self.rooms.settings());
+        node::Settings { hold: self.hold, rules, rooms, ..settings }
     }
 
     fn check_nothing_is_left(&mut self) {

@@ -90,6 +90,24 @@ pub struct Attach<'a> {
     pub cause: Option<DetachReason>,
 }
 
+impl<'a> Attach<'a> {
+    /// Creates the attach of a newcomer without a token, which is not reliable.
+    pub fn newcomer(slot: Slot, session: SessionId, client_id: &'a str, accepted_at_us: u64) -> Self {
+        Self {
+            slot,
+            session,
+            client_id,
+            accepted_at_us,
+            reliable: false,
+            seq: Seq(0),
+            request: Request::default(),
+            grant: None,
+            state: None,
+            cause: None,
+        }
+    }
+}
+
 /// Why the edge did not write a downlink message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]

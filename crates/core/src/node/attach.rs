@@ -49,7 +49,7 @@ impl NodeCore {
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
-        let lingering = self.directory.take_lingering(&arrival.client_id);
+        let lingering = self.directory.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
                 Some(session) if lingering.is_none() => self.expect(now, trunk, arrival, session),
@@ -106,7 +106,7 @@ impl NodeCore {
             let arrival = resumed(arrival, known.session, known.seq, &self.settings.rules);
             self.admit(now, trunk, &arrival, None, true);
         } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
-            self.directory.linger(arrival.client_id, known);
+            self.directory.lingering.insert(arrival.client_id, known);
             self.reject(trunk, arrival.slot, &REPLACED);
         } else {
             self.admit(now, trunk, &arrival, None, false);
@@ -166,11 +166,11 @@ impl NodeCore {
         self.trunks.bind((trunk, arrival.slot), key);
         self.attach_seats(now, arrival);
         self.register(&arrival.client_id, arrival.session);
-        self.custody.routes_changed();
+        self.custody.routes_dirty = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
         self.say_attached(key, resumed, &greeting);
-        for message in self.custody.holds_mut().take(arrival.client_id.as_str()) {
+        for message in self.custody.holds.take(arrival.client_id.as_str()) {
             self.down(now, key, message);
         }
         self.tell_owners(key);
@@ -242,12 +242,12 @@ impl NodeCore {
         session.socket_ended = true;
         let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
-            owed.extend(self.custody.holds_mut().take(client_id.as_str()));
+            owed.extend(self.custody.holds.take(client_id.as_str()));
         }
         let contender = session.contender.take();
         if self.directory.detach(key) {
             self.unregister(&client_id, id);
-            self.custody.routes_changed();
+            self.custody.routes_dirty = true;
         }
         for message in owed {
             self.deliver_or_hold(now, client_id.as_str(), message);

@@ -111,7 +111,7 @@ impl NodeCore {
                 }
             }
             Item::Outcome { .. } | Item::Held { .. } => self.returned(now, item),
-            Item::Forget { to, queue_id } => self.custody.holds_mut().forget(to, *queue_id),
+            Item::Forget { to, queue_id } => self.custody.holds.forget(to, *queue_id),
             Item::Located { client_id, session, accepted_at_us, here } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.located(now, peer, client, (*session, *accepted_at_us), *here);

@@ -18,11 +18,11 @@ use super::{PeerKey, QueueKey, SessionKey, Settings};
 #[derive(Debug)]
 pub(super) struct Custody {
     queues: SlotMap<QueueKey, OutboundQueue>,
-    holds: HoldQueues,
+    pub(super) holds: HoldQueues,
     /// Part of each queue id, so that outcomes for an earlier process find no queue.
     id_salt: u64,
-    /// Clients attached or detached, so queues may need new destinations.
-    routes_dirty: bool,
+    /// Clients attached or detached, so the next sweep routes all queues again.
+    pub(super) routes_dirty: bool,
 }
 
 impl Custody {
@@ -37,14 +37,6 @@ impl Custody {
 
     pub(super) fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.holds.bytes() == 0
-    }
-
-    pub(super) fn holds(&self) -> &HoldQueues {
-        &self.holds
-    }
-
-    pub(super) fn holds_mut(&mut self) -> &mut HoldQueues {
-        &mut self.holds
     }
 
     pub(super) fn open(&mut self, queue: OutboundQueue) -> QueueKey {
@@ -86,16 +78,6 @@ impl Custody {
     pub(super) fn pending_of(&self, session: SessionKey) -> (usize, usize) {
         let queues = self.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
         queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
-    }
-
-    /// Schedules new routes for all queues in the next sweep.
-    pub(super) fn routes_changed(&mut self) {
-        self.routes_dirty = true;
-    }
-
-    /// Returns `true` if queues have to be routed again.
-    pub(super) fn take_routes_changed(&mut self) -> bool {
-        std::mem::take(&mut self.routes_dirty)
     }
 
     /// Returns the queues with a new destination by `route`.

@@ -41,19 +41,20 @@ pub(super) struct Directory {
     sessions: SlotMap<SessionKey, Session>,
     /// Attached sessions: those with a socket.
     attached: HashMap<ClientId, SessionKey>,
-    lingering: HashMap<ClientId, Lingering>,
+    pub(super) lingering: HashMap<ClientId, Lingering>,
     max_lingering: usize,
     /// Clients at other nodes than the ranking names.
-    locations: HashMap<ClientId, Location>,
-    pending_resumes: HashMap<ClientId, PendingResume>,
+    pub(super) locations: HashMap<ClientId, Location>,
+    pub(super) pending_resumes: HashMap<ClientId, PendingResume>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
     /// Sessions that lost their id to another socket, with the end of their edges' time to confirm.
     superseded: Vec<(SessionKey, Instant)>,
     /// Sessions whose locations are not sent to their owners yet.
-    unannounced: VecDeque<SessionKey>,
+    pub(super) unannounced: VecDeque<SessionKey>,
     announce_again_at: Instant,
-    undelivered: Vec<UndeliveredSender>,
+    /// Reports of clients with many undelivered messages.
+    pub(super) undelivered: Vec<UndeliveredSender>,
 }
 
 impl Directory {
@@ -129,25 +130,9 @@ impl Directory {
         self.attached.keys()
     }
 
-    pub(super) fn lingering(&self, client: &ClientId) -> Option<&Lingering> {
-        self.lingering.get(client)
-    }
-
-    pub(super) fn lingering_len(&self) -> usize {
-        self.lingering.len()
-    }
-
     /// Returns `true` if one more session can linger.
     pub(super) fn may_linger(&self) -> bool {
         self.lingering.len() < self.max_lingering
-    }
-
-    pub(super) fn linger(&mut self, client: ClientId, session: Lingering) {
-        self.lingering.insert(client, session);
-    }
-
-    pub(super) fn take_lingering(&mut self, client: &ClientId) -> Option<Lingering> {
-        self.lingering.remove(client)
     }
 
     /// Returns the clients with a lingering session that `wanted` accepts, sorted.
@@ -163,25 +148,6 @@ impl Directory {
         attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
     }
 
-    pub(super) fn location(&self, client: &str) -> Option<&Location> {
-        self.locations.get(client)
-    }
-
-    /// Stores a client's location. Returns the former one.
-    pub(super) fn locate(&mut self, client: ClientId, location: Location) -> Option<Location> {
-        self.locations.insert(client, location)
-    }
-
-    pub(super) fn forget_location(&mut self, client: &str) {
-        self.locations.remove(client);
-    }
-
-    /// Forgets the locations of clients that were handed off from here. The new view names their
-    /// owners.
-    pub(super) fn forget_released(&mut self) {
-        self.locations.retain(|_, known| !known.released);
-    }
-
     /// Forgets expired lingering sessions and locations.
     pub(super) fn sweep(&mut self, now: Instant) {
         self.locations.retain(|_, known| known.until > now);
@@ -191,10 +157,6 @@ impl Directory {
     /// Adds a newcomer that waits for its session. Returns an earlier newcomer with the same id.
     pub(super) fn expect(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
         self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
-    }
-
-    pub(super) fn take_pending_resume(&mut self, client: &ClientId) -> Option<PendingResume> {
-        self.pending_resumes.remove(client)
     }
 
     /// Takes the newcomers whose wait for their sessions is over, sorted.
@@ -216,10 +178,6 @@ impl Directory {
         session.contender = Some(Box::new(contender));
         self.contended.push(holder);
         Ok(())
-    }
-
-    pub(super) fn take_contender(&mut self, holder: SessionKey) -> Option<Box<Contender>> {
-        self.sessions.get_mut(holder)?.contender.take()
     }
 
     /// Takes the contenders whose wait is over, with the holders of their ids.
@@ -298,11 +256,6 @@ impl Directory {
         now >= self.announce_again_at
     }
 
-    /// Queues a session whose location has to be sent to its owners.
-    pub(super) fn announce_later(&mut self, session: SessionKey) {
-        self.unannounced.push_back(session);
-    }
-
     /// Queues all sessions behind the queued ones. Otherwise a full lane would leave out the same
     /// sessions each time.
     pub(super) fn announce_all(&mut self, again_at: Instant) {
@@ -310,14 +263,6 @@ impl Directory {
         let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();
         let here = self.sessions.iter().filter(|(key, session)| !session.socket_ended && !waiting.contains(key));
         self.unannounced.extend(here.map(|(key, _)| key));
-    }
-
-    pub(super) fn unannounced(&self) -> usize {
-        self.unannounced.len()
-    }
-
-    pub(super) fn next_unannounced(&mut self) -> Option<SessionKey> {
-        self.unannounced.pop_front()
     }
 
     /// Counts a message of the session that did not reach its recipient.
@@ -328,10 +273,5 @@ impl Directory {
             let (client, session, messages) = (session.client_id.clone(), session.id, session.undelivered);
             self.undelivered.push(UndeliveredSender { client, session, messages });
         }
-    }
-
-    /// Takes the reports of clients with many undelivered messages.
-    pub(super) fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
-        std::mem::take(&mut self.undelivered)
     }
 }

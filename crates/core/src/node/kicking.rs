@@ -16,7 +16,7 @@ impl NodeCore {
         self.kicks.add(client, at);
         let client_id = client.as_str();
         self.trunks.send_to_all(None, &ToEdge::Kicked { client_id, at, at_once: true });
-        self.directory.take_lingering(client).is_some() | self.directory.attached(client.as_str()).is_some()
+        self.directory.lingering.remove(client).is_some() | self.directory.attached(client.as_str()).is_some()
     }
 
     /// Takes in a kick that another node remembers.
@@ -43,8 +43,8 @@ impl NodeCore {
         if at > edge::KickList::latest_believable(today) || !self.kicks.add(client, at) {
             return;
         }
-        if self.directory.lingering(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {
-            self.directory.take_lingering(client);
+        if self.directory.lingering.get(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {
+            self.directory.lingering.remove(client);
         }
         let client_id = client.as_str();
         self.trunks.send_to_all(from, &ToEdge::Kicked { client_id, at, at_once: false });

@@ -54,7 +54,7 @@ impl NodeCore {
         }
         let Session { id, accepted_at_us, seq, ref client_id, .. } = *session;
         let client = client_id.clone();
-        self.directory.linger(client.clone(), Lingering { session: id, accepted_at_us, seq, until });
+        self.directory.lingering.insert(client.clone(), Lingering { session: id, accepted_at_us, seq, until });
         self.send_home(now, &client);
     }
 
@@ -67,14 +67,14 @@ impl NodeCore {
         left: Duration,
     ) {
         let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (accepted_at_us, seq);
-        if !self.directory.lingering(client).is_none_or(is_newer)
+        if !self.directory.lingering.get(client).is_none_or(is_newer)
             || self.directory.attached(client.as_str()).is_some()
             || !self.directory.may_linger()
         {
             return;
         }
         let until = now + left.min(self.settings.resume);
-        self.directory.linger(client.clone(), Lingering { session, accepted_at_us, seq, until });
+        self.directory.lingering.insert(client.clone(), Lingering { session, accepted_at_us, seq, until });
         if !self.meet_expected(now, client) {
             self.send_home(now, client);
         }
@@ -110,9 +110,9 @@ impl NodeCore {
             // The client has left this socket, since it presented the token on a newer one.
             let (accepted_at_us, seq, until) = (holder.accepted_at_us, holder.seq, now + self.settings.resume);
             self.supersede(now, key, REPLACED_BY_NEWER);
-            self.directory.linger(client.clone(), Lingering { session, accepted_at_us, seq, until });
+            self.directory.lingering.insert(client.clone(), Lingering { session, accepted_at_us, seq, until });
         }
-        if self.directory.lingering(client).is_some_and(|known| known.session == session) {
+        if self.directory.lingering.get(client).is_some_and(|known| known.session == session) {
             self.hand_over(now, peer, client);
         }
     }
@@ -120,7 +120,7 @@ impl NodeCore {
     /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before it
     /// has it.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
-        let Some(known) = self.directory.lingering(client) else { return };
+        let Some(known) = self.directory.lingering.get(client) else { return };
         let (Lingering { session, accepted_at_us, seq, .. }, client_id) = (*known, client.as_str());
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();

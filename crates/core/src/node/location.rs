@@ -38,7 +38,7 @@ impl NodeCore {
     /// Returns the peer that has the client, if the ranking names another node. The peer may be
     /// suspect if it answers.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
-        let peer = self.directory.location(client)?.peer;
+        let peer = self.directory.locations.get(client)?.peer;
         self.peers.is_answering(peer).then_some(peer)
     }
 
@@ -46,15 +46,15 @@ impl NodeCore {
     /// before the client, or the client has left: a location received just now is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.told) >= NEWS;
-        if self.directory.location(client).is_some_and(is_old) {
-            self.directory.forget_location(client);
+        if self.directory.locations.get(client).is_some_and(is_old) {
+            self.directory.locations.remove(client);
         }
     }
 
     /// Stores the location of a client that was handed off from here to a peer.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
         let until = now + self.settings.rules.located_for;
-        self.directory.locate(client, Location { peer, session, told: now, until, released: true });
+        self.directory.locations.insert(client, Location { peer, session, told: now, until, released: true });
     }
 
     /// Takes in a peer's report that it has the client, or no longer has it.
@@ -68,9 +68,9 @@ impl NodeCore {
     ) {
         if !here {
             let is_it = |known: &Location| known.peer == peer && known.session == session;
-            if self.directory.location(client.as_str()).is_some_and(is_it) {
-                self.directory.forget_location(client.as_str());
-                self.custody.routes_changed();
+            if self.directory.locations.get(client.as_str()).is_some_and(is_it) {
+                self.directory.locations.remove(client.as_str());
+                self.custody.routes_dirty = true;
             }
             return;
         }
@@ -80,7 +80,7 @@ impl NodeCore {
             if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
                 // It counts once the socket's edge has detached it here, unless the peer takes it
                 // back before.
-                self.directory.locate(client, known);
+                self.directory.locations.insert(client, known);
                 return;
             }
             if (holder.accepted_at_us, holder.id) > (accepted_at_us, session) {
@@ -88,12 +88,12 @@ impl NodeCore {
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
-        if self.directory.lingering(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
-            self.directory.take_lingering(&client);
+        if self.directory.lingering.get(&client).is_some_and(|known| known.accepted_at_us <= accepted_at_us) {
+            self.directory.lingering.remove(&client);
         }
         self.forward_seats(peer, &client, (session, accepted_at_us));
-        if self.directory.locate(client.clone(), known).is_none_or(|before| before.peer != peer) {
-            self.custody.routes_changed();
+        if self.directory.locations.insert(client.clone(), known).is_none_or(|before| before.peer != peer) {
+            self.custody.routes_dirty = true;
             self.replace_held(now, &client);
         }
     }
@@ -102,7 +102,7 @@ impl NodeCore {
     /// lane is full, a later sweep sends it.
     pub(super) fn tell_owners(&mut self, key: SessionKey) {
         if !self.announce(key) {
-            self.directory.announce_later(key);
+            self.directory.unannounced.push_back(key);
         }
     }
 
@@ -140,10 +140,10 @@ impl NodeCore {
     /// lack of room.
     pub(super) fn announce_waiting(&mut self, most_refused: usize) {
         let mut refused = 0;
-        for _ in 0..self.directory.unannounced() {
-            let Some(key) = self.directory.next_unannounced() else { return };
+        for _ in 0..self.directory.unannounced.len() {
+            let Some(key) = self.directory.unannounced.pop_front() else { return };
             if !self.announce(key) {
-                self.directory.announce_later(key);
+                self.directory.unannounced.push_back(key);
                 refused += 1;
                 if refused >= most_refused {
                     return;
@@ -165,7 +165,7 @@ impl NodeCore {
 
     /// Routes the messages held for a client again.
     pub(super) fn replace_held(&mut self, now: Instant, client: &ClientId) {
-        for message in self.custody.holds_mut().take(client.as_str()) {
+        for message in self.custody.holds.take(client.as_str()) {
             self.deliver_or_hold(now, client.as_str(), message);
         }
     }
@@ -173,7 +173,7 @@ impl NodeCore {
     /// Sends messages held for clients that other nodes serve or own now.
     pub(super) fn rehouse(&mut self, now: Instant) {
         let stays = |to: &str| matches!(self.route(to, KeyHash::of(to)), Route::Attached(_) | Route::Hold);
-        let moving = self.custody.holds().recipients(|to| !stays(to));
+        let moving = self.custody.holds.recipients(|to| !stays(to));
         moving.iter().for_each(|to| self.replace_held(now, to));
     }
 }

@@ -60,9 +60,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::edge::KickList;
-use signaling_protocol::{ErrorCode, NodeId};
+use signaling_protocol::{ErrorCode, NodeId, limits};
 use signaling_wire::Incarnation;
-use signaling_wire::grant::SignalScope;
 use slotmap::new_key_type;
 
 use self::custody::Custody;
@@ -118,6 +117,27 @@ pub struct Settings {
     pub epoch: (Instant, SystemTime),
 }
 
+impl Settings {
+    /// Creates settings with the default times and limits, for a mesh with hash seed 0.
+    #[must_use]
+    pub fn new(id: NodeId, incarnation: Incarnation, mesh_secret: &[u8], epoch: (Instant, SystemTime)) -> Self {
+        Self {
+            id,
+            incarnation,
+            hash_seed: 0,
+            hold: Duration::from_secs(20),
+            resume: Duration::from_secs(30),
+            hold_limits: HoldLimits::default(),
+            rules: Arc::default(),
+            rooms: RoomSettings::default(),
+            max_message_bytes: limits::DEFAULT_MESSAGE_BYTES,
+            reveal_nodes: false,
+            mesh_secret: Arc::from(mesh_secret),
+            epoch,
+        }
+    }
+}
+
 /// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
@@ -171,8 +191,6 @@ pub struct NodeCore {
     rooms: Rooms,
     kicks: KickList,
     ice: IceServers,
-    /// Signal scope of clients whose tokens name none.
-    signal_scope: SignalScope,
     scratch: Vec<u8>,
     counts: Counts,
 }
@@ -189,7 +207,6 @@ impl NodeCore {
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
             kicks: KickList::default(),
             ice: IceServers::default(),
-            signal_scope: SignalScope::default(),
             scratch: Vec::new(),
             counts: Counts::default(),
             other_secrets: Vec::new(),
@@ -211,11 +228,6 @@ impl NodeCore {
         self.ice = ice;
     }
 
-    /// Sets the signal scope of clients whose tokens name none.
-    pub fn set_signal_scope(&mut self, scope: SignalScope) {
-        self.signal_scope = scope;
-    }
-
     /// Sets the time of day by one moment on both clocks. A few calls per second keep it correct
     /// after a clock change or a suspend. Deadlines do not depend on it.
     pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
@@ -226,12 +238,6 @@ impl NodeCore {
     fn wall(&self, now: Instant) -> SystemTime {
         let (instant, wall) = self.settings.epoch;
         wall + now.saturating_duration_since(instant)
-    }
-
-    /// Returns the random id of this process.
-    #[must_use]
-    pub fn incarnation(&self) -> Incarnation {
-        self.settings.incarnation
     }
 
     /// Returns the number of sessions with a socket.
@@ -250,30 +256,24 @@ impl NodeCore {
     /// Returns the number of lingering sessions.
     #[must_use]
     pub fn lingering(&self) -> usize {
-        self.directory.lingering_len()
+        self.directory.lingering.len()
     }
 
     /// Takes the reports of clients with many undelivered messages.
     pub fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
-        self.directory.take_undelivered_senders()
+        std::mem::take(&mut self.directory.undelivered)
     }
 
     /// Returns the bytes held for absent recipients.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.custody.holds().bytes()
-    }
-
-    /// Returns the maximum bytes held for absent recipients, and the maximum of lingering sessions.
-    #[must_use]
-    pub fn limits(&self) -> (usize, usize) {
-        (self.settings.hold_limits.bytes, self.settings.rules.max_lingering)
+        self.custody.holds.bytes()
     }
 
     /// Returns the number of messages not held for lack of room.
     #[must_use]
     pub fn hold_refused(&self) -> u64 {
-        self.custody.holds().refused()
+        self.custody.holds.refused()
     }
 
     /// Returns the events since the start.

@@ -22,7 +22,7 @@ pub(super) enum Destination {
 }
 
 /// A message in custody.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct OutboundMessage {
     pub(super) number: MessageNumber,
     pub(super) seq: Seq,
@@ -36,7 +36,7 @@ pub(super) struct OutboundMessage {
     first_destination: Option<Destination>,
     /// Another node than the first destination may have had it. A node that requests a
     /// retransmission may have relayed the message.
-    was_elsewhere: bool,
+    pub(super) was_elsewhere: bool,
 }
 
 impl OutboundMessage {
@@ -56,6 +56,17 @@ impl OutboundMessage {
     /// Creates a copy of a broadcast.
     pub(super) fn copy(number: MessageNumber, seq: Seq, deadline: Deadline, payload: Rc<[u8]>, fresh: bool) -> Self {
         Self { to_many: true, ..Self::new(number, seq, None, deadline, payload, fresh) }
+    }
+
+    fn transmission(&self, session: SessionId, prev_pending: MessageNumber, retransmitted: bool) -> Retransmission {
+        let origin = Origin { session, number: self.number };
+        Retransmission {
+            origin,
+            prev_pending,
+            deadline: self.deadline,
+            retransmitted,
+            payload: Rc::clone(&self.payload),
+        }
     }
 }
 
@@ -114,8 +125,9 @@ impl OutboundQueue {
         self.sent.binary_search_by_key(&number, |sent| sent.number).ok()
     }
 
-    /// Takes custody of a message. Call [`OutboundQueue::prev_pending`] before for its predecessor.
-    pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) {
+    /// Takes custody of a message. Returns its first transmission.
+    pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) -> Retransmission {
+        let first = sent.transmission(self.origin, self.prev_pending(now, sent.number), sent.was_elsewhere);
         if self.sent.is_empty() {
             self.repeat_at = now + self.rules.repeat_after;
         }
@@ -130,10 +142,11 @@ impl OutboundQueue {
             let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
             self.sent.insert(at, sent);
         }
+        first
     }
 
     /// Returns the latest pending number below `number` that is not over, or `NONE`.
-    pub(super) fn prev_pending(&self, now: Instant, number: MessageNumber) -> MessageNumber {
+    fn prev_pending(&self, now: Instant, number: MessageNumber) -> MessageNumber {
         let before = |sent: &&OutboundMessage| sent.number < number && !sent.deadline.is_over(now);
         self.sent.iter().rev().find(before).map_or(MessageNumber::NONE, |sent| sent.number)
     }
@@ -222,20 +235,12 @@ impl OutboundQueue {
         self.repeated = now;
         let Rules { repeat_after, repeat_held_after, .. } = *self.rules;
         self.repeat_at = now + if self.held { repeat_held_after } else { repeat_after };
-        let destination = self.destination;
+        let (origin, destination) = (self.origin, self.destination);
         let mut prev_pending = MessageNumber::NONE;
-        let origin = self.origin;
         let mut copies = Vec::with_capacity(self.sent.len());
         for sent in &mut self.sent {
             sent.was_elsewhere |= sent.first_destination != Some(destination);
-            let origin = Origin { session: origin, number: sent.number };
-            copies.push(Retransmission {
-                origin,
-                prev_pending,
-                deadline: sent.deadline,
-                retransmitted: true,
-                payload: Rc::clone(&sent.payload),
-            });
+            copies.push(sent.transmission(origin, prev_pending, true));
             if !sent.deadline.is_over(now) {
                 prev_pending = sent.number;
             }

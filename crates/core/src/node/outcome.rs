@@ -82,9 +82,9 @@ impl NodeCore {
                 Some((next, rest)) => {
                     if self.peers.has_suspects()
                         && outcome.is_final()
-                        && let Some(to) = self.custody.holds().recipient_with_copies(*queue_id, *number)
+                        && let Some(to) = self.custody.holds.recipient_with_copies(*queue_id, *number)
                     {
-                        self.custody.holds_mut().forget_one(to.as_str(), *queue_id, *number);
+                        self.custody.holds.forget_one(to.as_str(), *queue_id, *number);
                     }
                     let names = (NodeId::new(next), rest.iter().map(|node| NodeId::new(node)).collect());
                     let (Ok(next), Ok(via)) = names else {

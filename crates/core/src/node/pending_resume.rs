@@ -37,8 +37,8 @@ impl NodeCore {
 
     /// Resumes a session that arrived, if a newcomer waits for it. Returns `true` then.
     pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) -> bool {
-        let Some(newcomer) = self.directory.take_pending_resume(client) else { return false };
-        let lingering = self.directory.take_lingering(client);
+        let Some(newcomer) = self.directory.pending_resumes.remove(client) else { return false };
+        let lingering = self.directory.lingering.remove(client);
         self.arrive(now, newcomer.trunk, newcomer.arrival, Some(newcomer.session), lingering);
         true
     }

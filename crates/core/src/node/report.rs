@@ -59,7 +59,7 @@ impl NodeCore {
             return (None, None);
         }
         let key = KeyHash::of(client.as_str());
-        let name = |peer: Option<PeerKey>| peer.map_or(Some(&self.settings.id), |peer| self.name_of(peer));
+        let name = |peer: Option<PeerKey>| peer.map_or(Some(&self.settings.id), |peer| self.peers.id(peer));
         let owner = name(self.peers.owner_by_view(key));
         (owner, name(self.peers.owner(key)).filter(|stand_in| Some(*stand_in) != owner))
     }
@@ -94,27 +94,23 @@ impl NodeCore {
 
     /// Returns a client's lingering session, and the remaining time to resume it.
     pub fn lingering_session(&self, now: Instant, client: &ClientId) -> Option<(SessionId, Duration)> {
-        self.directory.lingering(client).map(|lingering| (lingering.session, lingering.left(now)))
+        self.directory.lingering.get(client).map(|lingering| (lingering.session, lingering.left(now)))
     }
 
     /// Returns the number of messages held for a client, their bytes, and the time at which the
     /// first expires.
     pub fn held_for(&self, client: &ClientId) -> Option<(usize, usize, Instant)> {
-        self.custody.holds().waiting_for(client.as_str())
+        self.custody.holds.waiting_for(client.as_str())
     }
 
     /// Returns the peer node that has reported a client.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
-        self.directory.location(client.as_str()).and_then(|location| self.name_of(location.peer))
+        self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
     }
 
     /// Returns for each trunk the name of its edge, the clients served over it, and the uplink
     /// frames received from it.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
         self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
-    }
-
-    fn name_of(&self, peer: PeerKey) -> Option<&NodeId> {
-        self.peers.id(peer)
     }
 }

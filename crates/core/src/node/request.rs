@@ -10,10 +10,10 @@ use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::DeliveryOutcome;
-use signaling_wire::{MessageNumber, Origin, RemainingTtl, Seq};
+use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
-use super::outbound::{OutboundMessage, OutboundQueue, Retransmission};
+use super::outbound::{OutboundMessage, OutboundQueue};
 use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
@@ -46,9 +46,9 @@ impl NodeCore {
                 let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 let sent = OutboundMessage::new(number, seq, id, deadline, Rc::from(&scratch[..]), fresh);
                 if self.directory.get(key).is_some_and(|session| self.is_confined(session)) {
-                    self.signal_in_rooms(now, key, &to, sent, fresh);
+                    self.signal_in_rooms(now, key, &to, sent);
                 } else {
-                    self.signal(now, key, &to, sent, fresh);
+                    self.signal(now, key, &to, sent);
                 }
                 self.scratch = scratch;
             }
@@ -69,8 +69,8 @@ impl NodeCore {
                 let deadline = Deadline::new(now, ttl, self.settings.hold, None);
                 match self.check_broadcast_wait(now, key, number, repeated) {
                     Ok(may_be_accepted) => {
-                        let payload = Rc::from(payload);
-                        let broadcast = CommandKind::Broadcast { payload, deadline, fresh, may_be_accepted };
+                        let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);
+                        let broadcast = CommandKind::Broadcast { copy, may_be_accepted };
                         self.room_command(key, (seq, number, id), &room, broadcast);
                     }
                     Err(refusal) => self.refuse_in_room(key, (seq, id), &room, &refusal),
@@ -106,23 +106,16 @@ impl NodeCore {
         }
     }
 
-    pub(super) fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage, fresh: bool) {
+    pub(super) fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) {
         let (seq, id) = (sent.seq, sent.id);
-        if !self.take_custody(now, key, to, sent, fresh) {
+        if !self.take_custody(now, key, to, sent) {
             self.unavailable(key, seq, id, to);
         }
     }
 
     /// Takes custody of a message and sends it. Returns `false` if the recipient has too many
     /// pending messages.
-    pub(super) fn take_custody(
-        &mut self,
-        now: Instant,
-        key: SessionKey,
-        to: &str,
-        sent: OutboundMessage,
-        fresh: bool,
-    ) -> bool {
+    pub(super) fn take_custody(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) -> bool {
         let Some(queue_key) = self.queue_to(now, key, to) else { return true };
         let Some(queue) = self.custody.get_mut(queue_key) else { return true };
         // The client retransmitted the message. Its outcome answers the latest frame.
@@ -134,20 +127,11 @@ impl NodeCore {
         }
         // An earlier copy at another node may still arrive, so the message is not undeliverable
         // yet.
-        if fresh && queue.held && queue.len() >= self.settings.rules.max_for_absent {
+        if !sent.was_elsewhere && queue.held && queue.len() >= self.settings.rules.max_for_absent {
             return false;
         }
-        let prev_pending = queue.prev_pending(now, sent.number);
-        let origin = Origin { session: queue.origin, number: sent.number };
-        let copy = Retransmission {
-            origin,
-            prev_pending,
-            deadline: sent.deadline,
-            retransmitted: !fresh,
-            payload: Rc::clone(&sent.payload),
-        };
-        queue.push(now, sent);
-        self.send(now, queue_key, copy);
+        let first = queue.push(now, sent);
+        self.send(now, queue_key, first);
         true
     }
 

@@ -121,7 +121,7 @@ impl NodeCore {
             self.route(to, queue.key).destination()
         });
         if some_wait.get() {
-            self.custody.routes_changed();
+            self.custody.routes_dirty = true;
         }
         self.forget_in_lanes(moving.iter().map(|(queue, _)| *queue));
         for (queue, destination) in moving {
@@ -195,7 +195,7 @@ impl NodeCore {
     /// Returns `true` if a message of another node already was at its recipient's location.
     fn has_been_at_location(&self, to: &str, message: &InboundMessage) -> bool {
         let ReturnPath::Through { node, via } = &message.back else { return false };
-        let location = self.directory.location(to).and_then(|known| self.peers.id(known.peer));
+        let location = self.directory.locations.get(to).and_then(|known| self.peers.id(known.peer));
         location.is_some_and(|id| id == node || via.contains(id))
     }
 
@@ -229,11 +229,11 @@ impl NodeCore {
         }
         let message = self.send_detours(to, message);
         if message.deadline.is_over(now) || !message.deadline.may_hold {
-            self.custody.holds_mut().forget_copies(to, message.origin);
+            self.custody.holds.forget_copies(to, message.origin);
             return self.expired(now, &message);
         }
         let note = message.clone();
-        self.counts.dropped += u64::from(!self.custody.holds_mut().push(to, message));
+        self.counts.dropped += u64::from(!self.custody.holds.push(to, message));
         // The report is sent even without room: a retransmission would not make room.
         self.say_held(now, &note);
     }
@@ -272,7 +272,7 @@ impl NodeCore {
             && session.has_backlog
             && session.takes(&self.settings.rules)
         {
-            match self.custody.holds_mut().take_first(session.client_id.as_str()) {
+            match self.custody.holds.take_first(session.client_id.as_str()) {
                 Some(message) => Self::send_down(&mut self.trunks, session, now, message),
                 None => session.has_backlog = false,
             }
@@ -292,7 +292,7 @@ impl NodeCore {
             return Self::send_down(&mut self.trunks, session, now, message);
         }
         // The sender's node notices an expired message itself.
-        if !message.deadline.is_over(now) && self.custody.holds_mut().push(session.client_id.as_str(), message) {
+        if !message.deadline.is_over(now) && self.custody.holds.push(session.client_id.as_str(), message) {
             session.has_backlog = true;
         } else {
             self.counts.dropped += 1;

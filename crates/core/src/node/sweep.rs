@@ -22,11 +22,11 @@ impl NodeCore {
         if self.peers.sweep(now) {
             self.reroute(now);
         }
-        for message in self.custody.holds_mut().take_expired(now) {
+        for message in self.custody.holds.take_expired(now) {
             self.counts.expired += 1;
             self.expired(now, &message);
         }
-        if self.custody.take_routes_changed() {
+        if std::mem::take(&mut self.custody.routes_dirty) {
             self.redirect(now);
         }
         self.sweep_queues(now);

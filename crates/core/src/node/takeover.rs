@@ -46,7 +46,7 @@ impl NodeCore {
     }
 
     fn reject_contender(&mut self, holder: SessionKey) {
-        if let Some(contender) = self.directory.take_contender(holder) {
+        if let Some(contender) = self.directory.get_mut(holder).and_then(|session| session.contender.take()) {
             self.reject(contender.trunk, contender.arrival.slot, &IN_USE);
         }
     }
@@ -99,7 +99,7 @@ impl NodeCore {
             match heir {
                 Some(_) if message.deadline.is_over(now) => self.counts.dropped += 1,
                 Some(_) => {
-                    self.counts.dropped += u64::from(!self.custody.holds_mut().push(client_id.as_str(), message));
+                    self.counts.dropped += u64::from(!self.custody.holds.push(client_id.as_str(), message));
                 }
                 None => self.deliver_or_hold(now, client_id.as_str(), message),
             }
@@ -112,7 +112,7 @@ impl NodeCore {
             self.refill(now, heir);
         } else {
             self.replace_held(now, &client_id);
-            self.custody.routes_changed();
+            self.custody.routes_dirty = true;
         }
     }
 

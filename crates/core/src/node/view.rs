@@ -18,7 +18,8 @@ impl NodeCore {
     /// members drain.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.peers.set_view(now, view);
-        self.directory.forget_released();
+        // The view names the owners of clients that were handed off from here.
+        self.directory.locations.retain(|_, known| !known.released);
         self.reroute(now);
     }
 
@@ -27,18 +28,6 @@ impl NodeCore {
     #[must_use]
     pub fn has_view(&self) -> bool {
         !self.peers.view().is_empty()
-    }
-
-    /// Returns `true` if the view has the node.
-    #[must_use]
-    pub fn is_in_view(&self, node: &NodeId) -> bool {
-        self.peers.view().get(node.as_str()).is_some()
-    }
-
-    /// Returns `true` if the view has the node as draining.
-    #[must_use]
-    pub fn is_leaving(&self, node: &NodeId) -> bool {
-        self.peers.view().get(node.as_str()).is_some_and(|member| member.draining)
     }
 
     /// Returns the peer nodes with the addresses of their internal listeners.

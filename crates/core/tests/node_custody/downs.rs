@@ -7,9 +7,7 @@ use crate::node::{Node, SECOND};
 
 #[test]
 fn held_messages_arrive_as_fast_as_the_client_reads() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
-    node.attach(trunk, 0, "anna", 0);
+    let (mut node, trunk) = Node::with_client("anna");
     (1..=40).for_each(|seq| node.up(trunk, 0, seq, "bob", 10_000));
     node.attach(trunk, 1, "bob", 0);
     let mut outcomes = 0;
@@ -26,9 +24,7 @@ fn held_messages_arrive_as_fast_as_the_client_reads() {
 
 #[test]
 fn duplicate_of_an_unconfirmed_message_is_not_sent_down() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
-    node.attach(trunk, 0, "anna", 0);
+    let (mut node, trunk) = Node::with_client("anna");
     node.attach(trunk, 1, "bob", 0);
     node.up(trunk, 0, 1, "bob", 0);
     assert_eq!(node.said(trunk).downs, [1]);

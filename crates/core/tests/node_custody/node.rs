@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use signaling_core::node::{HoldLimits, InboundExchange, NodeCore, PeerKey, RoomSettings, Rules, Settings, TrunkKey};
+use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Rules, Settings, TrunkKey};
 use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
-use signaling_wire::trunk::{Attach, DeliveryOutcome, Request, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl, Seq, SessionId, lane};
 
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
@@ -25,23 +25,25 @@ impl Node {
         Self::with_rules(id, Rules::default())
     }
 
+    /// Creates node "a" with a trunk.
+    pub(crate) fn with_trunk() -> (Self, TrunkKey) {
+        let mut node = Self::new("a");
+        let trunk = node.core.trunk_up();
+        (node, trunk)
+    }
+
+    /// Creates node "a" with a client in slot 0 of the returned trunk.
+    pub(crate) fn with_client(client_id: &str) -> (Self, TrunkKey) {
+        let (mut node, trunk) = Self::with_trunk();
+        node.attach(trunk, 0, client_id, 0);
+        (node, trunk)
+    }
+
     pub(crate) fn with_rules(id: &str, rules: Rules) -> Self {
         let (now, incarnation) = (Instant::now(), incarnation_of(id));
-        let settings = Settings {
-            id: NodeId::new(id).unwrap(),
-            incarnation,
-            hash_seed: 0,
-            hold: HOLD,
-            resume: Duration::from_secs(30),
-            hold_limits: HoldLimits::default(),
-            rules: Arc::new(rules),
-            rooms: RoomSettings::default(),
-            max_message_bytes: 64 * 1024,
-            reveal_nodes: false,
-            mesh_secret: Arc::from(&b"0123456789abcdef"[..]),
-            epoch: (now, SystemTime::now()),
-        };
-        Self { core: NodeCore::new(settings), now, incarnation }
+        let epoch = (now, SystemTime::now());
+        let settings = Settings::new(NodeId::new(id).unwrap(), incarnation, b"0123456789abcdef", epoch);
+        Self { core: NodeCore::new(Settings { rules: Arc::new(rules), ..settings }), now, incarnation }
     }
 
     pub(crate) fn sees(&mut self, nodes: &[&str]) {
@@ -73,10 +75,13 @@ impl Node {
 
     pub(crate) fn up(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, to: &str, padding: usize) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":"{}","id":{seq}}}"#, "x".repeat(padding));
-        self.tell(
-            trunk,
-            &ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
-        );
+        self.send(trunk, slot, seq, &text);
+    }
+
+    /// Sends a message of a client.
+    pub(crate) fn send(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, text: &str) {
+        let (seq, ttl) = (Seq(seq), RemainingTtl::from_duration(HOLD));
+        self.tell(trunk, &ToNode::Up { slot, seq, ttl, payload: text.as_bytes() });
     }
 
     pub(crate) fn said(&mut self, trunk: TrunkKey) -> Said {
@@ -160,19 +165,7 @@ pub(crate) struct Said {
 
 pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     let session = SessionId([client_id.as_bytes()[0].wrapping_add(session); 16]);
-    let (request, accepted_at_us) = (Request::default(), u64::from(session.0[0]));
-    Attach {
-        slot,
-        session,
-        client_id,
-        accepted_at_us,
-        reliable: false,
-        seq: Seq(0),
-        request,
-        grant: None,
-        state: None,
-        cause: None,
-    }
+    Attach::newcomer(slot, session, client_id, u64::from(session.0[0]))
 }
 
 fn incarnation_of(id: &str) -> Incarnation {

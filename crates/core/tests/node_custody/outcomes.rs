@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use signaling_wire::DownSeq;
 use signaling_wire::trunk::{DeliveryOutcome, ToNode};
-use signaling_wire::{DownSeq, RemainingTtl, Seq};
 
 use crate::node::{HOLD, Node, SECOND};
 
 #[test]
 fn messages_expired_together_get_an_outcome_each() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
-    node.attach(trunk, 0, "anna", 0);
+    let (mut node, trunk) = Node::with_client("anna");
     (1..=3).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
     // For messages that were at another node, only the clock would end custody.
     node.tell(trunk, &ToNode::Release { slot: 0, to: "a" });
@@ -24,8 +22,7 @@ fn messages_expired_together_get_an_outcome_each() {
 
 #[test]
 fn outcome_of_an_expired_message_needs_no_retransmission() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     node.attach(trunk, 0, "anna", 1);
     node.up(trunk, 0, 1, "nobody", 0);
     node.pass(HOLD + 3 * SECOND + Duration::from_millis(100));
@@ -34,8 +31,7 @@ fn outcome_of_an_expired_message_needs_no_retransmission() {
 
 #[test]
 fn only_unsent_messages_are_unavailable_at_once() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     node.attach(trunk, 0, "anna", 70);
     (1..=72).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
     assert_eq!(node.said(trunk).outcomes, [71, 72].map(|seq| (seq, DeliveryOutcome::Unavailable)));
@@ -43,18 +39,13 @@ fn only_unsent_messages_are_unavailable_at_once() {
 
 #[test]
 fn message_without_hold_is_delivered_or_answered_at_once() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
-    node.attach(trunk, 0, "alice", 0);
+    let (mut node, trunk) = Node::with_client("alice");
     node.attach(trunk, 1, "bob", 0);
     node.said(trunk);
     let no_wait = |to| format!(r#"{{"type":"signal","to":"{to}","data":1,"id":1,"ttl_ms":0}}"#);
     for (seq, to) in [(1, "bob"), (2, "nobody")] {
         let text = no_wait(to);
-        node.tell(
-            trunk,
-            &ToNode::Up { slot: 0, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
-        );
+        node.send(trunk, 0, seq, &text);
     }
     let said = node.said(trunk);
     assert_eq!((said.downs, said.outcomes), (vec![1], vec![(2, DeliveryOutcome::Unavailable)]));
@@ -68,8 +59,8 @@ fn possibly_written_message_without_hold_is_not_unavailable() {
     let (senders, recipients) = (node.core.trunk_up(), node.core.trunk_up());
     node.attach(senders, 0, "alice", 0);
     node.attach(recipients, 0, "bob", 0);
-    let text = br#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
-    node.tell(senders, &ToNode::Up { slot: 0, seq: Seq(1), ttl: RemainingTtl::from_duration(HOLD), payload: text });
+    let text = r#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
+    node.send(senders, 0, 1, text);
     node.core.trunk_down(node.now, recipients);
     assert_eq!(node.said(senders).outcomes, [], "its edge may have written it");
 }

@@ -21,8 +21,7 @@ fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<
 
 #[test]
 fn peer_back_in_the_view_gets_no_batch_number_twice() {
-    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
-    let trunk = node.core.trunk_up();
+    let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
     node.sees(&["a", "b"]);
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
@@ -37,8 +36,7 @@ fn peer_back_in_the_view_gets_no_batch_number_twice() {
 
 #[test]
 fn redirected_messages_reach_a_client_that_attached_here() {
-    let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
-    let trunk = node.core.trunk_up();
+    let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
     node.sees(&["a", "b"]);
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
@@ -112,8 +110,7 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
 /// Returns the time in which a node redirects one message to each recipient, when their owner
 /// becomes suspect.
 fn time_to_redirect(recipients: &[String]) -> Duration {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     node.sees(&["a", "b", "c"]);
     node.attach(trunk, 0, "anna", 0);
     (1..).zip(recipients).for_each(|(seq, to)| node.up(trunk, 0, seq, to, 0));
@@ -140,8 +137,7 @@ fn every_owner_gets_the_location_after_a_full_lane() {
     const MOVED: usize = 60_000;
     // Together their names exceed the lane.
     let clients = clients_of("b", &["a", "b"], MOVED, 128);
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     node.sees(&["a"]);
     for (slot, client) in (0..).zip(&clients) {
         node.tell(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..newcomer(slot, client, 1) }));

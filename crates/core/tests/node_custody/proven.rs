@@ -12,8 +12,7 @@ fn comes_proven(node: &mut Node, trunk: signaling_core::node::TrunkKey, attach: 
 
 #[test]
 fn newest_proven_connection_gets_the_id_at_once() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 2));
     assert_eq!(node.said(trunk).attached, [0]);
     // The clock of its edge is behind.
@@ -25,8 +24,7 @@ fn newest_proven_connection_gets_the_id_at_once() {
 
 #[test]
 fn newcomer_waiting_for_the_holder_yields_to_a_proven_one() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
     node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
     comes_proven(&mut node, trunk, newcomer(2, "anna", 3));
@@ -38,8 +36,7 @@ fn newcomer_waiting_for_the_holder_yields_to_a_proven_one() {
 
 #[test]
 fn id_of_a_proven_client_is_safe_from_clients_without_token() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 1));
     node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
     node.tell(trunk, &ToNode::Alive { slot: 0 });

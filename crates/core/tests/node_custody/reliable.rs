@@ -1,16 +1,14 @@
 //! Reliable clients, whose messages are numbered by their ids.
 
 use signaling_core::node::TrunkKey;
+use signaling_wire::DownSeq;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToEdge, ToNode};
-use signaling_wire::{DownSeq, RemainingTtl, Seq};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
 #[test]
 fn plain_client_messages_are_named_by_seq_and_not_by_id() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
-    node.attach(trunk, 0, "alice", 0);
+    let (mut node, trunk) = Node::with_client("alice");
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 7), (2, 7), (3, 2)]);
     assert_eq!(named(&mut node, trunk), [(1, 0), (2, 1), (3, 2)]);
@@ -62,15 +60,12 @@ fn request_of_a_reliable_client_without_an_id_is_refused() {
         r#"{"type":"broadcast","room":"r","data":1}"#,
     ];
     for (seq, text) in (1..).zip(requests) {
-        node.tell(
-            trunk,
-            &ToNode::Up { slot: 0, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
-        );
+        node.send(trunk, 0, seq, text);
         let batch = node.core.take_trunk_batch(trunk);
         assert!(String::from_utf8_lossy(&batch).contains("bad_message"), "{text}");
     }
-    let text = br#"{"type":"ice_servers"}"#;
-    node.tell(trunk, &ToNode::Up { slot: 0, seq: Seq(5), ttl: RemainingTtl::from_duration(HOLD), payload: text });
+    let text = r#"{"type":"ice_servers"}"#;
+    node.send(trunk, 0, 5, text);
     assert_eq!(node.said(trunk).outcomes, [(5, DeliveryOutcome::Done)], "what has no id needs none");
 }
 
@@ -89,8 +84,7 @@ fn only_unsent_messages_expire_at_their_deadline() {
 
 /// A node with the reliable client `alice` in slot 0.
 fn alice_is_here() -> (Node, TrunkKey) {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     let alice = Attach { reliable: true, state: Some(b"admitted"), ..newcomer(0, "alice", 1) };
     node.tell(trunk, &ToNode::Attach(alice));
     (node, trunk)
@@ -100,10 +94,7 @@ fn alice_is_here() -> (Node, TrunkKey) {
 fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
     for (seq, id) in messages {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
-        node.tell(
-            trunk,
-            &ToNode::Up { slot: 0, seq: Seq(*seq), ttl: RemainingTtl::from_duration(HOLD), payload: text.as_bytes() },
-        );
+        node.send(trunk, 0, *seq, &text);
     }
 }
 

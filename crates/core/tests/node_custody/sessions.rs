@@ -8,8 +8,7 @@ use crate::node::{Node, SECOND, newcomer};
 
 #[test]
 fn newcomer_that_waits_for_a_contended_id_can_be_moved() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
+    let (mut node, trunk) = Node::with_trunk();
     node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
     node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
     node.said(trunk);
@@ -34,9 +33,7 @@ fn frames_that_cross_a_close_get_their_outcomes() {
 
 #[test]
 fn ended_session_is_removed_after_its_last_outcome() {
-    let mut node = Node::new("a");
-    let trunk = node.core.trunk_up();
-    node.attach(trunk, 0, "bob", 0);
+    let (mut node, trunk) = Node::with_client("bob");
     let settling = Attach { cause: Some(DetachReason::Lost), ..newcomer(1, "anna", 1) };
     node.tell(trunk, &ToNode::Attach(settling));
     node.up(trunk, 1, 1, "bob", 0);

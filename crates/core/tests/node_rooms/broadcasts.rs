@@ -19,8 +19,7 @@ const HEARD: &str = r#"{"type":"broadcast","room":"r","from":"a","data":{"x":1},
 #[test]
 fn broadcast_reaches_other_members_once_and_ack_counts_them() {
     let mut stage = room_of_three();
-    stage.send("a", BROADCAST);
-    stage.settle();
+    stage.say("a", BROADCAST);
     assert_eq!((stage.received("b"), stage.received("c")), (vec![HEARD.to_owned()], vec![HEARD.to_owned()]));
     assert_eq!(stage.received("a"), [r#"{"type":"ack","id":3,"delivered":2}"#]);
 }
@@ -29,8 +28,7 @@ fn broadcast_reaches_other_members_once_and_ack_counts_them() {
 fn broadcast_ack_omits_member_that_stays_away() {
     let mut stage = room_of_three();
     stage.detach("b", DetachReason::Lost);
-    stage.send("a", BROADCAST);
-    stage.settle();
+    stage.say("a", BROADCAST);
     assert_eq!(stage.received("c"), [HEARD]);
     assert_eq!(stage.received("a"), [""; 0], "one may still come back for it");
     stage.advance(24 * SECOND);
@@ -40,16 +38,14 @@ fn broadcast_ack_omits_member_that_stays_away() {
 #[test]
 fn broadcast_without_other_members_is_acked_at_once() {
     let mut stage = Stage::new(&["n0"], 0).with_members(&[("a", "n0")]);
-    stage.send("a", BROADCAST);
-    stage.settle();
+    stage.say("a", BROADCAST);
     assert_eq!(stage.received("a"), [r#"{"type":"ack","id":3,"delivered":0}"#]);
 }
 
 #[test]
 fn broadcast_of_a_waiting_client_is_refused() {
     let mut stage = Stage::new(&["n0"], 1).with_members(&[("b", "n0"), ("a", "n0")]);
-    stage.send("a", BROADCAST);
-    stage.settle();
+    stage.say("a", BROADCAST);
     assert!(stage.received("a")[0].contains("not_in_room"));
     assert_eq!(stage.received("b"), [""; 0]);
 }
@@ -74,20 +70,17 @@ fn broadcast_budget_counts_each_member_reached() {
     let mut stage = Stage::with(&["n0"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() })
         .with_members(&[("a", "n0"), ("b", "n0"), ("c", "n0")]);
 
-    (1..=3).for_each(|id| stage.send("a", &numbered(id)));
-    stage.settle();
+    (1..=3).for_each(|id| stage.say("a", &numbered(id)));
     assert_eq!(stage.received("b").len(), 2, "two of two each are within five");
     let received = stage.received("a");
     assert!(received.len() == 3 && received.contains(&too_fast(3, 500)), "{received:?}");
-    stage.send("b", &numbered(1));
-    stage.settle();
+    stage.say("b", &numbered(1));
     assert_eq!(stage.received("a").len(), 1, "others are not held up");
     drop(stage.received("b"));
 
     stage.advance(SECOND / 2);
     stage.send("a", &numbered(4));
-    stage.send("a", &numbered(5));
-    stage.settle();
+    stage.say("a", &numbered(5));
     assert_eq!(stage.received("b").len(), 1, "a broadcast after the wait is sent");
     assert_eq!(stage.received("a").iter().filter(|text| text.contains("rate_limited")).count(), 1);
 }
@@ -101,18 +94,15 @@ fn broadcast_retransmitted_after_resume_is_not_refused() {
     let token = token(&stage.attach("a", "n0")[0]);
     stage.join("a", "r");
     stage.detach("c", DetachReason::Lost);
-    [11, 12].into_iter().for_each(|id| stage.send("a", &numbered(id)));
-    stage.settle();
+    [11, 12].into_iter().for_each(|id| stage.say("a", &numbered(id)));
     stage.advance(2 * SECOND);
-    stage.send("a", &numbered(13));
-    stage.settle();
+    stage.say("a", &numbered(13));
     assert!(stage.received("a").iter().all(|text| !text.contains("rate_limited")));
 
     stage.detach("a", DetachReason::Lost);
     stage.resume("a", &token);
     (11..=14).for_each(|id| stage.send("a", &numbered(id)));
-    stage.send("a", &numbered(11));
-    stage.settle();
+    stage.say("a", &numbered(11));
     let refused: Vec<_> = stage
         .received("a")
         .into_iter()
@@ -132,15 +122,13 @@ fn number(text: &str) -> u64 {
 fn broadcast_over_budget_asks_the_store_once() {
     let broadcast_rate = Some(Rate { per_second: 10, burst: 25 });
     let mut stage = large_room_with(RoomSettings { broadcast_rate, ..RoomSettings::default() });
-    stage.send("a", &numbered(1));
-    stage.settle();
+    stage.say("a", &numbered(1));
     assert_eq!(stage.received("b").len(), 1);
     let pages = stage.lists();
     assert!(pages > 1);
     for (id, wait) in [(2, 2_500), (3, 2_500)] {
         stage.operations.clear();
-        stage.send("a", &numbered(id));
-        stage.settle();
+        stage.say("a", &numbered(id));
         assert!(stage.received("a").contains(&too_fast(id, wait)));
         assert_eq!(stage.lists(), usize::from(id == 2));
     }
@@ -153,18 +141,15 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
     let mut stage =
         Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, broadcast_rate, ..RoomSettings::default() });
     for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
-        stage.attach(name, node);
-        stage.join(name, "r");
+        stage.enter(name, node);
     }
     stage.advance(SECOND);
     ["a", "b"].into_iter().for_each(|name| drop(stage.received(name)));
     let [one, two, three] = [1, 2, 3].map(numbered);
     stage.loses_batches = true;
-    [&one, &two].into_iter().for_each(|text| stage.send("a", text));
-    stage.settle();
+    [&one, &two].into_iter().for_each(|text| stage.say("a", text));
     stage.advance(2 * SECOND);
-    stage.send("a", &three);
-    stage.settle();
+    stage.say("a", &three);
     stage.crash("n0");
     stage.loses_batches = false;
     stage.attach_at("a", "n1");
@@ -173,8 +158,7 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
     assert_eq!(stage.received("b").len(), 3);
     let received = stage.received("a");
     assert!(received.iter().all(|text| !text.contains("rate_limited")), "{received:?}");
-    stage.send("a", &numbered(4));
-    stage.settle();
+    stage.say("a", &numbered(4));
     assert!(stage.received("a")[0].contains("rate_limited"), "but they count");
 }
 
@@ -187,8 +171,7 @@ fn large_room_with(settings: RoomSettings) -> Stage {
     let mut stage = Stage::with(&["n0"], 0, settings).with_members(&[("a", "n0")]);
     for name in NAMES {
         stage.attach(name, "n0");
-        stage.send(name, &format!(r#"{{"type":"join","room":"r","data":"{}","id":1}}"#, "x".repeat(4_000)));
-        stage.settle();
+        stage.say(name, &format!(r#"{{"type":"join","room":"r","data":"{}","id":1}}"#, "x".repeat(4_000)));
     }
     (0..20).for_each(|at| joins_elsewhere(&mut stage, &format!("other-{at}"), at));
     NAMES.into_iter().for_each(|name| drop(stage.received(name)));

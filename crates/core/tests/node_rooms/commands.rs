@@ -18,8 +18,7 @@ fn join_sends_state_before_ack_and_one_change_to_others() {
     stage.advance(SECOND);
     stage.received("a");
     let both = r#"[{"client_id":"a"},{"client_id":"c"},{"client_id":"b","data":{"name":"B"}}]"#;
-    stage.send("b", r#"{"type":"join","room":"r","data":{"name":"B"},"id":7}"#);
-    stage.settle();
+    stage.say("b", r#"{"type":"join","room":"r","data":{"name":"B"},"id":7}"#);
     let joined = format!(r#"{{"type":"joined","room":"r","capacity":null,"count":3,"members":{both},"more":false}}"#);
     assert_eq!(stage.received("b"), [joined, ACK.to_owned()]);
     let news = r#"{"type":"members_changed","room":"r","joined":[{"client_id":"b","data":{"name":"B"}}],"left":[]}"#;
@@ -89,12 +88,10 @@ fn join_is_refused_beyond_the_limits_of_data_and_rooms() {
     stage.attach("a", "n0");
     let data = "x".repeat(4_094);
     for room in 0..16 {
-        stage.send("a", &format!(r#"{{"type":"join","room":"big-{room}","data":"{data}","id":{}}}"#, room + 1));
-        stage.settle();
+        stage.say("a", &format!(r#"{{"type":"join","room":"big-{room}","data":"{data}","id":{}}}"#, room + 1));
     }
     assert!(stage.received("a").iter().all(|text| !text.contains("error")));
-    stage.send("a", &format!(r#"{{"type":"join","room":"one-more","data":"{data}","id":50}}"#));
-    stage.settle();
+    stage.say("a", &format!(r#"{{"type":"join","room":"one-more","data":"{data}","id":50}}"#));
     assert!(stage.received("a")[0].contains("too_large"));
     for room in 0..240 {
         assert!(stage.join("a", &format!("small-{room}"))[0].contains(r#""type":"joined""#));

@@ -1,5 +1,6 @@
 //! Rights from a client's token.
 
+use signaling_core::node::RoomSettings;
 use signaling_rooms::Op;
 use signaling_wire::grant::{Grant, RoomPattern, SignalScope};
 
@@ -78,8 +79,7 @@ fn join_sets_the_capacity_of_its_token() {
 fn confined_client_signals_only_members_of_its_rooms() {
     let mut stage = stage();
     stage.send("a", &signal("b", 1));
-    stage.send("a", &signal("unknown-client", 2));
-    stage.settle();
+    stage.say("a", &signal("unknown-client", 2));
     assert_eq!(stage.received("a"), [refused("b", 1), refused("unknown-client", 2)], "the same for both");
     assert_eq!(stage.received("b"), [""; 0]);
 
@@ -89,8 +89,7 @@ fn confined_client_signals_only_members_of_its_rooms() {
     for id in 3..6 {
         stage.send("a", &signal("b", id));
     }
-    stage.send("a", &signal("c", 6));
-    stage.settle();
+    stage.say("a", &signal("c", 6));
     let of_b: Vec<_> = stage.received("b").into_iter().filter(|text| text.contains("\"signal\"")).collect();
     assert_eq!(of_b, [got(3), got(4), got(5)]);
     assert_eq!(finds(&stage), 2, "the store is asked once about each");
@@ -105,24 +104,20 @@ fn confined_client_signals_only_members_of_its_rooms() {
 #[test]
 fn confined_client_signals_itself_but_no_former_member() {
     let mut stage = stage();
-    stage.send("a", &signal("a", 1));
-    stage.settle();
+    stage.say("a", &signal("a", 1));
     assert!(stage.received("a").contains(&got(1)));
     stage.join("b", "r");
     stage.join("a", "r");
-    stage.send("a", &signal("b", 2));
-    stage.settle();
+    stage.say("a", &signal("b", 2));
     assert!(stage.received("b").contains(&got(2)));
     stage.leave("b", "r");
     stage.advance(SECOND);
     stage.received("a");
-    stage.send("a", &signal("b", 3));
-    stage.settle();
+    stage.say("a", &signal("b", 3));
     assert_eq!(stage.received("a"), [refused("b", 3)]);
     stage.join("b", "r");
     stage.leave("a", "r");
-    stage.send("a", &signal("b", 4));
-    stage.settle();
+    stage.say("a", &signal("b", 4));
     assert!(stage.received("a").contains(&refused("b", 4)), "nor does it help to have been there");
 }
 
@@ -132,14 +127,12 @@ fn confined_signals_flow_to_known_members_in_an_outage() {
     for name in ["a", "b", "c"] {
         stage.join(name, "r");
     }
-    stage.send("a", &signal("b", 1));
-    stage.settle();
+    stage.say("a", &signal("b", 1));
     stage.received("a");
     stage.store_is_down = true;
     stage.advance(60 * SECOND);
     stage.send("a", &signal("b", 2));
-    stage.send("a", &signal("c", 3));
-    stage.settle();
+    stage.say("a", &signal("c", 3));
     assert!(stage.received("b").contains(&got(2)));
     let of_a = stage.received("a");
     assert!(
@@ -150,8 +143,8 @@ fn confined_signals_flow_to_known_members_in_an_outage() {
 
 #[test]
 fn default_signal_scope_applies_without_one_in_the_token() {
-    let mut stage = Stage::new(&["n0"], 0);
-    stage.confine_all();
+    let rooms = RoomSettings { signal_scope: SignalScope::Room, ..RoomSettings::default() };
+    let mut stage = Stage::with(&["n0"], 0, rooms);
     stage.grants.insert("free", Grant { rooms: None, signal: Some(SignalScope::Any) });
     stage.grants.insert("a", Grant::default());
     stage.attach_all(&[("free", "n0"), ("a", "n0"), ("anon", "n0"), ("b", "n0")]);

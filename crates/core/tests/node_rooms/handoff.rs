@@ -15,8 +15,7 @@ fn handoff_of_a_member_is_no_change_to_others() {
     stage.hand_off("b", "n1");
     stage.advance(3 * PRESENCE);
     assert_eq!((stage.received("a"), stage.received("b")), (Vec::new(), Vec::new()));
-    stage.attach("c", "n0");
-    stage.join("c", "r");
+    stage.enter("c", "n0");
     stage.advance(SECOND);
     let news = r#"{"type":"members_changed","room":"r","joined":[{"client_id":"c"}],"left":[]}"#;
     assert_eq!((stage.received("a"), stage.received("b")), (vec![news.to_owned()], vec![news.to_owned()]));
@@ -26,8 +25,7 @@ fn handoff_of_a_member_is_no_change_to_others() {
 fn crash_keeps_member_and_retransmitted_join_is_no_change() {
     let mut stage = room_of_two();
     stage.hand_off("b", "n1");
-    stage.send("b", r#"{"type":"join","room":"r","data":1,"id":9}"#);
-    stage.settle();
+    stage.say("b", r#"{"type":"join","room":"r","data":1,"id":9}"#);
     stage.advance(SECOND);
     assert_eq!(stage.received("a").len(), 1);
     stage.received("b");
@@ -51,8 +49,7 @@ fn resumed_member_keeps_its_seat_and_receives_the_state() {
     stage.received("b");
     stage.detach("c", DetachReason::Lost);
     stage.advance(10 * SECOND);
-    stage.attach("d", "n0");
-    stage.join("d", "r");
+    stage.enter("d", "n0");
     stage.resume("c", &token);
     stage.advance(SECOND);
     let members = r#""members":[{"client_id":"b"},{"client_id":"c"},{"client_id":"d"}]"#;
@@ -79,8 +76,7 @@ fn lost_changes_are_replaced_by_a_resync() {
     stage.hand_off("b", "n1");
     stage.advance(SECOND);
     stage.loses_batches = true;
-    stage.attach("c", "n0");
-    stage.join("c", "r");
+    stage.enter("c", "n0");
     stage.advance(SECOND);
     stage.loses_batches = false;
     assert_eq!(stage.received("b"), [""; 0]);

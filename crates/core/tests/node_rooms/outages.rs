@@ -103,8 +103,7 @@ fn newcomer_with_a_reused_version_reaches_all_clients() {
     stage.advance(SECOND);
     drop(stage.received("a"));
     stage.fail_over_store(replica);
-    stage.attach("d", "n1");
-    stage.join("d", "r");
+    stage.enter("d", "n1");
     stage.advance(60 * SECOND);
     let received = stage.received("a").concat();
     assert!(received.contains(r#""client_id":"d""#), "{received}");
@@ -132,8 +131,7 @@ fn broadcast_waits_until_an_emptied_store_is_refilled() {
     let mut stage = room_of_three();
     stage.empty_store();
     stage.send("a", BROADCAST);
-    stage.send("a", r#"{"type":"members","room":"r"}"#);
-    stage.settle();
+    stage.say("a", r#"{"type":"members","room":"r"}"#);
     assert!(stage.received("a").iter().all(|text| !text.contains("ack")), "not before all are back");
     stage.advance(3 * SECOND);
     let received = stage.received("a");
@@ -155,8 +153,7 @@ fn broadcast_is_refused_while_an_emptied_store_lacks_members() {
     let received = stage.received("a").concat();
     assert!(received.contains("room_store_unavailable") && received.contains(r#""retry_after_ms":1000"#), "{received}");
     stage.advance(30 * SECOND);
-    stage.send("a", BROADCAST);
-    stage.settle();
+    stage.say("a", BROADCAST);
     let received = stage.received("a").concat();
     assert!(
         received.contains(r#"{"type":"ack","id":3,"delivered":0}"#),
@@ -222,8 +219,7 @@ fn member_rejoining_after_a_store_loss_sees_all_members() {
     for leave in [false, true] {
         let mut stage = Stage::new(&["n0", "n1"], 4);
         for (name, node) in [("a", "n0"), ("b", "n1")] {
-            stage.attach(name, node);
-            stage.join(name, "r");
+            stage.enter(name, node);
         }
         stage.advance(2 * SECOND);
         stage.empty_store();
@@ -250,8 +246,7 @@ fn new_room_of_a_replaced_store_refuses_broadcasts_for_5_s() {
     let received = stage.received("a").concat();
     assert!(received.contains("room_store_unavailable") && !received.contains("delivered"), "{received}");
     stage.advance(3 * SECOND);
-    stage.send("a", BROADCAST);
-    stage.settle();
+    stage.say("a", BROADCAST);
     let received = stage.received("a");
     assert!(received.contains(&r#"{"type":"ack","id":3,"delivered":1}"#.to_owned()), "{received:?}");
 }

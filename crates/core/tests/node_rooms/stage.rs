@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
+use signaling_core::node::{NodeCore, RoomSettings, Settings, TrunkKey, Urgency};
 use signaling_core::{Member, View};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, OpResult, Requester, Rooms, Rules, StoreError};
-use signaling_wire::grant::{Grant, SignalScope};
+use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, DetachReason, Request, Slot, ToEdge, ToNode};
 use signaling_wire::{BatchNumber, Incarnation, RemainingTtl, Seq, SessionId, forward, lane};
 
@@ -70,20 +70,9 @@ impl Stage {
         };
         let view = view(ids.iter().map(|id| (*id, false)));
         let node = |(index, id): (usize, &&'static str)| {
-            let mut core = NodeCore::new(Settings {
-                id: NodeId::new(id).unwrap(),
-                incarnation: incarnation_of(index),
-                hash_seed: 0,
-                hold: HOLD,
-                resume: Duration::from_secs(30),
-                hold_limits: HoldLimits::default(),
-                rules: Arc::default(),
-                rooms,
-                max_message_bytes: 64 * 1024,
-                reveal_nodes: false,
-                mesh_secret: Arc::from(&b"0123456789abcdef"[..]),
-                epoch: (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-            });
+            let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+            let settings = Settings::new(NodeId::new(id).unwrap(), incarnation_of(index), b"0123456789abcdef", epoch);
+            let mut core = NodeCore::new(Settings { rooms, ..settings });
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up();
             Node { id, core, trunk }
@@ -130,27 +119,16 @@ impl Stage {
         client.slot = self.slots;
         let (slot, session, seq, node) = (client.slot, client.session, client.seq, client.node);
         let state = Some(client.state.clone()).filter(|state| !state.is_empty());
-        let request = Request { resume, ..Request::default() };
-        let accepted_at_us = u64::from(slot);
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
-            slot,
-            session,
-            client_id: name,
-            accepted_at_us,
             reliable: self.reliable,
             seq: Seq(seq),
-            request,
+            request: Request { resume, ..Request::default() },
             grant: grant.as_deref(),
             state: state.as_deref(),
-            cause: None,
+            ..Attach::newcomer(slot, session, name, u64::from(slot))
         };
         self.send_frame(node, &ToNode::Attach(attach));
-    }
-
-    /// Confines all clients whose tokens name no signal scope to their rooms.
-    pub(crate) fn confine_all(&mut self) {
-        self.nodes.iter_mut().for_each(|node| node.core.set_signal_scope(SignalScope::Room));
     }
 
     /// Reports a client's new token to its node.
@@ -179,6 +157,12 @@ impl Stage {
         clients.iter().for_each(|(name, node)| drop(self.attach(name, node)));
     }
 
+    /// Attaches a new client, which joins the room `r`.
+    pub(crate) fn enter(&mut self, name: &'static str, node: &str) {
+        self.attach(name, node);
+        self.join(name, "r");
+    }
+
     /// Attaches clients that join the room `r` in this order, and discards what they receive.
     pub(crate) fn with_members(mut self, clients: &[(&'static str, &str)]) -> Self {
         self.attach_all(clients);
@@ -200,6 +184,12 @@ impl Stage {
         );
     }
 
+    /// Sends a client's message, and processes everything that needs no time.
+    pub(crate) fn say(&mut self, name: &'static str, text: &str) {
+        self.send(name, text);
+        self.settle();
+    }
+
     /// Retransmits the last message of a client, like an edge without its outcome.
     pub(crate) fn retransmit(&mut self, name: &'static str, text: &str) {
         self.retransmit_all(name, &[text]);
@@ -212,8 +202,7 @@ impl Stage {
     }
 
     pub(crate) fn join(&mut self, name: &'static str, room: &str) -> Vec<String> {
-        self.send(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#));
-        self.settle();
+        self.say(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#));
         self.received(name)
     }
 
@@ -222,8 +211,7 @@ impl Stage {
     }
 
     pub(crate) fn leave(&mut self, name: &'static str, room: &str) -> Vec<String> {
-        self.send(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#));
-        self.settle();
+        self.say(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#));
         self.received(name)
     }
 

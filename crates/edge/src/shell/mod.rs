@@ -123,12 +123,6 @@ impl EdgeConfig {
         self.admission.sockets = self.admission.sockets.min(public - public / NEWCOMERS_PART);
         self
     }
-
-    /// Returns the settings of the edge's core.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
-        self.core.clone()
-    }
 }
 
 /// An edge. Clones share it. It stays on its thread.
@@ -145,7 +139,7 @@ impl Edge {
     /// # Errors
     /// If the system refuses a poll.
     pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
-        Self::around(EdgeCore::new(config.settings()), config, backend)
+        Self::around(EdgeCore::new(config.core.clone()), config, backend)
     }
 
     /// Creates an edge around an existing core.

@@ -70,7 +70,7 @@ impl DirectEdge {
     /// If the system refuses to watch sockets.
     pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
         let (trunk, signal) = node.trunk_up(NodeCore::local_trunk_up);
-        let mut core = EdgeCore::new(config.settings());
+        let mut core = EdgeCore::new(config.core.clone());
         let link = core.link_up();
         let backend = LocalBackend { node: node.clone(), link };
         let edge = Edge::around(core, config, Box::new(backend))?;

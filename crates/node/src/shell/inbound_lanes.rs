@@ -77,7 +77,7 @@ pub(super) fn answer(node: &Node, request: Request<Incoming>) -> Response<Body> 
         let mut state = node.0.borrow_mut();
         state.inbound_lanes.insert(exchange.peer, lane);
         state.acknowledge(Instant::now());
-        state.core.incarnation().to_string()
+        state.core.settings().incarnation.to_string()
     };
     update_lanes(node);
     let mut response = Response::new(Body::new(channel));

@@ -4,7 +4,7 @@ use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Publish, la
 use signaling_protocol::ErrorCode;
 use signaling_server::metrics::publish_suspects;
 
-use signaling_core::node::NodeCore;
+use signaling_core::node::{NodeCore, Settings};
 
 metrics! {
     /// Metrics of a node.
@@ -82,9 +82,9 @@ impl Label for ErrorLabel {
 
 /// Publishes the maximum of held bytes and of lingering sessions. The room store counts as up until
 /// it fails.
-pub(super) fn publish_limits((held_bytes, lingering): (usize, usize)) {
-    METRICS.held_limit.publish(held_bytes as u64);
-    METRICS.lingering_limit.publish(lingering as u64);
+pub(super) fn publish_limits(settings: &Settings) {
+    METRICS.held_limit.publish(settings.hold_limits.bytes as u64);
+    METRICS.lingering_limit.publish(settings.rules.max_lingering as u64);
     METRICS.store_up.set(1);
 }
 

@@ -101,7 +101,7 @@ impl Node {
     /// Creates a node around its core.
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
-        metrics::publish_limits(core.limits());
+        metrics::publish_limits(core.settings());
         Self(Rc::new(RefCell::new(State {
             core,
             pauses: PauseDetector::new(since_boot()),
@@ -229,7 +229,7 @@ impl State {
     fn log_suspects(&mut self) {
         let suspects: Vec<_> = self.core.suspects().cloned().collect();
         for node in suspects.iter().filter(|node| !self.suspects.contains(node)) {
-            if self.core.is_leaving(node) {
+            if self.core.view().get(node.as_str()).is_some_and(|member| member.draining) {
                 debug!(%node, "draining node does not answer any more");
             } else {
                 warn!(%node, "node suspect, others stand in for it");
@@ -262,9 +262,7 @@ impl State {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::sync::Arc;
-
-    use signaling_core::node::{HoldLimits, RoomSettings, Rules, Settings};
+    use signaling_core::node::Settings;
     use signaling_protocol::ClientId;
     use signaling_server::unix_time;
     use signaling_wire::Incarnation;
@@ -273,20 +271,9 @@ mod tests {
 
     #[tokio::test]
     async fn sweep_sets_the_time_of_day_of_the_core() {
-        let node = Node::new(NodeCore::new(Settings {
-            id: NodeId::new("a").unwrap(),
-            incarnation: Incarnation([1; 8]),
-            hash_seed: 0,
-            hold: Duration::from_secs(20),
-            resume: Duration::from_secs(30),
-            hold_limits: HoldLimits::default(),
-            rules: Arc::new(Rules::default()),
-            rooms: RoomSettings::default(),
-            max_message_bytes: 64 * 1024,
-            reveal_nodes: false,
-            mesh_secret: Arc::from(&b"0123456789abcdef"[..]),
-            epoch: (Instant::now(), SystemTime::UNIX_EPOCH),
-        }));
+        let (id, epoch) = (NodeId::new("a").unwrap(), (Instant::now(), SystemTime::UNIX_EPOCH));
+        let settings = Settings::new(id, Incarnation([1; 8]), b"0123456789abcdef", epoch);
+        let node = Node::new(NodeCore::new(settings));
         // A core ignores kicks of the future.
         let kicks_of_now = || {
             node.with_core(|core| {

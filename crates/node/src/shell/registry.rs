@@ -102,7 +102,8 @@ async fn clean(node: &Node, own: &NodeId, registry: &RedisRegistry) {
     loop {
         ticks.tick().await;
         for dead in registry.silent_nodes(SILENT).await.unwrap_or_default() {
-            let (known, owned) = node.with_core(|core| (core.is_in_view(&dead), core.owns_name(dead.as_str())));
+            let (known, owned) =
+                node.with_core(|core| (core.view().get(dead.as_str()).is_some(), core.owns_name(dead.as_str())));
             if owned && dead != *own {
                 clean_up(registry, &dead, if known { SILENT_IN_VIEW } else { SILENT }).await;
             }

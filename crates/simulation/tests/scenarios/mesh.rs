@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_core::edge::{self, EdgeCore};
-use signaling_core::node::{self, HoldLimits, NodeCore};
+use signaling_core::node::{self, NodeCore};
 use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -106,21 +106,10 @@ impl Mesh {
     /// Starts a node's process with empty state.
     pub(crate) fn starts(&mut self, id: &str) {
         self.processes += 1;
-        let settings = node::Settings {
-            id: NodeId::new(id).unwrap(),
-            incarnation: Incarnation([self.processes; 8]),
-            hash_seed: 0,
-            hold: HOLD,
-            rules: Arc::default(),
-            rooms: node::RoomSettings::default(),
-            resume: Duration::from_secs(30),
-            hold_limits: HoldLimits::default(),
-            max_message_bytes: 64 * 1024,
-            reveal_nodes: false,
-            mesh_secret: Arc::from(&b"a secret of this story's own"[..]),
-            epoch: (self.epoch, UNIX_EPOCH + Duration::from_secs(1_700_000_000)),
-        };
-        self.nodes.insert(id.to_owned(), NodeCore::new(settings));
+        let epoch = (self.epoch, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let (name, incarnation) = (NodeId::new(id).unwrap(), Incarnation([self.processes; 8]));
+        let settings = node::Settings::new(name, incarnation, b"a secret of this story's own", epoch);
+        self.nodes.insert(id.to_owned(), NodeCore::new(node::Settings { hold: HOLD, ..settings }));
     }
 
     /// Kills a node's process. Edges detect it.

@@ -117,7 +117,7 @@ impl Mesh {
                     continue;
                 }
                 let inbound = receiver.lane_comes(*now, &opening).unwrap().unwrap();
-                let incarnation = receiver.incarnation();
+                let incarnation = receiver.settings().incarnation;
                 let (number, batches) = (opening.exchange, VecDeque::new());
                 let acknowledgements = receiver.take_acknowledgement(*now, inbound.peer).into_iter().collect();
                 nodes.get_mut(&from).unwrap().lane_opened(*now, peer, number, incarnation);

@@ -1,7 +1,6 @@
 //! Broadcasts: one message for each other member of a room. The sender receives one answer when all
 //! outcomes are known.
 
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::edge::whole_ms;
@@ -11,7 +10,6 @@ use signaling_rooms::{Op, OpResult};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
-use super::super::outbound::OutboundMessage;
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::command::Refusal;
@@ -102,7 +100,7 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.commands.pop_front() else { return };
-        let CommandKind::Broadcast { payload, deadline, fresh, .. } = kind else { return };
+        let CommandKind::Broadcast { copy, .. } = kind else { return };
         let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {
             room_session.accepted_broadcasts.note(number, session.accepted_at_us);
@@ -122,8 +120,7 @@ impl NodeCore {
         self.rooms.counts.broadcasts += 1;
         session.broadcasts.insert(number, Tally { seq, id, left: members.len() + 1, delivered: 0 });
         for member in members {
-            let sent = OutboundMessage::copy(number, seq, deadline, Rc::clone(&payload), fresh);
-            if !self.take_custody(now, key, member.as_str(), sent, fresh) {
+            if !self.take_custody(now, key, member.as_str(), copy.clone()) {
                 self.count_broadcast_outcome(key, number, false);
             }
         }

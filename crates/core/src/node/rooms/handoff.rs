@@ -155,7 +155,7 @@ impl NodeCore {
     ) {
         let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
         let resumed = holder.map(|(_, holder)| holder.accepted_at_us);
-        let lingers = self.directory.lingering(client).is_some_and(|lingering| lingering.session == session);
+        let lingers = self.directory.lingering.get(client).is_some_and(|lingering| lingering.session == session);
         if resumed.is_none() && !lingers {
             return;
         }

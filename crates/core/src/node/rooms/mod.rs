@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 use crate::edge::Rate;
 use signaling_protocol::RoomName;
 use signaling_wire::SessionId;
+use signaling_wire::grant::SignalScope;
 
 use self::command::HeldCommand;
 use self::local_room::LocalRoom;
@@ -66,6 +67,8 @@ pub struct RoomSettings {
     pub per_client: usize,
     /// Maximum length of a waiting queue, as the store has it. `None`: no limit.
     pub max_waiting: Option<u32>,
+    /// Signal scope of clients whose tokens name none.
+    pub signal_scope: SignalScope,
     /// Rate of members that one client's broadcasts may reach. `None`: no limit.
     pub broadcast_rate: Option<Rate>,
 }
@@ -81,6 +84,7 @@ impl Default for RoomSettings {
             registered: false,
             per_client: 256,
             max_waiting: None,
+            signal_scope: SignalScope::default(),
             broadcast_rate: None,
         }
     }

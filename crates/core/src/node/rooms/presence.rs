@@ -302,7 +302,7 @@ impl NodeCore {
                 room_session.socket_lost_at = None;
                 continue;
             }
-            let lingering = self.directory.lingering(&room_session.client);
+            let lingering = self.directory.lingering.get(&room_session.client);
             let lingering = lingering.filter(|lingering| lingering.session == *session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
                 // This must be exact: a resume time as long as the grace time leaves no rest of it.

@@ -1,7 +1,6 @@
 //! One session's seats, and its pending commands.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
@@ -10,7 +9,7 @@ use signaling_wire::seats::SeatState;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::SessionKey;
-use super::super::deadline::Deadline;
+use super::super::outbound::OutboundMessage;
 use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
@@ -76,18 +75,15 @@ pub(in crate::node) enum CommandKind {
         after: Option<ClientId>,
     },
     Broadcast {
-        payload: Rc<[u8]>,
-        deadline: Deadline,
-        fresh: bool,
+        /// The message to each member.
+        copy: OutboundMessage,
         /// A node may have accepted it before. Then it may be under way and is not refused.
         may_be_accepted: bool,
     },
     /// A signal, sent if its recipient shares a room with the sender.
     Signal {
         to: ClientId,
-        payload: Rc<[u8]>,
-        deadline: Deadline,
-        fresh: bool,
+        message: OutboundMessage,
     },
     /// The client said goodbye.
     Farewell,

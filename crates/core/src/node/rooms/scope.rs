@@ -35,18 +35,11 @@ impl NodeCore {
     /// default of this node.
     pub(in crate::node) fn is_confined(&self, session: &Session) -> bool {
         let granted = session.grant.as_ref().and_then(|grant| grant.signal);
-        granted.unwrap_or(self.signal_scope) == SignalScope::Room
+        granted.unwrap_or(self.rooms.settings.signal_scope) == SignalScope::Room
     }
 
     /// Sends a signal of a confined session, or queues it until the store has answered.
-    pub(in crate::node) fn signal_in_rooms(
-        &mut self,
-        now: Instant,
-        key: SessionKey,
-        to: &str,
-        sent: OutboundMessage,
-        fresh: bool,
-    ) {
+    pub(in crate::node) fn signal_in_rooms(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) {
         let Some(session) = self.directory.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
@@ -54,10 +47,10 @@ impl NodeCore {
         let is_own = session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
-            return self.signal(now, key, to, sent, fresh);
+            return self.signal(now, key, to, sent);
         }
-        let OutboundMessage { seq, number, id, deadline, payload, .. } = sent;
-        let kind = CommandKind::Signal { to: recipient, payload, deadline, fresh };
+        let OutboundMessage { seq, number, id, .. } = sent;
+        let kind = CommandKind::Signal { to: recipient, message: sent };
         self.command(Command { key, seq, number, id, room: None, kind });
     }
 
@@ -119,11 +112,9 @@ impl NodeCore {
             && self.rooms.share_a_room(session, &to, |_| true)
             && let Some(room_session) = self.rooms.sessions.get_mut(&session)
             && let Some(command) = room_session.commands.pop_front()
-            && let Command { key, seq, number, id, kind: CommandKind::Signal { payload, deadline, fresh, .. }, .. } =
-                command
+            && let Command { key, kind: CommandKind::Signal { message, .. }, .. } = command
         {
-            let message = OutboundMessage::new(number, seq, id, deadline, payload, fresh);
-            self.signal(now, key, to.as_str(), message, fresh);
+            self.signal(now, key, to.as_str(), message);
             self.command_done(key);
         }
     }
