@@ -39,3 +39,24 @@ pub fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &mut &'a [u8]) -> Result<T, Deco
     *bytes = bytes.get(used..).unwrap_or_default();
     Ok(frame)
 }
+
+/// Gives a type the methods to write and read its values one behind the other.
+macro_rules! frames {
+    ($frame:ident) => {
+        impl<'a> $frame<'a> {
+            /// Appends the frame to `out`.
+            pub fn append(&self, out: &mut Vec<u8>) {
+                $crate::codec::append(out, self);
+            }
+
+            /// Takes a frame from the front of `bytes`.
+            ///
+            /// # Errors
+            /// If the bytes are damaged.
+            pub fn take(bytes: &mut &'a [u8]) -> Result<Self, $crate::DecodeError> {
+                $crate::codec::take(bytes)
+            }
+        }
+    };
+}
+pub(crate) use frames;

@@ -182,17 +182,4 @@ pub fn open(bytes: &mut &[u8]) -> Result<BatchNumber, DecodeError> {
     codec::take(bytes)
 }
 
-impl<'a> Item<'a> {
-    /// Appends the item to `out`.
-    pub fn append(&self, out: &mut Vec<u8>) {
-        codec::append(out, self);
-    }
-
-    /// Takes an item from the front of `bytes`.
-    ///
-    /// # Errors
-    /// If the bytes are damaged.
-    pub fn take(bytes: &mut &'a [u8]) -> Result<Self, DecodeError> {
-        codec::take(bytes)
-    }
-}
+codec::frames!(Item);

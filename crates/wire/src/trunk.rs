@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
-use crate::codec::{self, DecodeError};
+use crate::codec;
 use crate::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
@@ -327,24 +327,5 @@ impl ToEdge<'_> {
     }
 }
 
-macro_rules! wire {
-    ($frame:ident) => {
-        impl<'a> $frame<'a> {
-            /// Appends the frame to `out`.
-            pub fn append(&self, out: &mut Vec<u8>) {
-                codec::append(out, self);
-            }
-
-            /// Takes a frame from the front of `bytes`.
-            ///
-            /// # Errors
-            /// If the bytes are damaged.
-            pub fn take(bytes: &mut &'a [u8]) -> Result<Self, DecodeError> {
-                codec::take(bytes)
-            }
-        }
-    };
-}
-
-wire!(ToNode);
-wire!(ToEdge);
+codec::frames!(ToNode);
+codec::frames!(ToEdge);

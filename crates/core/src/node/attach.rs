@@ -22,23 +22,16 @@ pub(super) struct Rejection {
     status: u16,
     code: &'static str,
     message: &'static str,
-    retry_after_ms: Option<u32>,
 }
 
 pub(super) const IN_USE: Rejection = Rejection {
     status: 409,
     code: "client_id_in_use",
     message: "another connection holds this client_id and answers; take another id, or close that connection",
-    retry_after_ms: None,
 };
-const REPLACED: Rejection = Rejection {
-    status: 409,
-    code: "replaced",
-    message: "a newer connection holds this client_id",
-    retry_after_ms: None,
-};
-const BAD_ID: Rejection =
-    Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name", retry_after_ms: None };
+const REPLACED: Rejection =
+    Rejection { status: 409, code: "replaced", message: "a newer connection holds this client_id" };
+const BAD_ID: Rejection = Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name" };
 
 impl NodeCore {
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
@@ -126,8 +119,8 @@ impl NodeCore {
     }
 
     pub(super) fn reject(&mut self, trunk: TrunkKey, slot: Slot, why: &Rejection) {
-        let Rejection { status, code, message, retry_after_ms } = *why;
-        self.trunks.send(trunk, &ToEdge::Rejected { slot, status, code, message, retry_after_ms });
+        let Rejection { status, code, message } = *why;
+        self.trunks.send(trunk, &ToEdge::Rejected { slot, status, code, message, retry_after_ms: None });
     }
 
     /// Serves a session whose socket is closed already, until its frames have their outcomes.

@@ -12,7 +12,7 @@ use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
 
 use super::deadline::Deadline;
 use super::hold::{InboundMessage, ReturnPath};
-use super::outbound::Destination;
+use super::outbound::{Destination, Message};
 use super::rooms::change_from_wire;
 use super::{NodeCore, PeerKey};
 
@@ -164,17 +164,8 @@ impl NodeCore {
         let deadline = Deadline { expires: now + ttl.as_duration(), may_hold };
         let back = ReturnPath::Through { node: sender.clone(), via };
         let (key, payload) = (KeyHash::of(to), Rc::clone(payload));
-        let message = InboundMessage {
-            origin,
-            to: key,
-            prev_pending,
-            deadline,
-            retransmitted,
-            may_have_copies: false,
-            queue_id,
-            back,
-            payload,
-        };
+        let sent = Message { origin, prev_pending, deadline, retransmitted, payload };
+        let message = InboundMessage { sent, to: key, may_have_copies: false, queue_id, back };
         if retransmitted && let Some(outcome) = self.peers.outcome_on_its_way((origin, key)) {
             return self.return_outcome(now, &message, outcome);
         }

@@ -1,7 +1,6 @@
 //! Messages held for their recipients.
 
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
@@ -10,7 +9,7 @@ use signaling_wire::forward::QueueId;
 use signaling_wire::{MessageNumber, Origin};
 use slotmap::{SlotMap, new_key_type};
 
-use super::deadline::Deadline;
+use super::outbound::Message;
 
 /// Maximum bytes of held messages.
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +26,6 @@ impl Default for HoldLimits {
     }
 }
 
-/// Bytes that a message takes in addition to its payload.
-pub(super) const OVERHEAD: usize = 160;
-
 /// Return path of an outcome to the sender's node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ReturnPath {
@@ -42,24 +38,13 @@ pub(super) enum ReturnPath {
 /// A message at the node where its recipient is attached or expected.
 #[derive(Debug, Clone)]
 pub(super) struct InboundMessage {
-    pub(super) origin: Origin,
+    pub(super) sent: Message,
     /// Hash of the recipient's id.
     pub(super) to: KeyHash,
-    pub(super) prev_pending: MessageNumber,
-    pub(super) deadline: Deadline,
-    /// It may be a retransmission.
-    pub(super) retransmitted: bool,
     /// Other copies may be under way, so this node cannot declare it undelivered.
     pub(super) may_have_copies: bool,
     pub(super) queue_id: QueueId,
     pub(super) back: ReturnPath,
-    pub(super) payload: Rc<[u8]>,
-}
-
-impl InboundMessage {
-    fn cost(&self) -> usize {
-        self.payload.len() + OVERHEAD
-    }
 }
 
 new_key_type! { struct HoldKey; }
@@ -104,21 +89,22 @@ impl HoldQueues {
             Some(key) => *key,
             None => {
                 let Ok(to) = ClientId::new(to) else { return false };
-                let over_from = message.deadline.expires;
+                let over_from = message.sent.deadline.expires;
                 let key = self.held.insert(Held { to: to.clone(), messages: VecDeque::new(), bytes: 0, over_from });
                 self.key_by_recipient.insert(to, key);
                 key
             }
         };
         let Some(held) = self.held.get_mut(key) else { return false };
-        held.over_from = held.over_from.min(message.deadline.expires);
-        if let Some(same) = held.messages.iter_mut().find(|same| same.origin == message.origin) {
+        held.over_from = held.over_from.min(message.sent.deadline.expires);
+        if let Some(same) = held.messages.iter_mut().find(|same| same.sent.origin == message.sent.origin) {
             // Nodes count the TTL down, and a paused node counts late.
-            let expires = same.deadline.expires.min(message.deadline.expires);
-            *same = InboundMessage { deadline: Deadline { expires, ..message.deadline }, ..message };
+            let expires = same.sent.deadline.expires.min(message.sent.deadline.expires);
+            *same = message;
+            same.sent.deadline.expires = expires;
             return true;
         }
-        let cost = message.cost();
+        let cost = message.sent.cost();
         if held.bytes + cost > self.limits.bytes_per_recipient || self.bytes + cost > self.limits.bytes {
             self.refused += 1;
             if held.messages.is_empty() {
@@ -129,7 +115,8 @@ impl HoldQueues {
         held.bytes += cost;
         self.bytes += cost;
         let behind = |earlier: &InboundMessage| {
-            earlier.origin.session == message.origin.session && earlier.origin.number > message.origin.number
+            earlier.sent.origin.session == message.sent.origin.session
+                && earlier.sent.origin.number > message.sent.origin.number
         };
         let at = held.messages.iter().position(behind).unwrap_or(held.messages.len());
         held.messages.insert(at, message);
@@ -154,8 +141,8 @@ impl HoldQueues {
         let key = *self.key_by_recipient.get(to)?;
         let held = self.held.get_mut(key)?;
         let message = held.messages.pop_front()?;
-        held.bytes -= message.cost();
-        self.bytes -= message.cost();
+        held.bytes -= message.sent.cost();
+        self.bytes -= message.sent.cost();
         if held.messages.is_empty() {
             self.remove(key);
         }
@@ -168,13 +155,13 @@ impl HoldQueues {
         let mut emptied = Vec::new();
         for (key, held) in self.held.iter_mut().filter(|(_, held)| held.over_from <= now) {
             let before = expired.len();
-            while let Some(at) = held.messages.iter().position(|message| message.deadline.is_over(now)) {
+            while let Some(at) = held.messages.iter().position(|message| message.sent.deadline.is_over(now)) {
                 expired.extend(held.messages.remove(at));
             }
-            let freed: usize = expired.iter().skip(before).map(InboundMessage::cost).sum();
+            let freed: usize = expired.iter().skip(before).map(|message| message.sent.cost()).sum();
             held.bytes -= freed;
             self.bytes -= freed;
-            held.over_from = held.messages.iter().map(|message| message.deadline.expires).min().unwrap_or(now);
+            held.over_from = held.messages.iter().map(|message| message.sent.deadline.expires).min().unwrap_or(now);
             if held.messages.is_empty() {
                 emptied.push(key);
             }
@@ -198,18 +185,18 @@ impl HoldQueues {
 
     /// Removes copies of an expired message.
     pub(super) fn forget_copies(&mut self, to: &str, origin: Origin) {
-        self.discard(to, |message| message.origin == origin);
+        self.discard(to, |message| message.sent.origin == origin);
     }
 
     /// Removes a message whose outcome arrived on another path.
     pub(super) fn forget_one(&mut self, to: &str, queue_id: QueueId, number: MessageNumber) {
-        self.discard(to, |message| message.queue_id == queue_id && message.origin.number == number);
+        self.discard(to, |message| message.queue_id == queue_id && message.sent.origin.number == number);
     }
 
     /// Returns the recipient of a held message that may have other copies.
     pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: MessageNumber) -> Option<ClientId> {
         let is_it = |message: &InboundMessage| {
-            message.may_have_copies && message.queue_id == queue_id && message.origin.number == number
+            message.may_have_copies && message.queue_id == queue_id && message.sent.origin.number == number
         };
         self.held.values().find(|held| held.messages.iter().any(is_it)).map(|held| held.to.clone())
     }
@@ -219,7 +206,7 @@ impl HoldQueues {
         let Some(held) = self.held.get_mut(key) else { return };
         let before = held.bytes;
         held.messages.retain(|message| !unwanted(message));
-        held.bytes = held.messages.iter().map(InboundMessage::cost).sum();
+        held.bytes = held.messages.iter().map(|message| message.sent.cost()).sum();
         self.bytes -= before - held.bytes;
         if held.messages.is_empty() {
             self.remove(key);
@@ -238,22 +225,12 @@ impl HoldQueues {
 mod tests {
     use std::time::Duration;
 
-    use signaling_wire::SessionId;
-
     use super::*;
 
     fn message(number: u64, expires: Instant) -> InboundMessage {
-        InboundMessage {
-            origin: Origin { session: SessionId([1; 16]), number: MessageNumber(number) },
-            to: KeyHash::of("bob"),
-            prev_pending: MessageNumber::NONE,
-            deadline: Deadline { expires, may_hold: true },
-            retransmitted: false,
-            may_have_copies: false,
-            queue_id: QueueId(0),
-            back: ReturnPath::Here,
-            payload: Rc::from(&[0_u8; 40][..]),
-        }
+        let sent = Message::for_test(number, expires, &[0; 40]);
+        let (to, back) = (KeyHash::of("bob"), ReturnPath::Here);
+        InboundMessage { sent, to, may_have_copies: false, queue_id: QueueId(0), back }
     }
 
     #[test]
@@ -264,7 +241,7 @@ mod tests {
             assert!(holds.push("bob", message(number, soon)));
         }
         assert_eq!(holds.bytes(), 3 * 200);
-        let numbers: Vec<_> = holds.take("bob").iter().map(|message| message.origin.number.0).collect();
+        let numbers: Vec<_> = holds.take("bob").iter().map(|message| message.sent.origin.number.0).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert!(holds.take("bob").is_empty());
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
@@ -302,7 +279,7 @@ mod tests {
         assert!(holds.push("bob", message(1, now + Duration::from_secs(2))));
         assert!(holds.push("bob", message(2, now + Duration::from_secs(1))));
         let expired = holds.take_expired(now + Duration::from_secs(1));
-        assert_eq!(expired.iter().map(|message| message.origin.number.0).collect::<Vec<_>>(), [2]);
+        assert_eq!(expired.iter().map(|message| message.sent.origin.number.0).collect::<Vec<_>>(), [2]);
         assert_eq!(holds.take_expired(now + Duration::from_secs(2)).len(), 1);
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
     }

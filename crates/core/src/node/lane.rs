@@ -14,7 +14,7 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::{self, Envelope, EnvelopeOutcome, Item, QueueId, Recipient};
 use signaling_wire::{BatchNumber, Batches, ExchangeNumber, MessageNumber, Origin, lane, limits};
 
-use super::deadline::Deadline;
+use super::outbound::Message;
 
 /// Maximum bytes queued in a lane. Beyond it envelopes depend on retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
@@ -23,8 +23,6 @@ pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Time without progress after which a lane's exchange ends.
 const CUT_AFTER: Duration = Duration::from_secs(2);
-/// Bytes that an envelope takes in addition to its payload.
-const OVERHEAD: usize = 160;
 /// Maximum outcomes queued in a lane. Beyond it they depend on retransmissions.
 const MAX_OUTCOMES: usize = 128 * 1024;
 /// Maximum outcomes of a batch.
@@ -36,38 +34,27 @@ const OUTCOME_BYTES: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct QueuedEnvelope {
     pub(super) to: ClientId,
-    pub(super) origin: Origin,
-    pub(super) prev_pending: MessageNumber,
-    pub(super) deadline: Deadline,
-    pub(super) retransmitted: bool,
+    pub(super) sent: Message,
     pub(super) queue_id: QueueId,
     pub(super) via: Box<[NodeId]>,
-    pub(super) payload: Rc<[u8]>,
 }
 
 impl QueuedEnvelope {
-    fn cost(&self) -> usize {
-        self.payload.len() + OVERHEAD
-    }
-
     /// Returns `true` if `other` is the same message to another client. Both are then encoded as
     /// one.
     fn is_copied_by(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.payload, &other.payload)
-            && (self.origin, self.deadline, self.retransmitted) == (other.origin, other.deadline, other.retransmitted)
-            && self.via == other.via
+        let (one, other, via) = (&self.sent, &other.sent, &other.via);
+        Rc::ptr_eq(&one.payload, &other.payload)
+            && (one.origin, one.deadline, one.retransmitted) == (other.origin, other.deadline, other.retransmitted)
+            && self.via == *via
     }
 
     /// Encodes a message once for all its recipients.
     fn append(same: &[Self], now: Instant, out: &mut Vec<u8>) {
-        let Some((Self { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload }, others)) =
-            same.split_first()
-        else {
-            return;
-        };
+        let Some((Self { to, sent, queue_id, via }, others)) = same.split_first() else { return };
+        let Message { origin, prev_pending, deadline, retransmitted, ref payload } = *sent;
         let via = via.iter().map(NodeId::as_str).collect();
-        let (to, ttl, may_hold) = (to.as_str(), deadline.ttl(now), deadline.may_hold);
-        let (origin, prev_pending, retransmitted, queue_id) = (*origin, *prev_pending, *retransmitted, *queue_id);
+        let (to, ttl, may_hold, queue_id) = (to.as_str(), deadline.ttl(now), deadline.may_hold, *queue_id);
         let envelope = Envelope { to, origin, prev_pending, ttl, may_hold, retransmitted, queue_id, via, payload };
         if others.is_empty() {
             return Item::Envelope(envelope).append(out);
@@ -75,7 +62,7 @@ impl QueuedEnvelope {
         let others = others.iter();
         let others = others.map(|other| Recipient {
             to: other.to.as_str(),
-            prev_pending: other.prev_pending,
+            prev_pending: other.sent.prev_pending,
             queue_id: other.queue_id,
         });
         let others = others.collect();
@@ -243,7 +230,7 @@ impl Lane {
         if self.bytes >= MAX_WAITING {
             return false;
         }
-        self.bytes += envelope.cost();
+        self.bytes += envelope.sent.cost();
         self.envelopes.push_back(envelope);
         true
     }
@@ -292,7 +279,7 @@ impl Lane {
         let Self { envelopes, bytes, window, .. } = self;
         envelopes.retain(|envelope| {
             let stays = !queues.contains(&envelope.queue_id);
-            *bytes -= if stays { 0 } else { envelope.cost() };
+            *bytes -= if stays { 0 } else { envelope.sent.cost() };
             stays
         });
         window.iter_mut().for_each(|batch| batch.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id)));
@@ -353,7 +340,7 @@ impl Lane {
         while bytes < limits::BATCH_TARGET_BYTES
             && let Some(envelope) = self.envelopes.pop_front()
         {
-            bytes += envelope.cost();
+            bytes += envelope.sent.cost();
             envelopes.push(envelope);
         }
         self.bytes -= bytes;
@@ -384,16 +371,12 @@ mod tests {
     }
 
     fn envelope(number: u64, expires: Instant) -> QueuedEnvelope {
-        QueuedEnvelope {
-            to: ClientId::new("bob").unwrap(),
-            origin: Origin { session: SessionId([1; 16]), number: MessageNumber(number) },
-            prev_pending: MessageNumber::NONE,
-            deadline: Deadline { expires, may_hold: true },
-            retransmitted: false,
-            queue_id: QueueId(1),
-            via: Box::default(),
-            payload: Rc::from(&b"{}"[..]),
-        }
+        let (to, sent) = (ClientId::new("bob").unwrap(), Message::for_test(number, expires, b"{}"));
+        QueuedEnvelope { to, sent, queue_id: QueueId(1), via: Box::default() }
+    }
+
+    fn large_envelope(number: u64, expires: Instant) -> QueuedEnvelope {
+        QueuedEnvelope { sent: Message::for_test(number, expires, &[b'x'; 64 * 1024]), ..envelope(number, expires) }
     }
 
     /// A lane whose exchange is open.
@@ -485,10 +468,7 @@ mod tests {
     fn full_window_sends_nothing_until_an_acknowledgement() {
         let (now, mut batches) = (Instant::now(), BatchNumber(0));
         let mut lane = open_lane(now);
-        let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
-        (1..=40).for_each(|number| {
-            assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }));
-        });
+        (1..=40).for_each(|number| assert!(lane.push(large_envelope(number, now))));
         let mut sent = 0;
         while !lane.is_idle() {
             sent += take(&mut lane, now, &mut batches).iter().map(|(_, items)| items).sum::<usize>();
@@ -571,10 +551,7 @@ mod tests {
     fn frame_size_is_bounded_when_much_waits() {
         let (now, mut batches) = (Instant::now(), BatchNumber(0));
         let mut lane = open_lane(now);
-        let payload: Rc<[u8]> = Rc::from(&[b'x'; 64 * 1024][..]);
-        (1..=10).for_each(|number| {
-            assert!(lane.push(QueuedEnvelope { payload: Rc::clone(&payload), ..envelope(number, now) }));
-        });
+        (1..=10).for_each(|number| assert!(lane.push(large_envelope(number, now))));
         (0..200_000).for_each(|number| _ = lane.push_outcome(outcome(number)));
         (0..200).for_each(|_| assert!(lane.note(&[0; 10_000])));
         let frame = lane.take_frame(now, &mut batches).unwrap();

@@ -58,15 +58,9 @@ impl OutboundMessage {
         Self { to_many: true, ..Self::new(number, seq, None, deadline, payload, fresh) }
     }
 
-    fn transmission(&self, session: SessionId, prev_pending: MessageNumber, retransmitted: bool) -> Retransmission {
+    fn to_send(&self, session: SessionId, prev_pending: MessageNumber, retransmitted: bool) -> Message {
         let origin = Origin { session, number: self.number };
-        Retransmission {
-            origin,
-            prev_pending,
-            deadline: self.deadline,
-            retransmitted,
-            payload: Rc::clone(&self.payload),
-        }
+        Message { origin, prev_pending, deadline: self.deadline, retransmitted, payload: Rc::clone(&self.payload) }
     }
 }
 
@@ -126,8 +120,8 @@ impl OutboundQueue {
     }
 
     /// Takes custody of a message. Returns its first transmission.
-    pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) -> Retransmission {
-        let first = sent.transmission(self.origin, self.prev_pending(now, sent.number), sent.was_elsewhere);
+    pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) -> Message {
+        let first = sent.to_send(self.origin, self.prev_pending(now, sent.number), sent.was_elsewhere);
         if self.sent.is_empty() {
             self.repeat_at = now + self.rules.repeat_after;
         }
@@ -231,7 +225,7 @@ impl OutboundQueue {
     }
 
     /// Returns all messages in order, with their present predecessors.
-    pub(super) fn retransmit(&mut self, now: Instant) -> Vec<Retransmission> {
+    pub(super) fn retransmit(&mut self, now: Instant) -> Vec<Message> {
         self.repeated = now;
         let Rules { repeat_after, repeat_held_after, .. } = *self.rules;
         self.repeat_at = now + if self.held { repeat_held_after } else { repeat_after };
@@ -240,7 +234,7 @@ impl OutboundQueue {
         let mut copies = Vec::with_capacity(self.sent.len());
         for sent in &mut self.sent {
             sent.was_elsewhere |= sent.first_destination != Some(destination);
-            copies.push(sent.transmission(origin, prev_pending, true));
+            copies.push(sent.to_send(origin, prev_pending, true));
             if !sent.deadline.is_over(now) {
                 prev_pending = sent.number;
             }
@@ -249,15 +243,38 @@ impl OutboundQueue {
     }
 }
 
-/// A message for its first transmission or a retransmission.
-#[derive(Debug)]
-pub(super) struct Retransmission {
+/// Bytes that a queued or held message takes in addition to its payload.
+pub(super) const OVERHEAD: usize = 160;
+
+/// A message on its way, at any node.
+#[derive(Debug, Clone)]
+pub(super) struct Message {
     pub(super) origin: Origin,
     pub(super) prev_pending: MessageNumber,
     pub(super) deadline: Deadline,
     /// It may have been sent before.
     pub(super) retransmitted: bool,
     pub(super) payload: Rc<[u8]>,
+}
+
+impl Message {
+    pub(super) fn cost(&self) -> usize {
+        self.payload.len() + OVERHEAD
+    }
+}
+
+#[cfg(test)]
+impl Message {
+    /// Creates a message of a session for tests.
+    pub(super) fn for_test(number: u64, expires: Instant, payload: &[u8]) -> Self {
+        Self {
+            origin: Origin { session: SessionId([1; 16]), number: MessageNumber(number) },
+            prev_pending: MessageNumber::NONE,
+            deadline: Deadline { expires, may_hold: true },
+            retransmitted: false,
+            payload: Rc::from(payload),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -267,10 +284,12 @@ mod tests {
 
     use super::*;
 
-    fn queue(now: Instant) -> OutboundQueue {
+    fn queue() -> (OutboundQueue, Instant) {
+        let now = Instant::now();
         let to = ClientId::new("bob").unwrap();
         let key = KeyHash::of("bob");
-        OutboundQueue::new(now, Arc::default(), SessionKey::default(), SessionId([1; 16]), to, key, Destination::Here)
+        let session = SessionId([1; 16]);
+        (OutboundQueue::new(now, Arc::default(), SessionKey::default(), session, to, key, Destination::Here), now)
     }
 
     fn send(queue: &mut OutboundQueue, now: Instant, number: u64, deadline: Duration) {
@@ -281,12 +300,16 @@ mod tests {
         );
     }
 
+    /// Returns the numbers and predecessors of a retransmission.
+    fn retransmitted(queue: &mut OutboundQueue, now: Instant) -> Vec<(u64, u64)> {
+        queue.retransmit(now).iter().map(|copy| (copy.origin.number.0, copy.prev_pending.0)).collect()
+    }
+
     const LIFE: Duration = Duration::from_secs(20);
 
     #[test]
     fn prev_pending_is_the_latest_unexpired_pending_number() {
-        let now = Instant::now();
-        let mut queue = queue(now);
+        let (mut queue, now) = queue();
         assert_eq!(queue.prev_pending(now, MessageNumber(4)), MessageNumber(0));
         send(&mut queue, now, 4, LIFE);
         send(&mut queue, now, 7, Duration::from_millis(1));
@@ -298,34 +321,27 @@ mod tests {
 
     #[test]
     fn repeated_request_keeps_its_route_and_answers_the_last_frame() {
-        let now = Instant::now();
-        let mut queue = queue(now);
+        let (mut queue, now) = queue();
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
         assert_eq!(queue.renew(MessageNumber(2), Seq(12)), Some(Seq(2)));
         assert_eq!(queue.remove(now, MessageNumber(2)).map(|sent| sent.seq), Some(Seq(12)));
         assert_eq!(queue.renew(MessageNumber(2), Seq(13)), None);
         assert_eq!(queue.prev_pending(now, MessageNumber(2)), MessageNumber(1));
         send(&mut queue, now, 2, LIFE);
-        let copies: Vec<_> =
-            queue.retransmit(now).iter().map(|copy| (copy.origin.number.0, copy.prev_pending.0)).collect();
-        assert_eq!(copies, [(1, 0), (2, 1), (3, 2)]);
+        assert_eq!(retransmitted(&mut queue, now), [(1, 0), (2, 1), (3, 2)]);
     }
 
     #[test]
     fn retransmission_is_ordered_with_new_prev_pending() {
-        let now = Instant::now();
-        let mut queue = queue(now);
+        let (mut queue, now) = queue();
         (1..=4).for_each(|number| send(&mut queue, now, number, LIFE));
         queue.remove(now, MessageNumber(2));
-        let copies: Vec<_> =
-            queue.retransmit(now).iter().map(|copy| (copy.origin.number.0, copy.prev_pending.0)).collect();
-        assert_eq!(copies, [(1, 0), (3, 1), (4, 3)]);
+        assert_eq!(retransmitted(&mut queue, now), [(1, 0), (3, 1), (4, 3)]);
     }
 
     #[test]
     fn queue_retransmits_after_2_s_or_5_s_or_when_redirected() {
-        let now = Instant::now();
-        let mut queue = queue(now);
+        let (mut queue, now) = queue();
         send(&mut queue, now, 1, LIFE);
         assert!(!queue.is_due(now + Duration::from_millis(1999)));
         assert!(queue.is_due(now + Duration::from_secs(2)));
@@ -342,8 +358,7 @@ mod tests {
 
     #[test]
     fn message_without_outcome_is_repeated_behind_later_outcomes() {
-        let now = Instant::now();
-        let mut queue = queue(now);
+        let (mut queue, now) = queue();
         (1..=3).for_each(|number| send(&mut queue, now, number, LIFE));
         let later = now + Duration::from_millis(1900);
         queue.remove(later, MessageNumber(2));
@@ -354,9 +369,8 @@ mod tests {
 
     #[test]
     fn only_a_single_destination_may_report_expired() {
-        let now = Instant::now();
+        let (mut queue, now) = queue();
         let over = now + LIFE;
-        let mut queue = queue(now);
         send(&mut queue, now, 1, LIFE);
         send(&mut queue, now, 2, LIFE);
         assert!(queue.expired(now, MessageNumber(1)).is_none(), "its time is not over by our clock");
@@ -371,9 +385,8 @@ mod tests {
 
     #[test]
     fn node_that_asked_again_cannot_report_a_message_expired() {
-        let now = Instant::now();
+        let (mut queue, now) = queue();
         let over = now + LIFE;
-        let mut queue = queue(now);
         (1..=2).for_each(|number| send(&mut queue, now, number, LIFE));
         queue.retransmit(now);
         queue.again(now, MessageNumber(1));

@@ -46,17 +46,11 @@ impl NodeCore {
     /// Sends a message's outcome along its return path.
     pub(super) fn return_outcome(&mut self, now: Instant, message: &InboundMessage, outcome: EnvelopeOutcome) {
         match &message.back {
-            ReturnPath::Here => self.outcome(now, message.queue_id, message.origin.number, outcome),
+            ReturnPath::Here => self.outcome(now, message.queue_id, message.sent.origin.number, outcome),
             ReturnPath::Through { node, via } => {
-                let InboundMessage { origin, to, queue_id, .. } = *message;
-                let outcome = QueuedOutcome {
-                    message: Some((origin, to)),
-                    queue_id,
-                    number: origin.number,
-                    outcome,
-                    via: via.clone(),
-                };
-                self.peers.return_outcome(node, outcome);
+                let (origin, queue_id, via) = (message.sent.origin, message.queue_id, via.clone());
+                let (number, message) = (origin.number, Some((origin, message.to)));
+                self.peers.return_outcome(node, QueuedOutcome { message, queue_id, number, outcome, via });
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
@@ -14,7 +13,7 @@ use signaling_wire::trunk::ToEdge;
 
 use super::hold::{InboundMessage, ReturnPath};
 use super::lane::QueuedEnvelope;
-use super::outbound::{Destination, Retransmission};
+use super::outbound::{Destination, Message};
 use super::session::Session;
 use super::trunks::Trunks;
 use super::{NodeCore, PeerKey, QueueKey, SessionKey};
@@ -62,34 +61,20 @@ impl NodeCore {
 
     /// Sends one message of a queue to the queue's destination. If a lane has no room, a later
     /// retransmission sends it.
-    pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, message: Retransmission) {
+    pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, sent: Message) {
         let queue_id = self.custody.id(queue_key);
         let Some(queue) = self.custody.get(queue_key) else { return };
         let (to, key) = (queue.to.clone(), queue.key);
-        let Retransmission { origin, prev_pending, deadline, retransmitted, payload } = message;
         match queue.destination {
             Destination::Here => {
-                let (may_have_copies, back) = (false, ReturnPath::Here);
-                let message = InboundMessage {
-                    origin,
-                    to: key,
-                    prev_pending,
-                    deadline,
-                    retransmitted,
-                    may_have_copies,
-                    queue_id,
-                    back,
-                    payload,
-                };
+                let back = ReturnPath::Here;
+                let message = InboundMessage { sent, to: key, may_have_copies: false, queue_id, back };
                 self.deliver_or_hold(now, to.as_str(), message);
             }
             Destination::Peer(peer) => {
-                let via = Box::default();
-                let envelope =
-                    QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload };
-                let sent = self.peers.push(peer, envelope);
-                self.counts.forwarded += u64::from(sent);
-                self.counts.dropped += u64::from(!sent);
+                let is_queued = self.peers.push(peer, QueuedEnvelope { to, sent, queue_id, via: Box::default() });
+                self.counts.forwarded += u64::from(is_queued);
+                self.counts.dropped += u64::from(!is_queued);
             }
         }
     }
@@ -165,7 +150,7 @@ impl NodeCore {
         if self.has_been_at_location(to, &message) {
             // Another copy gets the outcome.
             self.doubt_location(now, to);
-            if !message.deadline.is_over(now) {
+            if !message.sent.deadline.is_over(now) {
                 return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
             }
             route = self.route(to, message.to);
@@ -215,10 +200,8 @@ impl NodeCore {
     /// Sends a copy of a message to a peer. Returns `false` if there is no room.
     fn forward_copy(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, via: Box<[NodeId]>) -> bool {
         let Ok(to) = ClientId::new(to) else { return false };
-        let InboundMessage { origin, prev_pending, deadline, retransmitted, queue_id, .. } = *message;
-        let payload = Rc::clone(&message.payload);
-        self.peers
-            .push(peer, QueuedEnvelope { to, origin, prev_pending, deadline, retransmitted, queue_id, via, payload })
+        let (sent, queue_id) = (message.sent.clone(), message.queue_id);
+        self.peers.push(peer, QueuedEnvelope { to, sent, queue_id, via })
     }
 
     /// Holds a message for an absent recipient until its deadline.
@@ -228,8 +211,8 @@ impl NodeCore {
             return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
         }
         let message = self.send_detours(to, message);
-        if message.deadline.is_over(now) || !message.deadline.may_hold {
-            self.custody.holds.forget_copies(to, message.origin);
+        if message.sent.deadline.is_over(now) || !message.sent.deadline.may_hold {
+            self.custody.holds.forget_copies(to, message.sent.origin);
             return self.expired(now, &message);
         }
         let note = message.clone();
@@ -292,7 +275,7 @@ impl NodeCore {
             return Self::send_down(&mut self.trunks, session, now, message);
         }
         // The sender's node notices an expired message itself.
-        if !message.deadline.is_over(now) && self.custody.holds.push(session.client_id.as_str(), message) {
+        if !message.sent.deadline.is_over(now) && self.custody.holds.push(session.client_id.as_str(), message) {
             session.has_backlog = true;
         } else {
             self.counts.dropped += 1;
@@ -306,8 +289,10 @@ impl NodeCore {
     /// Sends a message down, and keeps it until the edge confirms.
     fn send_down(trunks: &mut Trunks, session: &mut Session, now: Instant, message: InboundMessage) {
         let down_seq = session.next_down_seq();
-        let (origin, prev_pending, ttl) = (Some(message.origin), message.prev_pending, message.deadline.ttl(now));
-        let down = ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, ttl, payload: &message.payload };
+        let (origin, prev_pending, ttl) =
+            (Some(message.sent.origin), message.sent.prev_pending, message.sent.deadline.ttl(now));
+        let down =
+            ToEdge::Down { slot: session.slot, down_seq, origin, prev_pending, ttl, payload: &message.sent.payload };
         trunks.send(session.trunk, &down);
         session.went_down(down_seq, message);
     }

@@ -79,7 +79,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::edge::{FilterLimits, StoreLimits};
 
-    use super::super::hold::{HoldLimits, OVERHEAD};
+    use super::super::hold::HoldLimits;
+    use super::super::outbound::OVERHEAD;
     use super::Rules;
 
     const PROTOCOL: &str = include_str!("../../../protocol/PROTOCOL.md");

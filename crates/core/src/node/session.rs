@@ -202,9 +202,9 @@ impl Session {
         let crowded = self.is_crowded(rules);
         // An earlier queue of the session may have sent it too, and needs its own outcome.
         let same = |down: &InboundMessage| {
-            down.origin == message.origin
+            down.sent.origin == message.sent.origin
                 && down.queue_id == message.queue_id
-                && (down.prev_pending == message.prev_pending || crowded)
+                && (down.sent.prev_pending == message.sent.prev_pending || crowded)
         };
         match self.unconfirmed.iter_mut().find(|(_, down)| same(down)) {
             Some((_, down)) => {
@@ -231,7 +231,7 @@ impl Session {
 
     /// Stores a message that went down, until its confirm.
     pub(super) fn went_down(&mut self, down_seq: DownSeq, message: InboundMessage) {
-        self.unconfirmed_bytes += message.payload.len();
+        self.unconfirmed_bytes += message.sent.payload.len();
         self.unconfirmed.push_back((down_seq, message));
     }
 
@@ -241,7 +241,7 @@ impl Session {
             return None;
         }
         let (down_seq, message) = self.unconfirmed.pop_front()?;
-        self.unconfirmed_bytes -= message.payload.len();
+        self.unconfirmed_bytes -= message.sent.payload.len();
         Some((down_seq, message))
     }
 

@@ -7,7 +7,6 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{Slot, ToEdge};
 
 use super::attach::IN_USE;
-use super::deadline::Deadline;
 use super::hold::InboundMessage;
 use super::session::{AttachInfo, Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
@@ -97,7 +96,7 @@ impl NodeCore {
         let (client_id, owed) = (session.client_id.clone(), owed_by(session));
         for message in owed {
             match heir {
-                Some(_) if message.deadline.is_over(now) => self.counts.dropped += 1,
+                Some(_) if message.sent.deadline.is_over(now) => self.counts.dropped += 1,
                 Some(_) => {
                     self.counts.dropped += u64::from(!self.custody.holds.push(client_id.as_str(), message));
                 }
@@ -127,9 +126,10 @@ impl NodeCore {
 /// confirm. So they are held regardless of their TTL, and copies of them may have been delivered.
 pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.said_last;
-    let asked = |message: InboundMessage| {
-        let deadline = Deadline { may_hold: message.deadline.may_hold || unsure, ..message.deadline };
-        InboundMessage { deadline, may_have_copies: message.may_have_copies || unsure, ..message }
+    let asked = |mut message: InboundMessage| {
+        message.sent.deadline.may_hold |= unsure;
+        message.may_have_copies |= unsure;
+        message
     };
     session.take_unconfirmed().map(asked).collect()
 }

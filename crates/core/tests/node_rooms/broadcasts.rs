@@ -139,12 +139,8 @@ fn broadcast_over_budget_asks_the_store_once() {
 fn broadcast_retransmitted_at_next_node_is_not_refused() {
     let broadcast_rate = Some(Rate { per_second: 1, burst: 4 });
     let mut stage =
-        Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, broadcast_rate, ..RoomSettings::default() });
-    for (name, node) in [("a", "n0"), ("b", "n1"), ("c", "n1")] {
-        stage.enter(name, node);
-    }
-    stage.advance(SECOND);
-    ["a", "b"].into_iter().for_each(|name| drop(stage.received(name)));
+        Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, broadcast_rate, ..RoomSettings::default() })
+            .with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
     let [one, two, three] = [1, 2, 3].map(numbered);
     stage.loses_batches = true;
     [&one, &two].into_iter().for_each(|text| stage.say("a", text));

@@ -217,11 +217,7 @@ const DELIVERED_TO_NOBODY: &str = r#"{"type":"ack","id":3,"delivered":0}"#;
 #[test]
 fn member_rejoining_after_a_store_loss_sees_all_members() {
     for leave in [false, true] {
-        let mut stage = Stage::new(&["n0", "n1"], 4);
-        for (name, node) in [("a", "n0"), ("b", "n1")] {
-            stage.enter(name, node);
-        }
-        stage.advance(2 * SECOND);
+        let mut stage = Stage::new(&["n0", "n1"], 4).with_members(&[("a", "n0"), ("b", "n1")]);
         stage.empty_store();
         if leave {
             stage.leave("b", "r");

@@ -42,14 +42,13 @@ pub(in crate::node) struct Refusal {
     pub(super) retry_after_ms: Option<u64>,
 }
 
-const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
+pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }
 
 pub(super) const STORE_UNAVAILABLE: Refusal = Refusal {
-    code: ErrorCode::RoomStoreUnavailable,
-    message: "rooms cannot be read or changed now",
     retry_after_ms: Some(RETRY_AFTER_MS),
+    ..refusal(ErrorCode::RoomStoreUnavailable, "rooms cannot be read or changed now")
 };
 const NOT_SHARED: Refusal = refusal(
     ErrorCode::RoomStoreUnavailable,
@@ -60,9 +59,8 @@ const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the 
 const TOO_MANY_ROOMS: Refusal =
     refusal(ErrorCode::Overloaded, "you are in as many rooms as a client may be in: leave one");
 const QUEUE_FULL: Refusal = Refusal {
-    code: ErrorCode::Overloaded,
-    message: "the room and its waiting queue are full",
     retry_after_ms: Some(QUEUE_RETRY_AFTER_MS),
+    ..refusal(ErrorCode::Overloaded, "the room and its waiting queue are full")
 };
 const TOO_MUCH_DATA: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");

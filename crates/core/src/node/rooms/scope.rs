@@ -16,7 +16,7 @@ use super::super::outbound::OutboundMessage;
 use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
-use super::command::{Refusal, STORE_UNAVAILABLE};
+use super::command::{Refusal, STORE_UNAVAILABLE, refusal};
 use super::room_session::{Command, CommandKind, RoomSession};
 use super::task::{RoomTask, Urgency};
 
@@ -24,11 +24,7 @@ use super::task::{RoomTask, Urgency};
 const ANSWER_VALIDITY: Duration = Duration::from_secs(30);
 
 /// The text is the same if no such client exists.
-const NO_SHARED_ROOM: Refusal = Refusal {
-    code: ErrorCode::Forbidden,
-    message: "you may signal only those who are in a room with you",
-    retry_after_ms: None,
-};
+const NO_SHARED_ROOM: Refusal = refusal(ErrorCode::Forbidden, "you may signal only those who are in a room with you");
 
 impl NodeCore {
     /// Returns `true` if a session may signal only members of its rooms, by its token or by the
