@@ -6,17 +6,27 @@ use std::time::Duration;
 use signaling_core::edge::FlushUrgency;
 use signaling_wire::limits;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{self, timeout_at};
 
-/// Time in which confirms and delivery outcomes wait for other frames.
-pub const FLUSH_DELAY: Duration = Duration::from_millis(2);
+use crate::clock::next_multiple;
+
+/// Interval of the flushes for which confirms and delivery outcomes wait.
+pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
 /// Wakes the task that takes batches from a core and writes them. Requests before it runs count as
 /// one, so the frames of one turn share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,
-    is_immediate: Cell<bool>,
+    due: Cell<Due>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    #[default]
+    Never,
+    At(time::Instant),
+    Now,
 }
 
 impl FlushSignal {
@@ -31,13 +41,18 @@ impl FlushSignal {
 
     /// Requests an immediate flush.
     pub fn flush_now(&self) {
-        self.is_immediate.set(true);
-        self.requested.notify_one();
+        if self.due.replace(Due::Now) != Due::Now {
+            self.requested.notify_one();
+        }
     }
 
-    /// Requests a flush within [`FLUSH_DELAY`].
-    pub fn flush_soon(&self) {
-        self.requested.notify_one();
+    /// Requests a flush at the next multiple of [`FLUSH_DELAY`].
+    fn flush_soon(&self) {
+        if self.due.get() == Due::Never {
+            let now = time::Instant::now().into_std();
+            self.due.set(Due::At(next_multiple(now, FLUSH_DELAY).into()));
+            self.requested.notify_one();
+        }
     }
 
     /// Requests another flush if the batch was cut at its target size.
@@ -49,38 +64,24 @@ impl FlushSignal {
 
     /// Waits until a flush is due. Cancel-safe.
     pub async fn wait(&self) {
-        self.requested.notified().await;
-        let mut pending = Pending { signal: self, is_over: false };
-        if !self.is_immediate.get() {
-            let immediate = async {
-                while !self.is_immediate.get() {
-                    self.requested.notified().await;
+        loop {
+            match self.due.get() {
+                Due::Now => break,
+                Due::Never => self.requested.notified().await,
+                Due::At(at) => {
+                    if timeout_at(at, self.requested.notified()).await.is_err() {
+                        break;
+                    }
                 }
-            };
-            let _ = timeout(FLUSH_DELAY, immediate).await;
+            }
         }
-        self.is_immediate.set(false);
-        pending.is_over = true;
-    }
-}
-
-/// Keeps the request if its delay is cancelled.
-struct Pending<'a> {
-    signal: &'a FlushSignal,
-    is_over: bool,
-}
-
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.signal.flush_soon();
-        }
+        self.due.set(Due::Never);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::Instant;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
 
@@ -98,20 +99,27 @@ mod tests {
     async fn delayed_request_waits_for_an_immediate_one() {
         let (signal, start) = (FlushSignal::default(), Instant::now());
         signal.flush_soon();
-        signal.wait().await;
-        assert_eq!(start.elapsed(), FLUSH_DELAY);
-        signal.flush_soon();
         signal.flush_now();
         signal.wait().await;
-        assert_eq!(start.elapsed(), FLUSH_DELAY, "an immediate request came");
+        assert_eq!(start.elapsed(), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn request_outlives_a_cancelled_wait() {
-        let signal = FlushSignal::default();
-        signal.flush_soon();
-        assert!(timeout(FLUSH_DELAY / 2, signal.wait()).await.is_err());
-        assert!(timeout(Duration::from_secs(9), signal.wait()).await.is_ok());
-        assert!(timeout(Duration::from_secs(9), signal.wait()).await.is_err(), "it counts once");
+    async fn delayed_requests_of_all_signals_are_due_together() {
+        let (one, other) = (FlushSignal::default(), FlushSignal::default());
+        one.flush_soon();
+        one.wait().await;
+        let start = Instant::now();
+        one.flush_soon();
+        time::advance(FLUSH_DELAY / 3).await;
+        other.flush_soon();
+        one.flush_soon();
+        assert!(timeout(FLUSH_DELAY / 3, one.wait()).await.is_err());
+        one.wait().await;
+        let waited = start.elapsed();
+        other.wait().await;
+        assert_eq!(start.elapsed(), waited);
+        assert!(waited.abs_diff(FLUSH_DELAY) <= Duration::from_millis(1), "{waited:?}");
+        assert!(timeout(Duration::from_secs(9), one.wait()).await.is_err(), "it counts once");
     }
 }

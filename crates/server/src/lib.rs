@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod ask;
 pub mod auth;
+pub mod clock;
 pub mod coalescer;
 pub mod config;
 pub mod config_file;

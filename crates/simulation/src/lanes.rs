@@ -12,7 +12,7 @@ use crate::agenda::{MS, Micros, SECOND};
 use crate::event::{Host, Kind, LaneId, Process};
 use crate::mutant::Mutant;
 use crate::trace;
-use crate::trunks::FLUSH_DELAY;
+use crate::trunks::next_flush;
 use crate::world::World;
 
 /// One end of an exchange.
@@ -197,7 +197,8 @@ impl World {
                 FlushUrgency::Immediate => self.send_batches(id),
                 FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
                 FlushUrgency::Delayed => {
-                    self.later_as(Kind::Timer, Host::Node(index), FLUSH_DELAY, move |world| {
+                    let now = self.agenda.now();
+                    self.later_as(Kind::Timer, Host::Node(index), next_flush(now) - now, move |world| {
                         world.exchanges[id].is_waiting = false;
                         world.send_batches(id);
                     });

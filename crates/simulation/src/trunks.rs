@@ -75,10 +75,15 @@ impl Conn {
     }
 }
 
-/// Flush delay of frames that may wait for others.
-pub(crate) const FLUSH_DELAY: Micros = 2 * MS;
+/// Interval of the flushes of frames that may wait for others.
+const FLUSH_DELAY: Micros = 10 * MS;
 const PING_AFTER: Micros = 500 * MS;
 pub(crate) const SILENCE: Micros = 2 * SECOND;
+
+/// Returns the time of the next flush of delayed frames.
+pub(crate) fn next_flush(now: Micros) -> Micros {
+    (now / FLUSH_DELAY + 1) * FLUSH_DELAY
+}
 
 impl World {
     /// Starts a connection from an edge to a node.
@@ -265,7 +270,7 @@ impl World {
         }
         let at = match wants {
             FlushUrgency::Idle => return,
-            FlushUrgency::Delayed if !due => (now + FLUSH_DELAY).max(side.busy_until),
+            FlushUrgency::Delayed if !due => next_flush(now).max(side.busy_until),
             FlushUrgency::Delayed | FlushUrgency::Immediate => now.max(side.busy_until),
         };
         if at > now {

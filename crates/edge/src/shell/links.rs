@@ -7,6 +7,7 @@ use std::time::Instant;
 use mio::{Interest, Registry};
 use signaling_core::edge::{EdgeCore, FlushUrgency, FromNode, LinkKey};
 use signaling_server::FlushSignal;
+use signaling_server::clock::next_multiple;
 use signaling_server::flush_signal::FLUSH_DELAY;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use slotmap::SecondaryMap;
@@ -40,28 +41,28 @@ pub(super) struct Links {
 
 struct TrunkLink {
     trunk: OutboundTrunk,
-    /// Start of the flush delay. `None` if no frames wait.
-    delayed_since: Option<Instant>,
+    /// Time of the next flush. `None` if no frames wait.
+    flush_at: Option<Instant>,
 }
 
-/// Returns `true` if frames of this urgency must be written now. Keeps the start of their delay.
-fn is_flush_due(delayed_since: &mut Option<Instant>, now: Instant, urgency: FlushUrgency) -> bool {
+/// Returns `true` if frames of this urgency must be written now. Keeps the time of their flush.
+fn is_flush_due(flush_at: &mut Option<Instant>, now: Instant, urgency: FlushUrgency) -> bool {
     if urgency == FlushUrgency::Idle {
-        *delayed_since = None;
+        *flush_at = None;
         return false;
     }
-    let since = *delayed_since.get_or_insert(now);
-    urgency == FlushUrgency::Immediate || now.saturating_duration_since(since) >= FLUSH_DELAY
+    let at = *flush_at.get_or_insert_with(|| next_multiple(now, FLUSH_DELAY));
+    urgency == FlushUrgency::Immediate || now >= at
 }
 
 impl TrunkLink {
     fn is_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
         let urgency = if self.trunk.is_closing() { FlushUrgency::Idle } else { core.wants(link) };
-        is_flush_due(&mut self.delayed_since, now, urgency) && self.trunk.is_free()
+        is_flush_due(&mut self.flush_at, now, urgency) && self.trunk.is_free()
     }
 
     fn write(&mut self, core: &mut EdgeCore, link: LinkKey) -> Result<(), TrunkCloseReason> {
-        self.delayed_since = None;
+        self.flush_at = None;
         while self.trunk.is_free() && core.wants(link) != FlushUrgency::Idle {
             let batch = core.take_batch(link);
             if batch.is_empty() {
@@ -81,7 +82,7 @@ impl Links {
     pub(super) fn add_trunk(&mut self, registry: &Registry, link: LinkKey, mut trunk: OutboundTrunk) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(trunk.stream().source(), token_of_link(link), interest)?;
-        self.trunks.insert(link, TrunkLink { trunk, delayed_since: None });
+        self.trunks.insert(link, TrunkLink { trunk, flush_at: None });
         Ok(())
     }
 
@@ -111,7 +112,7 @@ impl Links {
     /// Returns when the first delayed frames must be written.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
-        ready.filter_map(|it| it.delayed_since).min().map(|since| since + FLUSH_DELAY)
+        ready.filter_map(|it| it.flush_at).min()
     }
 
     fn keys(&self) -> Vec<LinkKey> {
@@ -386,20 +387,20 @@ mod tests {
     }
 
     #[test]
-    fn flush_delay_runs_from_the_first_frame_after_an_idle_link() {
+    fn delayed_frames_wait_for_the_next_flush_after_an_idle_link() {
         use FlushUrgency::{Delayed, Idle, Immediate};
-        let (start, mut delayed_since) = (Instant::now(), None);
+        let mut flush_at = None;
+        let start = next_multiple(Instant::now(), FLUSH_DELAY);
         for (after, urgency, is_due) in [
             (Duration::ZERO, Immediate, true),
             (Duration::ZERO, Idle, false),
-            (Duration::ZERO, Delayed, false),
             (FLUSH_DELAY / 2, Delayed, false),
             (FLUSH_DELAY, Delayed, true),
             (FLUSH_DELAY, Idle, false),
             (FLUSH_DELAY, Delayed, false),
             (FLUSH_DELAY, Immediate, true),
         ] {
-            assert_eq!(is_flush_due(&mut delayed_since, start + after, urgency), is_due, "{after:?}, {urgency:?}");
+            assert_eq!(is_flush_due(&mut flush_at, start + after, urgency), is_due, "{after:?}, {urgency:?}");
         }
     }
 }

@@ -1,0 +1,32 @@
+//! Times at which all delayed and periodic work of a process is due, so that one wake-up serves all.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use crate::unix_time;
+
+/// Returns the next multiple of `period` on the clock. Servers of one machine have the same, so that
+/// their delayed output arrives together. `period` must divide one second.
+#[must_use]
+pub fn next_multiple(now: Instant, period: Duration) -> Instant {
+    static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
+        let now = Instant::now();
+        now.checked_sub(Duration::from_nanos(unix_time().subsec_nanos().into())).unwrap_or(now)
+    });
+    let since_multiple = now.saturating_duration_since(*ORIGIN).as_nanos() % period.as_nanos();
+    now + period - Duration::from_nanos(u64::try_from(since_multiple).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn multiples_do_not_depend_on_the_time_of_the_call() {
+        let period = Duration::from_millis(10);
+        let first = next_multiple(Instant::now(), period);
+        assert_eq!(next_multiple(first, period), first + period);
+        assert_eq!(next_multiple(first + period / 3, period), first + period);
+        assert_eq!(next_multiple(first + period * 5 / 2, period), first + period * 3);
+    }
+}
