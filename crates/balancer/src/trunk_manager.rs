@@ -11,10 +11,12 @@ use signaling_core::edge::LinkKey;
 use signaling_edge::shell::Edge;
 use signaling_protocol::{Backoff, NodeId};
 use signaling_server::Secrets;
+use signaling_server::clock::ticks;
+use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::trunk::{self, TrunkCloseReason};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tracing::{Span, debug, info, info_span, warn};
 
 use crate::backend::BalancerBackend;
@@ -90,9 +92,14 @@ impl TrunkManager {
     /// Follows the views. Returns when views end.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
+        let manager = Rc::downgrade(&this);
+        publish_on_scrape(move || {
+            if let Some(manager) = manager.upgrade() {
+                manager.backend.with(|state| metrics::publish(state));
+            }
+        });
         let mut openers = Openers::default();
-        let mut ticks = interval(PROBATION_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks = ticks(PROBATION_INTERVAL);
         loop {
             let view = views.borrow_and_update().clone();
             debug!(nodes = view.len(), hash = format!("{:016x}", view.hash()), "view changed, places clients again");
@@ -110,7 +117,6 @@ impl TrunkManager {
                             info!("node is healthy again, its clients return");
                             this.rebalance();
                         }
-                        this.backend.with(|state| metrics::publish(state));
                     }
                 }
             }
@@ -198,7 +204,7 @@ impl TrunkManager {
 
     /// Returns once the link has no clients and no unwritten frames. It gets no new ones then.
     async fn emptied(&self, link: LinkKey) {
-        let mut checks = interval(RETIRE_CHECK_INTERVAL);
+        let mut checks = ticks(RETIRE_CHECK_INTERVAL);
         loop {
             checks.tick().await;
             if !self.backend.with(|state| state.placement.uses(link)) && self.edge.is_link_idle(link) {

@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use tokio::time::{self, Interval, MissedTickBehavior, interval_at};
+
 use crate::unix_time;
 
 /// Returns the next multiple of `period` on the clock. Servers of one machine have the same, so that
@@ -15,6 +17,14 @@ pub fn next_multiple(now: Instant, period: Duration) -> Instant {
     });
     let since_multiple = now.saturating_duration_since(*ORIGIN).as_nanos() % period.as_nanos();
     now + period - Duration::from_nanos(u64::try_from(since_multiple).unwrap_or_default())
+}
+
+/// Returns an interval that ticks at multiples of `period` on the clock. It skips missed ticks.
+#[must_use]
+pub fn ticks(period: Duration) -> Interval {
+    let mut ticks = interval_at(next_multiple(time::Instant::now().into_std(), period).into(), period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
 }
 
 #[cfg(test)]

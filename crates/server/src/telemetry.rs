@@ -1,15 +1,16 @@
 //! Logs and the metrics page.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::io::IsTerminal as _;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use signaling_wire::limits::SUSPECT_AFTER;
-use tokio::time::{MissedTickBehavior, interval};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::clock::ticks;
 use crate::config::LogFormat;
 use crate::metrics::METRICS;
 use crate::process;
@@ -46,10 +47,21 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+thread_local! {
+    static PUBLISHERS: RefCell<Vec<Box<dyn Fn()>>> = RefCell::default();
+}
+
+/// Calls `publish` before each `/metrics` page of this thread, for metrics that are counted
+/// elsewhere.
+pub fn publish_on_scrape(publish: impl Fn() + 'static) {
+    PUBLISHERS.with_borrow_mut(|publishers| publishers.push(Box::new(publish)));
+}
+
 /// Returns the `/metrics` page, in Prometheus' text format.
 #[must_use]
 pub(crate) fn page() -> String {
     process::publish();
+    PUBLISHERS.with_borrow(|publishers| publishers.iter().for_each(|publish| publish()));
     signaling_metrics::encode()
 }
 
@@ -57,8 +69,7 @@ pub(crate) fn page() -> String {
 ///
 /// Runs until dropped.
 pub async fn watch_event_loop() {
-    let mut ticks = interval(DELAY_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = ticks(DELAY_INTERVAL);
     loop {
         let delay = ticks.tick().await.elapsed();
         METRICS.event_loop_delay.observe(delay);
@@ -84,8 +95,8 @@ mod tests {
         assert!(timeout(Duration::ZERO, &mut watch).await.is_err());
         let page = page();
         for line in [
-            "signaling_event_loop_delay_seconds_bucket{le=\"0.5\"} 3",
-            "signaling_event_loop_delay_seconds_bucket{le=\"2.5\"} 4",
+            "signaling_event_loop_delay_seconds_bucket{le=\"0.5\"} 2",
+            "signaling_event_loop_delay_seconds_bucket{le=\"2.5\"} 3",
             "signaling_process_pauses_total 1",
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");

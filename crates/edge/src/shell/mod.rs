@@ -42,13 +42,15 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
+use signaling_server::clock::ticks;
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
+use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::trunk::OutboundTrunk;
 use signaling_server::{FlushSignal, Listener};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 use tracing::{debug, error};
 
 use self::admission::AdmittedClient;
@@ -257,10 +259,13 @@ impl Edge {
 
     /// Runs the periodic work of the core and the links. Ends when dropped.
     pub async fn sweep(self) {
-        let mut sweeps = interval(SWEEP_INTERVAL);
-        let mut checks = interval(LINK_CHECK_INTERVAL);
-        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let state = Rc::downgrade(&self.state);
+        publish_on_scrape(move || {
+            if let Some(state) = state.upgrade() {
+                state.borrow().publish();
+            }
+        });
+        let (mut sweeps, mut checks) = (ticks(SWEEP_INTERVAL), ticks(LINK_CHECK_INTERVAL));
         loop {
             tokio::select! {
                 _ = sweeps.tick() => self.with(State::sweep),

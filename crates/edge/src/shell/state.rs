@@ -346,6 +346,10 @@ impl State {
             }
         }
         self.core.sweep(now);
+    }
+
+    /// Publishes the metrics that the state counts itself.
+    pub(super) fn publish(&self) {
         metrics::publish(&self.core);
         METRICS.handshakes.publish(self.handshakes.len() as u64);
         METRICS.partial.publish(self.unfinished_bytes as u64);

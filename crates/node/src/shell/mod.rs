@@ -29,11 +29,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
 use signaling_protocol::NodeId;
+use signaling_server::clock::ticks;
 use signaling_server::pause_detector::since_boot;
+use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::{FlushSignal, PauseDetector};
 use slotmap::SecondaryMap;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
 
 use self::inbound_lanes::InboundLane;
@@ -142,8 +144,13 @@ impl Node {
 
     /// Calls the core's sweep at its interval. Ends when dropped.
     pub async fn sweep(self) {
-        let mut ticks = interval(SWEEP_INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let state = Rc::downgrade(&self.0);
+        publish_on_scrape(move || {
+            if let Some(state) = state.upgrade() {
+                metrics::publish(&state.borrow().core);
+            }
+        });
+        let mut ticks = ticks(SWEEP_INTERVAL);
         loop {
             ticks.tick().await;
             self.with_core(|core| {
@@ -153,7 +160,6 @@ impl Node {
             });
             let mut state = self.0.borrow_mut();
             state.acknowledge(Instant::now());
-            metrics::publish(&state.core);
             state.log_suspects();
             state.log_undelivered_sender(Instant::now());
         }
@@ -283,7 +289,7 @@ mod tests {
         };
         assert_eq!(kicks_of_now(), 0);
 
-        let _ = timeout(SWEEP_INTERVAL / 2, node.clone().sweep()).await;
+        let _ = timeout(SWEEP_INTERVAL * 2, node.clone().sweep()).await;
 
         assert_eq!(kicks_of_now(), 1);
     }

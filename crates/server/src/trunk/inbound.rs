@@ -10,11 +10,12 @@ use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::{self, protocol::Role};
 
 use super::{Trunk, TrunkCloseReason};
 use crate::FlushSignal;
+use crate::clock::ticks;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time to write the close frame.
@@ -50,8 +51,7 @@ async fn carry(
     signal: &FlushSignal,
     handler: &impl TrunkHandler,
 ) -> Result<Infallible, TrunkCloseReason> {
-    let mut checks = interval(CHECK_INTERVAL);
-    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut checks = ticks(CHECK_INTERVAL);
     let mut has_more = true;
     // Kept over other events, which must not restart its delay.
     let mut flush = pin!(signal.wait());
