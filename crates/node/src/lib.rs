@@ -11,7 +11,6 @@
 
 pub mod config;
 mod ice_args;
-mod reassign;
 pub mod room_store;
 mod run;
 pub mod shell;

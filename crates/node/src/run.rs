@@ -22,9 +22,9 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::reassign::Reassignments;
 use crate::room_store::{MAX_WAITING, RoomStoreAt};
 use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
+use signaling_core::edge::Reassignments;
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
 
 /// Larger than a page of 1,000 clients.

@@ -24,6 +24,7 @@ mod memory;
 mod output;
 mod phase;
 mod rate_limiter;
+mod reassignments;
 mod token_bucket;
 
 mod prefetch;
@@ -57,6 +58,7 @@ pub use self::latency_histogram::LatencyHistogram;
 pub use self::memory::{MemoryLimits, SENDER_BYTES};
 pub use self::phase::SessionPhase;
 pub use self::rate_limiter::PaceLimits;
+pub use self::reassignments::Reassignments;
 pub use self::retransmit_buffer::{RetransmitBuffer, StoreLimits};
 pub use self::session::{Attachment, ConnectRequest, Newcomer, Session};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;

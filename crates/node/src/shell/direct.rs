@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments, Refusal};
 use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, drain_clients, send_goodbye};
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Listener};
@@ -18,7 +18,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info};
 
 use super::Node;
-use crate::reassign::Reassignments;
 use signaling_core::node::{NodeCore, TrunkKey};
 
 /// Interval of checks for clients to send away.
@@ -129,11 +128,11 @@ impl DirectEdge {
                     let share = || rand::rng().random();
                     let clients = self.edge.with_core(|core| {
                         reassignments.set_view(Instant::now(), &view, core, share);
-                        reassignments.len()
+                        reassignments.clients()
                     });
                     info!(clients, "direct clients of other nodes will be closed");
                 }
-                _ = ticks.tick(), if reassignments.len() > 0 => self.edge.with_core(|core| {
+                _ = ticks.tick(), if reassignments.clients() > 0 => self.edge.with_core(|core| {
                     for client in reassignments.take_due(Instant::now()) {
                         send_goodbye(core, client, CloseCode::REASSIGNED, "another node serves you now");
                     }

@@ -1,17 +1,18 @@
 //! Direct clients that another node owns by the latest view, each with the time at which it is sent
-//! there. Pure.
+//! there.
 
 use std::time::{Duration, Instant};
 
-use signaling_core::View;
-use signaling_core::edge::{ClientKey, EdgeCore};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::Ranking;
 use slotmap::SecondaryMap;
 
+use super::{ClientKey, EdgeCore};
+use crate::View;
+
 /// Direct clients to send away, each with its time.
 #[derive(Debug)]
-pub(crate) struct Reassignments {
+pub struct Reassignments {
     own_id: NodeId,
     hash_seed: u64,
     /// Time over which the clients that one view moves to other nodes are spread.
@@ -21,14 +22,15 @@ pub(crate) struct Reassignments {
 
 impl Reassignments {
     /// Starts without clients. The seed is the same on all servers.
-    pub(crate) fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
+    #[must_use]
+    pub fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
         Self { own_id, hash_seed, window, due_by_client: SecondaryMap::new() }
     }
 
     /// Applies a new view. A client that another node owns gets a time, or keeps the one it has. A
     /// client of this node loses its time. `share` draws the part of the window before a client's
     /// time, 0 to 1.
-    pub(crate) fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut share: impl FnMut() -> f64) {
+    pub fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut share: impl FnMut() -> f64) {
         let settled = view.members().iter().any(|member| !member.draining);
         let candidates = view.members().iter().filter(|member| !settled || !member.draining);
         let ranking = Ranking::new(self.hash_seed, candidates.map(|member| member.id.as_str()));
@@ -44,7 +46,7 @@ impl Reassignments {
     }
 
     /// Removes and returns the clients whose time has come.
-    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ClientKey> {
+    pub fn take_due(&mut self, now: Instant) -> Vec<ClientKey> {
         let due = self.due_by_client.iter().filter(|(_, due)| **due <= now).map(|(client, _)| client);
         let due: Vec<_> = due.collect();
         for client in &due {
@@ -54,7 +56,8 @@ impl Reassignments {
     }
 
     /// Returns the number of clients to send away.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn clients(&self) -> usize {
         self.due_by_client.len()
     }
 }
@@ -62,13 +65,13 @@ impl Reassignments {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use signaling_core::Member;
-    use signaling_core::edge::{ConnectRequest, Newcomer, Settings};
     use signaling_protocol::ClientId;
     use signaling_rendezvous::KeyHash;
     use signaling_wire::SessionId;
 
+    use super::super::{ConnectRequest, Newcomer, Settings};
     use super::*;
+    use crate::Member;
 
     const WINDOW: Duration = Duration::from_secs(100);
     const CLIENTS: usize = 100;
@@ -137,7 +140,7 @@ mod tests {
         let gone = node.due_after(WINDOW / 2);
         assert_eq!(gone, node.owned_by_others(&["a", "b"]));
         assert!((20..80).contains(&gone.len()));
-        assert_eq!(node.reassignments.len(), 0);
+        assert_eq!(node.reassignments.clients(), 0);
         assert!(node.due_after(WINDOW).is_empty(), "each is sent once");
     }
 
@@ -163,7 +166,7 @@ mod tests {
         let mut node = Node::new();
         node.sees(&view(&[]), 0.5);
         node.sees(&draining_view(&["a"], &["a"]), 0.5);
-        assert_eq!(node.reassignments.len(), 0);
+        assert_eq!(node.reassignments.clients(), 0);
         node.sees(&draining_view(&["a", "b"], &["a"]), 0.5);
         assert_eq!(node.due_after(WINDOW).len(), CLIENTS);
     }
