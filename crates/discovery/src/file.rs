@@ -36,7 +36,7 @@ fn parse(content: &[u8]) -> Result<View, ReadError> {
 }
 
 /// Interval at which the file is read.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Reads the file and sends its view every [`POLL_INTERVAL`]. Runs until dropped.
 pub(crate) async fn follow(path: PathBuf, sender: NewsSender) {

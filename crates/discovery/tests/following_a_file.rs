@@ -58,7 +58,7 @@ async fn source_that_reads_well_stays_young_without_changes() {
     let discovery = mesh.watch().await;
     let receiver = discovery.subscribe();
     sleep(A_WHILE).await;
-    assert!(discovery.age() <= Duration::from_millis(200), "{:?}", discovery.age());
+    assert!(discovery.age() <= Duration::from_millis(500), "{:?}", discovery.age());
     assert!(!receiver.has_changed().unwrap());
 }
 
@@ -72,7 +72,7 @@ async fn metrics_have_the_view_size_and_failed_reads() {
     sleep(A_WHILE).await;
     let text = signaling_metrics::encode();
     assert_eq!(value(&text, "signaling_view_nodes"), Some(2.0));
-    assert!(value(&text, "signaling_discovery_failures_total") >= Some(5.0), "{text}");
+    assert!(value(&text, "signaling_discovery_failures_total") >= Some(2.0), "{text}");
     assert!(value(&text, "signaling_discovery_age_seconds") >= Some(0.5), "{text}");
 
     mesh.replace(&list(&["a"]));
@@ -109,7 +109,7 @@ async fn keeps_the_last_view_during(fault: impl FnOnce(&Mesh)) {
 
     fs::write(&mesh.path, list(&["a", "b"])).unwrap();
     next_is(&discovery, &["a", "b"]).await;
-    assert!(discovery.age() <= Duration::from_millis(200));
+    assert!(discovery.age() <= Duration::from_millis(500));
 }
 
 async fn next_is(discovery: &Discovery, expected: &[&str]) {

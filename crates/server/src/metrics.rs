@@ -8,7 +8,7 @@ metrics! {
         ready: Gauge = "signaling_ready", "1 while `/readyz` reports ready, else 0";
         draining: Gauge = "signaling_draining", "1 while the server drains or an operator keeps it out of service, else 0";
         event_loop_delay: HistogramBuckets = "signaling_event_loop_delay_seconds",
-            "Delay of the event loop, measured every 100 ms; the read delay of a busy server (`--coalesce-us`) counts";
+            "Delay of the event loop, measured every 250 ms; the read delay of a busy server (`--coalesce-us`) counts";
         process_pauses: Counter = "signaling_process_pauses_total",
             "Pauses of the process of 2 s or more: it was stopped, or had no CPU";
         suspects: Gauge = "signaling_suspect_nodes", "Nodes that this server avoids because they did not answer";

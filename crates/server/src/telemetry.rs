@@ -16,7 +16,7 @@ use crate::metrics::METRICS;
 use crate::process;
 
 /// Interval at which the delay of the event loop is measured.
-const DELAY_INTERVAL: Duration = Duration::from_millis(100);
+const DELAY_INTERVAL: Duration = Duration::from_millis(250);
 /// Most verbose level of the `log` crate.
 ///
 /// At trace level tungstenite logs whole frames and requests, with their tokens, secrets and
@@ -88,7 +88,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn stalled_event_loop_is_late_and_a_long_stall_is_a_pause() {
         let mut watch = Box::pin(watch_event_loop());
-        for stall in [Duration::ZERO, Duration::from_millis(300), SUSPECT_AFTER] {
+        for stall in [Duration::ZERO, Duration::from_millis(100), SUSPECT_AFTER] {
             assert!(timeout(Duration::ZERO, &mut watch).await.is_err());
             advance(DELAY_INTERVAL + stall).await;
         }

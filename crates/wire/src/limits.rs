@@ -19,7 +19,7 @@ pub const MAX_HOPS: usize = 4;
 pub const MAX_WINDOW_BATCHES: usize = 256;
 /// Bytes of unacknowledged batches at which a lane sends no further batch.
 pub const MAX_WINDOW_BYTES: usize = 1024 * 1024;
-/// Silence after which an edge or a node pings the other end of a trunk: four pings before it is
+/// Silence after which an edge or a node pings the other end of a trunk: three pings before it is
 /// suspect.
 pub const PING_AFTER: Duration = Duration::from_millis(500);
 /// Silence after which a server gives up a connection: the time after which messages are

@@ -89,6 +89,14 @@ impl Directory {
         self.sessions.is_empty()
     }
 
+    /// Returns `true` if no session changes hands, and all locations are announced.
+    pub(super) fn is_settled(&self) -> bool {
+        self.pending_resumes.is_empty()
+            && self.contended.is_empty()
+            && self.superseded.is_empty()
+            && self.unannounced.is_empty()
+    }
+
     /// Adds a session without a socket.
     pub(super) fn add(&mut self, session: Session) -> SessionKey {
         self.sessions.insert(session)

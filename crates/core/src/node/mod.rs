@@ -253,6 +253,12 @@ impl NodeCore {
         self.directory.is_empty() && self.custody.is_empty() && self.rooms.is_quiet() && self.peers.is_quiet()
     }
 
+    /// Returns `true` if only timers of seconds run: rare sweeps suffice.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.custody.is_empty() && self.directory.is_settled() && self.rooms.is_idle()
+    }
+
     /// Returns the number of lingering sessions.
     #[must_use]
     pub fn lingering(&self) -> usize {

@@ -88,7 +88,7 @@ const RESERVED_PART: usize = 4;
 const NEWCOMERS_PART: usize = 16;
 
 /// Interval of keep-alive checks.
-const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Settings of an edge.
 #[derive(Debug, Clone)]

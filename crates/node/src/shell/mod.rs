@@ -29,13 +29,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
 use signaling_protocol::NodeId;
-use signaling_server::clock::ticks;
+use signaling_server::clock::{next_multiple, ticks};
 use signaling_server::pause_detector::since_boot;
 use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::{FlushSignal, PauseDetector};
 use slotmap::SecondaryMap;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use self::inbound_lanes::InboundLane;
@@ -60,6 +61,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval of checks whether trunks are closed.
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Interval of sweeps while the core has nothing that needs the usual interval.
+const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
+
 /// Minimum time between two log entries about undelivered senders.
 const SENDER_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -78,6 +82,9 @@ struct State {
     lane_client: Option<LaneClient>,
     lanes: SecondaryMap<PeerKey, OutboundLane>,
     inbound_lanes: SecondaryMap<PeerKey, InboundLane>,
+    /// `true` while sweeps are rare. [`State::wake`] ends it by `hurry`.
+    is_idle: bool,
+    hurry: Rc<Notify>,
     /// Signals new requests to the room store.
     urgent: Rc<FlushSignal>,
     background: Rc<FlushSignal>,
@@ -114,6 +121,8 @@ impl Node {
             lane_client: None,
             lanes: SecondaryMap::new(),
             inbound_lanes: SecondaryMap::new(),
+            is_idle: false,
+            hurry: Rc::default(),
             urgent: Rc::default(),
             background: Rc::default(),
         })))
@@ -158,10 +167,18 @@ impl Node {
                 core.set_clock((now, SystemTime::now()));
                 core.sweep(now);
             });
-            let mut state = self.0.borrow_mut();
-            state.acknowledge(Instant::now());
-            state.log_suspects();
-            state.log_undelivered_sender(Instant::now());
+            let hurry = {
+                let mut state = self.0.borrow_mut();
+                state.acknowledge(Instant::now());
+                state.log_suspects();
+                state.log_undelivered_sender(Instant::now());
+                state.is_idle = state.core.is_idle();
+                state.is_idle.then(|| Rc::clone(&state.hurry))
+            };
+            if let Some(hurry) = hurry {
+                let next = next_multiple(Instant::now(), IDLE_SWEEP_INTERVAL);
+                let _ = timeout_at(next.into(), hurry.notified()).await;
+            }
         }
     }
 
@@ -248,6 +265,10 @@ impl State {
     }
 
     fn wake(&mut self) {
+        if self.is_idle && !self.core.is_idle() {
+            self.is_idle = false;
+            self.hurry.notify_one();
+        }
         for (trunk, signal) in &self.trunks {
             signal.request(self.core.trunk_wants(trunk));
         }

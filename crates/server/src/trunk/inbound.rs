@@ -17,7 +17,7 @@ use super::{Trunk, TrunkCloseReason};
 use crate::FlushSignal;
 use crate::clock::ticks;
 
-const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time to write the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 

@@ -167,6 +167,11 @@ impl Rooms {
         }
     }
 
+    /// Returns `true` if no room has changes to send or questions to the store.
+    pub(super) fn is_idle(&self) -> bool {
+        self.active.is_empty() && self.held.is_empty()
+    }
+
     /// Returns `true` if no command is pending.
     pub(super) fn is_quiet(&self) -> bool {
         self.sessions.values().all(|room_session| !room_session.is_busy())
