@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A limit of waits that doubles with each failure in a row, up to a maximum.
+/// Limit of the wait before a retry. It doubles with each failure in a row, up to a maximum.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -11,7 +11,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns a backoff without failures.
+    /// Returns a backoff without failures. `first` is the first limit, `longest` the maximum.
     #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, failures: 0 }
@@ -23,7 +23,7 @@ impl Backoff {
         self.failures == 0
     }
 
-    /// Counts a failure and returns the longest wait after it.
+    /// Counts a failure and returns the maximum wait before the next attempt.
     pub fn next_limit(&mut self) -> Duration {
         let limit = self.first.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.longest);
         self.failures = self.failures.saturating_add(1);

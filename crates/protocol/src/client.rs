@@ -14,55 +14,55 @@ use crate::limits::{MAX_MEMBER_DATA_BYTES, MAX_REQUEST_ID};
 pub enum ClientMessage<'a> {
     /// Sends `data` to another client.
     Signal {
-        /// The recipient.
+        /// Client id of the recipient.
         to: Cow<'a, str>,
         /// Any JSON, forwarded unchanged.
         data: &'a RawValue,
-        /// Requests an `ack`.
+        /// Number of the request, which its `ack` repeats. `None`: no `ack`.
         id: Option<u64>,
-        /// Maximum hold time for an absent recipient, in milliseconds.
+        /// Maximum hold time for an absent recipient, in milliseconds. `None`: the node's.
         ttl_ms: Option<u64>,
     },
     /// Joins a room, or requests its current state.
     Join {
-        /// The room.
+        /// Name of the room.
         room: Cow<'a, str>,
-        /// JSON that the other members see.
+        /// JSON that the other members see. `None`: none, or for a member its present data.
         data: Option<&'a RawValue>,
-        /// Requests an `ack`.
+        /// As in `Signal`.
         id: Option<u64>,
     },
     /// Leaves a room.
     Leave {
-        /// The room.
+        /// Name of the room.
         room: Cow<'a, str>,
-        /// Requests an `ack`.
+        /// As in `Signal`.
         id: Option<u64>,
     },
     /// Lists a room's members.
     Members {
-        /// The room.
+        /// Name of the room.
         room: Cow<'a, str>,
-        /// Last client of the previous page.
+        /// Last client of the previous page. `None`: the first page.
         after: Option<Cow<'a, str>>,
     },
     /// Sends `data` to all other members of a room.
     Broadcast {
-        /// The room.
+        /// Name of the room.
         room: Cow<'a, str>,
         /// Any JSON, forwarded unchanged.
         data: &'a RawValue,
-        /// Requests an `ack`.
+        /// As in `Signal`.
         id: Option<u64>,
     },
-    /// A reliable client has received all messages up to `n`.
+    /// A reliable client has received all messages of its socket up to `n`.
     Received {
-        /// The last received number.
+        /// The `n` of the last received message, from 1 on.
         n: u64,
     },
     /// Replaces the token before it expires.
     Token {
-        /// The new token.
+        /// The new token, not verified yet.
         token: Cow<'a, str>,
     },
     /// Requests fresh ICE servers.
@@ -72,7 +72,7 @@ pub enum ClientMessage<'a> {
 }
 
 impl ClientMessage<'_> {
-    /// Returns the request's `id`, if it has one.
+    /// Returns the request's `id`. `None`: it has none, or its type allows none.
     #[must_use]
     pub fn id(&self) -> Option<u64> {
         match self {
@@ -95,14 +95,13 @@ impl ClientMessage<'_> {
 pub struct BadMessage {
     /// `bad_message` or `too_large`.
     pub code: ErrorCode,
-    /// Description of the error, for people.
+    /// Human-readable description of the error.
     pub message: String,
-    /// The request's `id`, if it is readable.
+    /// The request's `id`. `None`: it is absent, invalid, or not readable.
     pub id: Option<u64>,
 }
 
-/// Maximum characters of a JSON parser error in an answer. Such an error may quote a whole field of
-/// the message.
+/// Maximum characters of a JSON parser error in an answer. Such an error may quote a whole field.
 const MAX_QUOTED: usize = 160;
 
 /// Borrows text without escapes. serde borrows for a `Cow` here, but not for one in an `Option`.
@@ -209,18 +208,18 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     Ok(message)
 }
 
-/// Fields of a message that its answer names.
+/// Fields of a refused message that its `error` repeats. `None`: absent or invalid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names<'a> {
-    /// The request's `id`.
+    /// The request's `id`, from 1 to 2^53 - 1.
     pub id: Option<u64>,
-    /// The recipient.
+    /// Client id of the recipient.
     pub to: Option<Cow<'a, str>>,
-    /// The room.
+    /// Name of the room.
     pub room: Option<Cow<'a, str>>,
 }
 
-/// Returns the readable and valid fields that an answer names.
+/// Returns the fields that an `error` repeats. All are `None` if the text is not readable JSON.
 #[must_use]
 pub fn names(text: &[u8]) -> Names<'_> {
     let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
@@ -232,14 +231,14 @@ fn valid_name(field: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     field.map(|Text(text)| text).filter(|text| check_name(text).is_ok())
 }
 
-/// A payload as an edge sees it: one of the messages that the edge answers, or any other.
+/// Kind of a client message for an edge, which handles the first three itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeMessage {
     /// The edge answers with `pong`.
     Ping,
-    /// The client has received all messages up to `n`.
+    /// A reliable client has received all messages of its socket up to `n`.
     Received {
-        /// The last received number.
+        /// The `n` of the last received message, from 1 on.
         n: u64,
     },
     /// A new token. An edge that verifies tokens parses the full message.

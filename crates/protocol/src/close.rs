@@ -1,7 +1,6 @@
 //! WebSocket close codes (RFC 6455 section 7.4) and the client's reaction to each.
 
-/// Close code of a socket. After 4000 to 4399 the client reconnects, after 4400 to 4499 it does
-/// not.
+/// Close code of a socket. The client reconnects after 4000 to 4399, and not after 4400 to 4499.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CloseCode(pub u16);
 
@@ -78,7 +77,7 @@ impl CloseCode {
         }
     }
 
-    /// Returns the close code for an HTTP status, for browsers that cannot see the status.
+    /// Returns the close code for an HTTP status, which browsers hide. `None`: it has no own code.
     #[must_use]
     pub const fn of_status(status: u16) -> Option<Self> {
         match status {

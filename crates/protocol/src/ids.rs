@@ -139,8 +139,7 @@ name!(
     MAX_NAME
 );
 name!(
-    /// A node's stable name, in Kubernetes the pod's: 1 to 253 characters of `A-Z a-z 0-9 . _ ~ : @
-    /// -`.
+    /// A node's stable name, such as its pod's: 1 to 253 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
     NodeId,
     MAX_NODE_ID
 );

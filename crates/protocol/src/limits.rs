@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-/// Default maximum of a client message, in bytes. An SDP offer with many candidates has 10 KiB.
+/// Default maximum bytes of a client message. An SDP offer with many candidates has 10 KiB.
 pub const DEFAULT_MESSAGE_BYTES: usize = 64 * 1024;
-/// Upper limit of the setting for message size, in bytes: the capacity of a frame between two
-/// servers.
+/// Maximum of the setting for message size, in bytes: the capacity of a frame between servers.
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 /// Maximum `data` of a room member, in bytes. Every other member receives it.
 pub const MAX_MEMBER_DATA_BYTES: usize = 4 * 1024;
@@ -16,16 +15,14 @@ pub const MAX_TOKEN_BYTES: usize = 4 * 1024;
 /// Maximum query string of a connect request, in bytes: two tokens of 4 KiB and the ids.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024 + 512;
 
-/// Default hold time of a message for an absent recipient. A setting or the message's `ttl_ms`
-/// overrides it.
+/// Default hold time for an absent recipient. A setting or the message's `ttl_ms` overrides it.
 pub const DEFAULT_HOLD: Duration = Duration::from_secs(20);
 /// Maximum hold time: the range of two bytes in steps of 10 ms.
 pub const MAX_HOLD: Duration = Duration::from_millis(u16::MAX as u64 * 10);
 /// Maximum time that a lingering session can be resumed. Edges of recipients remember the messages
 /// that they have written for this time.
 pub const MAX_RESUME: Duration = Duration::from_secs(5 * 60);
-/// Silence of a client before the edge pings it. Shorter than the 30 s after which mobile carriers
-/// drop idle flows.
+/// Silence of a client before the edge pings it. Mobile carriers drop idle flows after 30 s.
 pub const HEARTBEAT: Duration = Duration::from_secs(25);
 /// Time for a client to answer that ping.
 pub const HEARTBEAT_ANSWER: Duration = Duration::from_secs(10);

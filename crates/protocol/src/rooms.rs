@@ -1,4 +1,4 @@
-//! Room messages from servers to clients. `type` always comes first.
+//! Room messages from nodes to clients. `type` always comes first.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use crate::server::write_number;
 pub struct Member<'a> {
     /// The member's client id.
     pub client_id: &'a str,
-    /// JSON that the member gave when it joined.
+    /// JSON of the member's last `join` with data. `None`: it sent none.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub data: Option<&'a RawValue>,
 }
@@ -44,7 +44,7 @@ pub enum RoomMessage<'a> {
     Joined {
         /// The room.
         room: &'a str,
-        /// Rises by one with every change.
+        /// The room's version; each change raises it by one.
         version: u64,
         /// Maximum members; `None`: no limit.
         capacity: Option<u32>,
@@ -61,7 +61,7 @@ pub enum RoomMessage<'a> {
         room: &'a str,
         /// Number of waiting clients ahead.
         ahead: u64,
-        /// Length of the waiting queue.
+        /// Number of all waiting clients.
         queue_length: u64,
     },
     /// Members joined or left.
@@ -72,7 +72,7 @@ pub enum RoomMessage<'a> {
         version: u64,
         /// Members that joined or have new data.
         joined: &'a [Member<'a>],
-        /// Members that left.
+        /// Former members, with their reasons.
         left: &'a [Former<'a>],
     },
     /// The receiving client is no longer in the room.
@@ -93,7 +93,8 @@ impl RoomMessage<'_> {
     }
 }
 
-/// Writes the `broadcast` for the other members. Names need no JSON escapes.
+/// Appends the `broadcast` for another member to `out`. `room` and `from` need no JSON escapes.
+/// `id` is the sender's; `None` leaves it out.
 pub fn write_broadcast(out: &mut Vec<u8>, room: &str, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(room.len() + from.len() + data.get().len() + 80);
     let fields: [&[u8]; 6] = [

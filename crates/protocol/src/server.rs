@@ -10,10 +10,10 @@ use crate::ErrorCode;
 pub struct IceServer {
     /// STUN and TURN addresses.
     pub urls: Vec<String>,
-    /// TURN user name.
+    /// TURN user name. `None`: the server needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
-    /// TURN password.
+    /// TURN password. `None`: the server needs none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credential: Option<String>,
 }
@@ -36,7 +36,7 @@ pub enum ServerMessage<'a> {
         max_message_bytes: usize,
         /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
-        /// The node that serves the client, if nodes are revealed.
+        /// Name of the client's node. `None`: nodes are not revealed.
         #[serde(skip_serializing_if = "Option::is_none")]
         node: Option<&'a str>,
     },
@@ -44,7 +44,7 @@ pub enum ServerMessage<'a> {
     Ack {
         /// The request's `id`.
         id: u64,
-        /// Number of recipients of a broadcast.
+        /// Number of members that received the broadcast. `None`: no broadcast.
         #[serde(skip_serializing_if = "Option::is_none")]
         delivered: Option<u64>,
     },
@@ -52,18 +52,18 @@ pub enum ServerMessage<'a> {
     Error {
         /// Error code for programs.
         code: ErrorCode,
-        /// Description for people.
+        /// Human-readable description.
         message: &'a str,
-        /// The request's `id`.
+        /// The request's `id`. `None`: it has none, or it is not readable.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
-        /// The request's recipient.
+        /// Client id of the request's recipient. `None`: the error is not about a recipient.
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<&'a str>,
-        /// The request's room.
+        /// Name of the request's room. `None`: the error is not about a room.
         #[serde(skip_serializing_if = "Option::is_none")]
         room: Option<&'a str>,
-        /// Wait before a retry, in milliseconds, if a retry can succeed.
+        /// Wait before a retry, in milliseconds. `None`: a later retry has no better chance.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
@@ -72,18 +72,18 @@ pub enum ServerMessage<'a> {
         /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
     },
-    /// Another node serves the client now, if nodes are revealed.
+    /// Another node serves the client now. Sent only if nodes are revealed.
     Moved {
-        /// The new node.
+        /// Name of the new node.
         node: &'a str,
     },
     /// Answer to `ping`.
     Pong,
     /// The server will close the socket.
     Goodbye {
-        /// Description for people.
+        /// Human-readable description.
         reason: &'a str,
-        /// Wait before the reconnect, in milliseconds.
+        /// Wait before the reconnect, in milliseconds. `None`: the client's own backoff.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
@@ -93,12 +93,13 @@ impl ServerMessage<'_> {
     /// Returns the message as JSON text.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // Strings and numbers only: serialization to memory cannot fail.
+        // No map keys and no fallible types: serialization to memory cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
 
-/// Writes the `signal` for the recipient. `from` needs no JSON escapes.
+/// Appends the `signal` for the recipient to `out`. `from` needs no JSON escapes. `id` is the
+/// sender's; `None` leaves it out.
 pub fn write_signal(out: &mut Vec<u8>, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(from.len() + data.get().len() + 64);
     out.extend_from_slice(b"{\"type\":\"signal\",\"from\":\"");
@@ -112,14 +113,15 @@ pub fn write_signal(out: &mut Vec<u8>, from: &str, data: &RawValue, id: Option<u
     out.push(b'}');
 }
 
-/// Writes the `ack` of the request `id`.
+/// Appends the `ack` of the request `id` to `out`.
 pub fn write_ack(out: &mut Vec<u8>, id: u64) {
     out.extend_from_slice(b"{\"type\":\"ack\",\"id\":");
     write_number(out, id);
     out.push(b'}');
 }
 
-/// Writes the extra fields for a reliable client. They replace the payload's closing brace.
+/// Appends the fields for a reliable client to `out`: the message's number `n` on its socket, and
+/// its unique name `m`. They replace the payload's closing brace.
 pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
     out.extend_from_slice(b",\"n\":");
     write_number(out, n);
@@ -128,6 +130,7 @@ pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
     out.extend_from_slice(b"\"}");
 }
 
+/// Appends `number` in decimal digits.
 pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

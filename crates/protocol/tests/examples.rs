@@ -1,5 +1,4 @@
-//! `PROTOCOL.md` matches this crate: the code parses and writes its examples and defines its
-//! tables.
+//! `PROTOCOL.md` matches this crate: the code parses and writes its examples, defines its tables.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
