@@ -1,13 +1,11 @@
-//! One key against a set of nodes.
+//! The ranking of a set of nodes for one key. Servers build one from each view.
 
 use std::{cmp::Reverse, fmt, hint::select_unpredictable};
 
 use crate::score::{KeyHash, NodeSeed};
 
-/// An immutable set of nodes for owner lookups.
-///
-/// A node's index is its position in bytewise order of ids, so indices are valid only within one
-/// ranking. A lookup is linear in the number of nodes, 1 to 2 ns each.
+/// An immutable set of nodes for owner lookups. A node's index is its position in bytewise order of
+/// ids, valid only within one ranking. A lookup is linear in the number of nodes, 1 to 2 ns each.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ranking {
     ids: Vec<Box<str>>,
@@ -60,7 +58,7 @@ impl Ranking {
         self.ids.binary_search_by(|id| (**id).cmp(node_id)).ok()
     }
 
-    /// Returns the owner of the key, or `None` if there is no node.
+    /// Returns the index of the key's owner, or `None` if there is no node.
     #[must_use]
     pub fn owner(&self, key: KeyHash) -> Option<usize> {
         let key = key.mixed();
@@ -76,10 +74,10 @@ impl Ranking {
         Some(owner)
     }
 
-    /// Returns the best node that `eligible` accepts. Calls `eligible` at most once per node.
+    /// Returns the index of the best node that `eligible` accepts, or `None` if it accepts none.
     ///
-    /// Used to skip nodes that are suspect or draining. The result is the first accepted node of
-    /// [`candidates`](Self::candidates).
+    /// Calls `eligible` at most once per node, to skip nodes that are suspect or draining. The
+    /// result is the first accepted node of [`candidates`](Self::candidates).
     #[must_use]
     pub fn owner_where(&self, key: KeyHash, eligible: impl Fn(usize) -> bool) -> Option<usize> {
         let key = key.mixed();
@@ -93,7 +91,7 @@ impl Ranking {
         best.map(|(_, index)| index)
     }
 
-    /// Returns all nodes by descending score, the owner first.
+    /// Returns the indices of all nodes by descending score, the owner first.
     #[must_use]
     pub fn candidates(&self, key: KeyHash) -> Vec<usize> {
         let mut indices: Vec<usize> = (0..self.len()).collect();
@@ -101,8 +99,7 @@ impl Ranking {
         indices
     }
 
-    /// Returns the score of the node at `index` for this key. It suffices to check if a joining
-    /// node takes the key.
+    /// Returns the score of the node at `index` for this key, to check if a new node takes it.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len), that is, not from this ranking.

@@ -1,4 +1,4 @@
-//! One key against one node.
+//! The score of one node for one key, for [`Ranking`](crate::Ranking).
 //!
 //! A score is XXH3_64 of exactly 8 bytes, for which XXH3 has a short closed form:
 //!
@@ -22,9 +22,8 @@ const PRIME: u64 = 0x9fb2_1c65_1e98_df25;
 /// Bytes hashed per score; XXH3 mixes the length in.
 const LENGTH: u64 = 8;
 
-/// Hash of a client id or any other key, computed once per session.
-///
-/// It does not depend on the mesh's hash seed, so it survives every change of the set of nodes.
+/// Hash of a client id or any other key, computed once per session. It does not depend on the
+/// mesh's hash seed, so it survives every change of the set of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyHash(u64);
 
@@ -41,6 +40,7 @@ impl KeyHash {
         self.0
     }
 
+    /// Returns the key prepared for [`NodeSeed::score`].
     pub(crate) const fn mixed(self) -> MixedKey {
         MixedKey(mix(self.0.rotate_left(32)))
     }
@@ -64,6 +64,7 @@ impl NodeSeed {
         Self { mixed_lens: mix(SECRET.wrapping_sub(spread)) }
     }
 
+    /// Returns the score of this node for a key. The highest one owns the key.
     #[inline(always)]
     pub(crate) const fn score(self, key: MixedKey) -> u64 {
         let h = (key.0 ^ self.mixed_lens).wrapping_mul(PRIME);

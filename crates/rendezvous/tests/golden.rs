@@ -1,5 +1,4 @@
-//! Results of another implementation (see `data/README.md`), so that all releases choose the same
-//! owners.
+//! Results of another implementation (`data/README.md`), so that all releases choose equal owners.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
