@@ -1,4 +1,4 @@
-//! Metrics with one label of listed values.
+//! Metrics with one label of fixed values. Crates declare them by `label!` and `metrics!`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,18 +8,18 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-/// A label, as the type of its values.
+/// A metric label, as the type of its values. [`label!`](crate::label!) implements it.
 pub trait Label: Copy + 'static {
     /// Name of the label.
     const NAME: &'static str;
-    /// Returns all values, in the order of the page.
+    /// Returns the texts of all values, in the order of their series on the `/metrics` page.
     fn values() -> Vec<&'static str>;
     /// Returns the position of this value in [`values`](Self::values).
     fn index(&self) -> usize;
 }
 
-/// Declares a [`Label`]: an enum with a text per variant, or a code that is `other` unless it is
-/// listed.
+/// Declares a [`Label`]: an enum with a text per variant, or a struct around a numeric code. A code
+/// outside the given list counts as `other`.
 #[macro_export]
 macro_rules! label {
     ($(#[$doc:meta])* $vis:vis enum $name:ident = $label:literal { $($variant:ident = $value:literal),* $(,)? }) => {
@@ -55,7 +55,7 @@ macro_rules! label {
     };
 }
 
-/// One metric for each value of a label. A clone shares them.
+/// One metric for each value of a label. Clones share the metrics.
 pub struct By<L, M = Counter> {
     series: Arc<[(&'static str, M)]>,
     label: PhantomData<fn(L)>,

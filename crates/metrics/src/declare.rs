@@ -1,4 +1,4 @@
-//! The declaration of a crate's metrics, and the registry of this process.
+//! Declares a crate's metrics by `metrics!`, and encodes the registry of this process as text.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use prometheus_client::registry::{Metric, Registry};
 
 static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
 
-/// Declares a struct of metrics, each with its type, name and help, and the static `METRICS`.
+/// Declares a struct of metrics, each with type, name and help, and its instance `METRICS`.
 #[macro_export]
 macro_rules! metrics {
     ($(#[$doc:meta])* pub struct $name:ident { $($field:ident: $type:ty = $metric:literal, $help:literal;)* }) => {
@@ -28,19 +28,20 @@ macro_rules! metrics {
     };
 }
 
-/// Adds a metric to a registry. The library appends the `_total` of counters and the final period.
+/// Adds a metric to a registry, and returns it at 0. The library appends the `_total` of counters,
+/// which `name` includes, and the final period of `help`.
 pub fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name.trim_end_matches("_total"), help, metric.clone());
     metric
 }
 
-/// Calls `register` with the registry of this process.
+/// Calls `register` with the registry of this process, and returns its result.
 pub fn in_process<T>(register: impl FnOnce(&mut Registry) -> T) -> T {
     register(own().get_or_insert_default())
 }
 
-/// Returns the page of this process in Prometheus' text format.
+/// Returns the page of this process in Prometheus' text format; empty without any metric.
 #[must_use]
 pub fn encode() -> String {
     own().as_ref().map(page).unwrap_or_default()

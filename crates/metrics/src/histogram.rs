@@ -1,4 +1,4 @@
-//! Durations by fixed buckets.
+//! A histogram of durations with fixed buckets, filled by shells and encoded for `/metrics`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,10 +29,8 @@ const BOUNDS: [f64; 18] = [
     f64::INFINITY,
 ];
 
-/// A histogram of durations in seconds. A clone shares it.
-///
-/// The library's histogram takes one observation at a time. A shell replaces all counts of a core
-/// at once.
+/// A histogram of durations in seconds. Clones share its counts. The library's histogram takes one
+/// observation at a time, but a shell replaces all counts of a core at once.
 #[derive(Debug, Clone, Default)]
 pub struct HistogramBuckets(Arc<Mutex<Counts>>);
 
@@ -48,7 +46,7 @@ impl HistogramBuckets {
         self.lock().add(took.as_secs_f64(), 1);
     }
 
-    /// Replaces all counts by pairs of microseconds and the number of durations so long.
+    /// Replaces all counts. A pair is a duration in microseconds and the number of such durations.
     pub fn publish(&self, durations: impl Iterator<Item = (u64, u64)>) {
         let mut counts = Counts::default();
         durations.for_each(|(micros, count)| counts.add(micros as f64 / 1e6, count));

@@ -24,7 +24,7 @@ pub type FloatGauge = Gauge<f64, AtomicU64>;
 
 /// A metric whose value is counted elsewhere.
 pub trait Publish {
-    /// Replaces the value.
+    /// Replaces the value. A gauge is capped at `i64::MAX`.
     fn publish(&self, value: u64);
 }
 
