@@ -1,5 +1,5 @@
-//! Changes of one room in version order, batched and without a gap. A node announces them to its
-//! clients.
+//! Puts the changes of one room into version order, batched and without a gap. A node's core feeds
+//! it with changes and states, and announces its output to the local clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,14 +24,13 @@ pub struct Announcement {
     pub changes: Vec<(u64, Change)>,
 }
 
-/// Sequencer of one room's changes. Nodes send changes in any order and more than once. Some are
-/// missing, because their node died or the store lost them.
+/// Sequencer of one room's changes, which arrive in any order, repeatedly, or never.
 #[derive(Debug, Default)]
 pub struct ChangeSequencer {
     /// All changes up to here were announced, or are `pending`.
     at: Stamp,
     pending: Vec<(u64, Change)>,
-    /// Runs of changes behind a gap, by the version that they start from.
+    /// Runs of changes after a gap, by the version that they start from.
     early: BTreeMap<u64, (u64, Vec<Change>)>,
     /// The highest version known to exist.
     newest: u64,
@@ -62,7 +61,7 @@ impl ChangeSequencer {
         self.at.version
     }
 
-    /// Adds changes, the last of which led to the state `at`.
+    /// Adds changes, the last of which made the state `at`. An unknown incarnation marks a loss.
     pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
         if self.is_followed(now, at.incarnation) {
             self.take_in(now, at.version, changes);
@@ -92,7 +91,7 @@ impl ChangeSequencer {
         }
     }
 
-    /// Records that the room has reached this state.
+    /// Records that the room has reached this state. Its changes are missing until they arrive.
     pub fn exists(&mut self, now: Instant, at: Stamp) {
         if self.is_followed(now, at.incarnation) {
             self.check_gap(now, at.version);
@@ -105,8 +104,7 @@ impl ChangeSequencer {
         self.gap_since.get_or_insert(now);
     }
 
-    /// Returns `true` if this is the followed incarnation. Any other one means that the store may
-    /// have lost changes.
+    /// Returns `true` if this is the followed incarnation. Another one marks a possible loss.
     fn is_followed(&mut self, now: Instant, incarnation: u64) -> bool {
         if self.at.incarnation == 0 {
             self.at.incarnation = incarnation;
@@ -201,13 +199,13 @@ impl ChangeSequencer {
         self.pending.iter().map(|(_, change)| change)
     }
 
-    /// Returns `true` while changes are held behind a missing one.
+    /// Returns `true` while changes are held because an earlier one is missing.
     #[must_use]
     pub fn misses_changes(&self) -> bool {
         !self.early.is_empty()
     }
 
-    /// Takes the changes that are due for announcement.
+    /// Takes the changes to announce. `None`: there are none, or the last time is under 200 ms ago.
     pub fn take_due(&mut self, now: Instant) -> Option<Announcement> {
         let is_early = |last: Instant| now.saturating_duration_since(last) < ANNOUNCE_INTERVAL;
         if self.pending.is_empty() || self.announced_at.is_some_and(is_early) {
@@ -222,7 +220,7 @@ impl ChangeSequencer {
         Some(Announcement { version: self.at.version, changes })
     }
 
-    /// Returns the time of the next check if no change arrives before.
+    /// Returns the time of the next check. `None`: nothing is pending or missing.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);

@@ -1,4 +1,4 @@
-//! Clocks of stores.
+//! Clocks of stores: the store's own, or one that a test sets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,15 +7,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A store's clock.
 #[derive(Debug, Clone)]
 pub enum Clock {
-    /// The store's own clock: the process's for memory, the server's for Redis, so that all nodes
-    /// share one.
+    /// The store's own clock: the process's for memory, or the Redis server's, which nodes share.
     Own,
     /// Milliseconds since 1970 that a test sets.
     Given(Arc<AtomicU64>),
 }
 
 impl Clock {
-    /// Returns the time that a test has set, or `None` for the store's own clock.
+    /// Returns the milliseconds since 1970 that a test has set. `None`: the store's own clock.
     pub(crate) fn given(&self) -> Option<u64> {
         match self {
             Self::Own => None,
@@ -23,6 +22,7 @@ impl Clock {
         }
     }
 
+    /// Returns the time of this process, or the one that a test has set, in ms since 1970.
     pub(crate) fn of_process(&self) -> u64 {
         static START: OnceLock<(Instant, SystemTime)> = OnceLock::new();
         self.given().unwrap_or_else(|| {

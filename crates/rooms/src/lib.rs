@@ -1,5 +1,4 @@
-//! Rooms with an exact capacity, a waiting queue, and a registry of the node that serves each
-//! client.
+//! Rooms with an exact capacity and a waiting queue, and a registry of the serving node of clients.
 //!
 //! A node sends each [`Op`] to its [`Store`] and announces the changes in its [`OpResult`] to the
 //! members. This crate has no clients, sockets or wire events.
@@ -18,8 +17,8 @@
 //! [`Rules::stale`]; [`Op::Drop`] sets its own time. The first waiting client gets a free seat in
 //! the same step.
 //!
-//! The Redis client is the `redis` crate: maintained, with pipelines, Redis Sentinel and Redis
-//! Cluster in one package, and without a second version of anything that the workspace has.
+//! The Redis client is the `redis` crate: maintained, with pipelines, Sentinel and Cluster in one
+//! package, and without a second version of any dependency.
 //!
 //! ```
 //! use signaling_protocol::{ClientId, NodeId, RoomName};

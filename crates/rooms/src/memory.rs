@@ -1,4 +1,4 @@
-//! The store of one process.
+//! The store of one process: [`Rooms`] with a clock. A node without Redis uses it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,11 +18,12 @@ impl MemoryStore {
         Self { rooms: Arc::new(Mutex::new(Rooms::new(rules))), clock }
     }
 
-    /// See [`Rooms::restarted`].
+    /// Continues as another server process, see [`Rooms::restarted`].
     pub fn restarted(&self) {
         self.lock().restarted(self.clock.of_process());
     }
 
+    /// Applies operations in order. It never fails.
     pub(crate) fn apply(&self, requests: &[Request]) -> Vec<Result<OpResult, StoreError>> {
         let now = self.clock.of_process();
         let mut rooms = self.lock();

@@ -8,15 +8,13 @@ use signaling_wire::SessionId;
 /// Requester of an operation: a client's session at a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requester {
-    /// The client.
+    /// Id of the client.
     pub client: ClientId,
-    /// Its session. The later of two sessions of one client counts: by `accepted_at_us`, then by
-    /// session id.
+    /// Its session. Of two sessions of a client the later counts, by `accepted_at_us`, then by id.
     pub session: SessionId,
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// Number of the command in its session, at most 2^53 - 1. A number that is not above the last
-    /// known one marks a repeated command.
+    /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,
     /// The node that serves the session.
     pub node: NodeId,
@@ -31,7 +29,7 @@ pub struct Seat {
     pub requester: Requester,
     /// Member or waiting.
     pub status: SeatStatus,
-    /// JSON that the other members see.
+    /// JSON that the other members see. `None`: none.
     pub data: Option<Box<str>>,
 }
 
@@ -83,18 +81,17 @@ impl SeatStatus {
 pub enum Op {
     /// Admits a client to the room or the waiting queue, or reports its status.
     Join {
-        /// The requester.
+        /// The session that joins.
         requester: Requester,
         /// JSON that the other members see; `None` keeps the previous value.
         data: Option<Box<str>>,
     },
-    /// Removes a client.
+    /// Removes a client from the room or its waiting queue.
     Leave {
-        /// The requester.
+        /// The session that leaves.
         requester: Requester,
     },
-    /// A session has ended at its node. Keeps the seat for a while, unless another node has the
-    /// session.
+    /// Ends a session at its node. Keeps the seat for a while, unless another node has the session.
     Drop {
         /// The session that has ended.
         requester: Requester,
@@ -115,7 +112,7 @@ pub enum Op {
     Restore {
         /// All seats of one node.
         seats: Vec<Seat>,
-        /// The room version that the node knows.
+        /// The highest version of the room that the node has received.
         version: u64,
     },
     /// Lists members, oldest first.
@@ -125,7 +122,7 @@ pub enum Op {
     },
     /// Reports the status of a client, in any session.
     Find {
-        /// The client.
+        /// Id of the client.
         client: ClientId,
     },
     /// Sets the room's own capacity (0: no limit); `None` removes it.
@@ -153,14 +150,14 @@ pub enum Reason {
     Expired,
 }
 
-/// A change that the members learn of. Each one raises the room's version by one.
+/// A change that is announced to the members. Each one raises the room's version by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A new member, or a member with new data.
     Joined(Member),
     /// A member left.
     Left {
-        /// The former member.
+        /// Id of the former member.
         client: ClientId,
         /// Reason for leaving.
         reason: Reason,
@@ -170,18 +167,18 @@ pub enum Change {
 /// A member as the other members see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The client.
+    /// Id of the client.
     pub client: ClientId,
-    /// JSON, as the member gave it.
+    /// JSON, as the member gave it. `None`: none.
     pub data: Option<Box<str>>,
 }
 
 /// A state of a room. Versions of different incarnations cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
-    /// See [`OpResult::incarnation`]. 0: none.
+    /// Identifies a history of the room, see [`OpResult::incarnation`]. 0: none.
     pub incarnation: u64,
-    /// See [`OpResult::version`].
+    /// Rises with each change, see [`OpResult::version`].
     pub version: u64,
 }
 

@@ -3,8 +3,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The first part of every key that one mesh writes to a Redis. Meshes with different prefixes can
-/// share a server.
+/// The first part of every key that a mesh writes to Redis, so that meshes can share a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPrefix(Arc<str>);
 
@@ -12,7 +11,7 @@ impl KeyPrefix {
     /// Maximum length in bytes.
     const MAX_BYTES: usize = 64;
 
-    /// The prefix as text.
+    /// Returns the prefix as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,5 +1,4 @@
-//! Registry entries: the node that serves each client, for operators and for cleanup after dead
-//! nodes.
+//! Registry entries: the serving node of each client, for operators and cleanup after dead nodes.
 
 use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
@@ -7,7 +6,7 @@ use signaling_wire::SessionId;
 /// A client's session at the node that registers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// The client.
+    /// Id of the client.
     pub client: ClientId,
     /// Its session.
     pub session: SessionId,
@@ -18,7 +17,7 @@ pub struct Registration {
 /// Location of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The node that serves it.
+    /// Name of the node that serves it.
     pub node: NodeId,
     /// Its session, in hexadecimal.
     pub session: String,
@@ -26,12 +25,12 @@ pub struct Entry {
     pub since: u64,
 }
 
-/// Result of one cleaning step.
+/// Result of the cleanup after one dead node, or of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleaned {
-    /// Entries removed.
+    /// Number of removed entries.
     pub removed: u64,
-    /// Entries kept, because their clients are elsewhere or registered again.
+    /// Number of kept entries, because their clients are elsewhere or registered again.
     pub kept: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The time that all nodes need to restore the seats of their sessions, in milliseconds.
+/// Minimum time for all nodes to restore the seats of their sessions, in milliseconds.
 pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 
 /// Times and limits of rooms, equal on all nodes of a mesh.
@@ -56,9 +56,8 @@ impl Rules {
         millis(self.stale)
     }
 
-    /// Time for all nodes to restore their seats once the store is back: half of an entry's
-    /// lifetime. The minimum covers a call that was in flight when the store failed, and the
-    /// reconnect.
+    /// Returns the milliseconds for all nodes to restore their seats once the store is back: half
+    /// of `stale`. The minimum covers a call in flight when the store failed, and the reconnect.
     pub(crate) fn settle_ms(&self) -> i64 {
         (self.stale_ms() / 2).max(MIN_SETTLE_MS)
     }
@@ -68,6 +67,7 @@ impl Rules {
     }
 }
 
+/// Returns a duration in milliseconds, at most `i64::MAX / 4` so that sums do not overflow.
 pub(crate) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }

@@ -16,8 +16,7 @@ use crate::{OpResult, Request, Rules};
 #[derive(Debug, Clone)]
 pub struct Rooms {
     rules: Rules,
-    /// Number of the current server process. Writes may be missing in rooms that another one wrote
-    /// last.
+    /// Number of the current server process. Rooms that another one wrote last may lack writes.
     run: u64,
     replaced_at: Option<i64>,
     room_by_name: BTreeMap<RoomName, Room>,
@@ -38,8 +37,7 @@ impl Rooms {
         self.replaced_at = Some(signed(now));
     }
 
-    /// Loses all rooms and continues as another server process. `now` is in milliseconds since
-    /// 1970.
+    /// Removes all rooms and continues as another server process. `now`: milliseconds since 1970.
     pub fn replaced(&mut self, now: u64) {
         self.room_by_name.clear();
         self.restarted(now);

@@ -1,4 +1,4 @@
-//! Records of the clients in a room, and their orders.
+//! Records of the clients in a room, and their orders. Only `room` uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,9 @@ use crate::{Requester, Seat, SeatStatus};
 /// A client's latest seat in a room.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
+    /// The present seat, or the last one of a gone client.
     pub(super) seat: Seat,
-    /// `true` if the client has left or expired. The seat is then its last one.
+    /// `true` if the client has left or expired.
     pub(super) is_gone: bool,
     /// Time of the last refresh, in milliseconds since 1970. Shifted if less or more lifetime is
     /// left than after a refresh.
@@ -33,7 +34,7 @@ impl Record {
             && (known.accepted_at_us, known.session) > (requester.accepted_at_us, requester.session)
     }
 
-    /// Returns `true` if the command was applied before.
+    /// Returns `true` if the command of `requester` was applied before.
     pub(super) fn has_done(&self, requester: &Requester) -> bool {
         self.seat.requester.session == requester.session && requester.number <= self.seat.requester.number
     }
@@ -43,9 +44,8 @@ impl Record {
         self.seat.requester.session == seat.requester.session && self.seat.requester.number > seat.requester.number
     }
 
-    /// Returns `true` if a seat that a node knows is later than this record. Then the store has
-    /// lost the command that made the seat, or the admission. A settling room gives no seat away,
-    /// so a waiting client that repeated its join after the loss is still a member.
+    /// Returns `true` if a node's seat is later than this record: the store has lost its command or
+    /// admission. A settling room gives no seat away, so a client that joined again still has it.
     pub(super) fn is_behind(&self, seat: &Seat, is_settling: bool) -> bool {
         let known = &self.seat.requester;
         let is_same = known.session == seat.requester.session
@@ -104,12 +104,12 @@ impl Records {
         Some(record)
     }
 
-    /// Returns members with a last refresh at `until` or before, oldest refresh first.
+    /// Returns at most `max` members last refreshed until `until` (ms since 1970), oldest first.
     pub(super) fn silent_members(&self, until: i64, max: usize) -> Vec<Record> {
         self.silent(&self.members_by_refresh, until, max)
     }
 
-    /// Returns waiting and gone clients with a last refresh at `until` or before, oldest first.
+    /// Returns at most `max` waiting and gone clients last refreshed until `until`, oldest first.
     pub(super) fn silent_others(&self, until: i64, max: usize) -> Vec<Record> {
         self.silent(&self.others_by_refresh, until, max)
     }
@@ -119,11 +119,11 @@ impl Records {
         silent.filter_map(|(_, client)| self.get(client).cloned()).collect()
     }
 
-    pub(super) fn members(&self) -> usize {
+    pub(super) fn member_count(&self) -> usize {
         self.members_by_place.len()
     }
 
-    pub(super) fn waiting(&self) -> usize {
+    pub(super) fn waiting_count(&self) -> usize {
         self.waiting_by_place.len()
     }
 
@@ -136,8 +136,7 @@ impl Records {
         self.waiting_by_place.range(..(place, client.clone())).count() as u64
     }
 
-    /// Returns the members behind `after`, oldest first. A client that has left still marks a
-    /// place.
+    /// Returns the members after `after`, or all, oldest first. A gone client still marks a place.
     pub(super) fn members_after(&self, after: Option<&ClientId>) -> impl Iterator<Item = &Record> {
         let after = after.and_then(|after| self.get(after));
         let behind = move |(place, client): &&(u64, ClientId)| match after {
@@ -148,7 +147,7 @@ impl Records {
         self.members_by_place.iter().filter(behind).filter_map(|(_, client)| self.get(client))
     }
 
-    /// Returns the nodes that serve members and waiting clients.
+    /// Returns the nodes that serve members and waiting clients, sorted.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
         let present = self.by_client.values().filter(|record| !record.is_gone);
         let nodes: BTreeSet<_> = present.map(|record| record.seat.requester.node.clone()).collect();

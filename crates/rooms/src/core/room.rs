@@ -1,4 +1,4 @@
-//! One room.
+//! One room: its records, version and capacity. [`Rooms`](super::Rooms) applies operations to it.
 
 use signaling_protocol::ClientId;
 use signaling_wire::SessionId;
@@ -7,6 +7,7 @@ use super::record::{Record, Records};
 use crate::rules::millis;
 use crate::{Change, Member, Op, OpResult, Reason, Requester, Rules, Seat, SeatStatus};
 
+/// A room's state. All times are in milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
     records: Records,
@@ -18,8 +19,7 @@ pub(super) struct Room {
     capacity: Option<u32>,
     /// The latest time given out as a place, so that no two places are equal.
     last_place: u64,
-    /// End of the time in which lost seats are restored. Until then no other client gets a seat and
-    /// no seat expires.
+    /// End of the time to restore lost seats. Until then no client gets a seat, and none expires.
     settled_at: i64,
     touched: i64,
 }
@@ -34,8 +34,9 @@ struct Step<'a> {
 }
 
 impl Room {
+    /// Applies an operation, expires stale seats and fills free ones. `run`: the server process.
     pub(super) fn apply(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> OpResult {
-        if now - self.touched > rules.stale_ms() && self.records.members() > 0 {
+        if now - self.touched > rules.stale_ms() && self.records.member_count() > 0 {
             // The store was unreachable, so present clients get time to refresh their seats.
             self.settled_at = now + rules.settle_ms();
         }
@@ -53,8 +54,7 @@ impl Room {
         step.result(op)
     }
 
-    /// Delays admission until `settled_at` if the room has no record, since it may be lost rather
-    /// than new.
+    /// Delays admission until `settled_at` if the room has no record: it may be lost, not new.
     pub(super) fn may_be_lost(&mut self, settled_at: i64) {
         if self.version.is_none() {
             self.settled_at = self.settled_at.max(settled_at);
@@ -66,6 +66,7 @@ impl Room {
         self.records.is_empty() && self.version.is_none() && self.capacity.is_none()
     }
 
+    /// Returns `true` if the room can be forgotten, after [`Rules::idle`] without an operation.
     pub(super) fn is_over(&self, rules: &Rules, now: i64) -> bool {
         let lifetime = if self.capacity.is_some() { rules.idle * 100 } else { rules.idle };
         self.touched + millis(lifetime) < now
@@ -77,7 +78,7 @@ impl Room {
 
     fn has_room(&self, rules: &Rules, now: i64) -> bool {
         let is_settled = now >= self.settled_at;
-        self.capacity(rules).is_none_or(|capacity| is_settled && self.records.members() < capacity as usize)
+        self.capacity(rules).is_none_or(|capacity| is_settled && self.records.member_count() < capacity as usize)
     }
 }
 
@@ -127,7 +128,7 @@ impl Step<'_> {
             }
             _ => {
                 let is_admitted = self.room.has_room(self.rules, self.now);
-                let is_full = |max: u32| self.room.records.waiting() >= max as usize;
+                let is_full = |max: u32| self.room.records.waiting_count() >= max as usize;
                 if !is_admitted && self.rules.max_waiting.is_some_and(is_full) {
                     return;
                 }
@@ -251,8 +252,7 @@ impl Step<'_> {
         }
     }
 
-    /// Returns the status of one session, or of the client's current session if `session` is
-    /// `None`.
+    /// Returns the status of one session, or without `session` of the client's current one.
     fn status(&self, client: &ClientId, session: Option<SessionId>) -> SeatStatus {
         let Some(known) = self.room.records.get(client) else { return SeatStatus::Unknown };
         match known.seat.status {
@@ -293,8 +293,8 @@ impl Step<'_> {
             incarnation: room.incarnation,
             version,
             capacity: room.capacity(rules),
-            count: room.records.members() as u64,
-            waiting: room.records.waiting() as u64,
+            count: room.records.member_count() as u64,
+            waiting: room.records.waiting_count() as u64,
             changes,
             queue_moved,
             nodes: if is_news { room.records.nodes() } else { Vec::new() },

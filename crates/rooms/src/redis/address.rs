@@ -29,14 +29,16 @@ pub(super) enum Address {
 
 /// Sentinels, and the name of their master.
 pub(super) struct Sentinels {
+    /// Addresses and credentials of the sentinels.
     pub(super) sentinels: Vec<ConnectionInfo>,
+    /// Name of the master at the sentinels.
     pub(super) master: Box<str>,
     /// User, password and database for the master.
     pub(super) server: SentinelNodeConnectionInfo,
 }
 
 impl Address {
-    /// Parses an address without connecting to it.
+    /// Parses an address without connecting to it. Fails if it has none of the three forms.
     pub(super) fn parse(url: &str) -> RedisResult<Self> {
         if let Some(servers) = url.strip_prefix(CLUSTER) {
             let servers = servers.split(',').map(|server| format!("redis://{server}"));

@@ -1,4 +1,4 @@
-//! A connection that is made again when it fails, and commands over it.
+//! A connection that is made again when it fails, and commands over it, for store and registry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,8 +15,7 @@ use super::link::{CALL_TIMEOUT, Link};
 use super::scripts;
 use crate::{Clock, StoreError};
 
-/// Maximum commands per pipeline. Its answers take a few milliseconds, which limits the delay of
-/// other calls.
+/// Maximum commands per pipeline, so that its answers delay other calls by a few milliseconds only.
 const MAX_PIPELINE: usize = 200;
 /// Interval of checks, so that an idle node also detects a server that is gone or demoted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,12 +50,12 @@ enum State {
 }
 
 impl Connection {
-    /// Checks the syntax of `url` without connecting.
+    /// Checks the syntax of `url` without connecting. Fails if it is no [`Address`].
     pub(super) fn check_url(url: &str) -> Result<(), StoreError> {
         Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
-    /// Creates a connection to an [`Address`]. Connects at first use.
+    /// Creates a connection, made at first use. Fails if `url` is no [`Address`].
     pub(super) fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let address = Arc::new(Address::parse(url).map_err(StoreError::new)?);
         let (state, _) = watch::channel(State::Idle);
@@ -76,14 +75,13 @@ impl Connection {
         self.0.lost.load(Ordering::Relaxed)
     }
 
-    /// Treats the present server process as a new one.
+    /// Treats the present server process as a new one, which may lack data.
     pub(super) fn restarted(&self) {
         self.0.replaced_at.store(self.0.clock.of_process(), Ordering::Relaxed);
     }
 
-    /// Sends commands. Loads unknown scripts and repeats the commands that call them. `make`
-    /// receives the time since the last takeover by another server process, in milliseconds, or
-    /// `None`.
+    /// Sends the commands of `make`, and returns each answer or error. Loads unknown scripts.
+    /// `make` receives the milliseconds since another server process took over. `None`: never.
     pub(super) async fn send(&self, make: impl FnOnce(Option<u64>) -> Vec<Cmd>) -> Vec<Result<Value, StoreError>> {
         let link = self.link().await;
         let commands = make(self.0.replaced_ago());
@@ -97,7 +95,7 @@ impl Connection {
         answers.into_iter().map(|answer| answer.map_err(StoreError::new)).collect()
     }
 
-    /// Sends one command and converts its answer.
+    /// Sends one command and converts its answer. Fails without an answer of the type `T`.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, StoreError> {
         let answer = self.send(|_| vec![command]).await.pop().unwrap_or_else(|| Err(StoreError::new("no answer")))?;
         T::from_redis_value(answer).map_err(StoreError::new)
@@ -236,8 +234,7 @@ async fn keep(shared: Weak<Shared>, address: Arc<Address>, mut state: watch::Rec
     }
 }
 
-/// Checks an established connection until it has failed. Returns `None` when nothing uses it any
-/// more.
+/// Checks an established connection until it has failed. `None`: no clone of it is left.
 async fn watch_over(shared: &Weak<Shared>, link: &Link, number: u64, state: &mut watch::Receiver<State>) -> Option<()> {
     loop {
         let failed = state.wait_for(|state| !matches!(state, State::Up { .. }));

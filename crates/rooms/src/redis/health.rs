@@ -1,12 +1,11 @@
-//! Decides when a connection has failed, and how long to pause before the next attempt.
+//! Decides when a `connection` has failed, and how long to pause before the next attempt.
 
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use signaling_protocol::Backoff;
 
-/// Consecutive rounds of failed commands, with errors that another server may not cure, before a
-/// reconnect.
+/// Consecutive rounds of failed commands before a reconnect, if another server may fail as well.
 const MAX_ERROR_ROUNDS: u32 = 3;
 const MIN_PAUSE: Duration = Duration::from_millis(50);
 /// With the limit of an attempt (1 s) this stays below the required reconnect time of 2 s.
@@ -55,7 +54,7 @@ impl Health {
         Verdict::Failed(error.clone())
     }
 
-    /// Returns `true` at the first failure of an outage.
+    /// Returns `true` at the first call in an outage, whose failure has to be logged.
     pub(super) fn is_news(&mut self) -> bool {
         !std::mem::replace(&mut self.is_reported, true)
     }

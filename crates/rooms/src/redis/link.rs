@@ -1,4 +1,4 @@
-//! One fresh connection to a server that can serve, and commands over it.
+//! One fresh connection to a server that can serve. `connection` opens and replaces it.
 
 use std::time::Duration;
 
@@ -22,12 +22,14 @@ const MAX_CLUSTER_COMMANDS: usize = 64;
 /// An established connection. Clones share it.
 #[derive(Clone)]
 pub(super) enum Link {
+    /// To one server, which is not a replica.
     One(MultiplexedConnection),
+    /// To all servers of a cluster.
     Cluster(ClusterConnection),
 }
 
 impl Link {
-    /// Connects and checks the server. Asks sentinels for the current master each time.
+    /// Connects and checks the server, within 1 or 2 s. Asks sentinels for the current master.
     pub(super) async fn open(address: &Address) -> RedisResult<Self> {
         match address {
             Address::One(client) => limited(CONNECT_TIMEOUT, Self::open_one(client)).await,
@@ -52,7 +54,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Checks that a server answers and is no replica. A cluster's client follows roles by itself.
+    /// Fails if the server does not answer or is a replica. A cluster's client checks this itself.
     pub(super) async fn check(&self) -> RedisResult<()> {
         if matches!(self, Self::Cluster(_)) {
             return Ok(());
@@ -72,8 +74,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the id of the server process, or `None` if there is no single process or it has no
-    /// id.
+    /// Returns the id of the server process. `None`: a cluster, or a server without an id.
     pub(super) async fn run(&self) -> RedisResult<Option<String>> {
         if matches!(self, Self::Cluster(_)) {
             return Ok(None);
@@ -85,7 +86,7 @@ impl Link {
         Ok(lines.lines().find_map(|line| line.strip_prefix("run_id:")).map(|run| run.trim().to_owned()))
     }
 
-    /// Sends commands, and returns the answer to each.
+    /// Sends commands, and returns the answer to each. Fails as a whole without answers in 2 s.
     pub(super) async fn send(&self, commands: &[Cmd]) -> RedisResult<Vec<RedisResult<Value>>> {
         limited(CALL_TIMEOUT, self.send_all(commands)).await
     }
@@ -101,8 +102,7 @@ impl Link {
                 let answers = connection.clone().req_packed_commands(&pipeline, 0, count).await?;
                 Ok(answers.into_iter().map(Value::extract_error).collect())
             }
-            // Each command is routed to its server. Commands for one server are pipelined on its
-            // connection.
+            // Each command is routed to its server. Commands for one server are pipelined.
             Self::Cluster(connection) => {
                 let ask = async |command: &Cmd| connection.clone().req_packed_command(command).await?.extract_error();
                 Ok(stream::iter(commands).map(ask).buffered(MAX_CLUSTER_COMMANDS).collect().await)

@@ -1,4 +1,4 @@
-//! The registry in Redis.
+//! The registry in Redis. A node's shell registers its clients here and cleans up after dead nodes.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const CLAIM_LIFETIME: Duration = Duration::from_secs(10);
 const ENTRY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
 /// The registry in Redis or Valkey, on the connection of a [`RedisStore`](crate::RedisStore).
-/// Clones share it.
+/// Clones share it. Each call fails if the server does not answer in time, and can be repeated.
 #[derive(Clone)]
 pub struct RedisRegistry {
     connection: Connection,
@@ -67,8 +67,7 @@ impl RedisRegistry {
         Ok(seconds * 1000 + micros / 1000)
     }
 
-    /// Claims a dead node, renews the claim or ends it. Returns the claim, or an empty string if
-    /// the node cannot be claimed.
+    /// Claims a dead node, renews or ends the claim. Returns it; empty: the node cannot be claimed.
     async fn claim(
         &self,
         dead: &NodeId,
@@ -106,9 +105,9 @@ impl RedisRegistry {
         Ok(Cleaned { removed, kept: clients.len() as u64 - removed })
     }
 
-    /// Registers clients that came to a node, and removes clients that left it, unless they are
-    /// elsewhere by now. Writes the reverse entry before the forward one, since the cleaner finds
-    /// clients by reverse entries only.
+    /// Writes the entries of attached clients of a node, and removes those of detached ones, unless
+    /// another node has them. Writes the reverse entry before the forward one, since the cleaner
+    /// finds clients by reverse entries only.
     pub async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
         let now = self.now().await?.to_string();
         for changes in changes.chunks(MAX_CHUNK) {
@@ -133,8 +132,8 @@ impl RedisRegistry {
         Ok(())
     }
 
-    /// Records a heartbeat of the node. Returns `false` if the registry did not have the node, so
-    /// it has lost everything.
+    /// Records a heartbeat of the node. Returns `false` if the registry did not have the node: this
+    /// is the first heartbeat, or the registry has lost its data.
     pub async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
         let (now, nodes) = (self.now().await?.to_string(), self.nodes());
         let added: u64 = self.connection.ask(command(&["ZADD", &nodes, &now, node.as_str()])).await?;
@@ -168,9 +167,8 @@ impl RedisRegistry {
         Ok(names.iter().filter_map(|name| NodeId::new(name).ok()).collect())
     }
 
-    /// Removes the entries of a node without a heartbeat for `silent`, in small steps. One cleaner
-    /// works on a node at a time. Returns `None` if another cleaner has the claim, or if the claim
-    /// was lost to a pause or to the return of the node.
+    /// Removes the entries of a node without a heartbeat for `silent`, in small steps. `None`:
+    /// another cleaner has the claim, or the claim was lost to a pause or to the node's return.
     pub async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
         let (mut claim, mut all, mut cursor) = (String::new(), Cleaned::default(), "0".to_owned());
         loop {

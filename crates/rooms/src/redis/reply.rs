@@ -1,4 +1,4 @@
-//! Parser of script answers.
+//! Parser of script answers for [`RedisStore`](super::RedisStore).
 
 use redis::{FromRedisValue, Value};
 use signaling_protocol::{ClientId, NodeId};
@@ -12,7 +12,7 @@ type Statuses = Vec<(u8, u64, u64)>;
 type Changes = Vec<(u8, String, String)>;
 type Fields = (Numbers, Statuses, Changes, Vec<(String, String)>, Vec<String>);
 
-/// Parses the answer of `end.lua`.
+/// Parses the answer of `end.lua`. Fails if it has another form or an invalid name.
 pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
     let (numbers, statuses, changes, members, nodes) = fields;

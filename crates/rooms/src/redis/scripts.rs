@@ -1,4 +1,4 @@
-//! The scripts, each loaded once and called by its hash.
+//! The scripts of store and registry, each loaded once and called by its hash.
 
 use std::sync::LazyLock;
 

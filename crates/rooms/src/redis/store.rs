@@ -58,6 +58,7 @@ impl RedisStore {
         Connection::check_url(url)
     }
 
+    /// Applies operations in order. Each fails if the server does not answer in time.
     pub(crate) async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
         let answers = self.connection.send(commands).await;

@@ -28,6 +28,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts a server without password on a free port, and waits until it answers.
     pub(crate) fn start() -> Self {
         Self::started(TempDir::new().unwrap(), free_port(), &[], None)
     }
@@ -42,8 +43,7 @@ impl Server {
         replica
     }
 
-    /// Starts a cluster of one server. Like any cluster it rejects scripts with keys of different
-    /// slots.
+    /// Starts a cluster of one server, which rejects scripts with keys of different slots.
     pub(crate) async fn start_cluster() -> Self {
         let server = Self::started(TempDir::new().unwrap(), free_port(), CLUSTER, None);
         server.cli(&["cluster", "addslotsrange", "0", "16383"]);
@@ -84,11 +84,13 @@ impl Server {
         self.wait();
     }
 
+    /// Kills the server.
     pub(crate) fn stop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
+    /// Stops the process until [`Self::resume`].
     pub(crate) fn pause(&self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGSTOP).unwrap();
     }

@@ -13,9 +13,11 @@ use signaling_wire::SessionId;
 
 use crate::server::Server;
 
+/// Time without a refresh after which seats expire, for [`rules`].
 pub(crate) const STALE: Duration = Duration::from_secs(45);
 
-/// One room in a store.
+/// One room in a store. `clock` is the store's time in milliseconds since 1970, `server` the own
+/// Redis, and `None` for a store in memory.
 pub(crate) struct TestRoom {
     pub(crate) store: Store,
     pub(crate) name: RoomName,
@@ -24,6 +26,7 @@ pub(crate) struct TestRoom {
     pub(crate) server: Option<Server>,
 }
 
+/// Returns rules for rooms of `capacity` members (0: no limit).
 pub(crate) fn rules(capacity: u32) -> Rules {
     Rules { capacity: Some(capacity), stale: STALE, ..Rules::default() }
 }
@@ -88,6 +91,7 @@ impl TestRoom {
         Requester { number: self.numbers, ..requester(name) }
     }
 
+    /// Joins a client by its next command, with its name as data.
     pub(crate) async fn join(&mut self, name: &str) -> OpResult {
         let requester = self.requester(name);
         self.apply(Op::Join { requester, data: Some(format!("{{\"name\":\"{name}\"}}").into()) }).await
@@ -124,6 +128,7 @@ impl TestRoom {
         self.name = RoomName::new(&format!("{}-without-data", self.name)).unwrap();
     }
 
+    /// Returns the members of the first page, oldest first.
     pub(crate) async fn members(&self) -> Vec<String> {
         let result = self.apply(Op::List { after: None }).await;
         result.members.iter().map(|member| member.client.as_str().to_owned()).collect()
@@ -163,10 +168,12 @@ pub(crate) fn seat(requester: Requester, status: SeatStatus) -> Seat {
     Seat { requester, status, data: None }
 }
 
+/// Returns `true` if the only status of a result is that of a member.
 pub(crate) fn is_member(result: &OpResult) -> bool {
     matches!(result.statuses[..], [SeatStatus::Member { .. }])
 }
 
+/// Returns the clients ahead of the only client of a result, which must be waiting.
 pub(crate) fn ahead(result: &OpResult) -> u64 {
     match result.statuses[..] {
         [SeatStatus::Waiting { ahead, .. }] => ahead,
