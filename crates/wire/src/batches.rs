@@ -1,4 +1,4 @@
-//! Frames that wait for a trunk.
+//! Frames that wait for a trunk, or items that wait for a lane.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ impl Batches {
         }
     }
 
-    /// Returns the bytes that wait.
+    /// Returns the number of waiting bytes.
     pub fn bytes(&self) -> usize {
         self.full.iter().map(Vec::len).sum::<usize>() + self.open.len()
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_there_for_what_is_usual_and_a_stall_is_forgotten() {
+    fn reserved_capacity_follows_the_recent_batch_sizes() {
         let mut batches = Batches::default();
         let mut room_after = |bytes: usize| {
             batches.add(|out| out.resize(bytes, 0));

@@ -1,4 +1,4 @@
-//! The only place that knows bincode: every read has a size limit, and trailing bytes are seen.
+//! The only module that uses bincode. Each read has a size limit and returns the trailing bytes.
 //!
 //! bincode is finished rather than maintained. A replacement would change this module alone.
 
@@ -10,7 +10,7 @@ use crate::limits::MAX_FRAME_BYTES;
 type Config = Configuration<LittleEndian, Varint, Limit<MAX_FRAME_BYTES>>;
 const CONFIG: Config = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>();
 
-/// Bytes that are damaged, cut short, over the limit, or of another version.
+/// The error of bytes that are damaged, cut short, over the limit, or of another version.
 #[derive(Debug, thiserror::Error)]
 #[error("not a frame of this protocol: {0}")]
 pub struct DecodeError(Box<str>);
@@ -22,14 +22,14 @@ impl DecodeError {
     }
 }
 
-/// Writes `frame` behind what `out` has.
+/// Appends the encoding of `frame` to `out`.
 pub fn append<T: Encode>(out: &mut Vec<u8>, frame: &T) {
     // Memory takes any write, and no type here has a fallible encoding.
     let written = bincode::encode_into_std_write(frame, out, CONFIG);
     debug_assert!(written.is_ok(), "{written:?}");
 }
 
-/// Takes one frame from the front of `bytes`, which then starts behind it.
+/// Takes one frame from the front of `bytes`, which then starts after the frame.
 ///
 /// # Errors
 /// If the bytes are no frame of this type; `bytes` stays as it was.

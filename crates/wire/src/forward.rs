@@ -1,4 +1,4 @@
-//! Batches between nodes: the number of the batch, and a run of [`Item`]s.
+//! Batches between nodes, in a [`lane`](crate::lane): the number of the batch, then [`Item`]s.
 
 use bincode::{BorrowDecode, Decode, Encode};
 
@@ -6,8 +6,7 @@ use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
 use crate::{BatchNumber, MessageNumber, Origin, RemainingTtl, Seq, SessionId};
 
-/// The outbound queue of an envelope, at the node of its sender. Other nodes and incarnations do
-/// not know it.
+/// Id of an envelope's outbound queue at the node of its sender. It means nothing to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct QueueId(pub u64);
@@ -16,21 +15,21 @@ pub struct QueueId(pub u64);
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Envelope<'a> {
-    /// The recipient.
+    /// Client id of the recipient.
     pub to: &'a str,
-    /// The name of the message.
+    /// The sender's session and the message's number in it, which identify the message.
     pub origin: Origin,
-    /// The sender's previous pending number to this recipient, or 0.
+    /// Number of the sender's previous pending message to this recipient. 0: none.
     pub prev_pending: MessageNumber,
     /// Its remaining TTL.
     pub ttl: RemainingTtl,
-    /// Whether it can be held for an absent recipient.
+    /// `true` if it can be held for an absent recipient.
     pub may_hold: bool,
-    /// Whether it may be a retransmission. An outcome that is on its way back answers it.
+    /// `true` if it may be a retransmission. An outcome that is on its way back answers it.
     pub retransmitted: bool,
-    /// Returned with the outcome.
+    /// The message's outbound queue, returned with the outcome.
     pub queue_id: QueueId,
-    /// Nodes before the sender of this batch, the message's own node first.
+    /// Names of the nodes before the sender of this batch, the message's own node first.
     pub via: Vec<&'a str>,
     /// JSON text for the recipient.
     pub payload: &'a [u8],
@@ -65,87 +64,84 @@ pub enum Item<'a> {
     Envelope(Envelope<'a>),
     /// The outcome of an envelope, on its way back.
     Outcome {
-        /// Its queue.
+        /// Queue of the envelope.
         queue_id: QueueId,
-        /// Its number in the origin.
+        /// Number in the envelope's origin.
         number: MessageNumber,
-        /// Its outcome.
+        /// Outcome of the envelope.
         outcome: EnvelopeOutcome,
         /// Nodes ahead, the message's own node first; empty if this batch goes to that node.
         via: Vec<&'a str>,
     },
-    /// Messages of a queue are held at the sender of this batch, or would be with more room.
-    /// Retransmit them late.
+    /// Messages of a queue are held at this batch's sender, or lack room. Retransmit them late.
     Held {
-        /// Its queue.
+        /// Queue of the messages.
         queue_id: QueueId,
         /// Nodes ahead, as for an outcome.
         via: Vec<&'a str>,
     },
     /// The sender of this batch redirects a queue. Its held messages here are not needed any more.
     Forget {
-        /// The recipient.
+        /// Client id of the queue's recipient.
         to: &'a str,
-        /// The queue.
+        /// Queue of the messages.
         queue_id: QueueId,
     },
     /// Reports to the owner of a client that the client is attached at the sender, or not any more.
     Located {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
-        /// Its session.
+        /// The client's session.
         session: SessionId,
-        /// Time at which the session's socket was accepted. The later session stays.
+        /// Time at which the session's socket was accepted, in us since 1970. The later one stays.
         accepted_at_us: u64,
-        /// Whether it is attached there.
+        /// `true`: the client is attached at the sender of this batch. `false`: not any more.
         here: bool,
     },
     /// A lingering session, for the owner of its client.
     Lingering {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
-        /// Its session.
+        /// The client's session.
         session: SessionId,
-        /// Time at which its last socket was accepted.
+        /// Time at which its last socket was accepted, in microseconds since 1970.
         accepted_at_us: u64,
         /// Number of its latest uplink frame.
         seq: Seq,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
     },
-    /// Requests a session: its client has proven at the sender of this batch that it owns the
-    /// session.
+    /// Requests a session whose ownership its client has proven at the sender of this batch.
     RequestSession {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
-        /// The session.
+        /// The requested session.
         session: SessionId,
-        /// Time at which the client's new socket was accepted. An older socket of the session must
-        /// close.
+        /// Time at which its new socket was accepted, in us since 1970. An older one must close.
         accepted_at_us: u64,
     },
-    /// The seats of a lingering session, right behind its `Lingering`.
+    /// The seats of a lingering session, directly after its `Lingering`.
     Seats {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
-        /// The session.
+        /// The client's session.
         session: SessionId,
-        /// When its last socket was accepted.
+        /// Time at which its last socket was accepted, in microseconds since 1970.
         accepted_at_us: u64,
-        /// The seats.
+        /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
     },
     /// Changes of a room with members at the receiver of this batch.
     RoomChanged {
-        /// The room.
+        /// Name of the room.
         room: &'a str,
-        /// Its incarnation. A new one means that the store lost changes.
+        /// Incarnation of its state. A new one means that the store may have lost changes.
         incarnation: u64,
         /// Its version after the changes; each change raises it by one.
         version: u64,
         /// The changes, in order.
         changes: Vec<RoomChange<'a>>,
-        /// Whether the waiting queue has moved.
+        /// `true` if waiting clients have new positions.
         queue_moved: bool,
     },
     /// One message for several recipients at the receiver of this batch.
@@ -161,15 +157,15 @@ pub enum Item<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Recipient<'a> {
-    /// The recipient.
+    /// Client id of the recipient.
     pub to: &'a str,
-    /// The sender's previous pending number to this recipient, or 0.
+    /// Number of the sender's previous pending message to this recipient. 0: none.
     pub prev_pending: MessageNumber,
-    /// Returned with the outcome.
+    /// The message's outbound queue for this recipient, returned with the outcome.
     pub queue_id: QueueId,
 }
 
-/// Starts a batch in `out`.
+/// Starts a batch: appends its number to `out`.
 pub fn start(out: &mut Vec<u8>, number: BatchNumber) {
     codec::append(out, &number);
 }

@@ -52,8 +52,8 @@ impl Grant {
         if bytes.is_empty() { Ok(grant) } else { Err(DecodeError::new("more than a grant")) }
     }
 
-    /// Returns `None` if the client may not join the room, else the capacity by the first pattern
-    /// that fits.
+    /// Returns the capacity by the first pattern that fits, as in [`RoomPattern`]; `Some(None)` if
+    /// all rooms are allowed. `None`: the client may not join the room.
     pub fn admits(&self, room: &str) -> Option<Option<u32>> {
         let Some(rooms) = &self.rooms else { return Some(None) };
         rooms.iter().find(|one| fits(&one.pattern, room)).map(|one| one.capacity)

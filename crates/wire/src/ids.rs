@@ -41,7 +41,7 @@ random!(
 impl FromStr for Incarnation {
     type Err = DecodeError;
 
-    /// Reads the form in which it is displayed.
+    /// Reads the form in which it is displayed: 16 hexadecimal digits.
     fn from_str(text: &str) -> Result<Self, DecodeError> {
         match u64::from_str_radix(text, 16) {
             Ok(number) if text.len() == 16 && !text.starts_with('+') => Ok(Self(number.to_be_bytes())),

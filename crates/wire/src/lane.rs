@@ -39,7 +39,7 @@ pub struct Opening {
     pub exchange: ExchangeNumber,
 }
 
-/// Returns a frame with the batch that `append` writes.
+/// Returns a frame with the batch that `append` writes. `capacity` is its expected size in bytes.
 pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = Vec::with_capacity(LENGTH_BYTES + capacity);
     frame.extend_from_slice(&[0; LENGTH_BYTES]);
@@ -66,7 +66,7 @@ impl BatchReader {
     /// Passes each batch that is complete with this chunk to `take`.
     ///
     /// # Errors
-    /// If a batch is longer than [`MAX_BYTES`], or `take` fails. Nothing can be read then.
+    /// If a batch is longer than [`MAX_BYTES`], or `take` fails. The reader is then unusable.
     pub fn read<E: From<DecodeError>>(
         &mut self,
         chunk: &[u8],
@@ -96,7 +96,7 @@ pub struct AcknowledgementReader {
 }
 
 impl AcknowledgementReader {
-    /// Returns the last acknowledgement that is complete with this chunk.
+    /// Returns the last acknowledgement that is complete with this chunk. `None`: none is.
     pub fn read(&mut self, chunk: &[u8]) -> Option<BatchNumber> {
         self.partial.extend_from_slice(chunk);
         let (complete, rest) = self.partial.as_chunks();

@@ -2,9 +2,8 @@
 //! nodes and their items ([`lane`], [`forward`], [`seats`]), and the token that resumes a session
 //! ([`resume`]).
 //!
-//! [`codec`] is the one place that uses bincode, [`Batches`] collects frames until a connection
-//! takes them, and [`limits`] has the sizes and times. No I/O and no clock. What clients see is in
-//! `signaling-protocol`.
+//! [`codec`] is the only user of bincode, [`Batches`] collects frames for a connection,
+//! and [`limits`] has sizes and times. No I/O and no clock. Client messages: `signaling-protocol`.
 
 mod batches;
 pub mod codec;

@@ -22,6 +22,5 @@ pub const MAX_WINDOW_BYTES: usize = 1024 * 1024;
 /// Silence after which an edge or a node pings the other end of a trunk: three pings before it is
 /// suspect.
 pub const PING_AFTER: Duration = Duration::from_millis(500);
-/// Silence after which a server gives up a connection: the time after which messages are
-/// retransmitted.
+/// Silence after which a server gives up a connection: as long as the time until retransmissions.
 pub const SUSPECT_AFTER: Duration = Duration::from_secs(2);

@@ -14,7 +14,7 @@ macro_rules! number {
         pub struct $type(pub u64);
 
         impl $type {
-            /// Returns the number `steps` later.
+            /// Returns the number `steps` later, at most `u64::MAX`.
             #[must_use]
             #[inline]
             pub fn plus(self, steps: u64) -> Self {
@@ -41,8 +41,7 @@ number!(
     Seq
 );
 number!(
-    /// Number of a downlink frame in one attachment of a session, from 1 on. The recipient's node
-    /// assigns it.
+    /// Number of a downlink frame in one attachment of a session, from 1 on, assigned by the node.
     DownSeq
 );
 number!(

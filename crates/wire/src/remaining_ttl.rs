@@ -9,10 +9,10 @@ use std::time::Duration;
 pub struct RemainingTtl(u16);
 
 impl RemainingTtl {
-    /// Expired: the message is not held any more and only asks for its outcome.
+    /// 0: the message has expired. It is not held or written any more, and only needs its outcome.
     pub const NONE: Self = Self(0);
 
-    /// Rounds up, so that a live message never counts as expired. The maximum is 655 s.
+    /// Returns a duration as TTL, rounded up so that no live message expires; at most 655.35 s.
     pub fn from_duration(left: Duration) -> Self {
         let steps =
             left.as_secs().saturating_mul(100).saturating_add(u64::from(left.subsec_nanos().div_ceil(10_000_000)));

@@ -42,7 +42,7 @@ pub fn issue(secret: &[u8], client_id: &ClientId, session: SessionId, expiry: Sy
     URL_SAFE_NO_PAD.encode(token)
 }
 
-/// Returns the session of a genuine token of this client that has not expired at `now`.
+/// Returns the session of a token. `None`: it is forged, of another client, or expired at `now`.
 pub fn verify(secret: &[u8], client_id: &ClientId, token: &str, now: SystemTime) -> Option<SessionId> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let length = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;

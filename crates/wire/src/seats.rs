@@ -11,36 +11,36 @@ const ADMITTED: &[u8] = b"admitted";
 /// State of a resumed session.
 const RESUMED: &[u8] = b"resumed";
 
-/// A client's seat in a room, and what the client knows of the room: the one form in which a seat
-/// travels between nodes, with its session or behind a lingering session. In the core it is a
+/// A client's seat in a room, and the state of the room that the client has received. A seat has
+/// this form between nodes, with its session or after a lingering session. In the core it is a
 /// `signaling_rooms::Seat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct SeatState<'a> {
-    /// The room.
+    /// Name of the room.
     pub room: &'a str,
-    /// Whether the client is a member; otherwise it waits.
+    /// `true`: the client is a member. `false`: it is in the waiting queue.
     pub member: bool,
     /// Rises with the time of joining.
     pub place: u64,
     /// Number of the session's last command about the room.
     pub number: u64,
-    /// The room's incarnation that the client knows.
+    /// Incarnation of the room state that the client has received. 0: none.
     pub incarnation: u64,
-    /// The room's version that the client knows.
+    /// Version of that state. 0: none.
     pub version: u64,
-    /// The position that a waiting client knows: clients before it.
+    /// Clients ahead in the waiting queue, as last sent to the client. `None`: not sent.
     pub ahead: Option<u64>,
-    /// JSON for the other members.
+    /// JSON for the other members. `None`: none.
     pub data: Option<&'a str>,
 }
 
 /// The state of a session for its next node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionState<'a> {
-    /// Whether it continues an older socket's session.
+    /// `true` if it continues an older socket's session.
     pub resumed: bool,
-    /// Its seats.
+    /// One seat for each of its rooms.
     pub seats: Vec<SeatState<'a>>,
 }
 
@@ -73,19 +73,19 @@ impl<'a> SessionState<'a> {
 pub enum RoomChange<'a> {
     /// A new member, or new data of a member.
     Joined {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
-        /// JSON that the other members see.
+        /// JSON that the other members see. `None`: none.
         data: Option<&'a str>,
     },
     /// A member left.
     Left {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
     },
     /// A member's presence expired.
     Expired {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
     },
 }

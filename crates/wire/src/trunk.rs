@@ -18,8 +18,7 @@ pub const PATH: &str = "/internal/v1/trunk";
 pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
 /// Request header with the name of the edge.
 pub const EDGE_HEADER: &str = "signaling-edge";
-/// Request header with the port of the edge's internal listener. Its host is the trunk's source
-/// address.
+/// Request header with the port of the edge's internal listener, at the trunk's source address.
 pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
 
 /// Number of a session on one trunk. It is never reused there.
@@ -54,9 +53,9 @@ pub struct Request<'a> {
     pub path: &'a str,
     /// Query string without tokens.
     pub query: &'a str,
-    /// `Origin` header of a browser.
+    /// `Origin` header of a browser. `None`: no such header.
     pub origin: Option<&'a str>,
-    /// Resume token.
+    /// Resume token. `None`: the client does not resume.
     pub resume: Option<&'a str>,
     /// Client address, as determined by the edge.
     pub address: &'a str,
@@ -70,23 +69,21 @@ pub struct Attach<'a> {
     pub slot: Slot,
     /// The session. A node that resumes an older one answers with that.
     pub session: SessionId,
-    /// The client.
+    /// Id of the client.
     pub client_id: &'a str,
-    /// Time at which the edge accepted the socket, in microseconds since 1970. The later session
-    /// stays.
+    /// Time at which the edge accepted the socket, in microseconds since 1970. The later one stays.
     pub accepted_at_us: u64,
-    /// Whether the client takes part in custody.
+    /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
     /// Number of the session's latest uplink frame.
     pub seq: Seq,
     /// The upgrade request.
     pub request: Request<'a>,
-    /// The [`Grant`](crate::grant::Grant) of the client's token; `None` where tokens are not
-    /// required.
+    /// The [`Grant`](crate::grant::Grant) of the client's token; `None`: tokens are not required.
     pub grant: Option<&'a [u8]>,
     /// The state that the last node sent; `None` for a client without admission.
     pub state: Option<&'a [u8]>,
-    /// Cause of the socket's end, if it has ended: the session only needs its last outcomes.
+    /// Cause of the socket's end: the session only needs its last outcomes. `None`: it is open.
     pub cause: Option<DetachReason>,
 }
 
@@ -108,7 +105,7 @@ impl<'a> Attach<'a> {
     }
 }
 
-/// Why the edge did not write a downlink message.
+/// Reason why the edge did not write a downlink message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum Unwritten {
@@ -116,11 +113,11 @@ pub enum Unwritten {
     Skipped,
     /// An earlier message of the sender is missing: retransmit in order.
     Gap,
-    /// The client's limits are reached. The message may come again later.
+    /// The client's limits are reached. The message may be sent again later.
     NoRoom,
 }
 
-/// Why a session leaves its node.
+/// Reason why a session leaves its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum DetachReason {
@@ -148,11 +145,11 @@ pub enum DeliveryOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum ToNode<'a> {
-    /// A session arrives.
+    /// Asks the node to serve a session.
     Attach(Attach<'a>),
     /// A message of the client.
     Up {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// Its number, rising by one per session.
         seq: Seq,
@@ -163,42 +160,42 @@ pub enum ToNode<'a> {
     },
     /// Confirms all `Down`s up to `up_to`: written, except for the exceptions.
     Confirm {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// The last number.
         up_to: DownSeq,
-        /// Numbers that were not written.
+        /// Numbers that were not written, with the reasons.
         exceptions: Vec<(DownSeq, Unwritten)>,
     },
     /// The session is over, or has lost its socket.
     Detach {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// The cause.
         cause: DetachReason,
     },
     /// A handoff: the node stops routing for the session, and forwards its messages to `to`.
     Release {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// The next node.
         to: &'a str,
     },
     /// Answers `Probe`: the client's socket is alive.
     Alive {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
     },
     /// Replaces the session's grant, after a new token.
     Grant {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// As in [`Attach`].
         grant: &'a [u8],
     },
     /// A kick of a client. An edge sends all kicks on a new trunk, and each new one.
     Kicked {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
         /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
@@ -211,13 +208,13 @@ pub enum ToNode<'a> {
 pub enum ToEdge<'a> {
     /// The node serves the session from now on.
     Attached {
-        /// The session's name on this trunk.
+        /// The session's slot.
         slot: Slot,
         /// The session; an older one after a resume.
         session: SessionId,
-        /// Whether it was resumed.
+        /// `true` if it continues an earlier socket's session.
         resumed: bool,
-        /// Number of the latest uplink frame that the node knows. The edge continues from there.
+        /// Number of the latest uplink frame at any node. The edge continues after it.
         seq: Seq,
         /// The hold time at this node: the TTL of new messages.
         hold: RemainingTtl,
@@ -228,39 +225,39 @@ pub enum ToEdge<'a> {
     },
     /// The node does not serve the session.
     Rejected {
-        /// The session's name on this trunk.
+        /// The session's slot.
         slot: Slot,
         /// HTTP status for a client that waits for admission.
         status: u16,
-        /// Error code.
+        /// Error code, such as `client_id_in_use`.
         code: &'a str,
-        /// Text for people.
+        /// Human-readable reason.
         message: &'a str,
-        /// Time after which a new attempt may succeed; `None` if it cannot.
+        /// Milliseconds after which a new attempt may succeed; `None` if it cannot.
         retry_after_ms: Option<u32>,
     },
     /// The outcome of `count` uplink frames from `first` on.
     Outcomes {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
-        /// The first number.
+        /// Number of the first frame.
         first: Seq,
-        /// Numbers in a row.
+        /// Number of consecutive frames.
         count: u32,
-        /// Their outcome.
+        /// Outcome of each frame.
         outcome: DeliveryOutcome,
         /// JSON text for the client; empty for none.
         reply: &'a [u8],
     },
     /// A message for the client.
     Down {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// Its number in this attachment, from 1 on.
         down_seq: DownSeq,
         /// Name of the client's message; `None` for a message of the node itself.
         origin: Option<Origin>,
-        /// The sender's previous pending number to this client, or 0.
+        /// Number of the sender's previous pending message to this client. 0: none.
         prev_pending: MessageNumber,
         /// Its remaining TTL.
         ttl: RemainingTtl,
@@ -269,23 +266,23 @@ pub enum ToEdge<'a> {
     },
     /// Close the client's socket.
     Close {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// WebSocket close code.
         code: u16,
-        /// Text for people.
+        /// Human-readable reason.
         reason: &'a str,
     },
-    /// Answers `Release`, behind all `Down`s.
+    /// Answers `Release`, after all `Down`s.
     Released {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// State for the next node; empty if there is none.
         state: &'a [u8],
     },
     /// The session's state has changed.
     SessionState {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
         /// State for the next node.
         state: &'a [u8],
@@ -294,24 +291,24 @@ pub enum ToEdge<'a> {
     Draining,
     /// Asks for `Alive` within 2 s, if the client's socket answers.
     Probe {
-        /// The session.
+        /// The session's slot.
         slot: Slot,
     },
     /// The node serves again after `Draining`.
     Serving,
     /// A kick of a client. A node sends all kicks on a new trunk, and each new one.
     Kicked {
-        /// The client.
+        /// Id of the client.
         client_id: &'a str,
-        /// When, in seconds since 1970: tokens made up to then are good no more.
+        /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
-        /// Whether the operator acts now. Otherwise only sockets with older tokens close.
+        /// `true` if the operator acts now. Otherwise only sockets with older tokens close.
         at_once: bool,
     },
 }
 
 impl ToEdge<'_> {
-    /// Returns the slot of the frame's session, if the frame has one.
+    /// Returns the slot of the frame's session. `None`: the frame is about the node or a kick.
     pub fn slot(&self) -> Option<Slot> {
         match *self {
             Self::Attached { slot, .. }
