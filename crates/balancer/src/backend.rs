@@ -101,7 +101,7 @@ impl BalancerBackend {
     /// Assigns unplaced clients and plans handoffs of clients that another node owns.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
         let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
-            (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable())
+            (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable_count())
         });
         if let Some(clients) = begins {
             info!(clients, of = core.len(), "handoffs planned");
@@ -161,10 +161,10 @@ impl BalancerBackend {
             let Some(NodeLink { node, .. }) = links.get(link) else { return };
             if is_draining {
                 info!(%node, "node drains, its clients move");
-                placement.said_draining(node, link);
+                placement.on_draining(node, link);
             } else {
                 info!(%node, "node takes clients again");
-                placement.said_serving(node, link);
+                placement.on_serving(node, link);
             }
         });
         self.rebalance(now, core);

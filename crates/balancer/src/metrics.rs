@@ -18,7 +18,7 @@ metrics! {
 label! { pub(crate) enum OpenFailure = "reason" { Refused = "refused", Timeout = "timeout" } }
 
 pub(crate) fn publish(State { placement, moves, .. }: &State) {
-    publish_suspects(placement.suspects());
-    METRICS.usable.publish(placement.usable() as u64);
+    publish_suspects(placement.suspect_count());
+    METRICS.usable.publish(placement.usable_count() as u64);
     METRICS.misplaced.publish(moves.waiting() as u64);
 }

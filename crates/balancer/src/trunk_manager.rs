@@ -113,7 +113,7 @@ impl TrunkManager {
                         Err(_) => return,
                     },
                     _ = ticks.tick() => {
-                        if this.backend.with(|state| state.placement.look(Instant::now())) {
+                        if this.backend.with(|state| state.placement.end_probations(Instant::now())) {
                             info!("node is healthy again, its clients return");
                             this.rebalance();
                         }
@@ -177,7 +177,7 @@ impl TrunkManager {
                 backoff.reset();
             }
             // A node that announced its drain and closed the trunk is not retried at once.
-            let has_left = self.backend.with(|state| state.placement.has_said_draining(&node));
+            let has_left = self.backend.with(|state| state.placement.has_reported_draining(&node));
             let wait = backoff.next_wait(rand::random());
             let pause = if has_left { DRAINED_PAUSE } else { wait };
             tokio::select! {

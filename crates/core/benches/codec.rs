@@ -1,4 +1,4 @@
-//! What the codec costs per message of 300 bytes: one read of 16 frames, decoded and sent on.
+//! Cost of the codec per message of 300 bytes: one read of 16 frames, decoded and encoded again.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! Addresses of internal listeners.
+//! Addresses of internal listeners, from flags, discovery and views.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -16,7 +16,7 @@ const MAX_HOST: usize = 253;
 #[serde(try_from = "String", into = "String")]
 pub struct Address(Arc<str>);
 
-/// The error of a text that is no address, with the remedy.
+/// The error of a text that is no address: the fault and the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(&'static str);

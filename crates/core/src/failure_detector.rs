@@ -1,8 +1,7 @@
-//! Reliability of one member, by this server's own observations.
+//! Reliability of one member for nodes, balancers and discovery, from a server's own observations.
 //!
 //! A member that fails is suspect until it has answered without failure for a probation time. The
-//! time doubles after each failure that follows soon: moving clients costs more than doing without
-//! the member.
+//! time doubles after each failure that follows soon, since moving clients costs more than waiting.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +15,7 @@ const LIVED_DOWN: Duration = Duration::from_secs(60);
 /// The reliability of one member, which starts as reliable.
 #[derive(Debug, Clone)]
 pub struct FailureDetector {
-    /// Whether it has ever answered. A starting member needs no probation.
+    /// `true` if it has ever answered. A starting member needs no probation.
     known: bool,
     suspect: bool,
     /// Time since which a suspect answers without failure.
@@ -41,7 +40,7 @@ impl FailureDetector {
         !self.suspect || self.answering_since.is_some()
     }
 
-    /// Notes an answer. Returns `true` if the member had not answered before it.
+    /// Records an answer. Returns `true` if it is the first one after a failure.
     pub fn answered(&mut self, now: Instant) -> bool {
         self.known = true;
         let is_news = !self.is_answering();
@@ -51,7 +50,7 @@ impl FailureDetector {
         is_news
     }
 
-    /// Notes a failure. Returns `true` if the member becomes suspect.
+    /// Records a failure. Returns `true` if the member becomes suspect.
     pub fn failed(&mut self, now: Instant) -> bool {
         self.answering_since = None;
         if self.suspect {
@@ -67,8 +66,8 @@ impl FailureDetector {
         true
     }
 
-    /// Returns `true` if the member becomes reliable again.
-    pub fn look(&mut self, now: Instant) -> bool {
+    /// Ends the probation if it is over. Returns `true` if the member becomes reliable by it.
+    pub fn end_probation(&mut self, now: Instant) -> bool {
         let over = |since: Instant| now.saturating_duration_since(since) >= self.probation;
         if !self.suspect || !self.answering_since.is_some_and(over) {
             return false;
@@ -96,9 +95,9 @@ mod tests {
         let start = Instant::now();
         let mut trust = FailureDetector::new(start);
         assert!(trust.failed(start));
-        assert!(!trust.look(start + SECOND));
+        assert!(!trust.end_probation(start + SECOND));
         trust.answered(start + SECOND);
-        assert!(trust.look(start + SECOND));
+        assert!(trust.end_probation(start + SECOND));
     }
 
     #[test]
@@ -108,12 +107,12 @@ mod tests {
         assert!(trust.failed(start));
         assert!(!trust.failed(start), "it is suspect already");
         trust.answered(start + SECOND);
-        assert!(!trust.look(start + 5 * SECOND));
+        assert!(!trust.end_probation(start + 5 * SECOND));
         trust.failed(start + 5 * SECOND);
         trust.answered(start + 6 * SECOND);
         trust.answered(start + 9 * SECOND);
-        assert!(!trust.look(start + 10 * SECOND));
-        assert!(trust.look(start + 11 * SECOND));
+        assert!(!trust.end_probation(start + 10 * SECOND));
+        assert!(trust.end_probation(start + 11 * SECOND));
         assert!(!trust.is_suspect());
     }
 
@@ -122,7 +121,7 @@ mod tests {
         let start = Instant::now();
         let mut trust = FailureDetector::new(start);
         trust.failed(start);
-        assert!(!trust.look(start + 1000 * SECOND));
+        assert!(!trust.end_probation(start + 1000 * SECOND));
     }
 
     #[test]
@@ -132,7 +131,7 @@ mod tests {
         let mut probation = |trust: &mut FailureDetector| {
             trust.failed(now);
             trust.answered(now);
-            let seconds = (1..=200).find(|&second| trust.look(now + second * SECOND));
+            let seconds = (1..=200).find(|&second| trust.end_probation(now + second * SECOND));
             now += seconds.unwrap_or_default() * SECOND;
             seconds
         };
@@ -141,6 +140,6 @@ mod tests {
         now += LIVED_DOWN;
         trust.failed(now);
         trust.answered(now);
-        assert!(trust.look(now + PROBATION));
+        assert!(trust.end_probation(now + PROBATION));
     }
 }

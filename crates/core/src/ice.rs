@@ -1,9 +1,8 @@
 //! ICE servers for clients: STUN and TURN servers from the operator's list, and TURN servers with
 //! temporary credentials for each client.
 //!
-//! The credentials follow draft-uberti-behave-turn-rest-00 (`use-auth-secret` of coturn). The user
-//! name has the expiry, and the password is a MAC of the user name with a shared secret. No request
-//! to the TURN server is necessary.
+//! The credentials follow draft-uberti-behave-turn-rest-00 (`use-auth-secret` of coturn), without
+//! a request to the TURN server: the user name has the expiry, the password is a MAC of the name.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use signaling_protocol::server::IceServer;
 pub struct IceServers {
     /// Servers of the list, for all clients.
     pub fixed: Arc<[IceServer]>,
-    /// TURN servers with a shared secret.
+    /// TURN servers with a shared secret. `None`: none.
     pub turn: Option<Turn>,
 }
 
@@ -34,7 +33,7 @@ pub struct Turn {
     /// The shared secret.
     pub secret: Arc<[u8]>,
     /// Lifetime of credentials.
-    pub life: Duration,
+    pub lifetime: Duration,
 }
 
 impl fmt::Debug for IceServers {
@@ -45,12 +44,12 @@ impl fmt::Debug for IceServers {
 
 impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Turn").field("urls", &self.urls).field("life", &self.life).finish_non_exhaustive()
+        f.debug_struct("Turn").field("urls", &self.urls).field("lifetime", &self.lifetime).finish_non_exhaustive()
     }
 }
 
 impl IceServers {
-    /// Returns the servers for a client, with fresh credentials.
+    /// Returns the servers for a client, with fresh credentials. `now` is the time of day.
     pub fn for_client(&self, client: &ClientId, now: SystemTime) -> Vec<IceServer> {
         let turn = self.turn.as_ref().and_then(|turn| turn.for_client(client, now));
         self.fixed.iter().cloned().chain(turn).collect()
@@ -59,7 +58,7 @@ impl IceServers {
 
 impl Turn {
     fn for_client(&self, client: &ClientId, now: SystemTime) -> Option<IceServer> {
-        let until = now.duration_since(UNIX_EPOCH).unwrap_or_default() + self.life;
+        let until = now.duration_since(UNIX_EPOCH).unwrap_or_default() + self.lifetime;
         let username = format!("{}:{client}", until.as_secs());
         // A key of any length will do.
         let mut mac = Hmac::<Sha1>::new_from_slice(&self.secret).ok()?;
@@ -88,21 +87,20 @@ enum Urls {
 /// The error of an invalid list. It never quotes the list, which may contain passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadList {
-    /// No list.
+    /// The text is not a JSON list of such objects.
     #[error(
         "must hold a JSON list of {{\"urls\",\"username\",\"credential\"}}: the fault is in line {line}, column {column}"
     )]
-    /// Not a JSON list.
     Json {
-        /// Line of the fault.
+        /// Line of the fault, from 1.
         line: usize,
-        /// Column of the fault.
+        /// Column of the fault, in bytes.
         column: usize,
     },
-    /// A URL with another scheme.
+    /// An entry without a URL, or with another scheme. Position of the entry, from 1.
     #[error("may list only addresses that begin with stun:, stuns:, turn: or turns: (entry {0}, from 1)")]
     Url(usize),
-    /// A TURN server without credentials.
+    /// A TURN server without credentials. Position of the entry, from 1.
     #[error("lists a TURN server without `username` and `credential` (entry {0}, from 1)")]
     Credentials(usize),
 }
@@ -111,7 +109,7 @@ pub enum BadList {
 ///
 /// # Errors
 /// If the text is no such list, an address has another scheme, or a TURN server has no credentials.
-pub fn listed(content: &[u8]) -> Result<Arc<[IceServer]>, BadList> {
+pub fn parse_list(content: &[u8]) -> Result<Arc<[IceServer]>, BadList> {
     let list: Vec<Listed> = serde_json::from_slice(content)
         .map_err(|error| BadList::Json { line: error.line(), column: error.column() })?;
     let server = |(at, Listed { urls, username, credential }): (usize, Listed)| {
@@ -155,9 +153,9 @@ mod tests {
         let turn = Turn {
             urls: Arc::from(["turn:turn.example:3478".to_owned()]),
             secret: Arc::from(&b"north"[..]),
-            life: Duration::from_secs(600),
+            lifetime: Duration::from_secs(600),
         };
-        let ice = IceServers { fixed: listed(br#"[{"urls":"stun:a.example"}]"#).unwrap(), turn: Some(turn) };
+        let ice = IceServers { fixed: parse_list(br#"[{"urls":"stun:a.example"}]"#).unwrap(), turn: Some(turn) };
         let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000 - 600);
         let told = ice.for_client(&ClientId::new("alice").unwrap(), now);
         let stun = IceServer { urls: vec!["stun:a.example".into()], username: None, credential: None };
@@ -181,10 +179,10 @@ mod tests {
             (r#"[{"urls":"turn:"}]"#, "entry 1"),
             (r#"[{"urls":["stun:a","turn:hunter2"],"username":"u"}]"#, "without `username` and `credential` (entry 1"),
         ] {
-            let message = listed(list.as_bytes()).unwrap_err().to_string();
+            let message = parse_list(list.as_bytes()).unwrap_err().to_string();
             assert!(message.contains(part) && !message.contains("hunter2"), "{list}: {message}");
         }
         let list = br#"[{"urls":["turn:a?transport=tcp","turns:a"],"username":"u","credential":"c"}]"#;
-        assert_eq!(listed(list).unwrap().len(), 1);
+        assert_eq!(parse_list(list).unwrap().len(), 1);
     }
 }

@@ -9,9 +9,9 @@
 //! | [`ice`] | STUN and TURN servers that clients receive |
 //! | [`ws`] | WebSocket frames of client sockets, as bytes |
 //!
-//! Nothing here awaits, sleeps, or reads a clock or a random source. Inputs and the time go in,
-//! frames and effects come out, and the next deadline can be asked. The servers' shells call these
-//! modules from their event loops, and the simulation runs whole meshes of them from a seed.
+//! No code here awaits, sleeps, or reads a clock or a random source. Inputs and the time go in,
+//! frames and effects come out. The servers' shells call these modules from their event loops, and
+//! the simulation runs whole meshes of them from a seed.
 
 // The ban on clocks is for decisions; tests choose a start.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

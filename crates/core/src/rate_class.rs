@@ -1,4 +1,4 @@
-//! Classes of clients that may send at different rates.
+//! Classes of clients that may send at different rates, from tokens and flags.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use signaling_protocol::ids::check_name;
 pub struct RateClass(Box<str>);
 
 impl RateClass {
-    /// Checks and keeps a name.
+    /// Returns the class of a valid name.
     ///
     /// # Errors
-    /// If it is empty, too long, or has other characters.
+    /// If it is empty, longer than 128 bytes, or has characters outside `A-Z a-z 0-9 . _ ~ : @ -`.
     pub fn new(name: &str) -> Result<Self, NameError> {
         check_name(name)?;
         Ok(Self(name.into()))
@@ -36,9 +36,9 @@ impl fmt::Display for RateClass {
 /// Rates of one client in the long run: `MESSAGES` or `MESSAGES/BYTES`, 0 for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
-    /// Messages per second.
+    /// Messages per second. 0: no limit.
     pub messages: u32,
-    /// Bytes of messages per second; `None` is the usual rate.
+    /// Bytes of messages per second. 0: no limit; `None`: the usual rate.
     pub bytes: Option<u32>,
 }
 

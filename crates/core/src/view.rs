@@ -1,4 +1,4 @@
-//! Members, views, and the difference between two views.
+//! Members, views, and the difference between two views. Discovery builds them for all servers.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::NodeId;
@@ -13,7 +13,7 @@ pub struct Member {
     pub id: NodeId,
     /// Address of its internal listener.
     pub address: Address,
-    /// A draining node is reachable, but takes no new clients.
+    /// `true` if the node drains: it is reachable, but takes no new clients.
     #[serde(default)]
     pub draining: bool,
 }
@@ -34,9 +34,9 @@ pub struct ViewError(NodeId);
 /// The difference between two views, each list sorted by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Members of the newer view alone.
+    /// Members that only the newer view has.
     pub joined: Vec<Member>,
-    /// Members of the older view alone.
+    /// Members that only the older view has.
     pub left: Vec<Member>,
     /// Members with another address or draining state, as in the newer view.
     pub changed: Vec<Member>,
@@ -56,7 +56,7 @@ impl View {
         }
     }
 
-    /// Returns the hash of ids, addresses and draining states.
+    /// Returns the hash of ids, addresses and draining states, equal in all releases.
     pub fn hash(&self) -> u64 {
         self.hash
     }
@@ -66,7 +66,7 @@ impl View {
         &self.members
     }
 
-    /// Returns the member with this id.
+    /// Returns the member with this id. `None`: the view does not have it.
     pub fn get(&self, id: &str) -> Option<&Member> {
         let at = self.members.binary_search_by(|member| member.id.as_str().cmp(id)).ok()?;
         self.members.get(at)
@@ -169,8 +169,7 @@ mod tests {
 
     #[test]
     fn hash_is_the_same_in_every_release() {
-        // XXH3's published hash of no input, and a hash from the time at which the encoding was
-        // fixed.
+        // XXH3's published hash of no input, and a hash that fixes the encoding.
         assert_eq!(View::default().hash(), 0x2d06_8005_38d3_94c2);
         let view = View::new([member("node-0", 7900, false), member("node-1", 7901, true)]).unwrap();
         assert_eq!(view.hash(), GOLDEN);

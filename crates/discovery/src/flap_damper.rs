@@ -136,7 +136,7 @@ impl FlapDamper {
             }
         }
         for known in self.known.values_mut() {
-            known.detector.look(now);
+            known.detector.end_probation(now);
         }
         self.known.retain(|_, known| !known.detector.is_suspect() || known.missing_for(now) < FORGET);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use signaling_server::{ConfigError, ReloadableFile};
 
-use signaling_core::ice::{IceServers, Turn, is_turn, listed};
+use signaling_core::ice::{IceServers, Turn, is_turn, parse_list};
 
 /// ICE servers that clients get.
 #[derive(Debug, Clone, Args)]
@@ -73,10 +73,10 @@ impl IceArgs {
             let why = format!("{url:?} does not begin with turn: or turns:");
             return Err(ConfigError::Invalid { flag: "--turn-urls", why });
         }
-        let fixed = list_file.as_ref().map(|file| file.parsed(listed)).transpose()?.unwrap_or_default();
-        let (urls, life) = (Arc::from(self.turn_urls), Duration::from_secs(self.turn_ttl_s));
+        let fixed = list_file.as_ref().map(|file| file.parsed(parse_list)).transpose()?.unwrap_or_default();
+        let (urls, lifetime) = (Arc::from(self.turn_urls), Duration::from_secs(self.turn_ttl_s));
         let secret = secret_file.as_ref().map(|file| file.parsed(secret)).transpose()?;
-        let turn = secret.map(|secret| Turn { urls, secret, life });
+        let turn = secret.map(|secret| Turn { urls, secret, lifetime });
         Ok(IceConfig { servers: IceServers { fixed, turn }, list_file, secret_file })
     }
 }
@@ -98,7 +98,9 @@ impl IceConfig {
         };
         let list = async {
             match list_file {
-                Some(file) => file.follow(listed, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await,
+                Some(file) => {
+                    file.follow(parse_list, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await
+                }
                 None => std::future::pending().await,
             }
         };
@@ -145,7 +147,7 @@ mod tests {
         std::fs::write(path, "north\n").unwrap();
         let config = check(&["--turn-urls", "turn:a:3478,turns:b", "--turn-secret-file", path]).unwrap();
         let turn = config.servers().turn.unwrap();
-        assert_eq!((turn.urls.len(), &turn.secret[..], turn.life.as_secs()), (2, &b"north"[..], 86_400));
+        assert_eq!((turn.urls.len(), &turn.secret[..], turn.lifetime.as_secs()), (2, &b"north"[..], 86_400));
         assert!(
             !format!("{:?}", check(&["--turn-urls", "turn:a", "--turn-secret-file", path]).unwrap()).contains("north")
         );

@@ -186,7 +186,7 @@ pub struct Stamp {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpResult {
     /// Changes when the store may have lost writes of this room: the room was made anew, or another
-    /// server process serves it. 0: the store does not know the room.
+    /// server process serves it. 0: the store does not have the room.
     pub incarnation: u64,
     /// The room's version now: it rises with each change.
     pub version: u64,

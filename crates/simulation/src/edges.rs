@@ -184,7 +184,7 @@ impl World {
             edge.swept = now;
             edge.core.sweep(instant);
         }
-        if edge.placement.look(instant) {
+        if edge.placement.end_probations(instant) {
             self.rebalance(index);
         }
         let members = self.members_seen_by(self.edges[index].server.version);
@@ -276,7 +276,7 @@ impl World {
         }
         match said {
             Ok(said) if said.draining => {
-                self.edges[index].placement.said_draining(&node_id(node), link);
+                self.edges[index].placement.on_draining(&node_id(node), link);
                 self.rebalance(index);
             }
             Ok(_) => {}

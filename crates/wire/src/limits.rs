@@ -7,7 +7,7 @@ use signaling_protocol::limits::MAX_MESSAGE_BYTES;
 /// Maximum bytes of a frame in a batch: the largest client message, its ids, and room to spare.
 pub const MAX_FRAME_BYTES: usize = MAX_MESSAGE_BYTES + 64 * 1024;
 /// Size in bytes past which a writer starts the next batch, so that a large batch does not delay
-/// the frames behind it.
+/// the frames after it.
 pub const BATCH_TARGET_BYTES: usize = 256 * 1024;
 /// Maximum bytes of a batch: just below the target before its last frame. A trunk message holds at
 /// most two batches.

@@ -135,7 +135,7 @@ pub enum DetachReason {
 pub enum DeliveryOutcome {
     /// Handled, or written to the recipient's socket.
     Done,
-    /// Not known to be delivered, and given up.
+    /// Given up without a confirmed delivery.
     Unavailable,
     /// Refused by the node. The reply has the reason.
     Refused,

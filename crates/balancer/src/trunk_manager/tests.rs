@@ -126,7 +126,7 @@ async fn trunk_reopens_when_its_node_is_named_while_it_closes() {
         assert!(!balancer.backend.with(|state| state.placement.uses(link)), "no client is placed on it");
         drop(first);
         let _second = accept(&node).await;
-        until("another trunk is in use", || balancer.backend.with(|state| state.placement.usable() == 1)).await;
+        until("another trunk is in use", || balancer.backend.with(|state| state.placement.usable_count() == 1)).await;
     };
     LocalSet::new().run_until(story).await;
 }

@@ -1,11 +1,11 @@
-//! Numbers of clients handed off between each pair of nodes.
+//! Numbers of clients handed off between each pair of nodes, for the balancer's metrics.
 
 use std::collections::BTreeMap;
 
 /// Maximum pairs of nodes: all pairs of 32 nodes. One more pair restarts the counts.
 const MAX_PAIRS: usize = 1_024;
 
-/// Clients handed off from node to node.
+/// Clients handed off from node to node since the start, or since a 1,025th pair restarted them.
 #[derive(Debug, Default)]
 pub struct HandoffCounts {
     clients_by_end: BTreeMap<Box<str>, BTreeMap<Box<str>, u64>>,
@@ -13,8 +13,8 @@ pub struct HandoffCounts {
 }
 
 impl HandoffCounts {
-    /// Counts the handoff of one session.
-    pub fn count(&mut self, from: &str, to: &str) {
+    /// Counts the handoff of one session from node `from` to node `to`.
+    pub fn record(&mut self, from: &str, to: &str) {
         if let Some(clients) = self.clients_by_end.get_mut(from).and_then(|ends| ends.get_mut(to)) {
             *clients += 1;
             return;
@@ -41,7 +41,7 @@ mod tests {
     fn each_way_is_counted_by_itself() {
         let mut counts = HandoffCounts::default();
         for (from, to) in [("b", "a"), ("a", "b"), ("a", "c"), ("a", "b")] {
-            counts.count(from, to);
+            counts.record(from, to);
         }
         assert_eq!(counts.iter().collect::<Vec<_>>(), [("a", "b", 2), ("a", "c", 1), ("b", "a", 1)]);
     }
@@ -50,7 +50,7 @@ mod tests {
     fn there_are_never_more_pairs_than_the_limit() {
         let mut counts = HandoffCounts::default();
         for n in 0..=MAX_PAIRS {
-            counts.count("a", &n.to_string());
+            counts.record("a", &n.to_string());
         }
         assert_eq!(counts.iter().count(), 1);
     }

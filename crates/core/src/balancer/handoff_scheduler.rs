@@ -1,4 +1,4 @@
-//! The pace of handoffs: a few sessions per tick, so that other traffic flows on.
+//! The pace of handoffs: a few sessions per tick of the balancer, so that other traffic flows on.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ impl HandoffScheduler {
         Self { per_tick, waiting: VecDeque::new(), running: None, counts: HandoffCounts::default() }
     }
 
-    /// Lists the misplaced sessions after a change of the nodes. Returns their number if that
-    /// begins a rebalance.
+    /// Queues the misplaced sessions after a change of the nodes, and returns their number. `None`:
+    /// there are none, or a rebalance is running, which includes them.
     pub fn plan(&mut self, now: Instant, placement: &Placement, core: &EdgeCore) -> Option<usize> {
         self.waiting.clear();
         self.waiting.extend(placement.misplaced(core));
@@ -49,15 +49,15 @@ impl HandoffScheduler {
         Some(self.waiting.len())
     }
 
-    /// Releases the next sessions, each to its current owner. Returns the summary after the last
-    /// one.
+    /// Releases the next sessions, each to its current owner. Returns a summary after the last one.
+    /// `None`: no rebalance is running, or sessions still wait.
     pub fn tick(&mut self, now: Instant, placement: &Placement, core: &mut EdgeCore) -> Option<RebalanceSummary> {
         let running = self.running.as_mut()?;
         for client in self.waiting.drain(..self.per_tick.min(self.waiting.len())) {
             let Some((key, link)) = core.attachment(client) else { continue };
             let Some(owner) = placement.owner_elsewhere(key, link) else { continue };
             if let Some(former) = placement.node_at(link) {
-                self.counts.count(former.as_str(), owner);
+                self.counts.record(former.as_str(), owner);
             }
             core.release(client, owner);
             running.released += 1;
@@ -74,12 +74,11 @@ impl HandoffScheduler {
         self.waiting.len()
     }
 
-    /// Counts the sessions of a lost trunk as handed off to their next owners. The placement must
-    /// know of the loss.
+    /// Counts a lost trunk's sessions as handed off. Call it after [`Placement::link_down`].
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
-                self.counts.count(node, owner);
+                self.counts.record(node, owner);
             }
         }
     }

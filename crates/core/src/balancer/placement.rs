@@ -1,6 +1,5 @@
-//! Assignment of clients to nodes: the best-ranked node that has a trunk and is reliable.
-//!
-//! The balancer's trunks and the simulation report links, failures and views to it.
+//! Assignment of clients to nodes: the best-ranked node that has a trunk and is reliable. The
+//! balancer's backend and the simulation report links, failures and views, and query owners.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +10,7 @@ use crate::{FailureDetector, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 
-/// The balancer's knowledge of nodes, and the clients without one.
+/// The nodes with their links and states as seen by one balancer, and the clients without a node.
 #[derive(Debug)]
 pub struct Placement {
     hash_seed: u64,
@@ -28,13 +27,13 @@ pub struct Placement {
 struct Node {
     link: Option<LinkKey>,
     trust: FailureDetector,
-    /// It has said that it drains, perhaps before the view does.
-    said_draining: bool,
+    /// The node itself reported that it drains, perhaps before the view does.
+    reports_draining: bool,
 }
 
 impl Node {
     fn new(now: Instant) -> Self {
-        Self { link: None, trust: FailureDetector::new(now), said_draining: false }
+        Self { link: None, trust: FailureDetector::new(now), reports_draining: false }
     }
 }
 
@@ -47,7 +46,7 @@ enum Grade {
 }
 
 impl Placement {
-    /// Returns a placement without nodes. All servers have one seed.
+    /// Returns a placement without nodes. All servers must have the same seed.
     pub fn new(hash_seed: u64) -> Self {
         Self {
             hash_seed,
@@ -76,17 +75,17 @@ impl Placement {
         self.reckon();
     }
 
-    /// Notes the trunk to a node, in place of an earlier one.
+    /// Records that a trunk to a node is up. It replaces an earlier one.
     pub fn link_up(&mut self, now: Instant, id: NodeId, link: LinkKey) {
         let node = self.node_by_id.entry(id).or_insert_with(|| Node::new(now));
         if node.link.replace(link) != Some(link) {
-            node.said_draining = false;
+            node.reports_draining = false;
         }
         node.trust.answered(now);
         self.reckon();
     }
 
-    /// Notes the loss of a trunk, unless another one has replaced it.
+    /// Records the loss of a trunk, unless another one has replaced it.
     pub fn link_down(&mut self, id: &NodeId, link: LinkKey) {
         let Some(node) = self.at(id, link) else { return };
         node.link = None;
@@ -96,44 +95,43 @@ impl Placement {
         self.reckon();
     }
 
-    /// Notes that a trunk to a node was lost or could not be opened. Returns `true` if the node
+    /// Records that a trunk to a node was lost or could not be opened. Returns `true` if the node
     /// becomes suspect. A node with another trunk does not, nor does one that drains.
     pub fn failed(&mut self, now: Instant, id: &NodeId) -> bool {
         let Some(node) = self.node_by_id.get_mut(id) else { return false };
-        node.link.is_none() && !node.said_draining && node.trust.failed(now)
+        node.link.is_none() && !node.reports_draining && node.trust.failed(now)
     }
 
-    /// Returns `true` if the node itself says that it drains.
-    pub fn has_said_draining(&self, id: &NodeId) -> bool {
-        self.node_by_id.get(id).is_some_and(|node| node.said_draining)
+    /// Returns `true` if the node itself reports that it drains.
+    pub fn has_reported_draining(&self, id: &NodeId) -> bool {
+        self.node_by_id.get(id).is_some_and(|node| node.reports_draining)
     }
 
-    /// Notes that the node behind a trunk drains.
-    pub fn said_draining(&mut self, id: &NodeId, link: LinkKey) {
-        self.say_draining(id, link, true);
+    /// Records the report of a node over its trunk that it drains.
+    pub fn on_draining(&mut self, id: &NodeId, link: LinkKey) {
+        self.set_reports_draining(id, link, true);
     }
 
-    /// Notes that the node behind a trunk serves again.
-    pub fn said_serving(&mut self, id: &NodeId, link: LinkKey) {
-        self.say_draining(id, link, false);
+    /// Records the report of a node over its trunk that it serves again.
+    pub fn on_serving(&mut self, id: &NodeId, link: LinkKey) {
+        self.set_reports_draining(id, link, false);
     }
 
-    fn say_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
+    fn set_reports_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
         if let Some(node) = self.at(id, link) {
-            node.said_draining = draining;
+            node.reports_draining = draining;
             self.reckon();
         }
     }
 
-    /// Advances time. Returns `true` if a node is reliable again, so that clients may move.
-    pub fn look(&mut self, now: Instant) -> bool {
+    /// Ends probations that are over. Returns `true` if a node is reliable again: clients may move.
+    pub fn end_probations(&mut self, now: Instant) -> bool {
         let none_was_reliable = self.best() != Some(Grade::Reliable);
         let mut changed = false;
         for node in self.node_by_id.values_mut() {
-            changed |= node.trust.look(now);
+            changed |= node.trust.end_probation(now);
         }
-        // All were suspect and served nevertheless. The first reliable one must not get
-        // all clients.
+        // All were suspect and served. The first reliable one must not get all clients.
         if changed && none_was_reliable {
             for node in self.node_by_id.values_mut().filter(|node| node.link.is_some() && node.trust.is_suspect()) {
                 node.trust = FailureDetector::new(now);
@@ -146,12 +144,12 @@ impl Placement {
     }
 
     /// Returns the number of nodes that take clients.
-    pub fn usable(&self) -> usize {
+    pub fn usable_count(&self) -> usize {
         self.link_by_rank.iter().flatten().count()
     }
 
     /// Returns the number of suspect nodes.
-    pub fn suspects(&self) -> usize {
+    pub fn suspect_count(&self) -> usize {
         self.suspect_ids().count()
     }
 
@@ -165,9 +163,9 @@ impl Placement {
         self.ranking.index_of(id).is_some_and(|rank| self.link(rank).is_some())
     }
 
-    /// Returns `true` if the view or the node itself says that it drains.
+    /// Returns `true` if the node drains, by the view or its own report.
     pub fn is_draining(&self, id: &str) -> bool {
-        self.node_by_id.get(id).is_some_and(|node| node.said_draining)
+        self.node_by_id.get(id).is_some_and(|node| node.reports_draining)
             || self.view.get(id).is_some_and(|member| member.draining)
     }
 
@@ -176,7 +174,7 @@ impl Placement {
         self.node_by_id.get(id).is_some_and(|node| node.link.is_some())
     }
 
-    /// Returns the view that clients are placed by.
+    /// Returns the view whose members get clients.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -186,7 +184,7 @@ impl Placement {
         self.hash_seed
     }
 
-    /// Returns the node that a link in use leads to.
+    /// Returns the node at the end of a link. `None`: the link is lost or replaced.
     pub fn node_at(&self, link: LinkKey) -> Option<&NodeId> {
         self.node_by_id.iter().find(|(_, node)| node.link == Some(link)).map(|(id, _)| id)
     }
@@ -196,27 +194,27 @@ impl Placement {
         self.link_by_rank.contains(&Some(link))
     }
 
-    /// Returns the link to the client's owner among the usable nodes.
+    /// Returns the link to the client's owner among the usable nodes. `None`: no node is usable.
     pub fn choose(&self, key: KeyHash) -> Option<LinkKey> {
         self.link(self.owner(key)?)
     }
 
-    /// Returns the client's owner among the usable nodes.
+    /// Returns the client's owner among the usable nodes. `None`: no node is usable.
     pub fn owner_id(&self, key: KeyHash) -> Option<&str> {
         Some(self.ranking.id(self.owner(key)?))
     }
 
-    /// Keeps a client that no node can serve now.
+    /// Adds a client that no node can serve now.
     pub fn keep_unplaced(&mut self, client: ClientKey) {
         self.unplaced.push(client);
     }
 
-    /// Takes the clients that no node could serve.
+    /// Takes all clients that no node could serve.
     pub fn take_unplaced(&mut self) -> Vec<ClientKey> {
         std::mem::take(&mut self.unplaced)
     }
 
-    /// Returns the owner of a client, unless `link` leads to it.
+    /// Returns the owner of a client. `None`: `link` leads to it, or no node is usable.
     pub fn owner_elsewhere(&self, key: KeyHash, link: LinkKey) -> Option<&str> {
         let rank = self.owner(key)?;
         (self.link(rank) != Some(link)).then(|| self.ranking.id(rank))
@@ -244,7 +242,7 @@ impl Placement {
     fn graded(&self, id: &str) -> Option<(LinkKey, Grade)> {
         let member = self.view.get(id)?;
         let node = self.node_by_id.get(&member.id)?;
-        let grade = match (member.draining || node.said_draining, node.trust.is_suspect()) {
+        let grade = match (member.draining || node.reports_draining, node.trust.is_suspect()) {
             (true, _) => Grade::Draining,
             (false, true) => Grade::Suspect,
             (false, false) => Grade::Reliable,

@@ -1,4 +1,4 @@
-//! Links to nodes, and the attachment of sessions to them: assignment, handoff, loss of a link.
+//! Links to nodes, and the attachment of sessions to them, for the edge's backend.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ impl EdgeCore {
         self.links.contains_key(link)
     }
 
-    /// Removes a link and asks for nodes for its sessions.
+    /// Removes a link. [`Effect::AssignNode`] follows for its sessions.
     pub fn link_down(&mut self, link: LinkKey) {
         let Some(link) = self.links.remove(link) else { return };
         let mut clients: Vec<_> = link.client_by_slot.into_values().collect();
@@ -35,14 +35,15 @@ impl EdgeCore {
         }
     }
 
-    /// Adds a client that asks for admission. [`Effect::AssignNode`] follows.
+    /// Adds a client that requests admission. [`Effect::AssignNode`] follows.
     pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
         let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
         self.effects.push_back(Effect::AssignNode(client));
         client
     }
 
-    /// Attaches a detached session, and retransmits its messages without an outcome.
+    /// Attaches a session to a node, and retransmits its messages without an outcome. No effect if
+    /// it is attached, or if it or the link is gone.
     pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some(link) = self.links.get_mut(link_key) else { return };
@@ -72,8 +73,8 @@ impl EdgeCore {
         session.attachment = Attachment::Attached(Binding { link: link_key, slot, confirms: Confirms::default() });
     }
 
-    /// Starts a handoff to node `to`. [`Effect::AssignNode`] follows once the old node has released
-    /// the session.
+    /// Starts a handoff of an attached session to node `to`. [`Effect::AssignNode`] follows once
+    /// the old node has released it.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some((link, slot)) = session.uplink() else { return };
@@ -85,7 +86,7 @@ impl EdgeCore {
         }
     }
 
-    /// Detaches a session and asks for a node for it, unless it is over.
+    /// Detaches a session. [`Effect::AssignNode`] follows, unless the session is over.
     pub(super) fn reassign(&mut self, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.detach();

@@ -1,4 +1,4 @@
-//! Answers for the downlink frames of one attachment.
+//! Confirms of the downlink frames of one attachment. Marks are values of `Session::delivered`.
 
 use std::collections::VecDeque;
 
@@ -42,12 +42,12 @@ impl Confirms {
         self.pending.push_back(Pending { down_seq, mark, answer: Answer::Duplicate });
     }
 
+    /// Adds a message that was not written.
     pub(super) fn unwritten(&mut self, down_seq: DownSeq, why: Unwritten) {
         self.pending.push_back(Pending { down_seq, mark: 0, answer: Answer::Unwritten(why) });
     }
 
-    /// Records that delivery has reached `mark`. Returns `true` if there is something new to
-    /// confirm.
+    /// Records that delivery has reached `mark`. Returns `true` if a frame can be confirmed now.
     pub(super) fn delivered(&mut self, mark: u64) -> bool {
         while let Some(first) = self.pending.front()
             && first.mark <= mark
@@ -71,7 +71,7 @@ impl Confirms {
         self.pending.iter().filter(|pending| pending.answer == Answer::Written).map(|pending| pending.mark)
     }
 
-    /// Takes the content of the next `Confirm`: last number and exceptions.
+    /// Takes the content of the next `Confirm`: last number and exceptions. `None`: nothing new.
     pub(super) fn take(&mut self) -> Option<(DownSeq, Vec<(DownSeq, Unwritten)>)> {
         if self.up_to == self.confirmed {
             return None;

@@ -1,9 +1,8 @@
 //! Deduplication for one recipient, by the messages that were written to its socket.
 //!
-//! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) asks it about each message before it is
-//! queued. It never forgets a sender while a copy of its messages may still arrive. At its byte
-//! limit it refuses new senders instead. Their nodes retransmit until there is room or the TTL is
-//! over.
+//! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) checks each message by it before queuing
+//! it. It never forgets a sender while a copy of its messages may still arrive. At its byte
+//! limit it refuses new senders. Their nodes retransmit until there is room or the TTL is over.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -21,17 +20,15 @@ pub struct FilterLimits {
     /// Number of a sender's latest numbers with a known outcome: four times its maximum of
     /// unacknowledged messages. Older ones count as unwritten.
     pub window: u64,
-    /// Bytes from which a new sender replaces a forgettable one or is refused. Known senders can
-    /// grow to twice as much.
+    /// Bytes from which new senders replace forgettable ones or are refused. Known ones can double.
     pub bytes: usize,
-    /// Time beyond the hold time in which a copy of a message can arrive.
+    /// Time after the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
-    /// Time after a message in which a reliable sender can retransmit it. In this time its socket
-    /// breaks without an `ack`, the heartbeat notices, and the client resumes. A plain sender
-    /// cannot mark duplicates.
+    /// Time after a message in which a reliable sender can retransmit it: its socket breaks without
+    /// an `ack`, the heartbeat detects it, the client resumes. A plain sender cannot retransmit.
     pub latest_repeat: Duration,
-    /// Forgets the idlest sender, however recent, instead of refusing a new one. Simulations show
-    /// with it that this breaks a guarantee.
+    /// `true`: forgets the idlest sender, however recent, instead of refusing a new one. For
+    /// simulations, which show that this breaks a guarantee.
     pub forgets_recent: bool,
 }
 
@@ -82,7 +79,7 @@ pub struct Deduplicator {
 }
 
 impl Deduplicator {
-    /// Decides about a message and remembers the decision.
+    /// Decides if a message is written, and stores the decision.
     pub fn judge(
         &mut self,
         bounds: &FilterBounds,
@@ -136,7 +133,7 @@ impl Deduplicator {
         black_box(self.senders.get(origin.session).map(|sender| sender.was_written(origin.number)));
     }
 
-    /// Forgets senders without further possible copies.
+    /// Forgets senders whose messages can have no further copies.
     pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
         self.senders.remove_idle(now, plain, plain + limits.latest_repeat);

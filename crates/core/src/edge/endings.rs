@@ -13,7 +13,7 @@ use super::{ClientKey, EdgeCore, Effect, Refusal};
 use crate::ws::encode;
 
 impl EdgeCore {
-    /// Refuses a client that has not been admitted.
+    /// Refuses a client that waits for admission. Other clients are ignored.
     pub fn refuse(&mut self, client: ClientKey, refusal: Refusal) {
         if self.sessions.get(client).is_some_and(|session| session.phase == SessionPhase::Waiting) {
             self.effects.push_back(Effect::Refuse(client, refusal));
@@ -21,7 +21,7 @@ impl EdgeCore {
         }
     }
 
-    /// Closes a client's socket with a close frame.
+    /// Closes a client's socket with a close frame. A client that waits for admission is refused.
     pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
         self.end(client, code, reason, DetachReason::Closed);
     }
@@ -36,6 +36,7 @@ impl EdgeCore {
         self.end(client, code, "", cause);
     }
 
+    /// Ends a socket as [`Self::close`] does, and its session for `cause`.
     pub(super) fn end(&mut self, client: ClientKey, code: CloseCode, reason: &str, cause: DetachReason) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         match &mut session.phase {
@@ -55,8 +56,7 @@ impl EdgeCore {
                 pending_end.get_or_insert_with(|| Box::new((code, reason.into(), cause)));
             }
             SessionPhase::Open { .. } => {
-                // Unwritten messages go to the next socket. Only a reliable client could drop their
-                // duplicates.
+                // Unwritten messages go to the next socket. Plain clients cannot drop duplicates.
                 let Session { output, attachment, queued_before, received, .. } = session;
                 let confirms = attachment.confirms();
                 let is_message =

@@ -1,4 +1,4 @@
-//! Messages and pings above a client's rate.
+//! Refuses messages and pings above a client's rate. `inputs` calls it for each message.
 
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,7 @@ impl EdgeCore {
         }
     }
 
+    /// Closes the socket of a client that pings too often.
     pub(super) fn too_many_pings(&mut self, client: ClientKey) -> Reading {
         self.counts.rate_abuses += 1;
         self.close(client, CloseCode::POLICY, "you ping too often");

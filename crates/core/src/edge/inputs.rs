@@ -1,4 +1,4 @@
-//! Inputs from clients and from nodes.
+//! Inputs from clients and from nodes, which the edge's event loop passes in.
 
 use std::time::Instant;
 
@@ -31,7 +31,7 @@ struct Down<'a> {
 }
 
 impl EdgeCore {
-    /// Handles a sent upgrade response. The socket can be read and written now.
+    /// Handles the end of the upgrade: its response is sent, so the socket can be read and written.
     pub fn socket_opened(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let SessionPhase::Accepted { pending_end } = &mut session.phase else { return };
@@ -60,7 +60,7 @@ impl EdgeCore {
         }
     }
 
-    /// Handles bytes of any kind from the client, which show that it is alive.
+    /// Records bytes of any kind from the client, which show that it is alive.
     pub fn heard(&mut self, now: Instant, client: ClientKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.heard = now;
@@ -148,7 +148,7 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// Handles a run of frames from a node.
+    /// Handles a run of frames from a node. Returns the node's own last report in it.
     ///
     /// # Errors
     /// If the bytes are no frames. Frames before the fault are handled.
@@ -288,7 +288,7 @@ impl EdgeCore {
             let Some(seen) = session.buffer.remove(seq) else { continue };
             news = true;
             if outcome == DeliveryOutcome::Done {
-                self.latency.count(now.saturating_duration_since(seen));
+                self.latency.record(now.saturating_duration_since(seen));
             }
         }
         if !news {
@@ -390,7 +390,7 @@ impl EdgeCore {
     }
 }
 
-/// The node's own state in a run of frames. The last frame counts.
+/// The node's own report in a run of frames. Both are `false` without one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FromNode {
     /// The node drains: its sessions must be handed off.
@@ -399,6 +399,7 @@ pub struct FromNode {
     pub serving: bool,
 }
 
+/// Adds a client with an open socket to the clients with output, once.
 pub(super) fn list_output(listed: &mut Vec<ClientKey>, client: ClientKey, session: &mut Session) {
     if !session.output_is_listed && session.phase.is_open() {
         session.output_is_listed = true;

@@ -26,7 +26,8 @@ impl KickList {
         now + CLOCKS_DIFFER_S
     }
 
-    /// Adds a kick. Returns `true` if no later kick is in the list and there is room.
+    /// Adds a kick at `at`, in seconds since 1970. Returns `false` if a kick of the client at that
+    /// time or later is in the list, or if the list is full of later kicks.
     pub fn add(&mut self, client: &ClientId, at: u64) -> bool {
         if let Some(&known) = self.at_by_client.get(client) {
             if known >= at {
@@ -47,13 +48,12 @@ impl KickList {
         true
     }
 
-    /// Returns `true` if a token of the client was issued no later than its kick. `issued` is in
-    /// seconds since 1970.
+    /// Returns `true` if a token issued at `issued` (Unix seconds) is not newer than the kick.
     pub fn bars(&self, client: &ClientId, issued: u64) -> bool {
         self.at_by_client.get(client).is_some_and(|at| issued <= *at)
     }
 
-    /// Returns all kicks, oldest first.
+    /// Returns all kicks with their times in seconds since 1970, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (&ClientId, u64)> {
         self.by_age.iter().map(|(at, client)| (client, *at))
     }

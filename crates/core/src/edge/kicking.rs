@@ -18,11 +18,9 @@ pub struct Kick {
 }
 
 impl EdgeCore {
-    /// Kicks a client: its session ends, and its tokens up to `at` (seconds since 1970) are
-    /// rejected.
-    /// A socket with a newer token stays, unless the kick is `at_once` and new here. Each node
-    /// reports a kick, and the client may have returned in between. Returns `true` if a socket was
-    /// closed.
+    /// Kicks a client: its session ends, and its tokens up to `at` (Unix seconds) are rejected. A
+    /// socket with a newer token stays, unless the kick is `at_once` and new here: each node sends
+    /// a kick, and the client may have returned since. Returns `true` if a socket was closed.
     pub fn kick(&mut self, client_id: &ClientId, at: u64, at_once: bool) -> bool {
         let is_news = self.kicks.add(client_id, at);
         let is_meant = |session: &Session| match &session.token {
@@ -39,7 +37,7 @@ impl EdgeCore {
         !clients.is_empty()
     }
 
-    /// Reports a kick at this edge to all nodes, which report it to the other edges.
+    /// Sends a kick at this edge (`at`: seconds since 1970) to all nodes, for the other edges.
     pub fn spread_kick(&mut self, client_id: &ClientId, at: u64) {
         for link in self.links.values_mut() {
             link.send(&ToNode::Kicked { client_id: client_id.as_str(), at });
@@ -56,6 +54,7 @@ impl EdgeCore {
         (self.kicks.len(), self.kicks.forgotten())
     }
 
+    /// Queues [`Effect::Kick`] for a kick that a node reports. An invalid id is ignored.
     pub(super) fn on_kicked(&mut self, client_id: &str, at: u64, at_once: bool) {
         let kick = ClientId::new(client_id).map(|client_id| Effect::Kick(Kick { client_id, at, at_once }));
         self.effects.extend(kick);

@@ -1,4 +1,4 @@
-//! Counts of message latencies in buckets, at constant cost.
+//! Counts of message latencies in buckets, at constant cost. The shell publishes them as metrics.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct LatencyHistogram {
 
 impl LatencyHistogram {
     /// Counts one latency.
-    pub fn count(&mut self, delay: Duration) {
+    pub fn record(&mut self, delay: Duration) {
         self.count_by_size[size(delay)] += 1;
     }
 
@@ -79,9 +79,9 @@ mod tests {
     #[test]
     fn time_above_all_buckets_counts_in_the_last() {
         let mut delays = LatencyHistogram::default();
-        delays.count(Duration::from_secs(3_600));
-        delays.count(Duration::MAX);
-        delays.count(Duration::ZERO);
+        delays.record(Duration::from_secs(3_600));
+        delays.record(Duration::MAX);
+        delays.record(Duration::ZERO);
         assert_eq!(delays.counts().collect::<Vec<_>>(), [(9, 1), (bound(SIZES - 1).div_ceil(1_000), 2)]);
     }
 }

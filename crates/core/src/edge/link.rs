@@ -6,11 +6,14 @@ use signaling_wire::trunk::{Slot, ToNode};
 
 use super::ClientKey;
 
+/// Queued frames and used slots of one link.
 #[derive(Debug, Default)]
 pub(super) struct Link {
+    /// Frames other than confirms.
     pub(super) out: Batches,
     /// Confirms. They follow each batch, so that a backlog does not delay them.
     pub(super) lazy: Batches,
+    /// Sessions bound to the link, by their slots.
     pub(super) client_by_slot: FxHashMap<Slot, ClientKey>,
     /// Clients with something to confirm, written when the batch is taken.
     pub(super) to_confirm: Vec<ClientKey>,
@@ -26,6 +29,7 @@ impl Link {
         Some(slot)
     }
 
+    /// Queues a frame for the next batch.
     pub(super) fn send(&mut self, frame: &ToNode<'_>) {
         self.out.add(|out| frame.append(out));
     }

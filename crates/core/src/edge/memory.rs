@@ -1,18 +1,17 @@
 //! The memory limit for all clients together.
 //!
 //! Each sweep counts the kept bytes, and additions are counted in between, so the total is never
-//! too low. Above half of the limit, each client may have few unanswered messages. Senders are then
-//! read more slowly and lose nothing. Above the limit, the clients with the most unread output lose
-//! their sockets.
+//! too low. Above half of the limit, each client may have few unanswered messages, so senders are
+//! read more slowly. Above the limit, the clients with the most unread output lose their sockets.
 
 use super::ClientKey;
 use super::retransmit_buffer::StoreLimits;
 use super::session::Session;
 
-/// Maximum memory.
+/// Maximum memory of an edge's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryLimits {
-    /// Bytes of all clients: messages without an outcome, unwritten output, remembered senders.
+    /// Maximum bytes of all clients: messages without an outcome, unwritten output, known senders.
     pub bytes: usize,
 }
 
@@ -22,15 +21,16 @@ impl Default for MemoryLimits {
     }
 }
 
-/// Overhead of a message in custody or without `received`.
+/// Overhead in bytes of a message in custody or without `received`.
 pub(super) const ENTRY_BYTES: usize = 64;
-/// Memory of a sender with few messages, including its table entries.
+/// Bytes of a sender with few messages, including its table entries.
 pub const SENDER_BYTES: usize = 160;
 /// Clients with less unwritten output are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
 /// Limits of one retransmit buffer while memory is short: enough for a call set-up.
 const STRAINED: StoreLimits = StoreLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
 
+/// The estimated bytes of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Bytes at the last sweep.
@@ -40,6 +40,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Adds a message of this size, with its overhead.
     pub(super) fn grow(&mut self, bytes: usize) {
         self.grown += bytes + ENTRY_BYTES;
     }
@@ -49,16 +50,17 @@ impl Memory {
         self.grown += bytes;
     }
 
-    /// Returns `true` if no further senders may be remembered. Senders cannot be evicted, so they
-    /// must not take all memory.
+    /// Returns `true` if no new senders may be stored: memory is scarce, and they are not evicted.
     pub(super) fn is_scarce(&self, limits: MemoryLimits) -> bool {
         self.total() > limits.bytes / 4 * 3
     }
 
+    /// Returns `true` above the limit: clients must be evicted.
     pub(super) fn is_short(&self, limits: MemoryLimits) -> bool {
         self.total() > limits.bytes
     }
 
+    /// Replaces the estimate by the bytes that a sweep has counted.
     pub(super) fn set(&mut self, counted: usize) {
         *self = Self { counted, grown: 0 };
     }
@@ -67,6 +69,7 @@ impl Memory {
         self.counted.saturating_add(self.grown)
     }
 
+    /// Returns the limits of each retransmit buffer: `usual`, or smaller above half of the memory.
     pub(super) fn store_limits(&self, limits: MemoryLimits, usual: StoreLimits) -> StoreLimits {
         if self.total() <= limits.bytes / 2 {
             return usual;
@@ -78,8 +81,7 @@ impl Memory {
         }
     }
 
-    /// Returns the clients to close so that a quarter is free again. `unwritten` has the output
-    /// bytes of each client.
+    /// Returns the clients to close so that a quarter is free. `unwritten`: output bytes of each.
     pub(super) fn evict(&self, limits: MemoryLimits, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
         if !self.is_short(limits) {
             return Vec::new();
@@ -100,6 +102,7 @@ impl Memory {
 }
 
 impl Session {
+    /// Returns the approximate bytes kept for this session.
     pub(super) fn kept(&self) -> usize {
         let tracker = self.received.as_ref().map_or(0, |tracker| tracker.unacknowledged());
         self.buffer.bytes()

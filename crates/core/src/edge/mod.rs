@@ -1,14 +1,11 @@
-//! The core of an edge: sessions of clients, their attachment to nodes, and the edge's half of
-//! custody.
+//! The core of an edge: sessions of clients, their attachment to nodes, the edge's half of custody.
 //!
-//! The edge's event loop and the simulation call it. Inputs are methods with the time. Outputs are
-//! bytes for links ([`EdgeCore::take_batch`]), bytes for clients ([`EdgeCore::output`]) and
-//! [`Effect`]s.
+//! The edge's event loop and the simulation call it. Inputs are methods with the time. Outputs:
+//! bytes for links ([`EdgeCore::take_batch`]) and clients ([`EdgeCore::output`]), and [`Effect`]s.
 //!
 //! Uplink: [`EdgeCore::client_text`] keeps a message in the session's [`RetransmitBuffer`] and
-//! writes an `Up`. The outcome ends custody. Downlink: [`EdgeCore::link_frames`] asks the session's
-//! [`Deduplicator`] and queues the text. [`EdgeCore::wrote`], or `received` from a reliable client,
-//! adds a `Confirm` to the next batch.
+//! writes an `Up`. The outcome ends custody. Downlink: [`EdgeCore::link_frames`] queues the text if
+//! the [`Deduplicator`] accepts it. [`EdgeCore::wrote`] or `received` adds a `Confirm`.
 
 mod attachments;
 mod confirms;
@@ -86,10 +83,10 @@ pub struct Settings {
     pub write_timeout: Duration,
     /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
-    /// Time that a client has for its answer.
+    /// Time from that ping to the answer, after which the socket is closed.
     pub heartbeat_answer: Duration,
-    /// Time that a reliable client has for `received`. It is 25 times the advised time, which
-    /// suffices for slow networks, and short enough for senders that wait for an `ack`.
+    /// Time from a written message to `received`, after which the socket is closed. 25 times the
+    /// advised time suffices for slow networks, and is short for senders that wait for an `ack`.
     pub receipt_timeout: Duration,
     /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
@@ -102,7 +99,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the defaults, with room for messages of this size.
+    /// Returns the defaults, with room for messages of this size in bytes.
     pub fn for_messages_of(max_message_bytes: usize) -> Self {
         let defaults = Self::default();
         // A client that is not read cannot send `received`, so two messages must fit.
@@ -136,11 +133,11 @@ impl Default for Settings {
 /// The answer to a refused upgrade request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// HTTP status.
+    /// HTTP status, 400 to 599.
     pub status: u16,
-    /// Error code.
+    /// Machine-readable error code, such as `forbidden`.
     pub code: String,
-    /// Text for humans.
+    /// Human-readable reason.
     pub message: String,
     /// Time after which a new attempt may succeed, in milliseconds. `None`: it cannot succeed.
     pub retry_after_ms: Option<u32>,
@@ -155,18 +152,17 @@ pub enum Effect {
     Accept(ClientKey),
     /// Refuse the client's upgrade request. The core has removed the client.
     Refuse(ClientKey, Refusal),
-    /// Write these bytes and close the socket. The core does not use it any more.
+    /// Write these bytes, which end in a close frame, and close the socket. The core forgets it.
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
-    /// Verify a new token of the client. [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`]
-    /// follows.
+    /// Verify a new token, then call [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`].
     Verify(ClientKey, PresentedToken),
-    /// Call [`EdgeCore::kick`], after a check of its time.
+    /// Call [`EdgeCore::kick`], unless its time is implausible ([`KickList::latest_believable`]).
     Kick(Kick),
 }
 
-/// Totals for metrics.
+/// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     /// Frames from clients for nodes.
@@ -185,7 +181,7 @@ pub struct Counts {
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
-    /// Reading of clients paused because their retransmit buffer was full.
+    /// Read pauses because a client's retransmit buffer was full.
     pub read_pauses: u64,
     /// Sockets closed by the edge.
     pub closes: u64,
@@ -253,12 +249,12 @@ impl EdgeCore {
         }
     }
 
-    /// Takes the next effect.
+    /// Takes the next effect. `None`: there is none now.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Returns how urgently a link's batch must be taken.
+    /// Returns the urgency of a link's next batch.
     pub fn wants(&self, link: LinkKey) -> FlushUrgency {
         match self.links.get(link) {
             Some(link) if !link.out.is_empty() => FlushUrgency::Immediate,
@@ -267,7 +263,7 @@ impl EdgeCore {
         }
     }
 
-    /// Takes the next batch of a link: messages first, then confirms.
+    /// Takes the next batch of a link: messages first, then confirms; empty without any.
     pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
         let Some(Link { out, lazy, to_confirm, .. }) = self.links.get_mut(key) else { return Vec::new() };
         for client in to_confirm.drain(..) {
@@ -296,7 +292,7 @@ impl EdgeCore {
         clients
     }
 
-    /// Returns the unwritten bytes of an open socket.
+    /// Returns the unwritten bytes of an open socket; empty for other clients.
     pub fn output(&self, client: ClientKey) -> &[u8] {
         match self.sessions.get(client) {
             Some(session) if session.phase.is_open() => session.output.pending(),
@@ -325,12 +321,12 @@ impl EdgeCore {
         self.sessions.keys().collect()
     }
 
-    /// Returns the hash that places the client.
+    /// Returns the hash that determines the client's node. `None`: the client is gone.
     pub fn key_hash(&self, client: ClientKey) -> Option<KeyHash> {
         self.sessions.get(client).map(|session| session.key)
     }
 
-    /// Returns the client's id and its session, for logs.
+    /// Returns the client's id and its session, for logs. `None`: the client is gone.
     pub fn identity(&self, client: ClientKey) -> Option<(&ClientId, SessionId)> {
         self.sessions.get(client).map(|session| (&session.client_id, session.id))
     }
@@ -355,7 +351,7 @@ impl EdgeCore {
         self.memory.total()
     }
 
-    /// Returns the totals.
+    /// Returns the events since the start.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -365,20 +361,20 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Returns the times from the receipt of messages to their delivery.
+    /// Returns the latencies from the receipt of messages to their delivery.
     pub fn delays(&self) -> &LatencyHistogram {
         &self.latency
     }
 }
 
-/// How urgently a link's batch must be taken.
+/// Urgency of a connection's next batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushUrgency {
-    /// The link has nothing to send.
+    /// There is nothing to send.
     Idle,
-    /// The link has only confirms. They wait up to the flush delay.
+    /// Only confirms, outcomes or notes are queued. They wait up to the flush delay.
     Delayed,
-    /// The link has messages.
+    /// Messages are queued, or the connection needs the shell for another reason.
     Immediate,
 }
 

@@ -19,12 +19,12 @@ pub(super) struct Output {
     written_of_bytes: usize,
     written: u64,
     blocked_since: Option<Instant>,
-    /// A time, and the end of the output at that time. `None`: the output is empty.
+    /// A time, and the end of the output then, which is not written yet. `None`: nothing is late.
     behind: Option<(Instant, u64)>,
 }
 
 impl Output {
-    /// Appends by `write`.
+    /// Appends the bytes that `write` adds.
     pub(super) fn append(&mut self, pool: &mut Pool, write: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.capacity() == 0 {
             self.bytes = pool.0.pop().unwrap_or_default();
@@ -32,6 +32,7 @@ impl Output {
         write(&mut self.bytes);
     }
 
+    /// Returns the unwritten bytes.
     pub(super) fn pending(&self) -> &[u8] {
         self.bytes.get(self.written_of_bytes..).unwrap_or_default()
     }
@@ -40,7 +41,7 @@ impl Output {
         self.bytes.capacity()
     }
 
-    /// Returns the offset behind the last byte.
+    /// Returns the offset after the last byte.
     pub(super) fn end(&self) -> u64 {
         self.written + self.pending().len() as u64
     }

@@ -20,22 +20,23 @@ pub enum SessionPhase {
     },
     /// The socket is open.
     Open {
-        /// The retransmit buffer is full, so the socket is not read.
+        /// `true`: the retransmit buffer is full, so the socket is not read.
         paused: bool,
-        /// The client has shut its side down. Earlier bytes may be unread.
+        /// `true`: the client has shut its side down. Earlier bytes may be unread.
         half_closed: bool,
     },
-    /// The socket is closed. The session is removed once `Session::is_over` holds.
+    /// The socket is closed. The session is removed once `Session::is_over` returns `true`.
     Closed {
-        /// The cause.
+        /// Cause of the socket's end.
         reason: DetachReason,
-        /// The socket closed between two nodes. The next node must attach the session once, so
-        /// that the client can resume there.
+        /// `true`: the socket closed between two nodes. The next node must attach the session once,
+        /// so that the client can resume there.
         must_attach: bool,
     },
 }
 
 impl SessionPhase {
+    /// Phase of a socket that has just opened.
     pub(super) const OPENED: Self = Self::Open { paused: false, half_closed: false };
 
     pub(super) fn is_open(&self) -> bool {
@@ -51,7 +52,7 @@ impl SessionPhase {
         if let Self::Closed { reason, .. } = *self { Some(reason) } else { None }
     }
 
-    /// Returns `true` from the moment at which the socket's end is decided.
+    /// Returns `true` once the socket's end is decided, and after it.
     pub(super) fn is_ending(&self) -> bool {
         matches!(self, Self::Accepted { pending_end: Some(_) } | Self::Closed { .. })
     }

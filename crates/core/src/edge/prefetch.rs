@@ -1,4 +1,4 @@
-//! Prefetching of sessions into the CPU caches.
+//! Prefetching of sessions into the CPU caches, before the event loop serves them.
 //!
 //! Between two messages of one client, thousands of others are served, so each session comes from
 //! memory. One after another these reads add up. Prefetches for all clients of a turn overlap.

@@ -1,4 +1,4 @@
-//! Rate limits of one client: token buckets for messages, their bytes, and pings.
+//! Rate limits of one client: token buckets for messages, their bytes, and pings, for `floods`.
 
 use std::time::{Duration, Instant};
 
@@ -15,26 +15,28 @@ pub struct PaceLimits {
     pub pings: Option<Rate>,
 }
 
-/// Cost of a message in addition to its own bytes, so that short ones are not free.
+/// Cost of a message in bytes in addition to its own, so that short ones are not free.
 pub(super) const FRAME_BYTES: u32 = 64;
-/// Time of ignored refusals after which a client counts as abusive. A pause of [`RELENTS`] restarts
-/// it.
+/// Time of ignored refusals after which a client is abusive. A pause of [`RELENTS`] restarts it.
 pub(super) const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);
 
+/// The limit that a message exceeds: messages/s or bytes/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Exceeded {
     Messages,
     Bytes,
 }
 
+/// Decision about a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RateDecision {
+    /// The message is within the limits.
     Pass,
-    /// Refused until this time has passed.
+    /// The message is refused, and others until this time has passed.
     Wait(Exceeded, Duration),
-    /// Refused after many ignored refusals.
+    /// The socket must be closed: the client has ignored refusals for 5 s.
     Abuse,
 }
 
@@ -62,6 +64,7 @@ impl ClientRateLimiter {
         Self { messages: full, bytes: full, pings: full, refused: None }
     }
 
+    /// Decides about a message of this size. A refused message costs nothing.
     pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> RateDecision {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES);
         let wait =

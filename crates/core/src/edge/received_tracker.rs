@@ -1,4 +1,4 @@
-//! Messages sent to a reliable client without `received`.
+//! Messages sent to a reliable client without `received`. The edge's inputs and sweep call it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,8 +9,7 @@ use signaling_wire::Origin;
 use super::output::{Output, Pool};
 use crate::ws::encode;
 
-/// Maximum messages without `received`. It covers the downlink messages of several successive
-/// nodes.
+/// Maximum messages without `received`: covers downlink messages of several successive nodes.
 const MAX_UNACKNOWLEDGED: usize = 4096;
 
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub(super) struct ReceivedTracker {
     received: u64,
     /// Consecutive messages after `received`.
     unacknowledged: VecDeque<Unacknowledged>,
-    /// Time of the last `received` with news. `None`: there was none.
+    /// Time of the last `received` with a higher number. `None`: there was none.
     progress: Option<Instant>,
     /// The message that was late at the last check.
     late: u64,
@@ -47,6 +46,7 @@ impl ReceivedTracker {
         self.unacknowledged.push_back(Unacknowledged { origin, end: output.end(), written: None });
     }
 
+    /// Returns the number `n` of the last queued message. 0: none.
     pub(super) fn sent(&self) -> u64 {
         self.received + self.unacknowledged.len() as u64
     }
@@ -56,23 +56,23 @@ impl ReceivedTracker {
         self.unacknowledged.len() >= MAX_UNACKNOWLEDGED
     }
 
+    /// Returns the number `n` of the last `received`. 0: none.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns the value of [`Self::received`] at which the client has a message that was sent
-    /// before.
+    /// Returns the value of [`Self::received`] at which the client has a message sent before.
     pub(super) fn needed_for(&self, origin: Origin) -> u64 {
         let at = self.unacknowledged.iter().rposition(|unacknowledged| unacknowledged.origin == origin);
         at.map_or(self.received, |at| self.received + 1 + at as u64)
     }
 
+    /// Returns the number of messages without `received`.
     pub(super) fn unacknowledged(&self) -> usize {
         self.unacknowledged.len()
     }
 
-    /// Records that the output is written up to `end`. The client's time to acknowledge starts for
-    /// the messages in it.
+    /// Records that the output is written up to the offset `end`. The time to acknowledge starts.
     pub(super) fn wrote(&mut self, now: Instant, end: u64) {
         let from = self.unacknowledged.partition_point(|unacknowledged| unacknowledged.written.is_some());
         for unacknowledged in
@@ -82,7 +82,7 @@ impl ReceivedTracker {
         }
     }
 
-    /// Handles `received` up to `n`.
+    /// Handles `received` up to `n`. Fails if `n` was not sent.
     pub(super) fn acknowledge(&mut self, now: Instant, n: u64) -> Result<(), NotSent> {
         if n > self.sent() {
             return Err(NotSent);

@@ -1,4 +1,4 @@
-//! The sender's half of custody: messages of a client without an outcome.
+//! The sender's half of custody: messages of a client without an outcome. The edge's inputs use it.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -11,11 +11,10 @@ use signaling_wire::Seq;
 pub struct StoreLimits {
     /// Maximum messages without an outcome: many times the burst of a call set-up.
     pub frames: usize,
-    /// Maximum bytes of these messages: four messages of the default maximum size.
+    /// Maximum payload bytes of these messages: four messages of the default maximum size.
     pub bytes: usize,
     /// Distance from the oldest number without an outcome to the newest: 3,000 messages/s for one
-    /// hold time. Messages to attached recipients are at most `frames`, and stay within the window
-    /// of a recipient's deduplicator.
+    /// hold time. At most `frames` of them have no outcome, which fit a deduplicator's window.
     pub span: u64,
 }
 
@@ -61,8 +60,7 @@ impl RetransmitBuffer {
         self.last
     }
 
-    /// Removes a message and returns the time of its receipt. `None`: it was removed before, since
-    /// outcomes can repeat.
+    /// Removes a message and returns the time of its receipt. `None`: its outcome came before.
     pub fn remove(&mut self, seq: Seq) -> Option<Instant> {
         // Most outcomes arrive in the order of the messages.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
@@ -81,8 +79,7 @@ impl RetransmitBuffer {
         black_box(self.kept.front().map(|(seq, _)| *seq));
     }
 
-    /// Frees the memory of an empty buffer. Only the sweep calls it, so that busy clients keep
-    /// their buffers.
+    /// Frees the memory of an empty buffer. The sweep calls it, so busy clients keep their buffers.
     pub fn tidy(&mut self) {
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
@@ -100,7 +97,7 @@ impl RetransmitBuffer {
         self.kept.len()
     }
 
-    /// Returns the bytes of the messages.
+    /// Returns the payload bytes of the messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,8 +1,7 @@
 //! The senders that one recipient's deduplicator remembers, in the order of their last message.
 //!
-//! Each step takes constant time. A table maps sessions to entries of one array, and each entry
-//! links to its neighbours in the order. Plain and reliable senders have separate orders, since
-//! they are forgotten at different ages.
+//! Each step takes constant time. A table maps sessions to entries of one array, linked in order.
+//! Plain and reliable senders have separate orders, since they are forgotten at different ages.
 
 use std::time::{Duration, Instant};
 
@@ -47,6 +46,7 @@ impl Words {
 }
 
 impl Sender {
+    /// Returns a sender whose first number is written or skipped.
     pub(super) fn first(number: MessageNumber, written: bool) -> Self {
         let mut sender = Self { base: number, last: number, written: Words::One(0) };
         sender.mark(number, written);
@@ -74,6 +74,7 @@ impl Sender {
         ((bit / 64) as usize, 1 << (bit % 64))
     }
 
+    /// Returns `true` if `number` was written. Numbers before the window count as unwritten.
     pub(super) fn was_written(&self, number: MessageNumber) -> bool {
         let (word, bit) = self.place(number);
         number >= self.base
@@ -88,8 +89,8 @@ impl Sender {
         }
     }
 
-    /// Makes `number` the latest, and all numbers since the former one unwritten. Returns the
-    /// growth of its window in bytes.
+    /// Makes `number` the latest, and all numbers since the former one unwritten. The window grows
+    /// to at most `most` numbers. Returns its growth in bytes.
     pub(super) fn advance(&mut self, number: MessageNumber, written: bool, most: u64) -> usize {
         let before = self.window_bytes();
         while self.window() < most && number.0.saturating_sub(self.base.0) >= self.window() {
@@ -155,16 +156,18 @@ impl Senders {
         self.window_bytes
     }
 
+    /// Adds the growth of a sender's window.
     pub(super) fn has_grown(&mut self, bytes: usize) {
         self.window_bytes += bytes;
     }
 
+    /// Returns the sender. `None`: it is unknown or forgotten.
     pub(super) fn get(&self, session: SessionId) -> Option<&Sender> {
         let at = *self.place_by_session.get(&session)?;
         self.slots.get(at as usize).map(|slot| &slot.sender)
     }
 
-    /// Returns the sender, and makes it the one with the latest message.
+    /// Returns the sender, and makes it the one with the latest message. `None`: it is unknown.
     pub(super) fn touched(&mut self, now: Instant, session: SessionId) -> Option<&mut Sender> {
         let at = *self.place_by_session.get(&session)?;
         if self.ends(session).newest != at {

@@ -27,17 +27,18 @@ pub struct ConnectRequest {
     pub path: String,
     /// Query string without tokens.
     pub query: String,
-    /// `Origin` header of a browser.
+    /// `Origin` header of a browser. `None`: no such header.
     pub origin: Option<String>,
     /// Claims of its token. `None`: tokens are not required. The token itself is dropped.
     pub proven: Option<VerifiedToken>,
     /// Resume token. `None`: the client does not resume.
     pub resume: Option<String>,
-    /// The client's address.
+    /// The client's address, as determined by the shell.
     pub address: String,
 }
 
 impl ConnectRequest {
+    /// Returns the request for an `Attach`, without the token's claims.
     pub(super) fn as_wire(&self) -> Request<'_> {
         Request {
             path: &self.path,
@@ -63,7 +64,7 @@ impl fmt::Debug for ConnectRequest {
     }
 }
 
-/// A client that asks for admission.
+/// A client that requests admission.
 #[derive(Debug, Clone)]
 pub struct Newcomer {
     /// Its `client_id`.
@@ -72,7 +73,7 @@ pub struct Newcomer {
     pub session: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
-    /// `true` if the client takes part in custody.
+    /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
     /// Its upgrade request.
     pub request: ConnectRequest,
@@ -94,7 +95,7 @@ pub enum Attachment {
     Releasing(Binding),
 }
 
-/// A session's slot on a link, and the answers for the downlink frames of the slot.
+/// A session's slot on a link, and the confirms of the slot's downlink frames.
 #[derive(Debug)]
 pub struct Binding {
     pub(super) link: LinkKey,
@@ -103,6 +104,7 @@ pub struct Binding {
 }
 
 impl Attachment {
+    /// Returns the pending confirms. `None`: the session is detached.
     pub(super) fn confirms(&self) -> Option<&Confirms> {
         match self {
             Self::Detached => None,
@@ -125,9 +127,11 @@ pub struct Session {
     pub(super) received: Option<Box<ReceivedTracker>>,
     /// Upgrade request, until a node admits the client. Later attaches need only `state`.
     pub(super) request: Option<Box<ConnectRequest>>,
+    /// State for the next node, as the last node sent it. `None`: no node has admitted the client.
     pub(super) state: Option<Box<[u8]>>,
     /// Claims of the client's latest token. `None`: tokens are not required.
     pub(super) token: Option<Box<VerifiedToken>>,
+    /// Hold time of its messages, as its node sent it.
     pub(super) hold: Duration,
     /// Its binding to a node.
     pub attachment: Attachment,
@@ -140,12 +144,17 @@ pub struct Session {
     pub(super) deduplicator: Deduplicator,
     pub(super) rate_limiter: ClientRateLimiter,
     pub(super) output: Output,
+    /// `true` if it is in the edge's list of clients with output.
     pub(super) output_is_listed: bool,
+    /// `true` if it is in its link's list of clients to confirm.
     pub(super) confirm_is_listed: bool,
+    /// Time of the last bytes from the client.
     pub(super) heard: Instant,
+    /// Time of a heartbeat ping without an answer. `None`: no such ping.
     pub(super) pinged: Option<Instant>,
+    /// Time of the last `pong` while its reads are paused.
     pub(super) last_pong: Instant,
-    /// `true` if the node asked whether the socket answers.
+    /// `true` if the node waits for `Alive`.
     pub(super) probed: bool,
 }
 
@@ -177,13 +186,12 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the session can be removed: all its messages have outcomes, and no node
-    /// needs to attach it.
+    /// Returns `true` if the session can be removed: it has all outcomes, and need not attach.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.phase, SessionPhase::Closed { must_attach: false, .. }) && self.buffer.is_empty()
     }
 
-    /// Returns `true` if the client takes part in custody.
+    /// Returns `true` for a reliable client.
     pub fn is_reliable(&self) -> bool {
         self.received.is_some()
     }
@@ -214,7 +222,7 @@ impl Session {
         }
     }
 
-    /// Returns the link and slot that downlink frames come from and confirms go to.
+    /// Returns the link and slot of downlink frames and confirms. `None`: it is detached.
     pub fn attached_to(&self) -> Option<(LinkKey, Slot)> {
         match &self.attachment {
             Attachment::Detached => None,
@@ -222,7 +230,7 @@ impl Session {
         }
     }
 
-    /// Returns the link and slot for immediate sends of the client's messages.
+    /// Returns the link and slot of uplink frames. `None`: it is detached or being released.
     pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
         match &self.attachment {
             Attachment::Attached(binding) => Some((binding.link, binding.slot)),
@@ -230,15 +238,13 @@ impl Session {
         }
     }
 
-    /// Returns `true` if the server does not read a client with a working connection. The client's
-    /// silence has no meaning then.
+    /// Returns `true` if a client with a working connection is not read: its silence means nothing.
     pub(super) fn is_paused_alive(&self) -> bool {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
     }
 
-    /// Returns `true` if messages of other clients must wait at their nodes. The output is half
-    /// full, or too many messages have no `received`. The rest of the output is for answers to the
-    /// client's own requests.
+    /// Returns `true` if messages of other clients must wait at their nodes: the output is half
+    /// full (the rest is for answers to the client), or too many messages have no `received`.
     pub(super) fn is_full(&self, settings: &Settings) -> bool {
         self.output.pending().len() >= settings.max_output_bytes / 2
             || self.received.as_ref().is_some_and(|tracker| tracker.is_full())
@@ -253,8 +259,7 @@ impl Session {
         }
     }
 
-    /// Returns the progress of delivery. It counts bytes written to a plain client, or messages
-    /// received by a reliable one.
+    /// Returns the delivered bytes of a plain client, or the received messages of a reliable one.
     pub(super) fn delivered(&self) -> u64 {
         self.received.as_ref().map_or(self.output.written(), |tracker| tracker.received())
     }

@@ -1,4 +1,4 @@
-//! Periodic work: heartbeats, stuck sockets, expired tokens, idle senders.
+//! Periodic work on a timer of the shell: heartbeats, stuck sockets, expired tokens, memory.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl EdgeCore {
         }
     }
 
-    /// Checks every session once.
+    /// Checks every session once, and closes sockets past their limits.
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;

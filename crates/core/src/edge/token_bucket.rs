@@ -1,4 +1,4 @@
-//! A token bucket: a long-term rate with bursts.
+//! A token bucket: a long-term rate with bursts. Limits of messages, bytes and broadcasts use it.
 
 use std::time::{Duration, Instant};
 

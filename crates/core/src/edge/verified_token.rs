@@ -14,13 +14,13 @@ use crate::ws::encode;
 /// The claims of a verified token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedToken {
-    /// The [`Grant`](signaling_wire::grant::Grant) for nodes.
+    /// The encoded [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
     /// Time of issue, in seconds since 1970. 0: the token has none.
     pub issued: u64,
     /// Time at which the socket closes without a newer token. `None`: never.
     pub expires: Option<Instant>,
-    /// The client's rate class.
+    /// The client's rate class. `None`: the usual rates.
     pub rate_class: Option<RateClass>,
 }
 

@@ -1,4 +1,4 @@
-//! Attach, resume, release and detach of sessions.
+//! Attach, resume, release and detach of sessions, by frames of edges that `inputs` passes on.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -17,13 +17,14 @@ use super::{NodeCore, Rules, SessionKey, TrunkKey};
 /// Validity of a resume token. The session itself can be resumed for a shorter time.
 const TOKEN_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Reason for an edge not to serve a session.
+/// Reason why the node does not serve a session.
 pub(super) struct Rejection {
     status: u16,
     code: &'static str,
     message: &'static str,
 }
 
+/// Rejects a newcomer while the present socket of its id answers.
 pub(super) const IN_USE: Rejection = Rejection {
     status: 409,
     code: "client_id_in_use",
@@ -34,6 +35,7 @@ const REPLACED: Rejection =
 const BAD_ID: Rejection = Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name" };
 
 impl NodeCore {
+    /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id.
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
         let arrival = AttachInfo::new(attach, client_id, grant.map(Rc::new));
@@ -50,8 +52,7 @@ impl NodeCore {
             };
         };
         let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
-        // With equal times, a paused node has processed an `Attach` that its edge has given up. The
-        // present one is alive.
+        // With equal times, a paused node has processed an abandoned `Attach`; this one is alive.
         let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
             self.resume(now, trunk, arrival, key);
@@ -84,7 +85,8 @@ impl NodeCore {
         self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
     }
 
-    /// Admits or rejects a client whose id no session holds.
+    /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
+    /// resume token, `lingering` the one at this node.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -112,12 +114,14 @@ impl NodeCore {
         keys.find_map(|key| resume::verify(key, client, token, now))
     }
 
+    /// Requests the close of a session's socket from its edge.
     pub(super) fn close(&mut self, session: SessionKey, code: CloseCode, reason: &str) {
         if let Some(session) = self.directory.get(session) {
             self.trunks.send(session.trunk, &ToEdge::Close { slot: session.slot, code: code.0, reason });
         }
     }
 
+    /// Answers an `Attach` with `Rejected`.
     pub(super) fn reject(&mut self, trunk: TrunkKey, slot: Slot, why: &Rejection) {
         let Rejection { status, code, message } = *why;
         self.trunks.send(trunk, &ToEdge::Rejected { slot, status, code, message, retry_after_ms: None });
@@ -140,8 +144,7 @@ impl NodeCore {
         }
     }
 
-    /// Attaches a session. Held messages go down to it, but not before the final confirm of the
-    /// `former` session.
+    /// Attaches a session. Held messages go down after the final confirm of the `former` session.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -195,8 +198,7 @@ impl NodeCore {
         message.to_json()
     }
 
-    /// Returns the `moved` message for a client from another node. It is empty if nodes are not
-    /// revealed.
+    /// Returns the `moved` message for a client from another node; empty if nodes are not revealed.
     fn moved(&self) -> Vec<u8> {
         if !self.settings.reveal_nodes {
             return Vec::new();
@@ -204,6 +206,7 @@ impl NodeCore {
         ServerMessage::Moved { node: self.settings.id.as_str() }.to_json()
     }
 
+    /// Handles a `Detach`: ends the session of the slot, or the wait of its newcomer.
     pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), cause: DetachReason) {
         let Some(key) = self.trunks.session_at(at) else {
             self.directory.withdraw(at);
@@ -211,7 +214,7 @@ impl NodeCore {
         };
         if let Some(session) = self.directory.get_mut(key) {
             session.detached = true;
-            session.said_last = true;
+            session.edge_reported_end = true;
         }
         self.lose(now, key, cause);
     }
@@ -251,7 +254,7 @@ impl NodeCore {
         self.remove_if_done(key);
     }
 
-    /// Removes a gone session after its last frame, once all its frames have their outcomes.
+    /// Removes a session without a socket after its last frame, once all frames have outcomes.
     pub(super) fn remove_if_done(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         if !session.socket_ended || !session.detached || !session.is_settled() {
@@ -261,8 +264,7 @@ impl NodeCore {
         self.directory.remove(key);
     }
 
-    /// Hands a session off to another node, with the messages owed to it. Its outbound queues start
-    /// afresh there.
+    /// Hands a session off to another node, with the messages owed to it. Its queues restart there.
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.trunks.session_at(at) else {
             // It waited here and was not served. It attaches to the next node as it did here.
@@ -285,8 +287,7 @@ impl NodeCore {
         self.leave(now, key);
         self.trunks.unbind(at);
         self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &state });
-        // Without a socket the seats stay with the lingering session, or with the socket that
-        // resumed it.
+        // Without a socket the seats stay with the lingering session, or the one that resumed it.
         if was_here {
             self.release_seats((id, key));
         }

@@ -1,4 +1,4 @@
-//! Lanes from other nodes: their openings, batches and acknowledgements.
+//! Lanes from other nodes: their openings, batches and acknowledgements, as the shell reads them.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -19,13 +19,13 @@ use super::{NodeCore, PeerKey};
 /// An exchange of the lane from a peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InboundExchange {
-    /// The peer.
+    /// The sending node.
     pub peer: PeerKey,
     incarnation: Incarnation,
     exchange: ExchangeNumber,
 }
 
-/// Why a batch was not executed. Its exchange has to end.
+/// Reason why a batch was not executed. Its exchange has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
     /// A later exchange replaced this one, or the process was paused.
@@ -37,8 +37,7 @@ pub enum BatchError {
 }
 
 impl NodeCore {
-    /// Opens an exchange of the lane from another node, and ends the earlier one. `None`: a later
-    /// one is known, or the sender is this node, at an address that the view has for another.
+    /// Opens an exchange of the lane from a peer in place of the last. `None`: a later one is open.
     ///
     /// # Errors
     /// If the sender's name is invalid.
@@ -82,7 +81,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Takes the acknowledgement for a peer, if one is due now.
+    /// Takes the acknowledgement for a peer. `None`: none is due, or the lane is closed.
     pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<BatchNumber> {
         self.peers.inbound(peer)?.take_acknowledgement(now)
     }
@@ -92,7 +91,7 @@ impl NodeCore {
         self.peers.take_acknowledgements(now)
     }
 
-    /// Takes in that an exchange has ended.
+    /// Handles the end of an exchange. One that was replaced has no effect.
     pub fn lane_leaves(&mut self, at: InboundExchange) {
         let inbound = self.peers.inbound(at.peer);
         if let Some(inbound) = inbound.filter(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
@@ -145,7 +144,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends messages and locations again to a restarted peer.
+    /// Records a peer's incarnation. A restarted peer receives messages and locations again.
     pub(super) fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.met(key, incarnation) {
             for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {

@@ -1,5 +1,4 @@
-//! Messages in this node's custody: outbound queues of its sessions, and messages held for absent
-//! recipients.
+//! Messages in this node's custody: outbound queues of sessions, messages held for absent clients.
 //!
 //! [`NodeCore`](super::NodeCore) adds messages and routes them. A message leaves an outbound queue
 //! by its outcome. It leaves a hold queue when it goes to its recipient or expires.
@@ -43,6 +42,7 @@ impl Custody {
         self.queues.insert(queue)
     }
 
+    /// Returns an outbound queue. `None`: it is closed.
     #[inline]
     pub(super) fn get(&self, queue: QueueKey) -> Option<&OutboundQueue> {
         self.queues.get(queue)
@@ -53,6 +53,7 @@ impl Custody {
         self.queues.get_mut(queue)
     }
 
+    /// Removes and returns an outbound queue. `None`: it is closed.
     #[inline]
     pub(super) fn close(&mut self, queue: QueueKey) -> Option<OutboundQueue> {
         self.queues.remove(queue)
@@ -63,7 +64,7 @@ impl Custody {
         QueueId(queue.data().as_ffi() ^ self.id_salt)
     }
 
-    /// Returns the queue with an id, if it is still open.
+    /// Returns the queue with an id. `None`: it is closed, or of an earlier process.
     pub(super) fn key(&self, id: QueueId) -> Option<QueueKey> {
         let key = QueueKey::from(KeyData::from_ffi(id.0 ^ self.id_salt));
         self.queues.contains_key(key).then_some(key)
@@ -74,19 +75,19 @@ impl Custody {
         self.queues.iter().filter(|(_, queue)| wanted(queue)).map(|(key, _)| key).collect()
     }
 
-    /// Returns the number of a session's recipients with pending messages, and of these messages.
+    /// Returns the number of a session's recipients with pending messages, and of the messages.
     pub(super) fn pending_of(&self, session: SessionKey) -> (usize, usize) {
         let queues = self.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
         queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
     }
 
-    /// Returns the queues with a new destination by `route`.
+    /// Returns the queues whose destination differs from `route`, with that new destination.
     pub(super) fn moving(&self, route: impl Fn(&OutboundQueue) -> Destination) -> Vec<(QueueKey, Destination)> {
         let routed = self.queues.iter().map(|(key, queue)| (key, queue, route(queue)));
         routed.filter(|(_, queue, to)| queue.destination != *to).map(|(key, _, to)| (key, to)).collect()
     }
 
-    /// Changes a queue's destination. Returns the former peer, which can forget the queue.
+    /// Changes a queue's destination. Returns the former one if it was a peer that must forget it.
     pub(super) fn redirect(&mut self, now: Instant, key: QueueKey, destination: Destination) -> Option<PeerKey> {
         let id = self.id(key);
         let queue = self.queues.get_mut(key).filter(|queue| queue.destination != destination)?;
@@ -108,7 +109,7 @@ impl Custody {
         }
     }
 
-    /// Takes in the outcome of a message. Returns the message if its custody ends.
+    /// Applies the outcome of a message. Returns the message if its custody ends, else `None`.
     #[inline]
     pub(super) fn outcome(
         &mut self,

@@ -1,4 +1,4 @@
-//! Deadlines of messages.
+//! Deadlines of messages, on this node's clock.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,15 @@ const SHORTEST: Duration = Duration::from_secs(2);
 /// End of a message's delivery, and whether it may be held for an absent recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deadline {
+    /// Time at which delivery stops.
     pub(super) expires: Instant,
+    /// `true` if the message may be held for an absent recipient.
     pub(super) may_hold: bool,
 }
 
 impl Deadline {
-    /// Creates the deadline of a message with the hold time `left`. The sender's `ttl` may shorten
-    /// it. With TTL 0 the message is not held.
+    /// Creates the deadline of a message with the TTL `left`, which the sender's `ttl` may shorten.
+    /// With a `ttl` of 0 the message is not held. `None`: the sender set none.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;

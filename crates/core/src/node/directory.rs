@@ -1,8 +1,6 @@
-//! Clients that this node knows: their sessions, lingering sessions, locations, and waiting
-//! newcomers.
-//!
-//! [`NodeCore`](super::NodeCore) changes it as sessions attach and detach, and asks it for a
-//! client's session or node.
+//! Clients with a session or location at this node: their sessions, lingering sessions, locations,
+//! and waiting newcomers. [`NodeCore`](super::NodeCore) changes it as sessions attach and detach,
+//! and looks up a client's session or node.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -31,7 +29,7 @@ pub struct UndeliveredSender {
     pub client: ClientId,
     /// The client's session.
     pub session: SessionId,
-    /// Undelivered messages of the session at this node.
+    /// Number of the session's undelivered messages at this node so far.
     pub messages: u32,
 }
 
@@ -74,6 +72,7 @@ impl Directory {
         }
     }
 
+    /// Returns a session, with or without a socket. `None`: it was removed.
     #[inline]
     pub(super) fn get(&self, session: SessionKey) -> Option<&Session> {
         self.sessions.get(session)
@@ -121,13 +120,13 @@ impl Directory {
         self.sessions.remove(session);
     }
 
-    /// Returns the attached session of a client.
+    /// Returns the attached session of a client. `None`: it has none here.
     #[inline]
     pub(super) fn attached(&self, client: &str) -> Option<SessionKey> {
         self.attached.get(client).copied()
     }
 
-    /// Returns the attached session of a client, with its key.
+    /// Returns the attached session of a client, with its key. `None`: it has none here.
     pub(super) fn holder(&self, client: &str) -> Option<(SessionKey, &Session)> {
         let key = self.attached(client)?;
         Some((key, self.sessions.get(key)?))
@@ -150,7 +149,7 @@ impl Directory {
         clients
     }
 
-    /// Returns the session of a client, with or without a socket.
+    /// Returns the session of a client, attached or lingering. `None`: there is none here.
     pub(super) fn session_id(&self, client: &ClientId) -> Option<SessionId> {
         let attached = self.holder(client.as_str()).map(|(_, session)| session.id);
         attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
@@ -162,7 +161,7 @@ impl Directory {
         self.lingering.retain(|_, known| !known.left(now).is_zero());
     }
 
-    /// Adds a newcomer that waits for its session. Returns an earlier newcomer with the same id.
+    /// Adds a newcomer that waits for its session. Returns an earlier newcomer of the id, if any.
     pub(super) fn expect(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
         self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
     }
@@ -178,7 +177,7 @@ impl Directory {
         overdue
     }
 
-    /// Adds a contender for a session's id. Returns the contender if the session already has one.
+    /// Adds a contender for a session's id. Fails with it if the session is gone or has another.
     pub(super) fn contend(&mut self, holder: SessionKey, contender: Contender) -> Result<(), Contender> {
         let Some(session) = self.sessions.get_mut(holder).filter(|session| session.contender.is_none()) else {
             return Err(contender);
@@ -188,7 +187,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes the contenders whose wait is over, with the holders of their ids.
+    /// Takes the contenders for whose start `is_overdue` returns `true`, with their ids' holders.
     pub(super) fn take_overdue_contenders(
         &mut self,
         is_overdue: impl Fn(Instant) -> bool,
@@ -253,19 +252,19 @@ impl Directory {
         self.superseded.iter().filter(|(_, until)| *until <= now).map(|(key, _)| *key).collect()
     }
 
-    /// Returns the attached session that waits for the confirms of a former one.
+    /// Returns the attached session that waits for the confirms of a former one. `None`: none does.
     pub(super) fn heir(&self, former: SessionKey) -> Option<SessionKey> {
         let (key, heir) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
         (heir.waits_for == Some(former)).then_some(key)
     }
 
-    /// Returns `true` when all locations are due to be sent again.
-    pub(super) fn is_time_to_announce(&self, now: Instant) -> bool {
+    /// Returns `true` if all locations are due to be sent again.
+    pub(super) fn is_announcement_due(&self, now: Instant) -> bool {
         now >= self.announce_again_at
     }
 
-    /// Queues all sessions behind the queued ones. Otherwise a full lane would leave out the same
-    /// sessions each time.
+    /// Queues all sessions after the queued ones, until `again_at`. In another order a full lane
+    /// would leave out the same sessions each time.
     pub(super) fn announce_all(&mut self, again_at: Instant) {
         self.announce_again_at = again_at;
         let waiting: FxHashSet<_> = self.unannounced.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! Messages held for their recipients.
+//! Messages held for their recipients, until these attach or the deadline passes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -14,9 +14,9 @@ use super::outbound::Message;
 /// Maximum bytes of held messages.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldLimits {
-    /// Bytes for one recipient.
+    /// Maximum bytes for one recipient, with 160 bytes of overhead for each message.
     pub bytes_per_recipient: usize,
-    /// Bytes for all recipients.
+    /// Maximum bytes for all recipients, with the overhead.
     pub bytes: usize,
 }
 
@@ -43,6 +43,7 @@ pub(super) struct InboundMessage {
     pub(super) to: KeyHash,
     /// Other copies may be under way, so this node cannot declare it undelivered.
     pub(super) may_have_copies: bool,
+    /// The outbound queue at the sender's node, for the outcome.
     pub(super) queue_id: QueueId,
     pub(super) back: ReturnPath,
 }
@@ -73,6 +74,7 @@ impl HoldQueues {
         Self { limits, held: SlotMap::with_key(), key_by_recipient: HashMap::new(), bytes: 0, refused: 0 }
     }
 
+    /// Returns the bytes of all held messages, with their overhead.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -82,8 +84,7 @@ impl HoldQueues {
         self.refused
     }
 
-    /// Holds a message in order. A retransmission replaces the earlier copy. Returns `false` if
-    /// there is no room.
+    /// Holds a message in order. A retransmission replaces its copy. Returns `false` without room.
     pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,
@@ -123,8 +124,8 @@ impl HoldQueues {
         true
     }
 
-    /// Returns the number of messages held for one recipient, their bytes, and a lower limit of
-    /// their deadlines.
+    /// Returns the number of messages held for a recipient, their bytes with overhead, and a lower
+    /// limit of their deadlines. `None`: none is held.
     pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
         let held = self.held.get(*self.key_by_recipient.get(to)?)?;
         Some((held.messages.len(), held.bytes, held.over_from))
@@ -136,7 +137,7 @@ impl HoldQueues {
         key.and_then(|key| self.remove(key)).map(|held| held.messages).unwrap_or_default()
     }
 
-    /// Takes the first message held for one recipient.
+    /// Takes the first message held for one recipient. `None`: none is held.
     pub(super) fn take_first(&mut self, to: &str) -> Option<InboundMessage> {
         let key = *self.key_by_recipient.get(to)?;
         let held = self.held.get_mut(key)?;
@@ -193,7 +194,7 @@ impl HoldQueues {
         self.discard(to, |message| message.queue_id == queue_id && message.sent.origin.number == number);
     }
 
-    /// Returns the recipient of a held message that may have other copies.
+    /// Returns the recipient of a held message that may have other copies. `None`: none is held.
     pub(super) fn recipient_with_copies(&self, queue_id: QueueId, number: MessageNumber) -> Option<ClientId> {
         let is_it = |message: &InboundMessage| {
             message.may_have_copies && message.queue_id == queue_id && message.sent.origin.number == number

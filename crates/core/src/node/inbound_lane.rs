@@ -1,13 +1,12 @@
-//! The lane from a peer: its present exchange, the executed batches, and acknowledgements.
+//! The lane from each of `peers`: its present exchange, executed batches, and acknowledgements.
 
 use std::time::{Duration, Instant};
 
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
-/// Longest wait of an executed batch for its acknowledgement. Half of the time after which the
-/// peer's lane counts as stalled.
+/// Maximum delay of an acknowledgement: half of the time after which the peer's lane is stalled.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(500);
-/// Interval of acknowledgements without news. They show that this node is alive.
+/// Interval of repeated acknowledgements. They show that this node is alive.
 const BEAT: Duration = Duration::from_secs(1);
 /// Executed batches, and bytes of them, that are acknowledged at once: a quarter of the window.
 const PROMPT_BATCHES: usize = signaling_wire::limits::MAX_WINDOW_BATCHES / 4;
@@ -31,8 +30,7 @@ pub(super) struct InboundLane {
 }
 
 impl InboundLane {
-    /// Opens an exchange, which replaces the earlier one. Returns `false` if it is not the latest
-    /// of its incarnation.
+    /// Opens an exchange in place of the earlier one. Returns `false` if a later one is known.
     pub(super) fn open(&mut self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         let is_known = self.incarnation == Some(incarnation);
         if is_known && exchange <= self.exchange {
@@ -53,6 +51,7 @@ impl InboundLane {
         self.is_open && self.is_current(incarnation, exchange)
     }
 
+    /// Returns `true` if an exchange is open.
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
@@ -72,7 +71,7 @@ impl InboundLane {
         is_new
     }
 
-    /// Takes the acknowledgement that is due now. It covers all executed batches.
+    /// Takes the acknowledgement of all executed batches. `None`: none is due, or no exchange open.
     pub(super) fn take_acknowledgement(&mut self, now: Instant) -> Option<BatchNumber> {
         let is_over =
             |since: Option<Instant>, limit| since.is_some_and(|since| now.saturating_duration_since(since) >= limit);

@@ -32,7 +32,6 @@ impl NodeCore {
     }
 
     /// Returns `true` if the trunk is not lost.
-    #[must_use]
     pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
         self.trunks.contains(trunk)
     }
@@ -55,15 +54,15 @@ impl NodeCore {
         }
     }
 
-    /// Gives up all trunks of edges in other processes.
+    /// Removes all trunks of edges in other processes, as if they were lost.
     pub fn hang_up(&mut self, now: Instant) {
         self.trunks.remote().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
-    /// Carries out a run of frames from an edge.
+    /// Handles a run of frames from an edge.
     ///
     /// # Errors
-    /// If the bytes are no frames. Frames before the fault have been carried out.
+    /// If the bytes are no frames. Frames before the fault have been handled.
     pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
@@ -84,13 +83,12 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Returns how urgently the trunk's next batch has to be written.
-    #[must_use]
+    /// Returns the urgency of the trunk's next batch.
     pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
         self.trunks.wants(trunk)
     }
 
-    /// Takes the trunk's next batch.
+    /// Takes the trunk's next batch; empty without frames.
     pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
         for session in self.trunks.take_with_outcomes(trunk) {
             self.write_outcomes(session);

@@ -10,8 +10,7 @@ use signaling_wire::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// Kicks a client, at `at` in Unix seconds. Returns `true` if the client was attached or
-    /// lingering here.
+    /// Kicks a client at `at` in Unix seconds. Returns `true` if it was attached or lingering here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();
@@ -19,20 +18,19 @@ impl NodeCore {
         self.directory.lingering.remove(client).is_some() | self.directory.attached(client.as_str()).is_some()
     }
 
-    /// Takes in a kick that another node remembers.
+    /// Handles a kick that another node reports, at `at` in Unix seconds.
     pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
         self.learn(now, None, client, at);
     }
 
-    /// Takes in a kick that an edge remembers.
+    /// Handles a kick that an edge reports, at `at` in Unix seconds.
     pub(super) fn hear_of_kick(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
         if let Ok(client) = ClientId::new(client_id) {
             self.learn(now, Some(from), &client, at);
         }
     }
 
-    /// Returns the kicks that this node remembers, oldest first, with their times in seconds since
-    /// 1970.
+    /// Returns the stored kicks, oldest first, with their times in seconds since 1970.
     pub fn kicks(&self) -> impl Iterator<Item = (&ClientId, u64)> {
         self.kicks.iter()
     }

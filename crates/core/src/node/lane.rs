@@ -33,9 +33,11 @@ const OUTCOME_BYTES: usize = 16;
 /// A queued envelope. Each try encodes it anew, with its remaining TTL.
 #[derive(Debug, Clone)]
 pub(super) struct QueuedEnvelope {
+    /// Id of the recipient.
     pub(super) to: ClientId,
     pub(super) sent: Message,
     pub(super) queue_id: QueueId,
+    /// Nodes before this one, the sender's node first.
     pub(super) via: Box<[NodeId]>,
 }
 
@@ -70,16 +72,17 @@ impl QueuedEnvelope {
     }
 }
 
-/// An outcome for the sender's node. Until the peer has it, it answers retransmissions of the
-/// message.
+/// An outcome for the sender's node. Until the peer has it, it answers retransmissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct QueuedOutcome {
     /// The message and the hash of its recipient. `None` at nodes that do not expect the recipient.
     pub(super) message: Option<(Origin, KeyHash)>,
+    /// The message's outbound queue, at the sender's node.
     pub(super) queue_id: QueueId,
+    /// The message's number in its sender's session.
     pub(super) number: MessageNumber,
     pub(super) outcome: EnvelopeOutcome,
-    /// Nodes behind the peer, starting with the sender's node.
+    /// Nodes after the peer on the way back, starting with the sender's node.
     pub(super) via: Box<[NodeId]>,
 }
 
@@ -125,8 +128,7 @@ impl SentBatch {
 enum Exchange {
     /// There is none since this time.
     None { since: Instant },
-    /// The peer has answered. `progress` is the time of the opening, of the last acknowledgement of
-    /// a batch, or of the last beat of an idle lane.
+    /// The peer has answered. `progress`: time of the opening or the last useful acknowledgement.
     Open { progress: Instant },
     /// It has to end: the shell still has it.
     Cut { since: Instant },
@@ -164,14 +166,14 @@ impl Lane {
         }
     }
 
-    /// Starts the next exchange. Earlier ones count no more.
+    /// Starts the next exchange and returns its number. Earlier ones have no effect any more.
     pub(super) fn open(&mut self, now: Instant) -> ExchangeNumber {
         self.ended(now);
         self.exchanges = self.exchanges.plus(1);
         self.exchanges
     }
 
-    /// Takes in that the peer has answered the opening. The window is sent again.
+    /// Handles the peer's answer to the opening. The window is sent again.
     pub(super) fn opened(&mut self, now: Instant) {
         self.exchange = Exchange::Open { progress: now };
         self.sent = 0;
@@ -182,7 +184,7 @@ impl Lane {
         self.exchanges == exchange
     }
 
-    /// Takes in that the exchange has ended.
+    /// Handles the end of the exchange.
     pub(super) fn ended(&mut self, now: Instant) {
         self.exchange = match self.exchange {
             Exchange::Open { .. } => Exchange::None { since: now },
@@ -244,14 +246,12 @@ impl Lane {
         room
     }
 
-    /// Adds encoded items that belong together and are neither envelopes nor outcomes. Returns
-    /// `false` if there is no room.
+    /// Adds encoded items other than envelopes and outcomes, as one. Returns `false` without room.
     pub(super) fn note(&mut self, notes: &[u8]) -> bool {
         self.note_below(MAX_WAITING, notes)
     }
 
-    /// Adds a note that may be sent later. It leaves half of the room to other items. Returns
-    /// `false` if it has to wait.
+    /// Adds a note that may be sent later. Returns `false` if less than half of the room is left.
     pub(super) fn note_if_roomy(&mut self, note: &[u8]) -> bool {
         self.note_below(MAX_WAITING / 2, note)
     }
@@ -264,7 +264,7 @@ impl Lane {
         room
     }
 
-    /// Returns the final outcome of a message that is queued or in the window.
+    /// Returns the final outcome of a message that is queued or in the window. `None`: none is.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         let outcomes = self.outcomes.iter().chain(self.window.iter().flat_map(|batch| &batch.outcomes));
         outcomes
@@ -273,8 +273,7 @@ impl Lane {
             .find(|outcome| outcome.is_final())
     }
 
-    /// Removes the envelopes of redirected queues. It reads the whole lane, so one call handles all
-    /// queues.
+    /// Removes the envelopes of redirected queues: one call for all, as it reads the whole lane.
     pub(super) fn forget(&mut self, queues: &FxHashSet<QueueId>) {
         let Self { envelopes, bytes, window, .. } = self;
         envelopes.retain(|envelope| {
@@ -298,6 +297,7 @@ impl Lane {
             && self.notes.is_empty()
     }
 
+    /// Returns `true` without an exchange or an acknowledgement for 1 s. Do not retransmit then.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         let since = match self.exchange {
             Exchange::None { since } | Exchange::Cut { since } => Some(since),
@@ -306,6 +306,7 @@ impl Lane {
         since.is_some_and(|since| now.saturating_duration_since(since) >= STALLED_AFTER)
     }
 
+    /// Returns the urgency of the next frame, or `Immediate` if the shell has to end the exchange.
     pub(super) fn wants(&self) -> FlushUrgency {
         let is_full = self.window.len() >= limits::MAX_WINDOW_BATCHES || self.window_bytes >= limits::MAX_WINDOW_BYTES;
         match self.exchange {
@@ -319,7 +320,7 @@ impl Lane {
         }
     }
 
-    /// Takes the frame of the next batch, if the exchange is open. `batches` counts new batches.
+    /// Takes the next frame, a new batch raises `batches`. `None`: nothing to send, or not now.
     pub(super) fn take_frame(&mut self, now: Instant, batches: &mut BatchNumber) -> Option<Vec<u8>> {
         if self.is_cut() || self.wants() == FlushUrgency::Idle {
             return None;

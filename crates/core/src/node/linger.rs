@@ -15,16 +15,16 @@ use super::{NodeCore, PeerKey, Rules, SessionKey};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lingering {
     pub(super) session: SessionId,
+    /// Time at which its last socket was accepted, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
-    /// The latest known `seq` of it.
+    /// Number of its latest known uplink frame.
     pub(super) seq: Seq,
     until: Instant,
 }
 
 impl Lingering {
     /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
-    /// this node knows an old state of the session. A client sends less than one message per
-    /// microsecond.
+    /// the state here is old: a client sends less than one message per microsecond.
     pub(super) fn goes_on_after(seq: Seq, accepted_at_us: u64, rules: &Rules) -> Seq {
         seq.plus(rules.numbers_ahead).max(Seq(accepted_at_us))
     }
@@ -34,8 +34,7 @@ impl Lingering {
         self.until.saturating_duration_since(now)
     }
 
-    /// Returns the time at which its socket was lost, at any node. `resume` is the resume time,
-    /// which is the same on all nodes.
+    /// Returns the time at which its socket was lost. `resume` is the resume time of all nodes.
     pub(super) fn lost(&self, resume: Duration) -> Option<Instant> {
         self.until.checked_sub(resume)
     }
@@ -58,7 +57,7 @@ impl NodeCore {
         self.send_home(now, &client);
     }
 
-    /// Takes in a lingering session from its former node.
+    /// Stores a session that lingers for `left` at most, unless a newer session is here.
     pub(super) fn lingering_comes(
         &mut self,
         now: Instant,
@@ -117,8 +116,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before it
-    /// has it.
+    /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before that.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
         let (Lingering { session, accepted_at_us, seq, .. }, client_id) = (*known, client.as_str());

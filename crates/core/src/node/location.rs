@@ -1,5 +1,4 @@
-//! Clients at other nodes than the ranking names: their nodes, and the nodes that receive these
-//! locations.
+//! Locations: clients at other nodes than the ranking names. Nodes report their clients to owners.
 
 use std::time::{Duration, Instant};
 
@@ -13,18 +12,19 @@ use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
-/// For this long after a location is received, messages can arrive that were at that node before
-/// the client.
+/// Time after a new location in which messages can arrive that were at that node before the client.
 const NEWS: Duration = Duration::from_secs(1);
 
 /// The node of a client, as that node reported it.
 #[derive(Debug)]
 pub(super) struct Location {
+    /// The node that has the client.
     pub(super) peer: PeerKey,
     session: SessionId,
-    told: Instant,
+    reported_at: Instant,
+    /// Time at which the location expires.
     pub(super) until: Instant,
-    /// Handed off from here. Valid until the next view, which names the owner.
+    /// `true` if handed off from here. Valid until the next view, which names the owner.
     pub(super) released: bool,
 }
 
@@ -35,8 +35,8 @@ fn located(session: &Session, here: bool) -> Item<'_> {
 }
 
 impl NodeCore {
-    /// Returns the peer that has the client, if the ranking names another node. The peer may be
-    /// suspect if it answers.
+    /// Returns the peer that has the client, against the ranking. `None`: no peer reported it, or
+    /// the peer does not answer. The peer may be suspect.
     pub(super) fn location(&self, client: &str) -> Option<PeerKey> {
         let peer = self.directory.locations.get(client)?.peer;
         self.peers.is_answering(peer).then_some(peer)
@@ -45,7 +45,7 @@ impl NodeCore {
     /// Forgets a client's location, since a message has been there. Either the message was there
     /// before the client, or the client has left: a location received just now is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
-        let is_old = |known: &Location| now.saturating_duration_since(known.told) >= NEWS;
+        let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= NEWS;
         if self.directory.locations.get(client).is_some_and(is_old) {
             self.directory.locations.remove(client);
         }
@@ -54,10 +54,10 @@ impl NodeCore {
     /// Stores the location of a client that was handed off from here to a peer.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
         let until = now + self.settings.rules.located_for;
-        self.directory.locations.insert(client, Location { peer, session, told: now, until, released: true });
+        self.directory.locations.insert(client, Location { peer, session, reported_at: now, until, released: true });
     }
 
-    /// Takes in a peer's report that it has the client, or no longer has it.
+    /// Handles a peer's report that it has the client (`here`), or no longer has it.
     pub(super) fn located(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl NodeCore {
             return;
         }
         let until = now + self.settings.rules.located_for;
-        let known = Location { peer, session, told: now, until, released: false };
+        let known = Location { peer, session, reported_at: now, until, released: false };
         if let Some((key, holder)) = self.directory.holder(client.as_str()) {
             if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
                 // It counts once the socket's edge has detached it here, unless the peer takes it
@@ -112,7 +112,7 @@ impl NodeCore {
         let (owner, stand_in) = (self.peers.owner_by_view(session.key), self.peers.owner(session.key));
         let owners = [owner, stand_in.filter(|stand_in| owner != Some(*stand_in))];
         let owners: Vec<_> = owners.into_iter().flatten().collect();
-        let mut former = std::mem::replace(&mut session.told, owners.clone());
+        let mut former = std::mem::replace(&mut session.informed_peers, owners.clone());
         former.retain(|peer| !owners.contains(peer));
         let mut had_room = true;
         for owner in owners {
@@ -123,7 +123,7 @@ impl NodeCore {
         for peer in former {
             if !self.peers.note_if_roomy(peer, &located(session, false)) {
                 // The report did not fit, so a later try sends it.
-                session.told.push(peer);
+                session.informed_peers.push(peer);
                 had_room = false;
             }
         }
@@ -136,8 +136,7 @@ impl NodeCore {
         self.announce_waiting(usize::MAX);
     }
 
-    /// Sends queued locations of clients to their owners. Stops after `most_refused` failures for
-    /// lack of room.
+    /// Sends queued locations of clients to owners, until `most_refused` did not fit into lanes.
     pub(super) fn announce_waiting(&mut self, most_refused: usize) {
         let mut refused = 0;
         for _ in 0..self.directory.unannounced.len() {
@@ -154,8 +153,8 @@ impl NodeCore {
 
     /// Reports to the owners of a client that it is no longer here.
     pub(super) fn untell(&mut self, key: SessionKey) {
-        let told = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.told));
-        told.into_iter().flatten().for_each(|peer| self.say_where(key, peer, false));
+        let informed = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.informed_peers));
+        informed.into_iter().flatten().for_each(|peer| self.say_where(key, peer, false));
     }
 
     fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {

@@ -1,8 +1,7 @@
-//! The node's decisions: attached sessions, routes of messages, held messages, and items for other
-//! servers.
+//! The node's decisions: attached sessions, routes of messages, held messages, items for peers.
 //!
-//! Pure: no socket, clock or task. [`NodeCore`] coordinates the owners below. They do not know each
-//! other, and return values:
+//! Pure: no socket, clock or task. A node's shell and the simulation call [`NodeCore`]. It
+//! coordinates the owners below, which do not call each other:
 //!
 //! | owner | content |
 //! |---|---|
@@ -101,7 +100,7 @@ pub struct Settings {
     pub hold: Duration,
     /// Time in which a session without a socket can be resumed.
     pub resume: Duration,
-    /// Maximum bytes of held messages.
+    /// Maximum bytes of messages held for absent recipients.
     pub hold_limits: HoldLimits,
     /// Other times and limits of custody.
     pub rules: Arc<Rules>,
@@ -147,13 +146,13 @@ pub struct Counts {
     pub refused: [u64; ErrorCode::ALL.len()],
     /// Messages written to their recipients.
     pub delivered: u64,
-    /// Undelivered messages.
+    /// Messages given up without a delivery, or refused because too many are held.
     pub unavailable: u64,
     /// Envelopes sent to other nodes, including retransmissions.
     pub forwarded: u64,
     /// Envelopes of other nodes that were relayed.
     pub relayed: u64,
-    /// Retransmissions.
+    /// Messages of this node's clients that were sent again.
     pub retransmissions: u64,
     /// Items dropped between nodes: no room, node unknown, or name invalid.
     pub dropped: u64,
@@ -197,7 +196,6 @@ pub struct NodeCore {
 
 impl NodeCore {
     /// Creates a node without clients, peers and view.
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
             peers: Peers::new(&settings),
@@ -214,7 +212,7 @@ impl NodeCore {
         }
     }
 
-    /// Signs resume tokens with the first secret from now on. Tokens of all secrets are valid.
+    /// Signs resume tokens with the first secret from now on, and accepts all. Empty: no effect.
     pub fn set_mesh_secrets(&mut self, secrets: Vec<Arc<[u8]>>) {
         let mut secrets = secrets.into_iter();
         if let Some(first) = secrets.next() {
@@ -241,14 +239,11 @@ impl NodeCore {
     }
 
     /// Returns the number of sessions with a socket.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.directory.attached_clients().len()
     }
 
-    /// Returns `true` if no session, message or room command is pending, and no item for a node
-    /// that is not suspect.
-    #[must_use]
+    /// Returns `true` if no session, message, room command, or item for a healthy node is pending.
     pub fn is_quiet(&self) -> bool {
         self.directory.is_empty() && self.custody.is_empty() && self.rooms.is_quiet() && self.peers.is_quiet()
     }
@@ -260,7 +255,6 @@ impl NodeCore {
     }
 
     /// Returns the number of lingering sessions.
-    #[must_use]
     pub fn lingering(&self) -> usize {
         self.directory.lingering.len()
     }
@@ -271,19 +265,16 @@ impl NodeCore {
     }
 
     /// Returns the bytes held for absent recipients.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.custody.holds.bytes()
     }
 
     /// Returns the number of messages not held for lack of room.
-    #[must_use]
     pub fn hold_refused(&self) -> u64 {
         self.custody.holds.refused()
     }
 
     /// Returns the events since the start.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         let dropped = self.counts.dropped + self.peers.dropped();
         Counts { dropped, ..self.counts }

@@ -24,11 +24,14 @@ pub(super) enum Destination {
 /// A message in custody.
 #[derive(Debug, Clone)]
 pub(super) struct OutboundMessage {
+    /// Number in the sender's session.
     pub(super) number: MessageNumber,
+    /// The latest uplink frame with it, which the outcome answers.
     pub(super) seq: Seq,
-    /// The client's id for the `ack`. `None`: the client requested no `ack`.
+    /// The client's `id` for the `ack`. `None`: the client requested no `ack`.
     pub(super) id: Option<u64>,
     pub(super) deadline: Deadline,
+    /// JSON text for the recipient.
     pub(super) payload: Rc<[u8]>,
     /// `true` for a copy of a broadcast. All copies of it have one answer.
     pub(super) to_many: bool,
@@ -67,11 +70,14 @@ impl OutboundMessage {
 /// Messages of one session to one recipient.
 #[derive(Debug)]
 pub(super) struct OutboundQueue {
+    /// The sender's session at this node, and its id.
     pub(super) session: SessionKey,
     pub(super) origin: SessionId,
+    /// The recipient, and the hash of its id.
     pub(super) to: ClientId,
     pub(super) key: KeyHash,
     pub(super) destination: Destination,
+    /// `true` if the destination reported that it holds messages.
     pub(super) held: bool,
     sent: VecDeque<OutboundMessage>,
     /// Lower limit of the times at which messages are given up.
@@ -131,8 +137,7 @@ impl OutboundQueue {
         if self.sent.back().is_none_or(|latest| latest.number < sent.number) {
             self.sent.push_back(sent);
         } else {
-            // A reliable client retransmits a message without an outcome. The message keeps its
-            // place.
+            // A reliable client retransmits a message without an outcome. It keeps its place.
             let at = self.sent.partition_point(|earlier| earlier.number < sent.number);
             self.sent.insert(at, sent);
         }
@@ -145,13 +150,13 @@ impl OutboundQueue {
         self.sent.iter().rev().find(before).map_or(MessageNumber::NONE, |sent| sent.number)
     }
 
-    /// Moves a pending message to the frame `seq` of its retransmission. Returns its former frame.
+    /// Moves a pending message to the frame `seq`. Returns its former frame. `None`: not pending.
     pub(super) fn renew(&mut self, number: MessageNumber, seq: Seq) -> Option<Seq> {
         let at = self.position(number)?;
         self.sent.get_mut(at).map(|sent| std::mem::replace(&mut sent.seq, seq))
     }
 
-    /// Ends custody of a message.
+    /// Ends custody of a message and returns it. `None`: it is not pending.
     pub(super) fn remove(&mut self, now: Instant, number: MessageNumber) -> Option<OutboundMessage> {
         let at = self.position(number)?;
         // Outcomes of later messages do not postpone the retransmission of the oldest one.
@@ -161,8 +166,8 @@ impl OutboundQueue {
         self.sent.remove(at)
     }
 
-    /// Takes in the destination's report that a message expired. Ends custody if no other node ever
-    /// had the message.
+    /// Handles the destination's report that a message expired. Ends custody and returns the
+    /// message if no other node ever had it, else `None`.
     pub(super) fn expired(&mut self, now: Instant, number: MessageNumber) -> Option<OutboundMessage> {
         let sent = self.sent.get(self.position(number)?)?;
         if sent.was_elsewhere || (sent.deadline.may_hold && !sent.deadline.is_over(now)) {
@@ -172,7 +177,7 @@ impl OutboundQueue {
         }
     }
 
-    /// Takes a message that can get no outcome any more.
+    /// Takes a message that can get no outcome any more. `None`: there is none.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Option<OutboundMessage> {
         let at = self.sent.iter().position(|sent| now >= sent.deadline.expires + self.rules.late_outcome_grace);
         if at.is_none() {
@@ -189,8 +194,7 @@ impl OutboundQueue {
         }
     }
 
-    /// Schedules a retransmission that the destination requested. It is delayed shortly after
-    /// another one.
+    /// Schedules a retransmission that the destination requested, at the minimum interval.
     pub(super) fn again(&mut self, now: Instant, number: MessageNumber) {
         if let Some(sent) = self.position(number).and_then(|at| self.sent.get_mut(at)) {
             sent.was_elsewhere = true;
@@ -250,10 +254,12 @@ pub(super) const OVERHEAD: usize = 160;
 #[derive(Debug, Clone)]
 pub(super) struct Message {
     pub(super) origin: Origin,
+    /// Number of the previous pending message of the queue. 0: none.
     pub(super) prev_pending: MessageNumber,
     pub(super) deadline: Deadline,
-    /// It may have been sent before.
+    /// `true` if it may have been sent before.
     pub(super) retransmitted: bool,
+    /// JSON text for the recipient.
     pub(super) payload: Rc<[u8]>,
 }
 

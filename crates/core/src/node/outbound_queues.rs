@@ -1,4 +1,4 @@
-//! The outbound queues of a session by recipient.
+//! The outbound queues of a session by recipient. The queues themselves are in `custody`.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ struct Recipient {
 }
 
 impl OutboundQueues {
-    /// Returns the queue to a client. `key` is the hash of its id.
+    /// Returns the queue to a client. `key` is the hash of its id. `None`: there is none.
     pub(super) fn get(&self, key: KeyHash, id: &str) -> Option<QueueKey> {
         let listed = self.listed.iter().find(|it| it.key == key && it.id.as_str() == id);
         listed.map(|it| it.queue).or_else(|| self.indexed.get(id).copied())

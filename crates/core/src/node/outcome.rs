@@ -1,4 +1,4 @@
-//! Outcomes of messages on their way back to the senders' edges.
+//! Outcomes of messages on their way back from the recipients' edges to the senders' edges.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use super::session::OutcomeRun;
 use super::{NodeCore, QueueKey, SessionKey, TrunkKey};
 
 impl NodeCore {
-    /// Takes in a confirm of a recipient's edge, up to a number. `exceptions` were not written.
+    /// Handles a confirm of a recipient's edge, up to a number. `exceptions` were not written.
     pub(super) fn confirm(
         &mut self,
         now: Instant,
@@ -29,8 +29,7 @@ impl NodeCore {
                 None => EnvelopeOutcome::Written,
                 Some((_, Unwritten::Skipped)) => EnvelopeOutcome::Skipped,
                 Some((_, Unwritten::Gap)) => EnvelopeOutcome::Retransmit,
-                // Without an outcome the message is retransmitted later, which gives the edge some
-                // time.
+                // Without an outcome the message is retransmitted later: the edge gets some time.
                 Some((_, Unwritten::NoRoom)) => continue,
             };
             self.return_outcome(now, &message, outcome);
@@ -66,7 +65,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes in an outcome or a `Held` of another node, or relays it.
+    /// Applies or relays an outcome or a `Held` from another node. Other items are ignored.
     pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
             Item::Outcome { queue_id, number, outcome, via } => match via.split_last() {
@@ -103,15 +102,15 @@ impl NodeCore {
         self.peers.note(self.peers.key(node), &Item::Held { queue_id, via });
     }
 
-    /// Takes in the outcome of a message in this node's custody.
+    /// Applies the outcome of a message in this node's custody.
     fn outcome(&mut self, now: Instant, queue_id: QueueId, number: MessageNumber, outcome: EnvelopeOutcome) {
         if let Some((queue, sent)) = self.custody.outcome(now, queue_id, number, outcome) {
             self.end(queue, &sent, outcome == EnvelopeOutcome::Written);
         }
     }
 
-    /// Ends custody of a message and sends its outcome to the sender's edge. The last message
-    /// closes the queue.
+    /// Ends custody of a message and sends its outcome to the sender's edge: delivered if
+    /// `written`, else unavailable. The last message closes the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
         let Some(queue) = self.custody.get(queue_key) else { return };
         let session = queue.session;
@@ -144,7 +143,7 @@ impl NodeCore {
         self.remove_if_done(session);
     }
 
-    /// Sends the outcome of an uplink frame to the sender's edge, with a reply for the client.
+    /// Sends the outcome of an uplink frame to the sender's edge, with a JSON reply, or in a run.
     pub(super) fn reply(&mut self, session_key: SessionKey, seq: Seq, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let (trunk, slot) = (session.trunk, session.slot);

@@ -1,7 +1,7 @@
 //! Peer nodes: view, ranking, suspects, and the lanes to them.
 //!
 //! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its
-//! shell carries the lanes' exchanges, and reports openings, acknowledgements and failures.
+//! shell runs the lanes' exchanges, and reports openings, acknowledgements and failures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,10 +73,9 @@ pub(super) struct Peers {
     by_id: FxHashMap<NodeId, PeerKey>,
     /// Suspects in the ranking.
     suspects: usize,
-    /// Number of the last batch. All lanes share it, so that a peer which returns to the view gets
-    /// no number twice.
+    /// Number of the last batch in any lane: a peer that returns to the view gets no number twice.
     batches: BatchNumber,
-    /// Peers whose lanes have changed since the shell looked after them.
+    /// Peers whose lanes have changed since the shell took them.
     woken: Vec<PeerKey>,
     dropped: u64,
 }
@@ -110,6 +109,7 @@ impl Peers {
         self.dropped
     }
 
+    /// Replaces the view. Peers outside of it are dropped, unless their lane to here is open.
     pub(super) fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.view = view;
         let Self { view, peers, by_id, .. } = self;
@@ -152,8 +152,7 @@ impl Peers {
         self.suspects = self.by_rank.iter().flatten().filter(|peer| self.is_suspect(**peer)).count();
     }
 
-    /// Returns the key of a node, and adds the node if necessary. A node may send before the view
-    /// has it.
+    /// Returns the key of a node, and adds it if necessary. It may send before the view has it.
     pub(super) fn known(&mut self, now: Instant, id: &NodeId) -> PeerKey {
         if let Some(peer) = self.by_id.get(id) {
             return *peer;
@@ -171,12 +170,12 @@ impl Peers {
         self.by_id.get(id).copied()
     }
 
+    /// Returns a peer's name. `None`: it is unknown.
     pub(super) fn id(&self, peer: PeerKey) -> Option<&NodeId> {
         self.peers.get(peer).map(|peer| &peer.id)
     }
 
-    /// Returns the peers that get a lane, with their addresses: those in the view, and others that
-    /// have a lane to this node.
+    /// Returns the peers with an address, in the view or else announced by the peer itself.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (PeerKey, &str)> {
         self.peers.iter().filter_map(|(key, peer)| {
             let member = self.view.get(peer.id.as_str()).map(|member| member.address.as_str());
@@ -198,14 +197,14 @@ impl Peers {
         }
     }
 
-    /// Returns the peer that owns a key, regardless of suspicion.
+    /// Returns the peer that owns a key, suspect or not. `None`: this node owns it, or no view.
     #[inline]
     pub(super) fn owner_by_view(&self, key: KeyHash) -> Option<PeerKey> {
         self.ranking.owner(key).and_then(|rank| self.at(rank))
     }
 
-    /// Returns the next peer for a detour, if this node stands in for a suspect owner. It is the
-    /// owner if that answers again, or else the next candidate. `avoid` excludes nodes.
+    /// Returns the next peer for a detour: the suspect owner if it answers again, or else the next
+    /// candidate. `avoid` excludes nodes. `None`: the owner is not suspect, or no peer is left.
     pub(super) fn detour(&self, key: KeyHash, avoid: impl Fn(&NodeId) -> bool) -> Option<PeerKey> {
         if self.suspects == 0 || !self.owner_by_view(key).is_some_and(|owner| self.is_suspect(owner)) {
             return None;
@@ -225,7 +224,7 @@ impl Peers {
         self.ranking.index_of(node).is_some()
     }
 
-    /// Returns `true` if no node can own clients: there is no view.
+    /// Returns `true` if there is no view, so no node can own clients.
     pub(super) fn is_ranking_empty(&self) -> bool {
         self.ranking.is_empty()
     }
@@ -234,6 +233,7 @@ impl Peers {
         self.suspects > 0
     }
 
+    /// Returns `true` if a peer is suspect or unknown.
     pub(super) fn is_suspect(&self, peer: PeerKey) -> bool {
         self.peers.get(peer).is_none_or(|peer| peer.trust.is_suspect())
     }
@@ -243,11 +243,12 @@ impl Peers {
         self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
     }
 
+    /// Returns all suspect peers, in no order.
     pub(super) fn suspects(&self) -> impl Iterator<Item = &NodeId> {
         self.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
     }
 
-    /// Takes in that a peer refused a connection. Returns `true` if it is suspect from now on.
+    /// Records that a peer refused a connection. Returns `true` if it becomes suspect.
     pub(super) fn refused(&mut self, now: Instant, peer: PeerKey) -> bool {
         let is_news = self.peers.get_mut(peer).is_some_and(|peer| peer.trust.failed(now));
         if is_news {
@@ -256,15 +257,14 @@ impl Peers {
         is_news
     }
 
-    /// Takes in that a peer is alive. Returns `true` if it did not answer before.
+    /// Records that a peer is alive. Returns `true` if it did not answer before.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         peer.heard = now;
         peer.trust.answered(now)
     }
 
-    /// Cuts stuck lanes and suspects silent peers. Returns `true` if a peer became suspect or
-    /// healthy.
+    /// Cuts stuck lanes, suspects silent peers. Returns `true` if a peer became suspect or healthy.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;
@@ -279,7 +279,7 @@ impl Peers {
             if silence >= rules.suspect_after {
                 changed |= peer.trust.failed(now);
             }
-            changed |= peer.trust.look(now);
+            changed |= peer.trust.end_probation(now);
         }
         if changed {
             self.count_suspects();
@@ -308,7 +308,7 @@ impl Peers {
         self.lane_mut(peer).is_some_and(|lane| lane.push(envelope))
     }
 
-    /// Queues an outcome for a node.
+    /// Queues an outcome for a node, or drops it if there is no room.
     #[inline]
     pub(super) fn return_outcome(&mut self, node: &NodeId, outcome: QueuedOutcome) {
         let lane = self.key(node.as_str()).and_then(|peer| self.lane_mut(peer));
@@ -316,14 +316,14 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues any other item.
+    /// Queues any other item for a peer, or drops it without a peer or room.
     pub(super) fn note(&mut self, peer: Option<PeerKey>, item: &Item<'_>) {
         let lane = peer.and_then(|peer| self.lane_mut(peer));
         let sent = lane.is_some_and(|lane| lane.note(&encoded(item)));
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues encoded items that belong together.
+    /// Queues encoded items that belong together, or drops them if there is no room.
     pub(super) fn note_bytes(&mut self, peer: PeerKey, items: &[u8]) {
         let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(items));
         self.dropped += u64::from(!sent);
@@ -338,11 +338,12 @@ impl Peers {
         }
     }
 
-    /// Queues an item that can also be sent later. Returns `false` if it has to wait for room.
+    /// Queues an item that can also be sent later. Returns `false` if there is no room.
     pub(super) fn note_if_roomy(&mut self, peer: PeerKey, item: &Item<'_>) -> bool {
         self.lane_mut(peer).is_none_or(|lane| lane.note_if_roomy(&encoded(item)))
     }
 
+    /// Returns `true` if the lane has no exchange or acknowledgement for 1 s.
     pub(super) fn is_stalled(&self, now: Instant, peer: PeerKey) -> bool {
         self.lane(peer).is_some_and(|lane| lane.is_stalled(now))
     }
@@ -354,16 +355,17 @@ impl Peers {
         }
     }
 
-    /// Returns the outcome of a message that is under way.
+    /// Returns the final outcome of a message that is on its way in any lane. `None`: none is.
     pub(super) fn outcome_on_its_way(&self, message: (Origin, KeyHash)) -> Option<EnvelopeOutcome> {
         self.peers.values().find_map(|peer| peer.lane.outcome_on_its_way(message))
     }
 
+    /// Returns the lane to a peer. `None`: the peer is unknown.
     pub(super) fn lane(&self, peer: PeerKey) -> Option<&Lane> {
         self.peers.get(peer).map(|peer| &peer.lane)
     }
 
-    /// Returns the lane to a peer for a change, so that the shell looks after it.
+    /// Returns the lane to a peer for a change, and wakes it for the shell. `None`: unknown peer.
     fn lane_mut(&mut self, key: PeerKey) -> Option<&mut Lane> {
         let peer = self.peers.get_mut(key)?;
         if !std::mem::replace(&mut peer.is_woken, true) {
@@ -372,7 +374,7 @@ impl Peers {
         Some(&mut peer.lane)
     }
 
-    /// Returns the lane to a peer for a change, if `exchange` is its last one.
+    /// Returns the lane to a peer for a change. `None`: `exchange` is not its last one.
     pub(super) fn lane_in(&mut self, peer: PeerKey, exchange: ExchangeNumber) -> Option<&mut Lane> {
         self.lane_mut(peer).filter(|lane| lane.is_current(exchange))
     }
@@ -389,7 +391,7 @@ impl Peers {
         woken
     }
 
-    /// Starts the next exchange of the lane to a peer.
+    /// Starts the next exchange of the lane to a peer. `None`: the peer is unknown.
     pub(super) fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
         let exchange = self.peers.get_mut(peer)?.lane.open(now);
         let address = self.view.get(self.id.as_str()).map(|member| member.address.to_string());
@@ -405,6 +407,7 @@ impl Peers {
     }
 
     #[inline]
+    /// Takes the next frame as [`Lane::take_frame`]. `None` also if `exchange` is not the last one.
     pub(super) fn take_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
         let Self { peers, batches, .. } = self;
         let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));
@@ -418,11 +421,12 @@ impl Peers {
         peer.inbound.open(opening.incarnation, opening.exchange)
     }
 
+    /// Returns the lane from a peer. `None`: the peer is unknown.
     pub(super) fn inbound(&mut self, peer: PeerKey) -> Option<&mut InboundLane> {
         self.peers.get_mut(peer).map(|peer| &mut peer.inbound)
     }
 
-    /// Takes the acknowledgements that are due now.
+    /// Takes the acknowledgements that are due now, by peer.
     pub(super) fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
         let due = self.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
         due.filter_map(|(key, number)| Some((key, number?))).collect()

@@ -1,5 +1,5 @@
-//! Newcomers with a token of a session that this node does not have. All nodes are asked for the
-//! session, which may be at another node or under way.
+//! Newcomers with a token of a session that this node does not have. The node requests the session
+//! from all peers: it may be at one of them, or under way.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,23 @@ use super::attach::IN_USE;
 use super::session::AttachInfo;
 use super::{NodeCore, TrunkKey};
 
-/// Maximum wait for the session: many times the duration of a batch. Then the session counts as
-/// lost.
+/// Maximum wait for the session, many times the duration of a batch. Then the session is lost.
 const WAIT: Duration = Duration::from_millis(500);
 
 /// A newcomer that waits for its session.
 #[derive(Debug)]
 pub(super) struct PendingResume {
+    /// Trunk of its edge.
     pub(super) trunk: TrunkKey,
     pub(super) arrival: AttachInfo,
+    /// The session of its token.
     pub(super) session: SessionId,
+    /// End of the wait.
     pub(super) until: Instant,
 }
 
 impl NodeCore {
-    /// Asks all nodes for the session of a newcomer. A later newcomer replaces an earlier one.
+    /// Requests a newcomer's session from all peers. A later newcomer replaces an earlier one.
     pub(super) fn expect(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, session: SessionId) {
         let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
         let wanted = Item::RequestSession { client_id, session, accepted_at_us };
@@ -35,7 +37,7 @@ impl NodeCore {
         }
     }
 
-    /// Resumes a session that arrived, if a newcomer waits for it. Returns `true` then.
+    /// Resumes a session that arrived, if a newcomer waits for it. Returns `false` if none does.
     pub(super) fn meet_expected(&mut self, now: Instant, client: &ClientId) -> bool {
         let Some(newcomer) = self.directory.pending_resumes.remove(client) else { return false };
         let lingering = self.directory.lingering.remove(client);

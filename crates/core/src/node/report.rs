@@ -25,13 +25,13 @@ pub struct SessionReport<'a> {
     pub edge: Option<&'a str>,
     /// Its number on the edge's trunk.
     pub slot: Slot,
-    /// Downlink messages without a confirm, and their bytes.
+    /// Number of downlink messages without a confirm, and their payload bytes.
     pub unconfirmed: (usize, usize),
     /// `true` if messages are queued until its edge has confirmed others.
     pub has_backlog: bool,
-    /// Room commands without an answer.
+    /// Number of room commands without an answer.
     pub commands: usize,
-    /// Broadcasts without an outcome.
+    /// Number of broadcasts without all outcomes.
     pub broadcasts: usize,
     /// `true` if a newer connection waits for its `client_id`.
     pub is_contended: bool,
@@ -53,7 +53,7 @@ impl NodeCore {
         self.peers.is_eligible(node)
     }
 
-    /// Returns a client's owner, and the stand-in while the owner is suspect.
+    /// Returns a client's owner (`None`: no view), and the stand-in of a suspect one (else `None`).
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
         if self.peers.is_ranking_empty() {
             return (None, None);
@@ -69,7 +69,7 @@ impl NodeCore {
         self.directory.attached_clients()
     }
 
-    /// Returns the session of a client with a socket.
+    /// Returns the session of a client. `None`: it has no socket at this node.
     pub fn session(&self, client: &ClientId) -> Option<SessionReport<'_>> {
         let (_, session) = self.directory.holder(client.as_str())?;
         Some(SessionReport {
@@ -86,30 +86,29 @@ impl NodeCore {
         })
     }
 
-    /// Returns the number of recipients of a client's pending messages, and the number of these
-    /// messages.
+    /// Returns the number of recipients of a client's pending messages, and of the messages.
     pub fn pending(&self, client: &ClientId) -> (usize, usize) {
         self.directory.holder(client.as_str()).map_or((0, 0), |(key, _)| self.custody.pending_of(key))
     }
 
-    /// Returns a client's lingering session, and the remaining time to resume it.
+    /// Returns a client's lingering session, and the time left to resume it. `None`: none is here.
     pub fn lingering_session(&self, now: Instant, client: &ClientId) -> Option<(SessionId, Duration)> {
         self.directory.lingering.get(client).map(|lingering| (lingering.session, lingering.left(now)))
     }
 
-    /// Returns the number of messages held for a client, their bytes, and the time at which the
-    /// first expires.
+    /// Returns the number of messages held for a client, their bytes with overhead, and a time
+    /// before which none expires. `None`: none is held.
     pub fn held_for(&self, client: &ClientId) -> Option<(usize, usize, Instant)> {
         self.custody.holds.waiting_for(client.as_str())
     }
 
-    /// Returns the peer node that has reported a client.
+    /// Returns the peer node that has reported a client. `None`: no node has lately.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
     }
 
-    /// Returns for each trunk the name of its edge, the clients served over it, and the uplink
-    /// frames received from it.
+    /// Returns for each trunk the name of its edge (`None`: this node's own, or not sent), the
+    /// number of clients served over it, and of uplink frames received from it.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
         self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
     }

@@ -1,4 +1,4 @@
-//! Requests of clients.
+//! Requests of clients: parses each uplink frame, and takes custody of its message or refuses it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,6 +27,7 @@ struct Refused<'a> {
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
+    /// Handles an uplink frame: one client message as JSON text.
     pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: Seq, ttl: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
@@ -150,6 +151,7 @@ impl NodeCore {
         Some(queue)
     }
 
+    /// Answers a signal with `recipient_unavailable`.
     pub(super) fn unavailable(&mut self, session: SessionKey, seq: Seq, id: Option<u64>, to: &str) {
         self.counts.unavailable += 1;
         self.directory.count_undelivered(session);

@@ -1,4 +1,4 @@
-//! Routes of messages: down a trunk, to another node, or into a hold queue.
+//! Routes of messages from `request`, `batch` and `sweep`: down a trunk, to a peer, or into a hold.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -27,8 +27,7 @@ pub(super) enum Route {
     Located(PeerKey),
     /// This peer owns the client, or stands in for its suspect owner. The message goes there.
     Owner(PeerKey),
-    /// This node stands in for a suspect owner. It holds the message and sends copies through this
-    /// peer first.
+    /// This node stands in for a suspect owner. It holds the message and sends copies to this peer.
     Detour(PeerKey),
     /// This node owns the client or has no view. It holds the message.
     Hold,
@@ -94,7 +93,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends each queue to its new destination if its recipient moved.
+    /// Redirects and retransmits each queue whose recipient has moved.
     pub(super) fn redirect(&mut self, now: Instant) {
         let some_wait = Cell::new(false);
         let moving = self.custody.moving(|queue| {
@@ -115,8 +114,7 @@ impl NodeCore {
         }
     }
 
-    /// Removes unsent envelopes of these queues from the lanes. Reads each lane once for all
-    /// queues.
+    /// Removes unsent envelopes of these queues from the lanes, and reads each lane once.
     fn forget_in_lanes(&mut self, queues: impl Iterator<Item = QueueKey>) {
         let mut ids_by_peer: BTreeMap<PeerKey, FxHashSet<QueueId>> = BTreeMap::new();
         for queue in queues {
@@ -262,7 +260,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends a message down to its recipient's edge, or holds it behind the queued ones.
+    /// Sends a message down to its recipient's edge, or holds it after the queued ones.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let former = session.waits_for;

@@ -1,40 +1,36 @@
-//! Times and limits of custody. Each is a setting, so that a simulation can break one at a time.
+//! Times and limits of custody, as settings: a simulation can break one at a time.
 
 use std::time::Duration;
 
 use signaling_protocol::limits;
 
-/// Times and limits of custody. The defaults depend on each other. Other values are for simulations
-/// and tests.
+/// Times and limits of custody. The defaults depend on each other; others are for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// Time without an outcome after which a queue is retransmitted. Any working network is faster,
     /// and clients wait longer.
     pub repeat_after: Duration,
-    /// Time without an outcome after which a queue is retransmitted if its destination holds its
-    /// messages. It covers a loss at the destination.
+    /// As `repeat_after`, if the destination holds the messages. It covers a loss there.
     pub repeat_held_after: Duration,
     /// Minimum interval of requested retransmissions of a queue.
     pub repeat_at_most_every: Duration,
     /// Time after a message's deadline in which an outcome can still come from one of several
     /// destinations: one retransmission and its answer.
     pub late_outcome_grace: Duration,
-    /// Time in which the edge of a superseded session can confirm what it wrote. A silent edge is
-    /// suspect by then.
+    /// Time for the edge of a superseded session to confirm. A silent edge is suspect by then.
     pub final_confirm_timeout: Duration,
     /// Silence after which edges ping a client. Clients receive it in `welcome`.
     pub heartbeat: Duration,
     /// Time in which the socket of a contended id has to answer.
     pub takeover_answer: Duration,
-    /// Maximum messages of one session held for one absent recipient. It suffices for a call set-up
-    /// with all its candidates.
+    /// Maximum messages of a session held for an absent recipient: a call set-up with candidates.
     pub max_for_absent: usize,
     /// Copies of each held message that a stand-in sends to other candidates. One copy suffices,
     /// since candidates send copies too.
     pub detours: usize,
     /// Lifetime of a location: three times `located_every`.
     pub located_for: Duration,
-    /// Interval in which owners receive the locations of clients again.
+    /// Interval after which owners receive the locations of clients again.
     pub located_every: Duration,
     /// Silence after which a peer is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
@@ -43,8 +39,7 @@ pub struct Rules {
     /// Distance of a resumed session's numbers from the last known one. It is twice the span of an
     /// edge's retransmit buffer, so that the numbers never overlap.
     pub numbers_ahead: u64,
-    /// Maximum unconfirmed messages at an edge for one session. It exceeds the edge's queue for one
-    /// socket.
+    /// Maximum unconfirmed messages at an edge for one session, above its queue for one socket.
     pub max_unconfirmed: usize,
     /// Maximum unconfirmed payload bytes at an edge for one session. With one more message and
     /// other output, the edge stays below its limit for slow clients.

@@ -1,4 +1,4 @@
-//! One client's session at this node.
+//! One client's session at this node, in the `directory`, and the data of its `Attach`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use super::outbound_queues::OutboundQueues;
 use super::rooms::{BroadcastBudget, Tally};
 use super::{PeerKey, Rules, SessionKey, TrunkKey};
 
-/// Equal outcomes of consecutive uplink frames.
+/// Equal outcomes of `count` consecutive uplink frames from `first` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OutcomeRun {
     pub(super) first: Seq,
@@ -25,7 +25,7 @@ pub(super) struct OutcomeRun {
 }
 
 impl OutcomeRun {
-    /// Returns the run with one more outcome, if that continues it.
+    /// Returns the run with one more outcome. `None`: the outcome does not continue it.
     pub(super) fn and(self, seq: Seq, outcome: DeliveryOutcome) -> Option<Self> {
         let follows = self.outcome == outcome && self.first.plus(u64::from(self.count)) == seq && self.count < u32::MAX;
         follows.then_some(Self { count: self.count + 1, ..self })
@@ -35,20 +35,27 @@ impl OutcomeRun {
 /// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
+    /// Trunk of its edge.
     pub(super) trunk: TrunkKey,
     pub(super) arrival: AttachInfo,
+    /// Start of the wait.
     pub(super) since: Instant,
 }
 
 /// The lasting part of an `Attach`.
 #[derive(Debug, Clone)]
 pub(super) struct AttachInfo {
+    /// Slot on the edge's trunk.
     pub(super) slot: Slot,
+    /// Id of the client, and its hash.
     pub(super) client_id: ClientId,
     pub(super) key: KeyHash,
     pub(super) session: SessionId,
+    /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
+    /// `true` for a reliable client.
     pub(super) reliable: bool,
+    /// Number of the session's latest uplink frame.
     pub(super) seq: Seq,
     /// `true` if no node has admitted it before.
     pub(super) newcomer: bool,
@@ -85,16 +92,20 @@ impl AttachInfo {
 /// A client's presence in the mesh.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// Id of the client, and its hash.
     pub(super) client_id: ClientId,
     pub(super) key: KeyHash,
     pub(super) id: SessionId,
+    /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
+    /// Trunk of its edge, and its slot there.
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
-    /// The latest `seq`. Frames up to it have been at a node before.
+    /// Number of the latest uplink frame. Frames up to it have been at a node before.
     pub(super) seq: Seq,
     /// The highest `id` that may have been at a node before. `None`: a plain client.
     pub(super) known_id: Option<MessageNumber>,
+    /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
@@ -103,23 +114,25 @@ pub(super) struct Session {
     /// `true` if the edge sends no more frames of it. Until then it keeps its slot.
     pub(super) detached: bool,
     /// `true` if the edge reported the end itself. It never writes unconfirmed messages then.
-    pub(super) said_last: bool,
+    pub(super) edge_reported_end: bool,
     /// `true` if messages are held for it, since its edge has its maximum of unconfirmed ones.
     pub(super) has_backlog: bool,
-    /// The superseded session whose edge has yet to confirm. Until then nothing goes down. `None`:
-    /// no wait.
+    /// The superseded session whose edge has to confirm before messages go down. `None`: no wait.
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that received the client's location.
-    pub(super) told: Vec<PeerKey>,
+    pub(super) informed_peers: Vec<PeerKey>,
+    /// Its outbound queues, by recipient.
     pub(super) recipients: OutboundQueues,
-    /// Room commands without an answer.
+    /// Number of room commands without an answer.
     pub(super) commands: usize,
     /// Broadcasts without all outcomes, by number.
     pub(super) broadcasts: BTreeMap<MessageNumber, Tally>,
     pub(super) broadcast_budget: BroadcastBudget,
+    /// Outcomes that are not written to its trunk yet. `None`: none.
     pub(super) outcomes: Option<OutcomeRun>,
+    /// A newcomer that waits for its client id. `None`: none.
     pub(super) contender: Option<Box<Contender>>,
-    /// Its undelivered messages at this node.
+    /// Number of its undelivered messages at this node.
     pub(super) undelivered: u32,
     last_down_seq: DownSeq,
     /// Messages that went down and are not confirmed, by downlink number.
@@ -147,10 +160,10 @@ impl Session {
             grant: arrival.grant.clone(),
             socket_ended: arrival.socket_ended,
             detached: false,
-            said_last: false,
+            edge_reported_end: false,
             has_backlog: false,
             waits_for: None,
-            told: Vec::new(),
+            informed_peers: Vec::new(),
             recipients: OutboundQueues::default(),
             commands: 0,
             broadcasts: BTreeMap::new(),
@@ -235,7 +248,7 @@ impl Session {
         self.unconfirmed.push_back((down_seq, message));
     }
 
-    /// Takes the next message that a confirm up to `up_to` answers for.
+    /// Takes the next message that a confirm up to `up_to` covers. `None`: there is none.
     pub(super) fn confirmed(&mut self, up_to: DownSeq) -> Option<(DownSeq, InboundMessage)> {
         if self.unconfirmed.front()?.0 > up_to {
             return None;

@@ -1,16 +1,14 @@
-//! Periodic work: retransmissions, expiry, silent peers, silent holders of contended ids, and
-//! rooms.
+//! Periodic work on a timer of the shell: retransmissions, expiry, silent peers and holders, rooms.
 
 use std::time::{Duration, Instant};
 
 use super::NodeCore;
 
-/// Interval of [`NodeCore::sweep`]. Requested retransmissions are due within 100 ms, and messages
-/// to a client that has just moved must be fast.
+/// Interval of [`NodeCore::sweep`]: requested retransmissions are due within 100 ms, and fast for
+/// clients that have just moved.
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Approximate maximum of retransmissions in one sweep. The resulting 20,000 messages/s leave room
-/// for new messages.
+/// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
 /// Maximum announcements of one sweep that fail because a lane has no room.
@@ -36,7 +34,7 @@ impl NodeCore {
         self.directory.sweep(now);
         self.sweep_rooms(now);
         self.announce_waiting(REFUSALS_PER_SWEEP);
-        if self.directory.is_time_to_announce(now) {
+        if self.directory.is_announcement_due(now) {
             self.tell_all_owners(now);
         }
     }

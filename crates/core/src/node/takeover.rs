@@ -1,5 +1,4 @@
-//! Two sessions of one client id: the choice between them, and the messages that went down to the
-//! other one.
+//! Two sessions of one client id: the choice, and the unconfirmed messages of the other one.
 
 use std::time::Instant;
 
@@ -11,13 +10,12 @@ use super::hold::InboundMessage;
 use super::session::{AttachInfo, Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
-/// Close code and reason for the socket that loses its id.
+/// Close code and reason for the socket that loses its client id.
 pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
     (CloseCode::REPLACED, "a newer connection has taken your client_id");
 
 impl NodeCore {
-    /// Handles a newcomer whose id another session holds. A newcomer with a token for the id gets
-    /// it at once.
+    /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
     pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
         if arrival.grant.is_none() {
             return self.contend(holder, Contender { trunk, arrival, since: now });
@@ -37,7 +35,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes in the answer of a contended id's holder.
+    /// Handles the answer of a contended id's holder: the newcomer is rejected.
     pub(super) fn alive(&mut self, at: (TrunkKey, Slot)) {
         if let Some(holder) = self.trunks.session_at(at) {
             self.reject_contender(holder);
@@ -60,8 +58,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the id from its holder. Returns the session whose edge has to confirm first. Until
-    /// then nothing goes down to the new session.
+    /// Takes the id from its holder. Returns the session whose edge has to confirm before messages
+    /// go down to the new session. `None`: no confirm is missing.
     pub(super) fn supersede(
         &mut self,
         now: Instant,
@@ -115,6 +113,7 @@ impl NodeCore {
         }
     }
 
+    /// Finishes the superseded sessions whose edges did not confirm in time.
     pub(super) fn finish_overdue_superseded(&mut self, now: Instant) {
         for former in self.directory.overdue_superseded(now) {
             self.finish_superseded(now, former);
@@ -125,7 +124,7 @@ impl NodeCore {
 /// Takes the unconfirmed messages. The edge may have written them, unless it has sent its final
 /// confirm. So they are held regardless of their TTL, and copies of them may have been delivered.
 pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
-    let unsure = !session.said_last;
+    let unsure = !session.edge_reported_end;
     let asked = |mut message: InboundMessage| {
         message.sent.deadline.may_hold |= unsure;
         message.may_have_copies |= unsure;

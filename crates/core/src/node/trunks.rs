@@ -1,7 +1,6 @@
 //! Trunks of edges: the session of each slot, and the frames for each trunk's next batch.
 //!
-//! [`NodeCore`](super::NodeCore) queues frames here, and its shell takes them as batches. Slots
-//! come from edges.
+//! [`NodeCore`](super::NodeCore) queues frames here, its shell takes batches. Edges assign slots.
 
 use rustc_hash::FxHashMap;
 use signaling_wire::Batches;
@@ -24,8 +23,7 @@ struct Trunk {
     /// The edge's name. `None`: this node's own edge, or an edge that has not sent its name.
     edge: Option<Box<str>>,
     out: Batches,
-    /// Outcomes and replies. They wait up to the flush delay, and follow the other frames of a
-    /// batch.
+    /// Outcomes and replies. They wait up to the flush delay, and come last in a batch.
     lazy: Batches,
     session_by_slot: FxHashMap<Slot, SessionKey>,
     /// Number of uplink frames received.
@@ -35,11 +33,12 @@ struct Trunk {
 }
 
 impl Trunks {
+    /// Adds a trunk. `is_local`: its edge runs in this process.
     pub(super) fn add(&mut self, is_local: bool) -> TrunkKey {
         self.trunks.insert(Trunk { is_local, ..Trunk::default() })
     }
 
-    /// Removes a trunk. Returns its sessions in the order of their keys.
+    /// Removes a trunk. Returns its sessions in the order of their keys. `None`: it is lost.
     pub(super) fn remove(&mut self, trunk: TrunkKey) -> Option<Vec<SessionKey>> {
         let mut sessions: Vec<_> = self.trunks.remove(trunk)?.session_by_slot.into_values().collect();
         sessions.sort_unstable();
@@ -55,11 +54,12 @@ impl Trunks {
         self.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key).collect()
     }
 
+    /// Returns the session of a slot. `None`: the trunk is lost, or the slot is not in use.
     pub(super) fn session_at(&self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
         self.trunks.get(trunk)?.session_by_slot.get(&slot).copied()
     }
 
-    /// Counts an uplink frame, and returns the session of its slot.
+    /// Counts an uplink frame, and returns the session of its slot as [`Self::session_at`].
     #[inline]
     pub(super) fn uplink(&mut self, (trunk, slot): (TrunkKey, Slot)) -> Option<SessionKey> {
         let trunk = self.trunks.get_mut(trunk)?;
@@ -74,6 +74,7 @@ impl Trunks {
         }
     }
 
+    /// Frees a slot.
     pub(super) fn unbind(&mut self, (trunk, slot): (TrunkKey, Slot)) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.session_by_slot.remove(&slot);
@@ -115,6 +116,7 @@ impl Trunks {
         self.trunks.get_mut(trunk).map(|trunk| std::mem::take(&mut trunk.with_outcomes)).unwrap_or_default()
     }
 
+    /// Returns the urgency of the trunk's next batch; `Idle` for a lost trunk.
     pub(super) fn wants(&self, trunk: TrunkKey) -> FlushUrgency {
         match self.trunks.get(trunk) {
             Some(trunk) if !trunk.out.is_empty() => FlushUrgency::Immediate,
@@ -123,7 +125,7 @@ impl Trunks {
         }
     }
 
-    /// Takes the trunk's next batch. Outcomes come last.
+    /// Takes the trunk's next batch, with outcomes last; empty without frames.
     pub(super) fn take_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
         let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
         let mut batch = trunk.out.take();
@@ -137,13 +139,12 @@ impl Trunks {
         }
     }
 
-    /// Returns the name of a trunk's edge.
+    /// Returns the name of a trunk's edge. `None`: the node's own edge, or no name was sent.
     pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
         self.trunks.get(trunk)?.edge.as_deref()
     }
 
-    /// Returns for each trunk the edge's name, the sessions that `is_attached` accepts, and the
-    /// uplink frames received.
+    /// Returns for each trunk the edge's name, the numbers of attached sessions and uplink frames.
     pub(super) fn edges(
         &self,
         is_attached: impl Fn(SessionKey) -> bool,

@@ -1,4 +1,4 @@
-//! Peer nodes: views, failures, draining, and the lanes that the shell serves.
+//! Peer nodes: views, failures, draining, and the lanes to peers, as the shell reports them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,8 +14,7 @@ use crate::View;
 use crate::edge::FlushUrgency;
 
 impl NodeCore {
-    /// Routes by `view` from now on. Draining members stay reachable but own nothing, unless all
-    /// members drain.
+    /// Routes by `view` from now on. Draining members own nothing, unless all members drain.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.
@@ -25,7 +24,6 @@ impl NodeCore {
 
     /// Returns `true` once discovery has named nodes. A node without a view cannot forward, so
     /// edges and peer nodes must treat it as down.
-    #[must_use]
     pub fn has_view(&self) -> bool {
         !self.peers.view().is_empty()
     }
@@ -41,7 +39,6 @@ impl NodeCore {
     }
 
     /// Returns `true` if this node drains.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         self.peers.is_draining()
     }
@@ -62,15 +59,15 @@ impl NodeCore {
         }
     }
 
-    /// Takes in that a peer refused a connection.
+    /// Records that a peer refused a connection: it becomes suspect.
     pub fn refused(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.refused(now, peer) {
             self.reroute(now);
         }
     }
 
-    /// Starts afresh after a process pause. Peer nodes have suspected this node meanwhile, and its
-    /// view of them is old.
+    /// Drops all trunks and exchanges after a process pause. Peer nodes have suspected this node
+    /// meanwhile, and its state of them is old.
     pub fn on_process_pause(&mut self, now: Instant) {
         self.peers.on_process_pause(now);
         self.hang_up(now);
@@ -84,13 +81,12 @@ impl NodeCore {
         self.tell_all_owners(now);
     }
 
-    /// Starts the next exchange of the lane to a peer, and ends the earlier one. `None`: the peer
-    /// is unknown.
+    /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.
     pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
         self.peers.open_lane(now, peer)
     }
 
-    /// Takes in that the peer has answered the opening of an exchange.
+    /// Handles a peer's answer to the opening of an exchange, with its incarnation.
     pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.opened(now);
@@ -99,7 +95,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes in a peer's acknowledgement of all batches up to `number`.
+    /// Handles a peer's acknowledgement of all batches up to `number`.
     pub fn lane_acknowledged(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, number: BatchNumber) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.acknowledged(now, number);
@@ -107,16 +103,14 @@ impl NodeCore {
         }
     }
 
-    /// Takes in that an exchange has ended. The next one sends the unacknowledged batches again.
+    /// Handles the end of an exchange. The next one sends the unacknowledged batches again.
     pub fn lane_ended(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.ended(now);
         }
     }
 
-    /// Returns `true` if the shell has to end an exchange: it makes no progress, or the process was
-    /// paused.
-    #[must_use]
+    /// Returns `true` if the shell has to end the exchange to a peer, or if the peer is unknown.
     pub fn is_lane_cut(&self, peer: PeerKey) -> bool {
         self.peers.lane(peer).is_none_or(Lane::is_cut)
     }
@@ -126,13 +120,13 @@ impl NodeCore {
         self.peers.cut_lanes(now);
     }
 
-    /// Takes the peers whose lanes have changed since the last call. The urgency says when the
-    /// shell has to look after a lane: to send its next frame, or to end its exchange.
+    /// Takes the peers with changed lanes, each with the urgency of its next frame or exchange end.
     pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
         self.peers.take_woken()
     }
 
-    /// Takes the lane's next frame. Its batch stays in the window until it is acknowledged.
+    /// Takes the lane's next frame, whose batch stays in the window until it is acknowledged.
+    /// `None`: nothing to send, the window is full, or `exchange` is not open.
     pub fn take_lane_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
         self.peers.take_frame(now, peer, exchange)
     }
@@ -145,7 +139,6 @@ impl NodeCore {
     }
 
     /// Returns the bytes queued in lanes to other nodes.
-    #[must_use]
     pub fn lane_bytes(&self) -> usize {
         self.peers.lane_bytes()
     }

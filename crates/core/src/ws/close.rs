@@ -2,7 +2,8 @@
 
 use super::{Event, Violation};
 
-/// Reads an unmasked close body: nothing, or a code and a reason.
+/// Reads an unmasked close body: nothing, or a code and a reason. Fails with 1002 for one byte or a
+/// reserved code, and with 1007 for a reason that is not UTF-8.
 pub(super) fn read_close(body: &[u8]) -> Result<Event<'_>, Violation> {
     let Some((&code, reason)) = body.split_first_chunk() else {
         return match body {

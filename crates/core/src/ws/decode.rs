@@ -1,4 +1,4 @@
-//! The decoder of one client, and the input that lends events.
+//! The decoder of one client's bytes, and the input that lends events to the event loop.
 
 use std::ops::Range;
 
@@ -15,8 +15,7 @@ use super::{Event, Limits, Violation};
 #[derive(Debug, Default)]
 pub struct Decoder {
     message: Option<Box<Message>>,
-    /// Bytes that are not parsed yet: an incomplete header or control frame, or the rest of an
-    /// input that was dropped early.
+    /// Unparsed bytes: an incomplete header or control frame, or the rest of a dropped input.
     rest: Box<[u8]>,
     stopped_early: bool,
     closed: bool,
@@ -71,7 +70,7 @@ impl Decoder {
         self.message.is_some() || (!self.rest.is_empty() && !self.stopped_early)
     }
 
-    /// Returns the bytes kept for incomplete messages and unparsed input.
+    /// Returns the number of bytes kept for incomplete messages and unparsed input.
     pub fn held(&self) -> usize {
         self.rest.len() + self.message.as_ref().map_or(0, |message| message.capacity())
     }

@@ -2,9 +2,8 @@ use signaling_protocol::CloseCode;
 
 use super::{Decoder, Event, Limits, encode};
 
-/// Answers `bytes` like an echo server. Messages are repeated, a ping gets a pong, a close gets a
-/// close, and a violation gets a close with its code. Appends the answers to `out`. Returns `true`
-/// if the last one is a close.
+/// Appends an echo server's answers to `bytes` to `out`: the messages, a pong for a ping, and a
+/// close for a close or violation, with its code. Returns `true` if the last one is a close.
 pub fn echo(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
     let mut input = decoder.feed(bytes, limits);
     loop {

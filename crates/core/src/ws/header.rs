@@ -15,6 +15,7 @@ pub(super) enum Kind {
     Binary,
 }
 
+/// Type of a control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Control {
     Close,
@@ -22,14 +23,17 @@ pub(super) enum Control {
     Pong,
 }
 
+/// Type of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Opcode {
+    /// The first or only frame of a message.
     Data(Kind),
+    /// A later frame of a message.
     Continuation,
     Control(Control),
 }
 
-/// Progress of the message that a continuation frame would continue.
+/// Payload bytes and frames so far of the message that a continuation frame would continue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Progress {
     pub(super) bytes: usize,
@@ -42,6 +46,7 @@ pub(super) struct Header {
     pub(super) opcode: Opcode,
     /// `true` if the frame ends its message.
     pub(super) last: bool,
+    /// Key that masks the payload.
     pub(super) key: [u8; 4],
     /// Bytes of the header.
     pub(super) size: usize,
@@ -50,8 +55,8 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`. `None`: it is incomplete. The present bytes are
-    /// checked at once, so the first wrong byte of a frame is refused.
+    /// Reads the header at the start of `bytes`. `open` is the message in progress, if any. `None`:
+    /// it is incomplete. Fails at the first byte that breaks the protocol or a limit.
     pub(super) fn parse(bytes: &[u8], open: Option<Progress>, limits: Limits) -> Result<Option<Self>, Violation> {
         let Some((&first, after)) = bytes.split_first() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Unmasking: XOR with a key of four bytes, one word at a time.
+//! Unmasking for the decoder: XOR with a key of four bytes, one word at a time.
 
 /// Unmasks `payload`. Returns the key rotated for the next piece of the same frame.
 pub(super) fn unmask(payload: &mut [u8], mut key: [u8; 4]) -> [u8; 4] {

@@ -1,4 +1,4 @@
-//! A message that spans several reads or frames, collected on the heap.
+//! A message that spans several reads or frames, collected on the heap by the decoder.
 
 use super::header::{Header, Kind, Progress};
 use super::mask::unmask;
@@ -9,8 +9,7 @@ use super::{Limits, Violation};
 pub(super) struct Message {
     kind: Kind,
     payload: Vec<u8>,
-    /// Length of the payload that is valid UTF-8. At most three bytes after it wait for the rest of
-    /// their character.
+    /// Bytes of valid UTF-8. At most 3 bytes after them wait for the rest of their character.
     checked: usize,
     fragments: u32,
     frame: Option<Frame>,
@@ -49,6 +48,7 @@ impl Message {
         Progress { bytes: self.payload.len(), fragments: self.fragments }
     }
 
+    /// Returns `true` if the payload of the present frame is incomplete.
     pub(super) fn in_frame(&self) -> bool {
         self.frame.is_some()
     }
@@ -59,8 +59,7 @@ impl Message {
         self.frame = Some(Frame { remaining: header.payload, key: header.key, last: header.last });
     }
 
-    /// Takes the present frame's bytes from the front of `input`, unmasks and checks them. Returns
-    /// their number.
+    /// Takes, unmasks and counts the present frame's bytes in `input`. Fails if a text is no UTF-8.
     pub(super) fn take(&mut self, input: &mut [u8], limits: Limits) -> Result<(usize, Taken), Violation> {
         let Some(frame) = &mut self.frame else {
             return Ok((0, Taken::Fragment));
@@ -88,6 +87,7 @@ impl Message {
         Ok((count, taken))
     }
 
+    /// Returns the type and the unmasked payload.
     pub(super) fn into_parts(self) -> (Kind, Vec<u8>) {
         (self.kind, self.payload)
     }
@@ -103,8 +103,8 @@ fn grow(payload: &mut Vec<u8>, more: usize, ceiling: usize) {
     }
 }
 
-/// Returns the number of valid UTF-8 bytes at the start of `text`. A `complete` text must be valid
-/// as a whole. Otherwise its last character may be incomplete.
+/// Returns the number of valid UTF-8 bytes at the start of `text`. Fails on invalid bytes. The last
+/// character may be incomplete unless the text is `complete`.
 pub(super) fn check_text(text: &[u8], complete: bool) -> Result<usize, Violation> {
     match std::str::from_utf8(text) {
         Ok(text) => Ok(text.len()),

@@ -70,7 +70,7 @@ pub enum Event<'a> {
     Ping(&'a [u8]),
     /// A pong, the answer to a ping or unsolicited, with at most 125 bytes.
     Pong(&'a [u8]),
-    /// The client closes with this code and reason. Its further bytes are ignored.
+    /// The client closes with this code and reason. `None`: no code. Further bytes are ignored.
     Close(Option<u16>, &'a str),
 }
 
@@ -78,7 +78,7 @@ pub enum Event<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} ({code})")]
 pub struct Violation {
-    /// The close code to send.
+    /// The close code to send, such as 1002.
     pub code: u16,
     /// Description of the fault, for the client.
     pub reason: &'static str,

@@ -1,5 +1,4 @@
-//! Regression tests of the edge's core for faults from simulations, each as its shortest course of
-//! events.
+//! Regression tests of the edge's core for faults from simulations, each in its shortest form.
 
 use std::time::{Duration, Instant};
 

@@ -152,8 +152,7 @@ fn clients_are_read_less_while_memory_is_short() {
     (0..3).for_each(|_| assert_eq!(edge.say(modest, &text), Reading::On));
     assert_eq!(edge.say(modest, &text), Reading::Paused, "16 KiB for each");
 
-    // All messages of `greedy` have outcomes, so it is read at once. `modest` is read after the
-    // next sweep.
+    // `greedy` has all outcomes, so it is read at once. `modest` is read after the next sweep.
     edge.outcomes(0, 1, greedy_said + 1);
     (0..2).for_each(|_| edge.core.sweep(edge.now));
     let effects: Vec<_> = std::iter::from_fn(|| edge.core.next_effect()).collect();

@@ -12,11 +12,11 @@ fn held_messages_arrive_as_fast_as_the_client_reads() {
     node.attach(trunk, 1, "bob", 0);
     let mut outcomes = 0;
     loop {
-        let said = node.said(trunk);
+        let said = node.take_output(trunk);
         outcomes += said.outcomes.len();
         assert!(said.down_bytes < 200 * 1024, "{} bytes at once", said.down_bytes);
         let Some(up_to) = said.downs.into_iter().max() else { break };
-        node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(up_to), exceptions: vec![] });
+        node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(up_to), exceptions: vec![] });
     }
     assert_eq!(outcomes, 40);
     assert_eq!(node.core.held_bytes(), 0);
@@ -27,9 +27,9 @@ fn duplicate_of_an_unconfirmed_message_is_not_sent_down() {
     let (mut node, trunk) = Node::with_client("anna");
     node.attach(trunk, 1, "bob", 0);
     node.up(trunk, 0, 1, "bob", 0);
-    assert_eq!(node.said(trunk).downs, [1]);
+    assert_eq!(node.take_output(trunk).downs, [1]);
     node.pass(5 * SECOND);
-    assert!(node.said(trunk).downs.is_empty());
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
-    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
+    assert!(node.take_output(trunk).downs.is_empty());
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }

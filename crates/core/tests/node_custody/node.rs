@@ -14,6 +14,7 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl, Seq
 pub(crate) const HOLD: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
+/// A node with a manual clock.
 pub(crate) struct Node {
     pub(crate) core: NodeCore,
     pub(crate) now: Instant,
@@ -46,7 +47,8 @@ impl Node {
         Self { core: NodeCore::new(Settings { rules: Arc::new(rules), ..settings }), now, incarnation }
     }
 
-    pub(crate) fn sees(&mut self, nodes: &[&str]) {
+    /// Gives the node a view of these nodes, all at one address.
+    pub(crate) fn set_view(&mut self, nodes: &[&str]) {
         let member = |id: &&str| Member {
             id: NodeId::new(id).unwrap(),
             address: "127.0.0.1:1".parse().unwrap(),
@@ -59,7 +61,8 @@ impl Node {
         self.core.peers().next().unwrap().0
     }
 
-    pub(crate) fn tell(&mut self, trunk: TrunkKey, frame: &ToNode<'_>) {
+    /// Sends the node a frame from the trunk's edge.
+    pub(crate) fn send_frame(&mut self, trunk: TrunkKey, frame: &ToNode<'_>) {
         let mut bytes = Vec::new();
         frame.append(&mut bytes);
         self.core.trunk_frames(self.now, trunk, &bytes).unwrap();
@@ -67,12 +70,13 @@ impl Node {
 
     /// Attaches a client that another node has admitted. `seq` is its latest frame.
     pub(crate) fn attach(&mut self, trunk: TrunkKey, slot: Slot, client_id: &str, seq: u64) {
-        self.tell(
+        self.send_frame(
             trunk,
             &ToNode::Attach(Attach { seq: Seq(seq), state: Some(b"admitted"), ..newcomer(slot, client_id, 1) }),
         );
     }
 
+    /// Sends a signal to `to` with `padding` bytes of data, and with `seq` as its `id`.
     pub(crate) fn up(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, to: &str, padding: usize) {
         let text = format!(r#"{{"type":"signal","to":"{to}","data":"{}","id":{seq}}}"#, "x".repeat(padding));
         self.send(trunk, slot, seq, &text);
@@ -81,30 +85,31 @@ impl Node {
     /// Sends a message of a client.
     pub(crate) fn send(&mut self, trunk: TrunkKey, slot: Slot, seq: u64, text: &str) {
         let (seq, ttl) = (Seq(seq), RemainingTtl::from_duration(HOLD));
-        self.tell(trunk, &ToNode::Up { slot, seq, ttl, payload: text.as_bytes() });
+        self.send_frame(trunk, &ToNode::Up { slot, seq, ttl, payload: text.as_bytes() });
     }
 
-    pub(crate) fn said(&mut self, trunk: TrunkKey) -> Said {
+    /// Takes the trunk's next batch of frames.
+    pub(crate) fn take_output(&mut self, trunk: TrunkKey) -> Output {
         let batch = self.core.take_trunk_batch(trunk);
         let mut rest = &batch[..];
-        let mut said = Said::default();
+        let mut output = Output::default();
         while !rest.is_empty() {
             match ToEdge::take(&mut rest).unwrap() {
                 ToEdge::Down { down_seq: d, payload, .. } => {
-                    said.downs.push(d.0);
-                    said.down_bytes += payload.len();
+                    output.downs.push(d.0);
+                    output.down_bytes += payload.len();
                 }
                 ToEdge::Outcomes { first, count, outcome, .. } => {
-                    said.outcomes.extend(first.run(count).map(|seq| (seq.0, outcome)));
+                    output.outcomes.extend(first.run(count).map(|seq| (seq.0, outcome)));
                 }
-                ToEdge::Released { slot, state } => said.released.push((slot, state.to_vec())),
-                ToEdge::Attached { slot, .. } => said.attached.push(slot),
-                ToEdge::Rejected { slot, status, .. } => said.rejected.push((slot, status)),
-                ToEdge::Close { slot, code, .. } => said.closed.push((slot, code)),
+                ToEdge::Released { slot, state } => output.released.push((slot, state.to_vec())),
+                ToEdge::Attached { slot, .. } => output.attached.push(slot),
+                ToEdge::Rejected { slot, status, .. } => output.rejected.push((slot, status)),
+                ToEdge::Close { slot, code, .. } => output.closed.push((slot, code)),
                 _ => {}
             }
         }
-        said
+        output
     }
 
     /// Advances the time, with a sweep every 50 ms.
@@ -132,8 +137,7 @@ impl Node {
         (opening.exchange, inbound)
     }
 
-    /// Sends all that waits for the other node, its only peer, in an exchange of its own, and takes
-    /// in the acknowledgement.
+    /// Sends all queued items to its only peer in a new exchange, and handles the acknowledgement.
     pub(crate) fn sends_to(&mut self, other: &mut Self) {
         let (peer, (exchange, inbound)) = (self.peer(), self.opens_lane_to(other));
         let mut last = BatchNumber::default();
@@ -152,17 +156,23 @@ impl Node {
     }
 }
 
+/// The frames of one batch, by kind.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Output {
+    /// Numbers of `Down`s, and the bytes of their payloads.
     pub(crate) downs: Vec<u64>,
     pub(crate) down_bytes: usize,
+    /// Numbers of uplink frames with their outcomes.
     pub(crate) outcomes: Vec<(u64, DeliveryOutcome)>,
+    /// Slots with their session states.
     pub(crate) released: Vec<(Slot, Vec<u8>)>,
     pub(crate) attached: Vec<Slot>,
+    /// Slots with HTTP statuses, and with close codes.
     pub(crate) rejected: Vec<(Slot, u16)>,
     pub(crate) closed: Vec<(Slot, u16)>,
 }
 
+/// Returns the `Attach` of a plain client's session number `session`, later ones with later times.
 pub(crate) fn newcomer(slot: Slot, client_id: &str, session: u8) -> Attach<'_> {
     let session = SessionId([client_id.as_bytes()[0].wrapping_add(session); 16]);
     Attach::newcomer(slot, session, client_id, u64::from(session.0[0]))

@@ -13,7 +13,7 @@ fn client(name: &str) -> ClientId {
 #[test]
 fn reports_show_pending_held_and_unconfirmed_messages() {
     let mut node = Node::new("a");
-    node.sees(&["a"]);
+    node.set_view(&["a"]);
     let trunk = node.core.trunk_up();
     node.core.name_edge(trunk, "balancer-0");
     node.attach(trunk, 0, "anna", 0);
@@ -36,7 +36,7 @@ fn reports_show_pending_held_and_unconfirmed_messages() {
 #[test]
 fn reports_tell_suspects_and_draining_nodes_from_owners() {
     let mut node = Node::new("a");
-    node.sees(&["a", "b"]);
+    node.set_view(&["a", "b"]);
     let owners = |node: &Node, client: &ClientId| {
         let (owner, stand_in) = node.core.owners(client);
         (owner.unwrap().to_string(), stand_in.map(ToString::to_string))
@@ -55,12 +55,12 @@ fn reports_tell_suspects_and_draining_nodes_from_owners() {
 #[test]
 fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     let mut node = Node::new("a");
-    node.sees(&["a"]);
+    node.set_view(&["a"]);
     let trunks = [node.core.trunk_up(), node.core.trunk_up()];
     node.attach(trunks[0], 0, "anna", 0);
     let anna = ClientId::new("anna").unwrap();
     for trunk in trunks {
-        node.said(trunk);
+        node.take_output(trunk);
     }
 
     assert!(node.core.kick(&anna, 1_000));
@@ -71,11 +71,11 @@ fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     }
     assert!(!node.core.kick(&ClientId::new("bert").unwrap(), 1_000));
 
-    node.tell(trunks[0], &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
+    node.send_frame(trunks[0], &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
     assert_eq!(node.core.lingering(), 1);
     assert!(node.core.kick(&anna, 1_001), "its session was still there");
     assert_eq!(node.core.lingering(), 0);
-    node.tell(trunks[0], &ToNode::Attach(newcomer(1, "anna", 2)));
+    node.send_frame(trunks[0], &ToNode::Attach(newcomer(1, "anna", 2)));
     assert!(node.core.sessions() == 1, "with tokens off anybody may come anew");
 }
 
@@ -94,7 +94,7 @@ fn kicked(node: &mut Node, trunk: TrunkKey) -> Vec<(String, u64, bool)> {
 #[test]
 fn new_edge_receives_earlier_kicks() {
     let mut node = Node::new("a");
-    node.sees(&["a"]);
+    node.set_view(&["a"]);
     let first = node.core.trunk_up();
     node.core.kick(&ClientId::new("anna").unwrap(), 1_000);
     assert_eq!(kicked(&mut node, first), [("anna".to_owned(), 1_000, true)]);
@@ -106,11 +106,11 @@ fn new_edge_receives_earlier_kicks() {
 #[test]
 fn kicks_of_an_edge_are_forwarded_once() {
     let mut node = Node::new("a");
-    node.sees(&["a"]);
+    node.set_view(&["a"]);
     let [knows, others] = [(); 2].map(|()| node.core.trunk_up());
     // The last time is years ahead of this node's clock.
     for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true), (u64::MAX / 2, false)] {
-        node.tell(knows, &ToNode::Kicked { client_id: "anna", at });
+        node.send_frame(knows, &ToNode::Kicked { client_id: "anna", at });
         let expected = Vec::from_iter(told.then(|| ("anna".to_owned(), at, false)));
         assert_eq!(kicked(&mut node, others), expected, "{at}");
         assert_eq!(kicked(&mut node, knows), [], "it said so itself");

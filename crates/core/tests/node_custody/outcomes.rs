@@ -12,12 +12,12 @@ fn messages_expired_together_get_an_outcome_each() {
     let (mut node, trunk) = Node::with_client("anna");
     (1..=3).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
     // For messages that were at another node, only the clock would end custody.
-    node.tell(trunk, &ToNode::Release { slot: 0, to: "a" });
+    node.send_frame(trunk, &ToNode::Release { slot: 0, to: "a" });
     node.attach(trunk, 1, "anna", 3);
     (1..=3).for_each(|seq| node.up(trunk, 1, seq, "nobody", 0));
-    node.said(trunk);
+    node.take_output(trunk);
     node.pass(HOLD + 4 * SECOND);
-    assert_eq!(node.said(trunk).outcomes, [1, 2, 3].map(|seq| (seq, DeliveryOutcome::Unavailable)));
+    assert_eq!(node.take_output(trunk).outcomes, [1, 2, 3].map(|seq| (seq, DeliveryOutcome::Unavailable)));
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn outcome_of_an_expired_message_needs_no_retransmission() {
     node.attach(trunk, 0, "anna", 1);
     node.up(trunk, 0, 1, "nobody", 0);
     node.pass(HOLD + 3 * SECOND + Duration::from_millis(100));
-    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
 }
 
 #[test]
@@ -34,23 +34,23 @@ fn only_unsent_messages_are_unavailable_at_once() {
     let (mut node, trunk) = Node::with_trunk();
     node.attach(trunk, 0, "anna", 70);
     (1..=72).for_each(|seq| node.up(trunk, 0, seq, "nobody", 0));
-    assert_eq!(node.said(trunk).outcomes, [71, 72].map(|seq| (seq, DeliveryOutcome::Unavailable)));
+    assert_eq!(node.take_output(trunk).outcomes, [71, 72].map(|seq| (seq, DeliveryOutcome::Unavailable)));
 }
 
 #[test]
 fn message_without_hold_is_delivered_or_answered_at_once() {
     let (mut node, trunk) = Node::with_client("alice");
     node.attach(trunk, 1, "bob", 0);
-    node.said(trunk);
+    node.take_output(trunk);
     let no_wait = |to| format!(r#"{{"type":"signal","to":"{to}","data":1,"id":1,"ttl_ms":0}}"#);
     for (seq, to) in [(1, "bob"), (2, "nobody")] {
         let text = no_wait(to);
         node.send(trunk, 0, seq, &text);
     }
-    let said = node.said(trunk);
+    let said = node.take_output(trunk);
     assert_eq!((said.downs, said.outcomes), (vec![1], vec![(2, DeliveryOutcome::Unavailable)]));
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
-    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -62,5 +62,5 @@ fn possibly_written_message_without_hold_is_not_unavailable() {
     let text = r#"{"type":"signal","to":"bob","data":1,"id":1,"ttl_ms":0}"#;
     node.send(senders, 0, 1, text);
     node.core.trunk_down(node.now, recipients);
-    assert_eq!(node.said(senders).outcomes, [], "its edge may have written it");
+    assert_eq!(node.take_output(senders).outcomes, [], "its edge may have written it");
 }

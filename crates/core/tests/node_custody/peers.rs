@@ -22,12 +22,12 @@ fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<
 #[test]
 fn peer_back_in_the_view_gets_no_batch_number_twice() {
     let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
-    node.sees(&["a", "b"]);
+    node.set_view(&["a", "b"]);
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     let (before, _) = read(&node.take_batches()[0]);
-    node.sees(&["a"]);
-    node.sees(&["a", "b"]);
+    node.set_view(&["a"]);
+    node.set_view(&["a", "b"]);
     node.up(trunk, 0, 2, &there, 0);
     let (after, recipients) = read(&node.take_batches()[0]);
     assert!(after > before, "{after} after {before}");
@@ -37,13 +37,13 @@ fn peer_back_in_the_view_gets_no_batch_number_twice() {
 #[test]
 fn redirected_messages_reach_a_client_that_attached_here() {
     let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
-    node.sees(&["a", "b"]);
+    node.set_view(&["a", "b"]);
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     assert_eq!(node.take_batches().len(), 1);
     node.attach(trunk, 1, &there, 0);
     node.pass(Duration::from_millis(100));
-    assert_eq!(node.said(trunk).downs, [1]);
+    assert_eq!(node.take_output(trunk).downs, [1]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn former_destination_is_told_to_forget_messages() {
     let (mut node, there) = (Node::new("a"), client_of("b", &["a", "b"]));
     let mut other = Node::new("b");
     let trunk = node.core.trunk_up();
-    [&mut node, &mut other].into_iter().for_each(|node| node.sees(&["a", "b"]));
+    [&mut node, &mut other].into_iter().for_each(|node| node.set_view(&["a", "b"]));
     node.attach(trunk, 0, "anna", 0);
     node.up(trunk, 0, 1, &there, 0);
     node.sends_to(&mut other);
@@ -68,8 +68,8 @@ fn former_destination_is_told_to_forget_messages() {
 #[test]
 fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
-    sender.sees(&["a", "b"]);
-    holder.sees(&["b"]);
+    sender.set_view(&["a", "b"]);
+    holder.set_view(&["b"]);
     let (senders, recipients) = (sender.core.trunk_up(), holder.core.trunk_up());
     sender.attach(senders, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
@@ -81,9 +81,9 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     let (exchange, inbound) = sender.opens_lane_to(&mut holder);
     assert_eq!(sender.core.take_lane_frame(sender.now, peer, exchange), Some(frame.clone()), "the window comes again");
     holder.core.batch(holder.now, inbound, &frame[LENGTH_BYTES..]).unwrap();
-    holder.tell(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
+    holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
     holder.sends_to(&mut sender);
-    assert_eq!(sender.said(senders).outcomes, [(1, DeliveryOutcome::Done)]);
+    assert_eq!(sender.take_output(senders).outcomes, [(1, DeliveryOutcome::Done)]);
     holder.core.lane_leaves(inbound);
     assert_eq!(holder.core.peers().count(), 0);
 }
@@ -91,7 +91,7 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
 #[test]
 fn batch_of_an_earlier_exchange_is_not_executed() {
     let (mut sender, mut holder) = (Node::new("a"), Node::new("b"));
-    [&mut sender, &mut holder].into_iter().for_each(|node| node.sees(&["a", "b"]));
+    [&mut sender, &mut holder].into_iter().for_each(|node| node.set_view(&["a", "b"]));
     let trunk = sender.core.trunk_up();
     sender.attach(trunk, 0, "alice", 0);
     let bob = client_of("b", &["a", "b"]);
@@ -107,11 +107,10 @@ fn batch_of_an_earlier_exchange_is_not_executed() {
     assert!(matches!(holder.core.batch(holder.now, later, &frame[LENGTH_BYTES..]), Err(BatchError::Over)));
 }
 
-/// Returns the time in which a node redirects one message to each recipient, when their owner
-/// becomes suspect.
+/// Returns the time in which a node redirects one message to each recipient of a suspect owner.
 fn time_to_redirect(recipients: &[String]) -> Duration {
     let (mut node, trunk) = Node::with_trunk();
-    node.sees(&["a", "b", "c"]);
+    node.set_view(&["a", "b", "c"]);
     node.attach(trunk, 0, "anna", 0);
     (1..).zip(recipients).for_each(|(seq, to)| node.up(trunk, 0, seq, to, 0));
     let (owner, _) = node.core.peers().next().unwrap();
@@ -138,11 +137,11 @@ fn every_owner_gets_the_location_after_a_full_lane() {
     // Together their names exceed the lane.
     let clients = clients_of("b", &["a", "b"], MOVED, 128);
     let (mut node, trunk) = Node::with_trunk();
-    node.sees(&["a"]);
+    node.set_view(&["a"]);
     for (slot, client) in (0..).zip(&clients) {
-        node.tell(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..newcomer(slot, client, 1) }));
+        node.send_frame(trunk, &ToNode::Attach(Attach { state: Some(b"admitted"), ..newcomer(slot, client, 1) }));
     }
-    node.sees(&["a", "b"]);
+    node.set_view(&["a", "b"]);
     let (peer, exchange) = node.opens_lane();
     let mut told = BTreeSet::new();
     for _ in 0..20 {

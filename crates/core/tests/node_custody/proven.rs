@@ -7,17 +7,17 @@ use crate::node::{Node, SECOND, newcomer};
 
 fn comes_proven(node: &mut Node, trunk: signaling_core::node::TrunkKey, attach: Attach<'_>) {
     let grant = Grant::default().to_bytes();
-    node.tell(trunk, &ToNode::Attach(Attach { grant: Some(&grant), ..attach }));
+    node.send_frame(trunk, &ToNode::Attach(Attach { grant: Some(&grant), ..attach }));
 }
 
 #[test]
 fn newest_proven_connection_gets_the_id_at_once() {
     let (mut node, trunk) = Node::with_trunk();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 2));
-    assert_eq!(node.said(trunk).attached, [0]);
+    assert_eq!(node.take_output(trunk).attached, [0]);
     // The clock of its edge is behind.
     comes_proven(&mut node, trunk, newcomer(1, "anna", 1));
-    let said = node.said(trunk);
+    let said = node.take_output(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![1], vec![(0, 4410)], vec![]));
     assert_eq!(node.core.sessions(), 1);
 }
@@ -25,10 +25,10 @@ fn newest_proven_connection_gets_the_id_at_once() {
 #[test]
 fn newcomer_waiting_for_the_holder_yields_to_a_proven_one() {
     let (mut node, trunk) = Node::with_trunk();
-    node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
-    node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
+    node.send_frame(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
+    node.send_frame(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
     comes_proven(&mut node, trunk, newcomer(2, "anna", 3));
-    let said = node.said(trunk);
+    let said = node.take_output(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![0, 2], vec![(0, 4410)], vec![(1, 409)]));
     node.pass(3 * SECOND);
     assert_eq!(node.core.sessions(), 1);
@@ -38,8 +38,8 @@ fn newcomer_waiting_for_the_holder_yields_to_a_proven_one() {
 fn id_of_a_proven_client_is_safe_from_clients_without_token() {
     let (mut node, trunk) = Node::with_trunk();
     comes_proven(&mut node, trunk, newcomer(0, "anna", 1));
-    node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
-    node.tell(trunk, &ToNode::Alive { slot: 0 });
-    let said = node.said(trunk);
+    node.send_frame(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
+    node.send_frame(trunk, &ToNode::Alive { slot: 0 });
+    let said = node.take_output(trunk);
     assert_eq!((said.attached, said.closed, said.rejected), (vec![0], vec![], vec![(1, 409)]));
 }

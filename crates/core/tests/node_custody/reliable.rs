@@ -27,14 +27,14 @@ fn repeat_before_the_outcome_is_one_message() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2), (3, 1)]);
-    let said = node.said(trunk);
+    let said = node.take_output(trunk);
     assert_eq!(
         (said.downs, said.outcomes),
         (vec![1, 2], vec![(1, DeliveryOutcome::Done)]),
         "its first frame is done with"
     );
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(2), exceptions: vec![] });
-    assert_eq!(node.said(trunk).outcomes, [(3, DeliveryOutcome::Done), (2, DeliveryOutcome::Done)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(2), exceptions: vec![] });
+    assert_eq!(node.take_output(trunk).outcomes, [(3, DeliveryOutcome::Done), (2, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn repeat_after_the_outcome_is_sent_again_with_its_number() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
     say(&mut node, trunk, "bob", &[(1, 1), (2, 2)]);
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
-    node.said(trunk);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    node.take_output(trunk);
     say(&mut node, trunk, "bob", &[(3, 1)]);
     assert_eq!(named(&mut node, trunk), [(1, 0)]);
-    node.tell(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(3), exceptions: vec![] });
-    assert_eq!(node.said(trunk).outcomes, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(3), exceptions: vec![] });
+    assert_eq!(node.take_output(trunk).outcomes, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn request_of_a_reliable_client_without_an_id_is_refused() {
     }
     let text = r#"{"type":"ice_servers"}"#;
     node.send(trunk, 0, 5, text);
-    assert_eq!(node.said(trunk).outcomes, [(5, DeliveryOutcome::Done)], "what has no id needs none");
+    assert_eq!(node.take_output(trunk).outcomes, [(5, DeliveryOutcome::Done)], "what has no id needs none");
 }
 
 #[test]
@@ -74,19 +74,19 @@ fn only_unsent_messages_expire_at_their_deadline() {
     let (mut node, trunk) = alice_is_here();
     say(&mut node, trunk, "bob", &[(1, 1)]);
     node.pass(HOLD);
-    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
     say(&mut node, trunk, "bob", &[(2, 1)]);
     node.pass(HOLD + 2 * SECOND);
-    assert_eq!(node.said(trunk).outcomes, [], "a copy of the first may still be delivered");
+    assert_eq!(node.take_output(trunk).outcomes, [], "a copy of the first may still be delivered");
     node.pass(2 * SECOND);
-    assert_eq!(node.said(trunk).outcomes, [(2, DeliveryOutcome::Unavailable)]);
+    assert_eq!(node.take_output(trunk).outcomes, [(2, DeliveryOutcome::Unavailable)]);
 }
 
 /// A node with the reliable client `alice` in slot 0.
 fn alice_is_here() -> (Node, TrunkKey) {
     let (mut node, trunk) = Node::with_trunk();
     let alice = Attach { reliable: true, state: Some(b"admitted"), ..newcomer(0, "alice", 1) };
-    node.tell(trunk, &ToNode::Attach(alice));
+    node.send_frame(trunk, &ToNode::Attach(alice));
     (node, trunk)
 }
 

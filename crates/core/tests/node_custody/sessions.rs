@@ -9,11 +9,11 @@ use crate::node::{Node, SECOND, newcomer};
 #[test]
 fn newcomer_that_waits_for_a_contended_id_can_be_moved() {
     let (mut node, trunk) = Node::with_trunk();
-    node.tell(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
-    node.tell(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
-    node.said(trunk);
-    node.tell(trunk, &ToNode::Release { slot: 1, to: "b" });
-    assert_eq!(node.said(trunk).released, [(1, vec![])]);
+    node.send_frame(trunk, &ToNode::Attach(newcomer(0, "anna", 1)));
+    node.send_frame(trunk, &ToNode::Attach(newcomer(1, "anna", 2)));
+    node.take_output(trunk);
+    node.send_frame(trunk, &ToNode::Release { slot: 1, to: "b" });
+    assert_eq!(node.take_output(trunk).released, [(1, vec![])]);
     node.pass(3 * SECOND);
     assert_eq!(node.core.sessions(), 1, "the holder of the id stays");
 }
@@ -25,22 +25,22 @@ fn frames_that_cross_a_close_get_their_outcomes() {
     node.attach(trunk, 0, "bob", 0);
     node.attach(trunk, 1, "anna", 0);
     let newer = Attach { state: Some(b"admitted"), ..newcomer(0, "anna", 2) };
-    node.tell(other, &ToNode::Attach(newer));
+    node.send_frame(other, &ToNode::Attach(newer));
     node.up(trunk, 1, 1, "bob", 0);
-    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
 }
 
 #[test]
 fn ended_session_is_removed_after_its_last_outcome() {
     let (mut node, trunk) = Node::with_client("bob");
     let settling = Attach { cause: Some(DetachReason::Lost), ..newcomer(1, "anna", 1) };
-    node.tell(trunk, &ToNode::Attach(settling));
+    node.send_frame(trunk, &ToNode::Attach(settling));
     node.up(trunk, 1, 1, "bob", 0);
-    node.tell(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
-    node.tell(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Left });
-    assert_eq!(node.said(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
-    node.tell(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost });
+    node.send_frame(trunk, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
+    node.send_frame(trunk, &ToNode::Detach { slot: 0, cause: DetachReason::Left });
+    assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Done)]);
+    node.send_frame(trunk, &ToNode::Detach { slot: 1, cause: DetachReason::Lost });
     assert!(node.core.is_quiet());
 }
 
@@ -50,7 +50,7 @@ fn sessions_past_the_lingering_limit_are_refused_and_counted() {
     let trunk = node.core.trunk_up();
     for (slot, client) in [(0, "anna"), (1, "bob")] {
         node.attach(trunk, slot, client, 0);
-        node.tell(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost });
+        node.send_frame(trunk, &ToNode::Detach { slot, cause: DetachReason::Lost });
     }
     assert_eq!((node.core.lingering(), node.core.counts().lingering_refused), (1, 1));
 }

@@ -29,9 +29,9 @@ fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&st
     const SLOT: Slot = 0;
     let trunk = node.core.trunk_up();
     let request = Request { resume, ..Request::default() };
-    node.tell(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
+    node.send_frame(trunk, &ToNode::Attach(Attach { request, ..newcomer(SLOT, client, accepted_at_us) }));
     let batch = node.core.take_trunk_batch(trunk);
-    node.tell(trunk, &ToNode::Detach { slot: SLOT, cause: DetachReason::Lost });
+    node.send_frame(trunk, &ToNode::Detach { slot: SLOT, cause: DetachReason::Lost });
     let mut rest = &batch[..];
     loop {
         if let ToEdge::Attached { greeting, .. } = ToEdge::take(&mut rest).unwrap() {
@@ -43,7 +43,7 @@ fn welcome(node: &mut Node, client: &str, accepted_at_us: u8, resume: Option<&st
 #[test]
 fn turn_credentials_follow_the_system_clock_when_it_is_set() {
     let mut node = node();
-    let turn = Turn { urls: ["turn:t".to_owned()].into(), secret: (*b"secret").into(), life: 60 * SECOND };
+    let turn = Turn { urls: ["turn:t".to_owned()].into(), secret: (*b"secret").into(), lifetime: 60 * SECOND };
     node.core.set_ice_servers(IceServers { turn: Some(turn), ..IceServers::default() });
     let username = |welcome: Value| welcome["ice_servers"][0]["username"].as_str().unwrap().to_owned();
     assert_eq!(username(welcome(&mut node, "anna", 1, None)), format!("{}:anna", START + 60));

@@ -28,8 +28,7 @@ fn refused(to: &str, id: u32) -> String {
     format!(r#"{{"type":"error","code":"forbidden","message":"{message}","id":{id},"to":"{to}"}}"#)
 }
 
-/// `a` may signal only members of its rooms. `b` and `c` are at another node. All three are in no
-/// room.
+/// `a` may signal only members of its rooms. `b` and `c` are at another node. No one is in a room.
 fn stage() -> Stage {
     let mut stage = Stage::new(&["n0", "n1"], 0);
     stage.grants.insert("a", confined());

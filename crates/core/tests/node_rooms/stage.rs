@@ -1,5 +1,4 @@
-//! Nodes with one store, driven by hand. Each client has its own slot on the only trunk of its
-//! node.
+//! Nodes with one store, driven by hand. Each client has a slot on the only trunk of its node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +33,7 @@ struct Client {
     received: Vec<String>,
 }
 
+/// The nodes, the clients with their edges, and the store.
 pub(crate) struct Stage {
     nodes: Vec<Node>,
     clients: BTreeMap<&'static str, Client>,
@@ -201,6 +201,7 @@ impl Stage {
         texts.iter().for_each(|text| self.send(name, text));
     }
 
+    /// Joins a client, and returns the messages and answers that it receives.
     pub(crate) fn join(&mut self, name: &'static str, room: &str) -> Vec<String> {
         self.say(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#));
         self.received(name)
@@ -210,6 +211,7 @@ impl Stage {
         names.iter().for_each(|name| drop(self.join(name, room)));
     }
 
+    /// Leaves a room, and returns the messages and answers that the client receives.
     pub(crate) fn leave(&mut self, name: &'static str, room: &str) -> Vec<String> {
         self.say(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#));
         self.received(name)
@@ -230,8 +232,7 @@ impl Stage {
         self.attach_at(name, to);
     }
 
-    /// Attaches a client to another node with its edge's state, as after a failure of its former
-    /// node.
+    /// Attaches a client to another node with its edge's state, as after a failure of the former.
     pub(crate) fn attach_at(&mut self, name: &'static str, at: &str) {
         self.clients.get_mut(name).unwrap().node = self.node(at);
         self.send_attach(name, None);
@@ -293,6 +294,7 @@ impl Stage {
         self.settle();
     }
 
+    /// Applies an operation without the nodes.
     pub(crate) fn apply_in_store(&mut self, room: &str, op: Op) -> OpResult {
         let request = signaling_rooms::Request { room: RoomName::new(room).unwrap(), op };
         self.store.apply(self.store_time(), &request)
@@ -337,8 +339,7 @@ impl Stage {
         self.count(|op| matches!(op, Op::List { .. }))
     }
 
-    /// Takes the messages and answers that a client received since the last call, without varying
-    /// parts.
+    /// Takes a client's messages and answers since the last call, without varying parts.
     pub(crate) fn received(&mut self, name: &'static str) -> Vec<String> {
         std::mem::take(&mut self.clients.get_mut(name).unwrap().received)
     }

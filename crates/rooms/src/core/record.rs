@@ -73,6 +73,7 @@ pub(super) struct Records {
 }
 
 impl Records {
+    /// Returns a client's record. `None`: the client is unknown or forgotten.
     pub(super) fn get(&self, client: &ClientId) -> Option<&Record> {
         self.by_client.get(client)
     }
@@ -127,6 +128,7 @@ impl Records {
         self.waiting_by_place.len()
     }
 
+    /// Returns the first client of the waiting queue. `None`: it is empty.
     pub(super) fn first_waiting(&self) -> Option<Record> {
         self.waiting_by_place.first().and_then(|(_, client)| self.get(client)).cloned()
     }

@@ -1,5 +1,5 @@
 //! Broadcasts: one message for each other member of a room. The sender receives one answer when all
-//! outcomes are known.
+//! outcomes are known. `request` and `command` call it.
 
 use std::time::{Duration, Instant};
 
@@ -26,9 +26,8 @@ pub(in crate::node) struct Tally {
 }
 
 impl NodeCore {
-    /// Checks a broadcast before the question to the store. Returns `true` if it may have been
-    /// accepted before, so it must not be refused now. A client that ignores its wait is refused
-    /// here, at no cost to the store.
+    /// Checks a broadcast before the call to the store. Returns `true` if it may have been accepted
+    /// before, so it must not be refused now. Fails if the client ignores its wait.
     pub(in crate::node) fn check_broadcast_wait(
         &mut self,
         now: Instant,
@@ -61,7 +60,7 @@ impl NodeCore {
         wait.map_or(Ok(()), |wait| Err(over_budget(wait)))
     }
 
-    /// Takes in a page of members from the store, and sends the broadcast after the last page.
+    /// Handles a page of members from the store, and sends the broadcast after the last page.
     pub(super) fn members_found(
         &mut self,
         now: Instant,
@@ -103,7 +102,7 @@ impl NodeCore {
         let CommandKind::Broadcast { copy, .. } = kind else { return };
         let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {
-            room_session.accepted_broadcasts.note(number, session.accepted_at_us);
+            room_session.accepted_broadcasts.record(number, session.accepted_at_us);
         }
         if let Some(under_way) = session.broadcasts.get_mut(&number) {
             // The client retransmits the broadcast. Its outcome answers the latest frame.
@@ -124,12 +123,11 @@ impl NodeCore {
                 self.count_broadcast_outcome(key, number, false);
             }
         }
-        // The extra count for the sender ends here, so the answer follows after all messages are
-        // sent.
+        // The sender's extra count ends here, so the answer follows all messages.
         self.tally(key, number);
     }
 
-    /// Counts one member's outcome.
+    /// Counts one member's outcome: delivered if `written`, else unavailable.
     pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: MessageNumber, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);

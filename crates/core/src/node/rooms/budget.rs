@@ -1,4 +1,4 @@
-//! Limits of one client's broadcasts.
+//! Limits of one client's broadcasts, for `broadcast`.
 
 use signaling_wire::MessageNumber;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ pub(in crate::node) struct BroadcastBudget {
 }
 
 impl BroadcastBudget {
-    /// Returns the remaining wait that the client was given.
+    /// Returns the remaining wait that the client was sent. `None`: it is over.
     pub(super) fn remaining_wait(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         Some(left).filter(|left| !left.is_zero())
@@ -29,14 +29,13 @@ impl BroadcastBudget {
         Some(wait)
     }
 
-    /// Takes `members` off the budget.
+    /// Takes `members` off the budget, available or not.
     pub(super) fn pay(&mut self, now: Instant, rate: Rate, members: u64) {
         self.members.get_or_insert(TokenBucket::full(now)).pay(now, rate, amount(members));
     }
 }
 
-/// Maximum open broadcasts of a reliable client. SDKs keep at most this many, and others need
-/// fewer.
+/// Maximum open broadcasts of a reliable client: the limit of the SDKs. Others need fewer.
 const MAX_OPEN: usize = 128;
 
 /// Accepted broadcasts of a reliable client. A resumed client retransmits the unanswered ones. They
@@ -50,7 +49,7 @@ pub(super) struct AcceptedBroadcasts {
 }
 
 impl AcceptedBroadcasts {
-    /// Creates the record of a session from another node.
+    /// Creates the record of a session from another node, which may have accepted any broadcasts.
     pub(super) fn from_other_node() -> Self {
         Self { known: VecDeque::new(), unknown: MAX_OPEN }
     }
@@ -65,8 +64,8 @@ impl AcceptedBroadcasts {
         is_unknown
     }
 
-    /// Stores an accepted broadcast.
-    pub(super) fn note(&mut self, number: MessageNumber, accepted_at_us: u64) {
+    /// Stores an accepted broadcast, sent by the socket of `accepted_at_us` (us since 1970).
+    pub(super) fn record(&mut self, number: MessageNumber, accepted_at_us: u64) {
         self.known.retain(|&(known, _)| known != number);
         if self.known.len() >= MAX_OPEN {
             self.known.pop_front();
@@ -86,7 +85,7 @@ mod tests {
     #[test]
     fn broadcast_is_accepted_once_more_on_each_later_socket() {
         let mut accepted = AcceptedBroadcasts::default();
-        accepted.note(MessageNumber(5), 1);
+        accepted.record(MessageNumber(5), 1);
         assert!(!accepted.is_retransmission(MessageNumber(5), 1), "the same socket does not retransmit");
         assert!(accepted.is_retransmission(MessageNumber(5), 2));
         assert!(!accepted.is_retransmission(MessageNumber(5), 2));
@@ -106,7 +105,7 @@ mod tests {
     #[test]
     fn oldest_broadcasts_are_forgotten_at_the_limit() {
         let mut accepted = AcceptedBroadcasts::default();
-        (0..1_000).map(MessageNumber).for_each(|number| accepted.note(number, 1));
+        (0..1_000).map(MessageNumber).for_each(|number| accepted.record(number, 1));
         assert_eq!(
             (0..1_000).map(MessageNumber).filter(|&number| accepted.is_retransmission(number, 2)).count(),
             MAX_OPEN

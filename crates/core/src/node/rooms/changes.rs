@@ -1,4 +1,5 @@
 //! Room changes for clients and peer nodes, and the whole state for clients that miss changes.
+//! `task` passes results of the store here, and `batch` changes from peer nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,9 +17,9 @@ use super::task::{Purpose, RoomTask, Urgency};
 
 /// Minimum time between two position updates for the waiting queue of a room.
 const POSITION_INTERVAL: Duration = Duration::from_secs(1);
-/// Delay before the next question after a failure, or while a lost room fills again.
+/// Delay before the next request for the state after a failure, or while a lost room fills again.
 pub(super) const STATE_RETRY: Duration = Duration::from_secs(2);
-/// Delay before the next question after an outdated answer.
+/// Delay before the next request for the state after an outdated answer.
 const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 
 impl NodeCore {
@@ -45,8 +46,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes in changes of a room and sends them to its clients here. Soon after other changes they
-    /// are delayed and sent together.
+    /// Sends the changes that made the state `at` to a room's clients here. Within 200 ms of other
+    /// changes they are delayed and sent together.
     pub(in crate::node) fn room_changed(
         &mut self,
         now: Instant,
@@ -59,9 +60,8 @@ impl NodeCore {
         let mut has_admissions = false;
         for change in &changes {
             if local.sequencer.is_other(at.incarnation) {
-                // Clients here do not receive it. A joined member still has to return before the
-                // room is complete; a member that left does not.
-                local.apply_to_listed(change);
+                // Clients here do not receive it, but a joined member still has to return.
+                local.apply_to_member_list(change);
             }
             match change {
                 Change::Left { client, .. } => local.known_members.forget(client),
@@ -96,7 +96,7 @@ impl NodeCore {
     fn announce_changes(&mut self, now: Instant, room: &RoomName) {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         let Some(due) = local.sequencer.take_due(now) else { return };
-        due.changes.iter().for_each(|(_, change)| local.apply_to_listed(change));
+        due.changes.iter().for_each(|(_, change)| local.apply_to_member_list(change));
         let incarnation = local.sequencer.at().incarnation;
         let mut messages_by_version = BTreeMap::new();
         for session in &local.members - &local.lacking_state {
@@ -192,7 +192,7 @@ impl NodeCore {
             local.lacking_state.extend(&local.members);
         }
         if local.sequencer.at() == at {
-            local.set_listed(&result.members, result.more);
+            local.set_member_list(&result.members, result.more);
         }
         let message = joined(room, result);
         for session in std::mem::take(&mut local.lacking_state) {
@@ -228,14 +228,14 @@ impl NodeCore {
         members.any(|room_session| !listed.contains(&room_session.client))
     }
 
-    /// Returns the key of a session's socket. `None`: its socket is not at this node.
+    /// Returns the key of a session with a socket here. `None`: its socket is not at this node.
     pub(super) fn attached_key(&self, session: SessionId) -> Option<SessionKey> {
         let client = &self.rooms.sessions.get(&session)?.client;
         let (key, holder) = self.directory.holder(client.as_str())?;
         (holder.id == session).then_some(key)
     }
 
-    /// Sends a client a message of the server.
+    /// Sends a client a message of the server, as JSON text. No effect without a socket.
     pub(super) fn notify(&mut self, key: SessionKey, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key).filter(|session| !session.socket_ended) else { return };
         let (slot, down_seq) = (session.slot, session.next_down_seq());

@@ -21,7 +21,7 @@ const QUEUE_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Maximum time for which an answer is held while it may lack members.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of questions to the store meanwhile.
+/// Interval of repeated calls to the store meanwhile.
 const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
@@ -34,11 +34,13 @@ pub(super) struct HeldCommand {
     retry_at: Instant,
 }
 
-/// Why a command is not carried out.
+/// Reason why a command is not carried out.
 #[derive(Clone, Copy)]
 pub(in crate::node) struct Refusal {
     pub(super) code: ErrorCode,
+    /// Human-readable reason.
     pub(super) message: &'static str,
+    /// Wait before a retry, in milliseconds. `None`: a later retry has no better chance.
     pub(super) retry_after_ms: Option<u64>,
 }
 
@@ -46,6 +48,7 @@ pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }
 
+/// The store did not answer, or its answer may lack members for too long.
 pub(super) const STORE_UNAVAILABLE: Refusal = Refusal {
     retry_after_ms: Some(RETRY_AFTER_MS),
     ..refusal(ErrorCode::RoomStoreUnavailable, "rooms cannot be read or changed now")
@@ -79,8 +82,7 @@ impl NodeCore {
         }
     }
 
-    /// Asks the store about the first command of the queue. Commands that need no store are carried
-    /// out at once.
+    /// Queues the store call of the first command. One that needs no call is answered at once.
     pub(super) fn next_command(&mut self, session: SessionId) {
         while let Some(room_session) = self.rooms.sessions.get_mut(&session)
             && let Some(command) = room_session.commands.front()
@@ -103,7 +105,7 @@ impl NodeCore {
         self.remove_if_idle(session);
     }
 
-    /// Asks the store about the first command of a session, which is about this room.
+    /// Queues the store call of a session's first command, which is about this room.
     fn ask_for_command(&mut self, session: SessionId, room: RoomName) -> Result<(), Refusal> {
         let Some(room_session) = self.rooms.sessions.get(&session) else { return Err(NOT_IN_ROOM) };
         let Some(command) = room_session.commands.front() else { return Err(NOT_IN_ROOM) };
@@ -171,8 +173,7 @@ impl NodeCore {
         }
     }
 
-    /// Takes in the store's result for the first command of a session. The caller takes in the
-    /// changes.
+    /// Handles the store's result for a session's first command. The caller handles its changes.
     pub(super) fn command_answered(
         &mut self,
         now: Instant,
@@ -208,8 +209,7 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if a member joined again after the store lost its seat. The store answers
-    /// such a join like a new one.
+    /// Returns `true` if the store answered a repeated join like a new one: it has lost the seat.
     fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
         let seat = self.rooms.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
         seat.is_some_and(LocalSeat::is_member)
@@ -274,14 +274,13 @@ impl NodeCore {
             && !result.settling
             && let Some(local) = self.rooms.local.get_mut(room).filter(|local| local.sequencer.at() == at)
         {
-            local.set_listed(&result.members, result.more);
+            local.set_member_list(&result.members, result.more);
         }
         self.rooms.record_sent(room, session, at);
         self.finish(session, &[reply], None);
     }
 
-    /// Holds an answer that may lack members. The store is asked again until all members are back,
-    /// or until `HOLD_TIMEOUT` has passed.
+    /// Holds an answer that may lack members. Repeats the store call, at most for `HOLD_TIMEOUT`.
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, Seq)) {
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(HeldCommand { command, until: now + HOLD_TIMEOUT, retry_at: now });
@@ -291,7 +290,7 @@ impl NodeCore {
         self.rooms.held.insert(session, HeldCommand { retry_at: now + HOLD_INTERVAL, ..held });
     }
 
-    /// Repeats the due questions for held answers.
+    /// Repeats the due store calls for held answers.
     pub(super) fn retry_held(&mut self, now: Instant) {
         let due = |(session, held): (&SessionId, &HeldCommand)| (now >= held.retry_at).then_some(*session);
         let due: Vec<_> = self.rooms.held.iter().filter_map(due).collect();
@@ -308,21 +307,19 @@ impl NodeCore {
         }
     }
 
-    /// Answers the first command of a session and goes on to the next.
+    /// Answers a session's first command by `messages` and `ack`, or `error`, and starts the next.
     pub(super) fn finish(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         self.answer_first(session, messages, refused);
         self.next_command(session);
     }
 
-    /// Answers the first command of a session. Session state, messages and outcome leave in this
-    /// order.
+    /// Answers the first command of a session with session state, messages, outcome, in this order.
     fn answer_first(&mut self, session: SessionId, messages: &[Vec<u8>], refused: Option<&Refusal>) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let Some(Command { key, seq, id, room, kind, .. }) = room_session.commands.pop_front() else { return };
         if matches!(kind, CommandKind::Join { .. } | CommandKind::Leave) && refused.is_none() {
             self.send_state(session);
-            // The session's present socket may differ from the socket of the command. Both receive
-            // the result.
+            // The session's present socket may differ from the command's. Both receive the result.
             if let Some(present) = self.attached_key(session).filter(|present| *present != key) {
                 messages.iter().for_each(|message| self.notify(present, message));
             }
@@ -363,6 +360,7 @@ impl NodeCore {
         ServerMessage::Error { code, message, id, to, room, retry_after_ms }.to_json()
     }
 
+    /// Counts a pending command of a session as answered.
     pub(super) fn command_done(&mut self, key: SessionKey) {
         if let Some(session) = self.directory.get_mut(key) {
             session.commands = session.commands.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Sessions with seats that move between nodes, lose their sockets and resume.
+//! Seats of sessions that move between nodes or resume, for `attach`, `linger` and `location`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,9 +13,8 @@ use super::super::{NodeCore, PeerKey, SessionKey};
 use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind};
 
 impl NodeCore {
-    /// Returns the state of a session for its next node. Without `is_final` the next node may
-    /// receive it after a loss of this node. The client may have missed later messages then, so the
-    /// room versions are left out.
+    /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
+    /// the client may miss later messages if this node fails.
     pub(in crate::node) fn session_state(&self, key: SessionKey, is_final: bool) -> Vec<u8> {
         let Some(session) = self.directory.get(key) else { return Vec::new() };
         let room_session = self.rooms.sessions.get(&session.id);
@@ -26,8 +25,8 @@ impl NodeCore {
         SessionState { resumed: session.resumed, seats }.to_bytes()
     }
 
-    /// Takes in the seats of a session that attaches. The edge's state is newer than this node's
-    /// memory. A resumed session receives the whole state of its rooms.
+    /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
+    /// resumed session receives the whole state of its rooms.
     pub(in crate::node) fn attach_seats(&mut self, now: Instant, arrival: &AttachInfo) {
         let AttachInfo { session, accepted_at_us, newcomer, .. } = *arrival;
         if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
@@ -117,7 +116,7 @@ impl NodeCore {
         }
     }
 
-    /// Returns the seats of a lingering session, for the owner of its client.
+    /// Returns the seats of a lingering session, for the owner of its client. `None`: it has none.
     pub(in crate::node) fn lingering_seats<'a>(
         &'a self,
         client: &'a ClientId,
@@ -143,9 +142,9 @@ impl NodeCore {
         self.peers.note(Some(peer), &item);
     }
 
-    /// Takes in seats that arrive after their lingering session. It may have been resumed
-    /// meanwhile, and this node may have an older state. The later command decides each seat, and
-    /// the store reports which seats are over.
+    /// Merges seats that arrive after their lingering session, which may have been resumed since.
+    /// This node may have an older state: the later command decides each seat, and the store
+    /// reports which seats are over.
     pub(in crate::node) fn merge_seats(
         &mut self,
         now: Instant,

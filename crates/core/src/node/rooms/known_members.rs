@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use signaling_protocol::ClientId;
 
-/// Maximum members kept for one room. At the limit all are forgotten, and the store is asked again.
+/// Maximum members kept for one room. At the limit all are forgotten, and looked up again.
 const MAX_MEMBERS: usize = 4_096;
 
 /// Members of a room, with the time of the store's answer.
@@ -15,7 +15,7 @@ pub(super) struct KnownMembers {
 }
 
 impl KnownMembers {
-    /// Takes in the store's answer about a client.
+    /// Stores the store's answer about a client: `is_in` if it is a member.
     pub(super) fn record(&mut self, now: Instant, client: &ClientId, is_in: bool) {
         if !is_in {
             self.seen.remove(client);
@@ -37,7 +37,7 @@ impl KnownMembers {
         self.seen.clear();
     }
 
-    /// Returns the time of the answer that the client is a member.
+    /// Returns the time of the answer that the client is a member. `None`: there is no such answer.
     pub(super) fn seen(&self, client: &ClientId) -> Option<Instant> {
         self.seen.get(client).copied()
     }

@@ -17,6 +17,7 @@ const MAX_LISTED: usize = 1_000;
 /// A room with a seat at this node.
 #[derive(Debug)]
 pub(super) struct LocalRoom {
+    /// Orders the changes, and has the state that clients here follow.
     pub(super) sequencer: ChangeSequencer,
     /// Sessions of members.
     pub(super) members: BTreeSet<SessionId>,
@@ -24,8 +25,9 @@ pub(super) struct LocalRoom {
     pub(super) waiting: BTreeSet<SessionId>,
     /// Members that need the whole state.
     pub(super) lacking_state: BTreeSet<SessionId>,
-    /// Changes were missing, so all members need the whole state.
+    /// `true` if changes were missing, so all members need the whole state.
     pub(super) resyncing: bool,
+    /// `true` while a request for the state has no answer.
     pub(super) state_requested: bool,
     /// Earliest time of the next request for the state. `None`: now.
     pub(super) next_request_at: Option<Instant>,
@@ -35,8 +37,9 @@ pub(super) struct LocalRoom {
     pub(super) known_members: KnownMembers,
     /// All members as sent to clients here. `None`: unknown, or more than one page.
     listed: Option<BTreeSet<ClientId>>,
+    /// `true` if waiting clients here need new positions.
     pub(super) queue_moved: bool,
-    /// Time of the last request for queue positions.
+    /// Time of the last request for queue positions. `None`: there was none.
     pub(super) positions_at: Option<Instant>,
 }
 
@@ -72,13 +75,13 @@ impl LocalRoom {
     }
 
     /// Stores all members. With `more`, `members` is only the first page.
-    pub(super) fn set_listed(&mut self, members: &[Member], more: bool) {
+    pub(super) fn set_member_list(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
         self.listed = (!more && members.len() <= MAX_LISTED).then(all);
     }
 
-    /// Takes in a change that clients here receive.
-    pub(super) fn apply_to_listed(&mut self, change: &Change) {
+    /// Applies a change that clients here receive to the list of members.
+    pub(super) fn apply_to_member_list(&mut self, change: &Change) {
         let Some(listed) = &mut self.listed else { return };
         apply(listed, change);
         if listed.len() > MAX_LISTED {
@@ -130,7 +133,7 @@ impl Rooms {
         }
     }
 
-    /// Returns a session's seat in a room.
+    /// Returns a session's seat in a room. `None`: it has none here.
     pub(super) fn seat_mut(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
         self.sessions.get_mut(&session)?.seats.get_mut(room)
     }
@@ -140,7 +143,7 @@ impl Rooms {
         self.local.get(room).is_some_and(|local| local.sequencer.is_other(incarnation))
     }
 
-    /// Returns the state of a room that is followed here.
+    /// Returns the state of a room that is followed here, or [`NO_STATE`].
     pub(super) fn followed_state(&self, room: &RoomName) -> Stamp {
         self.local.get(room).map_or(NO_STATE, |local| local.sequencer.at())
     }
@@ -212,7 +215,7 @@ mod tests {
         let member = |name: &str| Member { client: ClientId::new(name).unwrap(), data: None };
         let at = |version| Stamp { incarnation: 1, version };
         let mut local = LocalRoom::new(at(1));
-        local.set_listed(&[member("a")], false);
+        local.set_member_list(&[member("a")], false);
         assert!(local.is_covered_by(&[member("a")]));
         local.sequencer.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);
         assert!(!local.is_covered_by(&[member("a")]), "the change before that of c is missing");

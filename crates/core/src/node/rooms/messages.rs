@@ -1,4 +1,4 @@
-//! Texts about rooms for clients and for other nodes.
+//! JSON texts about rooms for clients, and room changes for other nodes.
 
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
@@ -6,11 +6,10 @@ use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Announcement, Change, OpResult, Reason};
 use signaling_wire::seats::RoomChange;
 
-/// Maximum bytes of one part of a room's changes. By default a client accepts messages of at most
-/// 64 KiB.
+/// Maximum bytes of one part of a room's changes. Clients accept 64 KiB by default.
 const PART_BYTES: usize = 48 * 1024;
 
-/// Returns the number of changes that make one part.
+/// Returns the number of changes that make one part of about 48 KiB.
 pub(super) fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
     let mut bytes = 0;
     let fits = |change: &&Change| {
@@ -24,6 +23,7 @@ pub(super) fn part<'a>(changes: impl Iterator<Item = &'a Change>) -> usize {
     changes.take_while(fits).count()
 }
 
+/// Returns a change in the form for other nodes.
 pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
     match change {
         Change::Joined(member) => {
@@ -64,7 +64,7 @@ pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8>
     RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
-/// Returns the changes that a client with version `sent` misses.
+/// Returns the messages with the changes that a client with version `sent` misses.
 pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64) -> Vec<Vec<u8>> {
     let mut rest = &due.changes[due.changes.partition_point(|(version, _)| *version <= sent)..];
     let mut messages = Vec::new();

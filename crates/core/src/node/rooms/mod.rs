@@ -1,7 +1,7 @@
-//! Rooms of this node's clients: their commands, their seats, and what they receive of changes.
+//! Rooms of this node's clients: their commands, their seats, and the changes that they receive.
 //!
-//! Pure: [`NodeCore::take_room_tasks`] takes out the operations for the room store, and
-//! [`NodeCore::room_answered`] takes in its answers.
+//! Pure: [`NodeCore::take_room_tasks`] returns the operations for the room store, and the shell
+//! passes the answers to [`NodeCore::room_answered`].
 //!
 //! | content | module |
 //! |---|---|
@@ -55,13 +55,13 @@ pub use self::task::{RoomTask, Urgency};
 /// Settings of rooms.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomSettings {
-    /// The store serves the whole mesh. Without it a mesh of several nodes has no rooms.
+    /// `true` if the store serves the whole mesh. If not, a mesh of several nodes has no rooms.
     pub shared: bool,
     /// Interval between refreshes of all seats.
     pub presence: Duration,
     /// Time for which the store keeps a seat after its session ended without a goodbye.
     pub grace: Duration,
-    /// A registry receives each attach and detach of a client.
+    /// `true` if a registry receives each attach and detach of a client.
     pub registered: bool,
     /// Maximum seats of a client.
     pub per_client: usize,
@@ -90,8 +90,7 @@ impl Default for RoomSettings {
     }
 }
 
-/// Maximum bytes of `data` of one client in all its rooms. The data moves with the client between
-/// nodes.
+/// Maximum bytes of `data` of a client in all its rooms. It moves between nodes with the client.
 const MAX_DATA_BYTES: usize = 64 * 1024;
 
 /// All rooms and seats of this node's clients.
@@ -127,7 +126,7 @@ pub struct RoomCounts {
     pub resyncs: u64,
     /// Seats restored to a store that had lost them.
     pub restored: u64,
-    /// Broadcasts.
+    /// Broadcasts sent to their members.
     pub broadcasts: u64,
     /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,

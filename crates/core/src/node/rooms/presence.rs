@@ -1,5 +1,4 @@
-//! Seats: refreshed periodically, restored after a loss in the store, and dropped after their
-//! session.
+//! Refreshes seats, restores them after a loss in the store, drops them after their session.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -19,15 +18,14 @@ use super::{Rooms, messages};
 const SEATS_PER_OP: usize = 200;
 /// Interval between checks for ended sessions.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Minimum time between two queue positions for one client. It is shorter than the interval of
-/// questions to the store, whose answers arrive unevenly.
+/// Minimum time between two queue positions for one client: shorter than the interval of requests
+/// to the store, whose answers arrive unevenly.
 const MIN_POSITION_INTERVAL: Duration = Duration::from_millis(950);
 /// Interval between probes while the store has no other background work. A cluster has several
 /// servers, so each probe checks up to `ROOMS_PER_PROBE` rooms.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const ROOMS_PER_PROBE: usize = 8;
-/// Minimum time between two refreshes of all seats after signs of a loss. One room's loss suggests
-/// others, and such a refresh finds more of them.
+/// Minimum time between two refreshes of all seats after a loss of one room, to find other losses.
 const REFILL_INTERVAL: Duration = Duration::from_secs(5);
 /// Delay of the next refresh if the store has not finished the last one.
 const REFRESH_RETRY: Duration = Duration::from_secs(1);
@@ -54,8 +52,7 @@ impl LocalSeat {
 }
 
 impl Rooms {
-    /// Records whether the store answered. Its first answer after an outage starts a refresh of all
-    /// seats.
+    /// Records if the store answered. The first answer after an outage starts a refresh of all.
     pub(super) fn store_answered(&mut self, now: Instant, is_up: bool) {
         let was_down = std::mem::replace(&mut self.store_is_down, !is_up);
         if was_down && is_up {
@@ -129,8 +126,7 @@ impl NodeCore {
         }
     }
 
-    /// Refreshes the seats of attached sessions, and of sessions without a socket whose clients
-    /// this node owns.
+    /// Refreshes the seats of attached sessions, and of clients without a socket that it owns.
     fn refresh_all(&mut self) {
         let rooms: Vec<_> = self.rooms.local.iter().map(|(room, local)| (room.clone(), local.sessions())).collect();
         for (room, sessions) in rooms {
@@ -138,8 +134,7 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if this node refreshes the session's seats. It has the socket, or it owns the
-    /// client and has no location of it.
+    /// Returns `true` if this node refreshes the seats: it has the socket, or owns the client.
     fn is_responsible_for(&self, session: SessionId) -> bool {
         let is_owner = || {
             let client = self.rooms.sessions.get(&session).map(|room_session| room_session.client.as_str());
@@ -168,8 +163,8 @@ impl NodeCore {
         }
     }
 
-    /// Applies the store's answer about refreshed or restored seats. Returns `true` if the store
-    /// knows all of them. Lost seats are restored.
+    /// Applies the store's answer about refreshed or restored seats, and restores lost ones if
+    /// `may_restore`. Returns `true` if the store has all of them.
     pub(super) fn seats_answered(
         &mut self,
         now: Instant,
@@ -194,7 +189,7 @@ impl NodeCore {
         lost.is_empty()
     }
 
-    /// Returns `true` if the store may have lost the room's state that this node has.
+    /// Returns `true` if the store, with state `at`, may have lost this node's state. Handles that.
     pub(super) fn detect_loss(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, at: Stamp) -> bool {
         let Some(local) = self.rooms.local.get(room) else { return false };
         let has_fallen = match *purpose {
@@ -277,8 +272,7 @@ impl NodeCore {
             }
             SeatStatus::Out | SeatStatus::Unknown => {
                 let Some(key) = attached else {
-                    // The next socket receives the loss. Until then this node, or the session's
-                    // next one, keeps the seat.
+                    // The next socket receives the loss. Until then the seat is kept.
                     local.seat.status = former;
                     return;
                 };
@@ -305,9 +299,8 @@ impl NodeCore {
             let lingering = self.directory.lingering.get(&room_session.client);
             let lingering = lingering.filter(|lingering| lingering.session == *session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
-                // This must be exact: a resume time as long as the grace time leaves no rest of it.
-                // The store ends a seat with time left only when another operation touches the
-                // room.
+                // This must be exact: a resume time equal to the grace time leaves no rest. The
+                // store ends a seat with time left only when another operation touches the room.
                 room_session.socket_lost_at = Some(lost);
             }
             let lost = *room_session.socket_lost_at.get_or_insert(now);

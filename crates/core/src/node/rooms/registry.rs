@@ -1,4 +1,4 @@
-//! Attaches and detaches for the operators' registry, with the latest state of each client.
+//! Attaches and detaches for the operators' registry, which the shell takes from here.
 
 use std::collections::BTreeMap;
 
@@ -44,15 +44,17 @@ impl RegistryChanges {
 }
 
 impl NodeCore {
+    /// Queues the attach of a client.
     pub(in crate::node) fn register(&mut self, client: &ClientId, session: SessionId) {
         self.rooms.registry_changes.note(client, session, true);
     }
 
+    /// Queues the detach of a client, unless another session of it is queued as attached.
     pub(in crate::node) fn unregister(&mut self, client: &ClientId, session: SessionId) {
         self.rooms.registry_changes.note(client, session, false);
     }
 
-    /// Takes at most `most` pending changes for the registry.
+    /// Takes at most `most` pending changes for the registry; empty without any.
     pub fn take_registrations(&mut self, most: usize) -> Vec<Registration> {
         let registry_changes = &mut self.rooms.registry_changes;
         if std::mem::take(&mut registry_changes.overflowed) {
@@ -68,15 +70,15 @@ impl NodeCore {
         taken
     }
 
-    /// Returns changes that the registry has not received. Newer changes have precedence.
+    /// Puts back changes that the registry has not received. Newer changes have precedence.
     pub fn return_registrations(&mut self, registrations: Vec<Registration>) {
         for Registration { client, session, here } in registrations {
             self.rooms.registry_changes.pending.entry(client).or_insert((session, here));
         }
     }
 
-    /// Registers all attached clients again, after the registry lost its data. The room store
-    /// shares its place, so all seats are refreshed too.
+    /// Registers all attached clients again, after the registry lost its data. The room store is on
+    /// the same server, so all seats are refreshed too.
     pub fn register_all_again(&mut self) {
         self.rooms.refresh_at = self.settings.epoch.0;
         for client in self.directory.attached_clients() {
@@ -86,14 +88,12 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if this node owns a name.
-    #[must_use]
+    /// Returns `true` if this node owns a client or room of this name, or has no view.
     pub fn owns_name(&self, name: &str) -> bool {
         self.peers.owner(KeyHash::of(name)).is_none()
     }
 
     /// Returns the present numbers of rooms and seats.
-    #[must_use]
     pub fn room_figures(&self) -> RoomFigures {
         let local = self.rooms.local.values();
         let members = local.clone().map(|local| local.members.len()).sum();
@@ -102,7 +102,6 @@ impl NodeCore {
     }
 
     /// Returns the counts of room events since the start.
-    #[must_use]
     pub fn room_counts(&self) -> RoomCounts {
         self.rooms.counts
     }

@@ -1,4 +1,4 @@
-//! Room data for operators.
+//! Room data for the operators' API of the shell.
 
 use std::ops::Bound;
 
@@ -9,19 +9,19 @@ use signaling_wire::SessionId;
 use super::super::NodeCore;
 
 impl NodeCore {
-    /// Returns the rooms with seats of this node's clients, sorted, starting after `after`.
+    /// Returns the rooms with seats of this node's clients, sorted, after `after`. `None`: all.
     pub fn rooms_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.rooms.local.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
     }
 
-    /// Returns the numbers of members and waiting clients of a room among this node's clients.
+    /// Returns the numbers of members and waiting clients of a room at this node. `None`: no seat.
     pub fn room(&self, room: &str) -> Option<(u64, u64)> {
         let local = self.rooms.local.get(room)?;
         Some((local.members.len() as u64, local.waiting.len() as u64))
     }
 
-    /// Returns the seats of a session.
+    /// Returns the seats of a session; empty without any.
     pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
         let room_session = self.rooms.sessions.get(&session).into_iter();
         room_session.flat_map(|room_session| &room_session.seats).map(|(room, local)| (room, &local.seat.status))

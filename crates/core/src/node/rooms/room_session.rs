@@ -1,4 +1,4 @@
-//! One session's seats, and its pending commands.
+//! One session's seats, and its pending commands, as the other modules of `rooms` keep them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::super::outbound::OutboundMessage;
 use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
-/// Version of a client that needs the whole state of a room.
+/// State of a client that needs the whole state of a room.
 pub(super) const NO_STATE: Stamp = Stamp { incarnation: 0, version: 0 };
 
 /// Returns `true` if a client that received `sent` does not have all of `known`.
@@ -24,6 +24,7 @@ pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
 /// A session's seat in a room, and what its client received of the room.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSeat {
+    /// The seat as last known here; the store decides.
     pub(super) seat: Seat,
     /// The room's state that the client has, or [`NO_STATE`]. It moves with the seat.
     pub(super) sent: Stamp,
@@ -41,8 +42,8 @@ impl LocalSeat {
         self.seat.requester.number
     }
 
-    /// Reads a seat from another node, which the store may not have confirmed. `requester` has the
-    /// session that it belongs to.
+    /// Reads a seat of the session `requester` from another node, which the store may not have
+    /// confirmed. `None`: the room's name is invalid.
     pub(super) fn read(now: Instant, state: &SeatState<'_>, requester: Requester) -> Option<(RoomName, Self)> {
         let SeatState { room, member, place, number, incarnation, version, ahead, data } = *state;
         let status = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
@@ -64,14 +65,16 @@ impl LocalSeat {
     }
 }
 
-/// Kind of a client's command, with its content.
+/// A client's command, with its content. `fresh`: `true` if no node has had the message before.
 #[derive(Debug, Clone)]
 pub(in crate::node) enum CommandKind {
     Join {
+        /// JSON for the other members. `None`: unchanged, or none.
         data: Option<Box<str>>,
     },
     Leave,
     Members {
+        /// Last client of the previous page. `None`: the first page.
         after: Option<ClientId>,
     },
     Broadcast {
@@ -94,16 +97,19 @@ pub(in crate::node) enum CommandKind {
 pub(in crate::node) struct Command {
     /// The session key of its socket.
     pub(in crate::node) key: SessionKey,
+    /// Its uplink frame, which the outcome answers.
     pub(in crate::node) seq: Seq,
+    /// Its number in the session.
     pub(in crate::node) number: MessageNumber,
+    /// The client's `id` for the `ack`. `None`: no `ack`.
     pub(in crate::node) id: Option<u64>,
-    /// Its room. For a signal, the room of the current question to the store.
+    /// Its room. For a signal, the room of the current store call. `None`: none yet, or a farewell.
     pub(in crate::node) room: Option<RoomName>,
     pub(in crate::node) kind: CommandKind,
 }
 
 impl Command {
-    /// Returns the purpose of its question to the store.
+    /// Returns the purpose of its store call.
     pub(super) fn purpose(&self, session: SessionId) -> Purpose {
         Purpose::Command { session, key: self.key, seq: self.seq }
     }
@@ -117,6 +123,7 @@ impl Command {
 #[derive(Debug)]
 pub(super) struct RoomSession {
     pub(super) client: ClientId,
+    /// Time at which its last socket was accepted, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
     pub(super) seats: BTreeMap<RoomName, LocalSeat>,
     /// Queue of commands. The store works on the first one.
@@ -146,6 +153,7 @@ impl RoomSession {
         Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, accepted_at_us) }
     }
 
+    /// Returns `true` if a command is pending.
     pub(super) fn is_busy(&self) -> bool {
         !self.commands.is_empty()
     }
@@ -155,7 +163,7 @@ impl RoomSession {
         self.seats.is_empty() && self.commands.is_empty()
     }
 
-    /// Returns the socket and frame of the first command.
+    /// Returns the socket and frame of the first command. `None`: there is no command.
     pub(super) fn first_command(&self) -> Option<(SessionKey, Seq)> {
         self.commands.front().map(|command| (command.key, command.seq))
     }
@@ -166,6 +174,7 @@ impl RoomSession {
         others.map(|(_, local)| local.seat.data.as_deref().map_or(0, str::len)).sum()
     }
 
+    /// Returns the requester for the store: this session at `node`, with the number of a command.
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
         let (client, accepted_at_us, number, node) = (self.client.clone(), self.accepted_at_us, number.0, node.clone());
         Requester { client, session, accepted_at_us, number, node }

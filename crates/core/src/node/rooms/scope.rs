@@ -1,9 +1,9 @@
 //! Signals of confined clients, which may signal only members of their rooms.
 //!
-//! The store is asked about the recipient, one room of the sender after the other. Its answer is
-//! valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until the answer
-//! arrives, later signals to unknown recipients wait in the command queue. This keeps their order,
-//! also behind a `join`.
+//! The node looks the recipient up in the store, one room of the sender after the other. The answer
+//! is valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until it
+//! arrives, later signals wait in the command queue. This keeps their order, also after a `join`.
+//! For waiting signals, and while the store fails, answers of any age are valid.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,14 @@ use super::command::{Refusal, STORE_UNAVAILABLE, refusal};
 use super::room_session::{Command, CommandKind, RoomSession};
 use super::task::{RoomTask, Urgency};
 
-/// Validity of the store's answer. During an outage of the store an answer stays valid.
+/// Validity of the store's answer for a signal that does not wait in the queue.
 const ANSWER_VALIDITY: Duration = Duration::from_secs(30);
 
 /// The text is the same if no such client exists.
 const NO_SHARED_ROOM: Refusal = refusal(ErrorCode::Forbidden, "you may signal only those who are in a room with you");
 
 impl NodeCore {
-    /// Returns `true` if a session may signal only members of its rooms, by its token or by the
-    /// default of this node.
+    /// Returns `true` if a session may signal only members of its rooms, by its token or default.
     pub(in crate::node) fn is_confined(&self, session: &Session) -> bool {
         let granted = session.grant.as_ref().and_then(|grant| grant.signal);
         granted.unwrap_or(self.rooms.settings.signal_scope) == SignalScope::Room
@@ -50,8 +49,7 @@ impl NodeCore {
         self.command(Command { key, seq, number, id, room: None, kind });
     }
 
-    /// Asks the store about the recipient of the first command in the sender's next room. Fails if
-    /// no room is left.
+    /// Queues the lookup of the first recipient in the sender's next room. Fails if none is left.
     pub(super) fn ask_for_recipient(&mut self, session: SessionId) -> Result<(), Refusal> {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return Err(NO_SHARED_ROOM) };
         let Some(command) = room_session.commands.front_mut() else { return Err(NO_SHARED_ROOM) };
@@ -66,7 +64,7 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Takes in the store's answer about the recipient of the session's first command.
+    /// Handles the store's answer about the recipient of the session's first command.
     pub(super) fn recipient_answered(
         &mut self,
         now: Instant,
@@ -89,8 +87,7 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Decides about the recipient of the session's first command by earlier answers, since the
-    /// store cannot answer.
+    /// Decides about the first command's recipient by earlier answers, as the store cannot answer.
     pub(super) fn recipient_unconfirmed(&mut self, now: Instant, session: SessionId, to: &ClientId) {
         if !self.rooms.share_a_room(session, to, |_| true) {
             return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
@@ -99,8 +96,7 @@ impl NodeCore {
         self.next_command(session);
     }
 
-    /// Sends the first signals of the queue whose recipients are known to share a room with the
-    /// sender.
+    /// Sends the first signals of the queue whose recipients share a room by answers of any age.
     fn send_known(&mut self, now: Instant, session: SessionId) {
         while let Some(room_session) = self.rooms.sessions.get_mut(&session)
             && let Some(Command { kind: CommandKind::Signal { to, .. }, .. }) = room_session.commands.front()

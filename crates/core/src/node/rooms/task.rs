@@ -1,4 +1,4 @@
-//! Operations for the room store, and the handling of its answers.
+//! Operations for the room store, which the shell takes and sends, and the handling of its answers.
 
 use std::time::Instant;
 
@@ -38,6 +38,7 @@ pub struct RoomTask {
     request: Request,
 }
 
+/// Reason of a store operation, which determines the use of its answer.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// The first command in the queue of a session.
@@ -58,7 +59,6 @@ impl RoomTask {
     }
 
     /// Returns the request for the store.
-    #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
     }
@@ -81,8 +81,7 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations are queued for the store.
-    #[must_use]
+    /// Returns `true` if operations of this urgency are queued for the store.
     pub fn wants_store(&self, urgency: Urgency) -> bool {
         match urgency {
             Urgency::Urgent => !self.rooms.urgent.is_empty(),
@@ -90,8 +89,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the next batch for the store. The caller runs one batch of each urgency at a time,
-    /// which keeps a client's commands in order.
+    /// Takes the next batch of at most 200 operations; empty without any. The caller runs one batch
+    /// of each urgency at a time, which keeps a client's commands in order.
     pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.rooms.urgent,
@@ -100,7 +99,7 @@ impl NodeCore {
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
-    /// Takes in the store's answer to a task.
+    /// Handles the store's answer to a task.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -146,7 +145,7 @@ impl NodeCore {
         self.room_changed(now, room, result.stamp(), result.changes, result.queue_moved);
     }
 
-    /// Takes in the result of an operation that an operator requested.
+    /// Handles the result of an operation that an operator requested.
     pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, result: OpResult) {
         self.notify_peers(room, &result);
         self.take_changes(now, room, result);
