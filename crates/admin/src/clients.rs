@@ -1,4 +1,4 @@
-//! Clients of the mesh: lists, lookups, kicks.
+//! Answers about clients: lists, lookups, kicks. Nodes fill them in; `mesh-ctl` prints them.
 
 use std::cmp::Reverse;
 
@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::explain::ClientOnNode;
 use crate::{Missing, Page};
 
-/// A client with a socket.
+/// A client with a socket. `node` serves it, and the balancer `edge` holds its socket (`None`: the
+/// node itself). `session` is a hexadecimal id. `since_ms` is the Unix time of the socket in ms,
+/// `generation` the same in µs: the later of two sessions stays. A `reliable` client confirms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRow {
     pub client_id: String,
@@ -19,7 +21,7 @@ pub struct ClientRow {
     pub reliable: bool,
 }
 
-/// `GET /admin/clients`.
+/// `GET /admin/clients`: rows by id, each id once. `next` is the next page's cursor; `None`: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clients {
     pub clients: Vec<ClientRow>,
@@ -28,7 +30,8 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Merges the lists of several nodes, each of its own clients, into one page.
+    /// Merges the lists of several nodes, each of its own clients, into one page. Of two rows of a
+    /// client that with the higher `generation` stays.
     #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
@@ -44,9 +47,11 @@ impl Clients {
 pub struct Client {
     pub client_id: String,
     pub state: ClientState,
+    /// Node with the highest score; `None` if the view is empty.
     pub owner: Option<String>,
     /// State of the client at the node that serves it.
     pub at: ClientOnNode,
+    /// `None` if the mesh has no registry, it has no entry, or Redis does not answer.
     pub registry: Option<Registered>,
     pub missing: Vec<Missing>,
 }
@@ -61,7 +66,7 @@ pub enum ClientState {
     Lingering,
 }
 
-/// A client's entry in the registry.
+/// A client's entry in the registry in Redis; `since_ms` is the Unix time of the entry in ms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
     pub node: String,
@@ -73,7 +78,9 @@ pub struct Registered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicked {
     pub client_id: String,
+    /// `true` if the client had a session, with a socket or lingering.
     pub was_here: bool,
+    /// Nodes that did not receive the kick.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
 }
@@ -88,6 +95,7 @@ pub struct Kicks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kick {
     pub client_id: String,
+    /// Time of the kick, in seconds since 1970.
     pub at: u64,
 }
 

@@ -6,7 +6,10 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use crate::Missing;
 use crate::servers::ViewName;
 
-/// `GET /admin/explain/CLIENT` of a node.
+/// `GET /admin/explain/CLIENT` of a node: the node `asked`, and `why`, a text from
+/// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes (`None`: the
+/// view is empty), `stand_in` owns the client while the owner is suspect (`None`: the owner does).
+/// `ranking` has all nodes of the view, the highest score first; `nodes` those with a state of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     pub client_id: String,
@@ -21,7 +24,8 @@ pub struct Explanation {
     pub missing: Vec<Missing>,
 }
 
-/// A node with its score for a client.
+/// A node with its score for a client, 16 hexadecimal digits. `eligible`: it may own clients now.
+/// `suspect`: it failed checks of the asked server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     pub node: String,
@@ -34,7 +38,8 @@ pub struct Candidate {
     pub trunk: Option<bool>,
 }
 
-/// State of a client at one node.
+/// State of a client at one node; `None` and empty fields mean that the node has no such state.
+/// `located` is a peer node that reported the client as its own, other than the ranking names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientOnNode {
     pub node: String,
@@ -45,7 +50,11 @@ pub struct ClientOnNode {
     pub rooms: Vec<SeatOnNode>,
 }
 
-/// A session at a node.
+/// A session at a node, with fields like those of `ClientRow`. `resumed`: it continues an older
+/// socket's session. `slot` is its number on the trunk of `edge`. To the client: `unconfirmed`
+/// messages, and `backlog` if more are queued until it confirms some. From the client: `unfated`
+/// messages without an outcome, to `recipients` clients; room `commands` without an answer;
+/// `broadcasts` without all outcomes. `contended`: a newer connection waits for its `client_id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOnNode {
     pub session: String,
@@ -64,21 +73,22 @@ pub struct SessionOnNode {
     pub contended: bool,
 }
 
-/// A lingering session.
+/// A lingering session. The client can resume it for `left_ms` ms more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LingeringOnNode {
     pub session: String,
     pub left_ms: u64,
 }
 
-/// A number of messages with their total size.
+/// A number of messages with the total size of their payloads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queue {
     pub messages: usize,
     pub bytes: usize,
 }
 
-/// Messages held for a client.
+/// Messages held for a client, their bytes including the overhead of holding them, and the time in
+/// ms from now until the first expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub messages: usize,
@@ -86,7 +96,7 @@ pub struct Held {
     pub first_expires_ms: u64,
 }
 
-/// A client's seat in a room.
+/// A client's seat in a room, and for a waiting one the number of clients before it in the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatOnNode {
     pub room: String,
@@ -106,8 +116,7 @@ pub enum SeatState {
     Unknown,
 }
 
-/// Returns all nodes with their scores for a client, the highest first. A score has 16 hexadecimal
-/// digits.
+/// Returns all nodes with their scores for a client (16 hexadecimal digits), the highest first.
 pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, client: &str) -> Vec<(String, String)> {
     let (ranking, key) = (Ranking::new(hash_seed, nodes), KeyHash::of(client));
     let candidates = ranking.candidates(key).into_iter();

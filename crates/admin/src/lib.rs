@@ -1,5 +1,4 @@
-//! Types of the operator API under `/admin`. No I/O: servers fill in the answers, and `mesh-ctl`
-//! prints them.
+//! Types of the operator API under `/admin`, without I/O. Servers fill them in, `mesh-ctl` prints.
 //!
 //! In an answer merged from several nodes, `missing` names the nodes that did not contribute.
 
@@ -18,7 +17,7 @@ pub mod servers;
 
 pub use page::{Page, PageQuery};
 
-/// A node that did not contribute to an answer.
+/// A node that did not contribute to an answer, and the reason as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     pub node: String,

@@ -1,4 +1,4 @@
-//! The OpenAPI document of the API, `docs/admin-api.json`, served unchanged.
+//! The OpenAPI document of the API, `docs/admin-api.json`. Servers send it unchanged.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,8 @@ use crate::servers::Role;
 /// The document (OpenAPI 3.1, JSON).
 pub const DOCUMENT: &str = include_str!("../../../docs/admin-api.json");
 
-/// Returns the operations of a server with this role, sorted: method in capitals, and path.
+/// Returns the operations of a server with this role, sorted: method in capitals, and path. Tests
+/// compare them with the routes.
 #[must_use]
 pub fn operations(role: Role) -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Lists by name, one page at a time. Pure.
+//! Lists sorted by name, one page at a time, for the operator routes of a node. No I/O.
 //!
 //! Each node returns its first names after the cursor, sorted. The page is the first names of the
 //! merged lists. It is complete for names that do not move: a name among the first N of all nodes
@@ -11,25 +11,25 @@ use signaling_protocol::ClientId;
 
 /// Default number of names on a page.
 const DEFAULT_LIMIT: usize = 100;
-/// Maximum names on a page.
+/// Maximum names on a page of clients or moves.
 pub const MAX_NAMES: usize = 1_000;
 
-/// A page as requested in a query string.
+/// A page as requested in a query string, not yet validated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
-    /// Only names after this one.
+    /// Only names after this one; `None` or empty: from the first.
     pub after: Option<String>,
-    /// Maximum number of names.
+    /// Maximum number of names; `None`: the smaller of 100 and the maximum.
     pub limit: Option<usize>,
-    /// Only names with this prefix.
+    /// Only names with this prefix; `None` or empty: all.
     pub prefix: Option<String>,
     /// `true` to ask this node alone.
     #[serde(default)]
     pub here: bool,
 }
 
-/// Selection of names.
+/// A validated selection of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     after: Option<String>,
@@ -38,15 +38,15 @@ pub struct Page {
 }
 
 impl PageQuery {
-    /// Validates the query. A page has at most `most` names.
+    /// Validates the query. A page has at most `max` names.
     ///
     /// # Errors
-    /// If a parameter is invalid; the text names the parameter and the problem.
-    pub fn check(self, most: usize) -> Result<Page, String> {
+    /// If `limit` is not 1 to `max`, or `after` or `prefix` is no client id. Names the parameter.
+    pub fn check(self, max: usize) -> Result<Page, String> {
         let Self { after, limit, prefix, .. } = self;
-        let limit = limit.unwrap_or(DEFAULT_LIMIT.min(most));
-        if !(1..=most).contains(&limit) {
-            return Err(format!("limit is {limit}: it must be 1 to {most}"));
+        let limit = limit.unwrap_or(DEFAULT_LIMIT.min(max));
+        if !(1..=max).contains(&limit) {
+            return Err(format!("limit is {limit}: it must be 1 to {max}"));
         }
         let after = after.filter(|after| !after.is_empty());
         let prefix = prefix.filter(|prefix| !prefix.is_empty());
@@ -60,7 +60,7 @@ impl PageQuery {
 }
 
 impl Page {
-    /// Selects the first `limit` names after `after`.
+    /// Selects the first `limit` names after `after`; `None`: from the first name.
     #[must_use]
     pub fn new(after: Option<&str>, limit: usize) -> Self {
         Self { after: after.map(str::to_owned), limit, prefix: String::new() }
@@ -72,14 +72,14 @@ impl Page {
         self.limit
     }
 
-    /// Returns the cursor: only names after it are selected.
+    /// Returns the cursor: only names after it are selected. `None`: from the first name.
     #[must_use]
     pub fn after(&self) -> Option<&str> {
         self.after.as_deref()
     }
 
-    /// Returns the query string for another node, which answers with its own names only. Names need
-    /// no escapes.
+    /// Returns the query string, without `?`, for another node, which answers with its own names
+    /// only. Names need no escapes.
     #[must_use]
     pub fn query(&self) -> String {
         let mut query = format!("here=true&limit={}", self.limit);
@@ -94,15 +94,15 @@ impl Page {
         query
     }
 
-    fn wants(&self, name: &str) -> bool {
+    fn selects(&self, name: &str) -> bool {
         self.after.as_deref().is_none_or(|after| name > after) && name.starts_with(&self.prefix)
     }
 
-    /// Returns the selected names, each once and sorted, and `true` if there are more. `names` may
-    /// have any order. Keeps at most one page in memory.
+    /// Returns the selected names, sorted, and `true` if there are more. `names` are unique, in any
+    /// order. Keeps at most one page in memory.
     pub fn pick<'a>(&self, names: impl Iterator<Item = &'a str>) -> (Vec<&'a str>, bool) {
         let mut first = BinaryHeap::with_capacity(self.limit + 2);
-        for name in names.filter(|name| self.wants(name)) {
+        for name in names.filter(|name| self.selects(name)) {
             if first.len() <= self.limit {
                 first.push(name);
             } else if first.peek().is_some_and(|last| name < *last) {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn page_is_sorted_and_starts_behind_the_cursor() {
+    fn page_is_sorted_and_starts_after_the_cursor() {
         let names = ["d", "b", "a", "bb", "c"];
         let pick =
             |after, limit, prefix| query(after, Some(limit), prefix).check(MAX_NAMES).unwrap().pick(names.into_iter());

@@ -1,11 +1,13 @@
-//! Explanation of a client's placement by a balancer.
+//! Explanation of a client's placement by a balancer, filled in by its operator routes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::explain::{Candidate, Queue};
 use crate::servers::ViewName;
 
-/// `GET /admin/explain/CLIENT` of a balancer.
+/// `GET /admin/explain/CLIENT` of a balancer: the balancer `asked`, and `why`, a text from
+/// [`sentence`](Self::sentence). `owner` is the node to which it assigns the client now (`None`: no
+/// node takes clients). `ranking` has all nodes of the view, the highest score first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BalancerExplanation {
     pub client_id: String,
@@ -18,7 +20,10 @@ pub struct BalancerExplanation {
     pub sessions: Vec<EdgeSession>,
 }
 
-/// A session at an edge.
+/// A session at an edge. `since_ms` is the Unix time of its socket in ms, `generation` the same in
+/// µs. `node` is the node that it is attached to (`None`: none), `moving_to` the target of a
+/// planned or running handoff (`None`: it stays). `unfated` are messages of the client without an
+/// outcome, `unwritten_bytes` are not yet in its socket. `reliable`: the client confirms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeSession {
     pub session: String,
@@ -53,7 +58,7 @@ pub enum SocketState {
 pub enum PlaceState {
     /// Attached to no node; its messages are held.
     Nowhere,
-    /// Attached to a node, or about to be.
+    /// Attached to a node, or an attach to it was sent.
     At,
     /// Handoff requested; its node has not released it yet.
     Leaving,

@@ -1,4 +1,4 @@
-//! Preview of the clients that would move if a node joined or left. Pure.
+//! Preview of clients that would move if a node joined or left, for `GET /admin/preview`. No I/O.
 //!
 //! Each node counts its own clients and one node adds up the counts, so no list of all clients is
 //! ever built. The result depends only on the view; it ignores suspect states.
@@ -11,41 +11,42 @@ use signaling_rendezvous::{KeyHash, Ranking};
 use crate::servers::ViewName;
 use crate::{Missing, Page};
 
-/// A change of the view to preview.
+/// A change of the view to preview, with the name of the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", content = "node", rename_all = "snake_case")]
 pub enum Change {
     /// A node joins, or a draining one returns to service.
     Join(String),
-    /// A node leaves or drains.
+    /// A node leaves the view. A drain moves the same clients, unless all other members drain.
     Leave(String),
 }
 
-/// Why a change cannot be previewed.
+/// Reason why a change cannot be previewed, with the name of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PreviewError {
-    /// The node already takes clients.
-    IsThere(String),
-    /// There is no node of this name.
+    /// The node to join is in the view and does not drain.
+    AlreadyServing(String),
+    /// The node to leave is not in the view.
     Unknown(String),
-    /// It is the last node.
+    /// The node to leave is the only one in the view.
     Last(String),
 }
 
 impl PreviewError {
-    /// Returns a text for people.
+    /// Returns a text for the operator.
     #[must_use]
     pub fn message(&self) -> String {
         match self {
-            Self::IsThere(node) => format!("{node} is in the view and takes clients already: nothing would change"),
+            Self::AlreadyServing(node) => {
+                format!("{node} is in the view and takes clients already: nothing would change")
+            }
             Self::Unknown(node) => format!("there is no node {node} in the view"),
             Self::Last(node) => format!("{node} is the only node: its clients could move nowhere"),
         }
     }
 }
 
-/// Returns the nodes that may own clients: members that do not drain, or all if every member
-/// drains.
+/// Returns the nodes that may own clients: members without a drain, or all if every one drains.
 fn eligible(members: &[(&str, bool)]) -> Vec<String> {
     let settled = members.iter().any(|(_, draining)| !draining);
     members.iter().filter(|(_, draining)| !settled || !draining).map(|(id, _)| (*id).to_owned()).collect()
@@ -62,11 +63,13 @@ impl Rankings {
     /// Creates the rankings from a view's members, each with `true` if it drains.
     ///
     /// # Errors
-    /// If the change cannot be previewed.
+    /// If the change would have no effect, or no node would be left.
     pub fn new(hash_seed: u64, members: &[(&str, bool)], change: &Change) -> Result<Self, PreviewError> {
         let before = eligible(members);
         let after = match change {
-            Change::Join(node) if before.contains(node) => return Err(PreviewError::IsThere(node.clone())),
+            Change::Join(node) if members.contains(&(node.as_str(), false)) => {
+                return Err(PreviewError::AlreadyServing(node.clone()));
+            }
             Change::Join(node) => {
                 let others = members.iter().copied().filter(|(id, _)| id != node);
                 eligible(&others.chain([(node.as_str(), false)]).collect::<Vec<_>>())
@@ -83,13 +86,13 @@ impl Rankings {
         Ok(Self { before: Ranking::new(hash_seed, before), after: Ranking::new(hash_seed, after) })
     }
 
-    /// Returns the client's owner before and after.
+    /// Returns the client's owner before and after; `None` if there is no node before or after.
     fn owners(&self, client: &str) -> Option<(&str, &str)> {
         let (key, Self { before, after }) = (KeyHash::of(client), self);
         Some((before.id(before.owner(key)?), after.id(after.owner(key)?)))
     }
 
-    /// Returns the effect of the change on one node's clients.
+    /// Returns the effect of the change on the clients of `node`: counts, and one page of moves.
     pub fn preview<'a>(
         &self,
         view: ViewName,
@@ -100,15 +103,15 @@ impl Rankings {
     ) -> Preview {
         let mut flows: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         let (mut total, mut elsewhere) = (0, 0);
-        let mut shares: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let mut counts: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for id in self.before.ids().iter().chain(self.after.ids()) {
-            shares.entry(id).or_default();
+            counts.entry(id).or_default();
         }
         for (from, to) in clients.clone().filter_map(|client| self.owners(client)) {
             total += 1;
             elsewhere += u64::from(from != node);
-            shares.entry(from).or_default().0 += 1;
-            shares.entry(to).or_default().1 += 1;
+            counts.entry(from).or_default().0 += 1;
+            counts.entry(to).or_default().1 += 1;
             if from != to {
                 *flows.entry((from, to)).or_default() += 1;
             }
@@ -122,7 +125,7 @@ impl Rankings {
         // Linear in the number of clients, so that the values of several nodes can be added.
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let per_node = |nodes: usize| total as f64 / nodes.max(1) as f64;
-        let share = |(node, (before, after)): (&str, _)| Share { node: node.to_owned(), before, after };
+        let of_node = |(node, (before, after)): (&str, _)| NodeClients { node: node.to_owned(), before, after };
         let flow = |((from, to), clients)| Flow::new(from, to, clients);
         Preview {
             change: change.clone(),
@@ -132,7 +135,7 @@ impl Rankings {
             ideal_moving: per_node(self.before.len().max(self.after.len())),
             ideal_share: per_node(self.after.len()),
             elsewhere,
-            nodes: shares.into_iter().map(share).collect(),
+            nodes: counts.into_iter().map(of_node).collect(),
             flows: flows.into_iter().map(flow).collect(),
             next: picked.last().filter(|_| more).map(|client| (*client).to_owned()),
             clients: picked.into_iter().filter_map(moving).collect(),
@@ -141,28 +144,35 @@ impl Rankings {
     }
 }
 
-/// `GET /admin/preview`.
+/// `GET /admin/preview`. Counts are of clients with a socket.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Preview {
     #[serde(flatten)]
     pub change: Change,
     /// View that the result depends on.
     pub view: ViewName,
+    /// All clients.
     pub total: u64,
+    /// Clients that would get another owner.
     pub moving: u64,
+    /// Value of `moving` if every node owned equally many clients.
     pub ideal_moving: f64,
+    /// Clients per node after the change if every node owned equally many.
     pub ideal_share: f64,
+    /// Clients that are not at their present owner; they move even without the change.
     pub elsewhere: u64,
-    pub nodes: Vec<Share>,
+    pub nodes: Vec<NodeClients>,
     pub flows: Vec<Flow>,
+    /// One page of the moving clients.
     pub clients: Vec<Move>,
+    /// Cursor of the next page; `None`: this is the last.
     pub next: Option<String>,
     pub missing: Vec<Missing>,
 }
 
-/// Number of one node's clients before and after.
+/// Numbers of clients that a node owns before and after the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct NodeClients {
     pub node: String,
     pub before: u64,
     pub after: u64,
@@ -176,7 +186,7 @@ pub struct Flow {
     pub clients: u64,
 }
 
-/// A client that would move.
+/// A client that would move, with its owners before and after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     pub client_id: String,
@@ -185,7 +195,7 @@ pub struct Move {
 }
 
 impl Flow {
-    /// Creates a flow between two nodes.
+    /// Creates a flow of `clients` clients between two nodes.
     #[must_use]
     pub fn new(from: &str, to: &str, clients: u64) -> Self {
         Self { from: from.to_owned(), to: to.to_owned(), clients }
@@ -193,20 +203,21 @@ impl Flow {
 }
 
 impl Preview {
-    /// Adds another node's preview of the same change by the same view.
+    /// Adds another node's preview of the same change and view. The sum may exceed one page until
+    /// [`finish`](Self::finish).
     pub fn add(&mut self, other: Self) {
         self.total += other.total;
         self.moving += other.moving;
         self.ideal_moving += other.ideal_moving;
         self.ideal_share += other.ideal_share;
         self.elsewhere += other.elsewhere;
-        for share in other.nodes {
-            match self.nodes.iter_mut().find(|known| known.node == share.node) {
+        for node in other.nodes {
+            match self.nodes.iter_mut().find(|known| known.node == node.node) {
                 Some(known) => {
-                    known.before += share.before;
-                    known.after += share.after;
+                    known.before += node.before;
+                    known.after += node.after;
                 }
-                None => self.nodes.push(share),
+                None => self.nodes.push(node),
             }
         }
         for flow in other.flows {
@@ -221,7 +232,7 @@ impl Preview {
         self.clients.extend(other.clients);
     }
 
-    /// Cuts the sum to one page.
+    /// Cuts the moving clients of the sum to one page, and sets the nodes that are `missing` in it.
     #[must_use]
     pub fn finish(mut self, page: &Page, missing: Vec<Missing>) -> Self {
         let more = self.next.is_some();
@@ -266,9 +277,9 @@ mod tests {
         assert!((200..300).contains(&preview.moving), "{}", preview.moving);
         assert_eq!(preview.clients.len() as u64, preview.moving);
         assert!(preview.flows.iter().all(|flow| flow.to == "node-3"), "{:?}", preview.flows);
-        let joined = preview.nodes.iter().find(|share| share.node == "node-3").unwrap();
+        let joined = preview.nodes.iter().find(|it| it.node == "node-3").unwrap();
         assert_eq!((joined.before, joined.after), (0, preview.moving));
-        assert_eq!(preview.nodes.iter().map(|share| share.after).sum::<u64>(), 1_000);
+        assert_eq!(preview.nodes.iter().map(|it| it.after).sum::<u64>(), 1_000);
         let json = serde_json::to_value(&preview).unwrap();
         assert_eq!((&json["change"], &json["node"]), (&"join".into(), &"node-3".into()));
         assert_eq!(serde_json::from_value::<Preview>(json).unwrap(), preview);
@@ -277,7 +288,7 @@ mod tests {
     #[test]
     fn leaving_node_moves_its_clients_only() {
         let preview = preview(&Change::Leave("node-1".into()), &Page::new(None, 1_000));
-        let left = preview.nodes.iter().find(|share| share.node == "node-1").unwrap();
+        let left = preview.nodes.iter().find(|it| it.node == "node-1").unwrap();
         assert_eq!((left.before, left.after), (preview.moving, 0));
         assert!(preview.flows.iter().all(|flow| flow.from == "node-1"));
         assert_eq!((preview.ideal_share, preview.flows.len()), (500.0, 2));
@@ -310,12 +321,14 @@ mod tests {
         assert_eq!(last.after.id(0), "b");
         let drained = rankings(&members, Change::Leave("b".into())).unwrap();
         assert_eq!(drained.before, drained.after, "it owned nothing any more");
+        let only = rankings(&[("a", true), ("b", true)], Change::Join("b".into())).unwrap();
+        assert_eq!((only.before.len(), only.after.len(), only.after.id(0)), (2, 1, "b"));
     }
 
     #[test]
     fn preview_without_changes_is_an_error() {
         let of = |change| Rankings::new(0, &MEMBERS, &change).unwrap_err();
-        assert_eq!(of(Change::Join("node-1".into())), PreviewError::IsThere("node-1".into()));
+        assert_eq!(of(Change::Join("node-1".into())), PreviewError::AlreadyServing("node-1".into()));
         assert_eq!(of(Change::Leave("node-9".into())), PreviewError::Unknown("node-9".into()));
         let only = Rankings::new(0, &[("a", false)], &Change::Leave("a".into()));
         assert_eq!(only.unwrap_err(), PreviewError::Last("a".into()));

@@ -1,4 +1,4 @@
-//! Rooms with at least one client.
+//! Answers about rooms with at least one client. Nodes fill them in; `mesh-ctl` prints them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Missing, Page};
 
-/// Maximum rooms on a page. The store is asked about each.
+/// Maximum rooms on a page. A node sends the store one request for each.
 pub const MAX_PAGE: usize = 200;
 
 /// Numbers of one node's clients in a room.
@@ -17,18 +17,20 @@ pub struct RoomOnNode {
     pub waiting: u64,
 }
 
-/// A room.
+/// A room with the numbers of its members and waiting clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomRow {
     pub room: String,
     pub members: u64,
     pub waiting: u64,
+    /// Maximum members; `None`: no limit, or `from_store` is `false`.
     pub capacity: Option<u32>,
+    /// `true` if the numbers are the store's, `false` if they are sums of `nodes`.
     pub from_store: bool,
     pub nodes: Vec<RoomOnNode>,
 }
 
-/// `GET /admin/rooms`.
+/// `GET /admin/rooms`: rows by name. `next` is the next page's cursor; `None`: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rooms {
     pub rooms: Vec<RoomRow>,
@@ -37,7 +39,7 @@ pub struct Rooms {
 }
 
 impl RoomRow {
-    /// Creates the row of one node.
+    /// Creates the row of one node, without data from the store.
     #[must_use]
     pub fn on_node(room: &str, node: RoomOnNode) -> Self {
         let RoomOnNode { members, waiting, .. } = node;
@@ -46,7 +48,7 @@ impl RoomRow {
 }
 
 impl Rooms {
-    /// Merges the lists of several nodes, each of its own clients, into one page.
+    /// Merges the lists of several nodes into one page. Rows of one room are added up.
     #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
@@ -68,7 +70,9 @@ impl Rooms {
     }
 }
 
-/// `GET /admin/rooms/ROOM`.
+/// `GET /admin/rooms/ROOM`, and the answer to a change of its capacity. `version` rises with each
+/// change. `capacity`: maximum members, `None` for no limit. `count`: all members. `waiting`:
+/// clients in the waiting queue. `members`: a page, the oldest first. `more`: others follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Room {
     pub room: String,
@@ -80,7 +84,7 @@ pub struct Room {
     pub more: bool,
 }
 
-/// A member of a room.
+/// A member of a room, with its JSON for the others; `null` if it sent none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     pub client_id: String,

@@ -1,4 +1,4 @@
-//! State of servers.
+//! Answers about the state of servers. Each server reports itself; one merges the reports.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ pub enum Role {
     Balancer,
 }
 
-/// A set of nodes.
+/// Short form of a view: a hash of its content in 16 hexadecimal digits, and its number of nodes.
+/// Equal hashes mean equal views.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewName {
     pub hash: String,
@@ -33,35 +34,51 @@ impl ViewName {
     }
 }
 
-/// `GET /admin/server`: state of the asked server alone.
+/// `GET /admin/server`: state of the asked server alone. Fields of the other role are 0 or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,
     pub role: Role,
     pub version: String,
+    /// Reason why it is not ready; `None`: it is ready.
     pub obstacle: Option<String>,
     /// The asked server's view.
     pub view: ViewName,
+    /// Clients: with a session at the node, or with a socket at the balancer.
     pub clients: usize,
+    /// Lingering sessions at the node.
     pub lingering: usize,
+    /// Bytes that the node holds for absent recipients.
     pub held_bytes: usize,
+    /// Rooms with seats of the node's clients.
     pub rooms: usize,
     pub edges: Vec<EdgeOnNode>,
+    /// Unix time of the process start.
     pub started_ms: u64,
+    /// Time since the last successful read of the discovery source.
     pub view_age_ms: u64,
+    /// `true` if `view_age_ms` is so high that the source must have failed.
     pub view_is_stale: bool,
+    /// Names of the nodes that it suspects, sorted.
     pub suspects: Vec<String>,
+    /// Seats of the node's clients as members of rooms.
     pub seats: usize,
+    /// Seats of the node's clients in waiting queues.
     pub waiting: usize,
     /// Messages since the process started.
     pub totals: Totals,
+    /// Delivered messages since the process started, by the time from an edge's read until it has
+    /// the outcome: upper bounds in µs, each with its count.
     pub latency_us: Vec<(u64, u64)>,
+    /// Handoffs of a balancer since the process started.
     pub flows: Vec<Flow>,
+    /// User and system time of the process.
     pub cpu_us: u64,
     pub resident_bytes: u64,
 }
 
-/// Message counts since a process started.
+/// Message counts since a process started. A node counts its clients' requests and their outcomes.
+/// A balancer counts messages read from clients (`messages`) and written to them (`delivered`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub messages: u64,
@@ -69,7 +86,9 @@ pub struct Totals {
     pub unavailable: u64,
 }
 
-/// A balancer with a trunk to the reporting node.
+/// A balancer with a trunk to the reporting node, or the node's own listener (`edge` is `None`).
+/// `address` is its internal listener; `None`: the edge sent no port. The node serves `clients` of
+/// it, and received `messages` over trunks that are open now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeOnNode {
     pub edge: Option<String>,
@@ -78,7 +97,8 @@ pub struct EdgeOnNode {
     pub messages: u64,
 }
 
-/// A node of the view.
+/// A node of the view. `address` is its internal listener. `draining`: discovery or itself reports
+/// a drain. `suspect`: it failed checks of the asked server. `server`: its report, if it answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub node: String,
@@ -88,7 +108,9 @@ pub struct Node {
     pub server: Option<Server>,
 }
 
-/// A balancer with a trunk to some node, or the asked server itself.
+/// A balancer with a trunk to some node, or the asked server itself. Nodes report its `address`
+/// (`None`: none does), the sums of `clients` and `messages`, and the number of `trunks`. `server`
+/// is its own report; `None`: it did not answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
     pub balancer: String,
@@ -99,7 +121,7 @@ pub struct Balancer {
     pub server: Option<Server>,
 }
 
-/// `GET /admin/nodes`.
+/// `GET /admin/nodes` of the server `asked`: nodes and balancers by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nodes {
     pub asked: String,
@@ -110,13 +132,13 @@ pub struct Nodes {
     pub missing: Vec<Missing>,
 }
 
-/// `POST /admin/drain` and `POST /admin/undrain`, also for another node.
+/// `POST /admin/drain` and `POST /admin/undrain`, also for another node: `true` if it drains now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
     pub draining: bool,
 }
 
-/// Returns the balancers that the nodes report, sorted by name.
+/// Returns the balancers that the nodes report, sorted by name, without `server`.
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();

@@ -1,3 +1,6 @@
+//! Answers as text, for `run`. Each public function returns the lines of one answer. `width` is the
+//! terminal's in columns; `None`: no limit.
+
 use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -156,12 +159,12 @@ pub(crate) fn preview(preview: &Preview, width: Width) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{} clients are not at their owners now and move anyway.", preview.elsewhere);
     }
-    let mut shares = Table::new("NODE  NOW#  THEN#  CHANGE#");
-    for share in &preview.nodes {
-        let change = i128::from(share.after) - i128::from(share.before);
-        shares.row([&share.node, &share.before, &share.after, &format!("{change:+}")]);
+    let mut nodes = Table::new("NODE  NOW#  THEN#  CHANGE#");
+    for it in &preview.nodes {
+        let change = i128::from(it.after) - i128::from(it.before);
+        nodes.row([&it.node, &it.before, &it.after, &format!("{change:+}")]);
     }
-    let _ = write!(text, "\n{}equal shares: {:.1} each\n", shares.render(width), preview.ideal_share);
+    let _ = write!(text, "\n{}equal shares: {:.1} each\n", nodes.render(width), preview.ideal_share);
     let mut flows = Table::new("FROM  TO  CLIENTS#");
     preview.flows.iter().for_each(|flow| flows.row([&flow.from, &flow.to, &flow.clients]));
     let mut clients = Table::new("CLIENT  FROM  TO");

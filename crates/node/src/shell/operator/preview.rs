@@ -84,7 +84,7 @@ fn here(core: &NodeCore, change: &Change, page: &Page) -> Result<Preview, Previe
 fn refused(error: &PreviewError) -> Refused {
     let (status, code) = match error {
         PreviewError::Unknown(_) => (StatusCode::NOT_FOUND, "no_such_node"),
-        PreviewError::IsThere(_) => (StatusCode::CONFLICT, "is_there"),
+        PreviewError::AlreadyServing(_) => (StatusCode::CONFLICT, "is_there"),
         PreviewError::Last(_) => (StatusCode::CONFLICT, "last_node"),
     };
     Refused::new(status, code, error.message())
