@@ -1,3 +1,5 @@
+//! Requests to the operator API of one server, for `run` and `drain`, and their errors.
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7900";
 /// Maximum bytes that are read of a secret file.
 const MAX_SECRET_BYTES: u64 = 4_096;
 
-/// Why a command got no answer.
+/// Reason why a command failed. Texts are for the operator and name the option at fault.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("--server: {0:?} is no address; pass http://HOST:PORT of a server's internal listener")]
@@ -45,12 +47,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns `true` if a retry may succeed: the server was unreachable or temporarily unable to
-    /// answer.
-    pub(crate) fn may_pass(&self) -> bool {
+    /// Returns `true` if a retry may succeed: the server was unreachable or answered 5xx.
+    pub(crate) fn is_temporary(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Refused { status: 500.., .. })
     }
 
+    /// Returns the exit code: 2 for invalid arguments, 1 if the server denies the request, else 3.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Address(_) | Self::NoMesh(_) | Self::Secret { .. } | Self::BadSecret(_) => 2,
@@ -61,7 +63,7 @@ impl Failure {
     }
 }
 
-/// Connection settings of one server.
+/// Client of one server's operator API. Paths are segments below `/admin`.
 pub(crate) struct Api {
     base: Url,
     token: Option<String>,
@@ -69,6 +71,8 @@ pub(crate) struct Api {
 }
 
 impl Api {
+    /// Selects the server and reads its token. Sends nothing. Fails if the address or token file is
+    /// invalid, or `--dir` names a folder without a running mesh.
     pub(crate) fn new(args: &ServerArgs) -> Result<Self, Failure> {
         let mesh = LocalMesh::find(args.dir.as_deref());
         if let (None, Some(dir)) = (&mesh, &args.dir) {
@@ -94,12 +98,15 @@ impl Api {
         Ok(Self { base, token, http })
     }
 
-    /// Sends `GET /admin/PATH`. Returns the answer as JSON and decoded.
+    /// Sends `GET /admin/PATH` by [`ask`](Self::ask). Returns the answer as JSON and decoded.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &[&str]) -> Result<(Value, T), Failure> {
         self.ask(Method::GET, path, None).await
     }
 
     /// Sends a request to `/admin/PATH`. Returns the answer as JSON and decoded.
+    ///
+    /// # Errors
+    /// Those of [`send`](Self::send) and [`decode`](Self::decode).
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -111,7 +118,8 @@ impl Api {
         Ok((answer, decoded))
     }
 
-    /// Sends a request to `/admin/PATH`. Returns the answer as JSON.
+    /// Sends a request to `/admin/PATH`. Returns the answer as JSON. Fails if no answer arrives
+    /// within 10 s, its status is not 2xx, or it is no JSON of at most 16 MiB.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -156,7 +164,7 @@ impl Api {
         }
     }
 
-    /// Decodes an answer.
+    /// Decodes an answer. Fails if it has other fields, as from a server of another release.
     pub(crate) fn decode<T: DeserializeOwned>(&self, answer: &Value) -> Result<T, Failure> {
         T::deserialize(answer).map_err(|error| {
             let server = self.base.origin().ascii_serialization();
@@ -179,7 +187,7 @@ fn refused(server: String, status: StatusCode, answer: &Value) -> Failure {
     }
 }
 
-/// Returns the innermost cause, which is the most specific one.
+/// Returns the text of the innermost cause, which is the most specific one.
 fn cause(error: &reqwest::Error) -> String {
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
@@ -228,12 +236,12 @@ mod tests {
         let answered = |status, answer: &Value| refused("h".into(), StatusCode::from_u16(status).unwrap(), answer);
         let unreachable = Failure::Unreachable { server: "h".into(), why: "it takes no connections".into() };
         assert!(
-            unreachable.may_pass() && answered(503, &Value::Null).may_pass(),
+            unreachable.is_temporary() && answered(503, &Value::Null).is_temporary(),
             "also without a message of the server"
         );
         for (status, code) in [(401, ""), (404, "not_found"), (404, "no_such_node"), (418, "")] {
             let answer = serde_json::json!({ "error": { "code": code, "message": "words" } });
-            assert!(!answered(status, &answer).may_pass(), "{status} {code}");
+            assert!(!answered(status, &answer).is_temporary(), "{status} {code}");
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Command line arguments, as `run` gets them. The texts are also the help.
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};

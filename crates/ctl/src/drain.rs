@@ -1,3 +1,5 @@
+//! Waits for the end of a drain, for `run`. Reports progress on standard error.
+
 use std::time::Duration;
 
 use signaling_admin::servers::{Nodes, Server};
@@ -6,12 +8,13 @@ use tokio::time::{Instant, sleep};
 use crate::Ending;
 use crate::api::{Api, Failure};
 
-/// Interval of the first checks. It grows, since a node counts its clients for each check.
+/// First interval of checks. It doubles, since a node counts its clients for each check.
 const FIRST_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Waits at most `seconds` until a server has no clients. `node` is a node's name, or `None` for
-/// the asked server.
+/// the asked server. Returns [`Ending::No`] if clients remain. Fails if a request fails
+/// permanently, or the last one temporarily.
 pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
     let start = Instant::now();
     let (mut reported, mut pause) = (None, FIRST_CHECK_INTERVAL);
@@ -31,7 +34,7 @@ pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> 
                     eprintln!("mesh-ctl: {clients} clients left");
                 }
             }
-            Err(failure) if is_over || !failure.may_pass() => return Err(failure),
+            Err(failure) if is_over || !failure.is_temporary() => return Err(failure),
             Err(failure) => eprintln!("mesh-ctl: {failure}; retrying"),
         }
         sleep(pause).await;

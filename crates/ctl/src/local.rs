@@ -1,5 +1,5 @@
 //! Folder of a mesh that `mesh-dev` runs on this machine: its servers, and the file of their admin
-//! token.
+//! token. `api` uses them as defaults.
 
 use std::path::{Path, PathBuf};
 
@@ -32,21 +32,21 @@ pub(crate) struct LocalMesh {
 }
 
 impl LocalMesh {
-    /// Reads the mesh in `dir`, or in the default folder. `None` without a mesh there.
+    /// Reads `mesh.json` in `dir`, or in `.mesh`. Returns `None` if it is missing or invalid.
     pub(crate) fn find(dir: Option<&Path>) -> Option<Self> {
         let dir = dir.unwrap_or(Path::new(DEFAULT_DIR));
         let text = std::fs::read(dir.join("mesh.json")).ok()?;
         Some(Self { dir: dir.to_owned(), file: serde_json::from_slice(&text).ok()? })
     }
 
-    /// Returns the internal listener of its first node.
+    /// Returns the URL of the first node's internal listener; `None` without a node.
     pub(crate) fn server(&self) -> Option<&str> {
         self.file.nodes.first().map(|node| node.internal.as_str())
     }
 
-    /// Returns the token file of a server of this mesh, `None` for other servers. The file is
-    /// always in the mesh's own folder, whatever `mesh.json` contains, so that no other file is
-    /// ever sent.
+    /// Returns the token file of a server of this mesh; `None` for other servers, or without one.
+    /// The file is always in the mesh's own folder, whatever `mesh.json` contains, so that no other
+    /// file is ever sent.
     pub(crate) fn token_file(&self, server: &Url) -> Option<PathBuf> {
         let is_it = |other: &Server| Url::parse(&other.internal).is_ok_and(|other| other.origin() == server.origin());
         let is_of_mesh = self.file.nodes.iter().chain(&self.file.balancers).any(is_it);

@@ -1,5 +1,4 @@
-//! `mesh-ctl`: sends requests of the API of `signaling-admin` to any server of a mesh and prints
-//! the answers.
+//! `mesh-ctl`: sends requests of the operator API to any server of a mesh and prints the answers.
 //!
 //! | module | responsibility |
 //! |---|---|
@@ -26,13 +25,13 @@ use clap::Parser as _;
 
 use crate::cli::Cli;
 
-/// Result of a command without an error.
+/// Result of a command without an error, with its exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Ending {
     /// Done as requested.
     Done = 0,
-    /// The answer is negative.
+    /// The answer is negative: no client was kicked, the room is empty, or the drain took too long.
     No = 1,
     /// Some nodes are missing from the answer.
     Partial = 3,
@@ -49,7 +48,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Prints. Ignores a closed standard output.
+/// Prints to standard output, as it is.
+///
+/// # Errors
+/// If writing fails, except to a closed pipe.
 pub(crate) fn print(text: &str) -> Result<(), api::Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(api::Failure::Output(error)),

@@ -1,3 +1,5 @@
+//! Requests of each command. `main` calls [`run`]; `show` formats the answers.
+
 use clap::CommandFactory as _;
 use reqwest::Method;
 use serde::Serialize;
@@ -16,7 +18,8 @@ use crate::cli::{Cli, Command, Names, Pages};
 use crate::table::terminal_width;
 use crate::{Ending, drain, print, show};
 
-/// Runs a command: sends its requests and prints the answers.
+/// Runs a command: sends its requests and prints the answers. Warnings go to standard error. Fails
+/// if a request fails or standard output cannot be written.
 pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
     if let Command::Completions { shell } = cli.command {
         let mut script = Vec::new();

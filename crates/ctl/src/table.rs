@@ -1,3 +1,5 @@
+//! Tables as text, for `show`: columns that fit the terminal.
+
 use std::fmt::Display;
 
 use console::{Alignment, measure_text_width, pad_str};
@@ -23,18 +25,19 @@ impl Table {
         Self { columns: headings.split(GAP).map(align).collect(), lines: vec![first] }
     }
 
-    /// Adds a row with a cell for each heading.
+    /// Adds a row with a cell for each heading. Unsafe characters are replaced.
     pub(crate) fn row<const N: usize>(&mut self, cells: [&dyn Display; N]) {
         self.lines.push(cells.map(|cell| printable(&cell.to_string())).into());
     }
 
-    /// Returns the text behind an empty line, or nothing if the table has no rows.
+    /// Returns an empty line and the text, or an empty string if the table has no rows. `width` is
+    /// as in [`render`](Self::render).
     pub(crate) fn section(&self, width: Option<usize>) -> String {
         if self.lines.len() > 1 { format!("\n{}", self.render(width)) } else { String::new() }
     }
 
-    /// Returns the text. With a `width`, shortens the widest columns until lines fit or all have
-    /// their minimum width.
+    /// Returns the headings and rows as lines. With a `width` in columns, shortens the widest text
+    /// columns until lines fit or all have 6 columns. `None`: no limit.
     pub(crate) fn render(&self, width: Option<usize>) -> String {
         let widest = |at: usize| {
             let cells = self.lines.iter().filter_map(|line| line.get(at));
@@ -68,14 +71,14 @@ impl Table {
     }
 }
 
-/// Replaces characters that move the cursor or change the writing direction: clients choose the
-/// content of rooms.
+/// Replaces characters that move the cursor or change the writing direction by U+FFFD: clients
+/// choose the content of rooms.
 pub(crate) fn printable(text: &str) -> String {
     let is_unsafe = |char: char| char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.replace(is_unsafe, "\u{fffd}")
 }
 
-/// Returns the terminal's width, `None` if the output is no terminal. `COLUMNS` takes precedence.
+/// Returns the columns of the terminal, or the variable `COLUMNS`; `None` if neither is known.
 pub(crate) fn terminal_width() -> Option<usize> {
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = console::Term::stdout();
