@@ -1,25 +1,25 @@
-//! Requests in RBAC terms.
+//! Requests in RBAC terms. `serve` records them; tests compare them with the Role of the manifests.
 
 use std::collections::BTreeSet;
 
 use http::Method;
 use serde_json::Value;
 
-/// A request, as a Role must allow it.
+/// A request in the terms of a Role that must allow it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
     /// `list`, `watch`, `get` and so on.
     pub verb: String,
-    /// The API group.
+    /// The API group; empty for the core group and for a request without a resource.
     pub group: String,
-    /// The resource, or the path of a request without a resource.
+    /// The resource in the plural, such as `pods`, or the path of a request without a resource.
     pub resource: String,
-    /// The namespace; empty means all.
+    /// The namespace; empty means all, or none for a request without a resource.
     pub namespace: String,
 }
 
 impl Asked {
-    /// Parses a request's method and path. `watch` comes from its query.
+    /// Parses a request's method and path. `watch` is `true` if its query requests a watch.
     pub fn new(method: &Method, path: &str, watch: bool) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (group, rest) = match parts.as_slice() {
@@ -54,7 +54,8 @@ impl Asked {
     }
 }
 
-/// Returns all rights that the Roles among these objects grant.
+/// Returns all rights that the Roles among these manifests grant, as `VERB GROUP/RESOURCE`. Panics
+/// without a Role, with a ClusterRole, or on a rule with further fields.
 pub fn rights(objects: &[Value]) -> BTreeSet<String> {
     let roles: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Role").collect();
     assert!(!roles.is_empty(), "no Role");

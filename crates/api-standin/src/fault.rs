@@ -1,9 +1,9 @@
-//! Failures of lists and watches.
+//! Failures of lists and watches. Tests set them by [`ApiServer::fails`](crate::ApiServer::fails).
 
-/// One kind of failure.
+/// One kind of failure. Lists support only `Status` and `Hang`, and panic on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// An answer with this status, and a `Status` object.
+    /// An answer with this HTTP status, and a `Status` object.
     Status(u16),
     /// No answer; the connection stays open.
     Hang,
@@ -11,8 +11,7 @@ pub enum Fault {
     Silent,
     /// A watch that ends in good order as soon as it has begun. Open watches end too.
     EndsAtOnce,
-    /// A watch that ends in good order in the middle of a line. Open watches end so at their next
-    /// event.
+    /// A watch that ends in good order within a line. Open ones do so at their next event.
     Truncated,
     /// A watch whose connection breaks in the middle of a line. Open watches break at once.
     Cut,
@@ -42,7 +41,7 @@ impl Faults {
     }
 }
 
-/// Form in which a watch is refused because its version has expired.
+/// Form in which a watch is refused because its `resourceVersion` has expired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Expiry {
     /// By an `ERROR` event in an answer of 200; open watches get it too.

@@ -2,9 +2,9 @@
 //!
 //! It serves `list` and `watch` of EndpointSlices in any namespace. It supports label selectors,
 //! versions that rise with each change, bookmarks, `timeoutSeconds`, and expired versions. Writers
-//! use `patch`, a server-side apply, and `delete`. Tests make it fail ([`Fault`]), go away and
-//! come back. It records all requests in RBAC terms ([`Asked`]). A wrong token is answered 401,
-//! any other path 404, as by a server without the resource.
+//! use `patch`, a server-side apply, and `delete`. Tests make it fail ([`Fault`]), stop and start
+//! again. It records all requests in RBAC terms ([`Asked`]). It answers a wrong token with 401 and
+//! any other path with 404, like a server without the resource.
 //!
 //! It is for tests only: it panics on invalid use.
 //!
@@ -13,7 +13,7 @@
 //! | [`asked`] | requests in RBAC terms |
 //! | [`fault`] | failures of lists and watches |
 //! | [`pods`] | EndpointSlices in the form of the controller |
-//! | `store` | objects, versions and history; pure |
+//! | `store` | objects, versions and history, without I/O |
 //! | `serve` | HTTP |
 //! | `watching` | one watch |
 
@@ -41,14 +41,14 @@ use store::Store;
 
 /// The token in the kubeconfig, required in requests.
 pub(crate) const TOKEN: &str = "stand-in-token";
-/// Maximum connections that wait to be accepted.
+/// Maximum connections in the queue of the listening socket.
 const BACKLOG: u32 = 64;
 
 /// A running stand-in, which ends when dropped.
 pub struct ApiServer {
     shared: Shared,
     address: SocketAddr,
-    /// Keeps the port while the server is away: bound, but not listening.
+    /// Keeps the port while the server is stopped: bound, but not listening.
     _reserved: TcpSocket,
     serving: Option<AbortOnDropHandle<()>>,
 }
@@ -59,15 +59,17 @@ pub(crate) type Shared = watch::Sender<State>;
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) store: Store,
+    /// Failures of present and later requests.
     pub(crate) faults: Faults,
+    /// Form in which a watch of an expired version is refused.
     pub(crate) expiry: Expiry,
-    /// Watches begun before this number must end.
+    /// Number of calls of [`ApiServer::ends_watches`]. A watch ends when it has changed.
     pub(crate) era: u64,
     asked: Vec<Asked>,
 }
 
 impl ApiServer {
-    /// Starts a server without objects.
+    /// Starts a server without objects or faults, on a free port.
     pub async fn start() -> Self {
         let reserved = socket();
         reserved.bind((std::net::Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -82,7 +84,7 @@ impl ApiServer {
         self.serving = None;
     }
 
-    /// Accepts connections again, with its present objects.
+    /// Accepts connections again on the same port. Objects and versions are kept.
     pub fn comes_back(&mut self) {
         let socket = socket();
         socket.bind(self.address).unwrap();
@@ -90,7 +92,7 @@ impl ApiServer {
         self.serving = Some(AbortOnDropHandle::new(tokio::spawn(serving)));
     }
 
-    /// Writes a kubeconfig for this server.
+    /// Writes a kubeconfig for this server, with the right token.
     pub fn write_kubeconfig(&self, path: &Path) {
         std::fs::write(path, self.kubeconfig(TOKEN).to_string()).unwrap();
     }
@@ -112,12 +114,12 @@ impl ApiServer {
         self.shared.send_modify(|state| drop(state.store.put(slice.to_json())));
     }
 
-    /// Deletes a slice.
+    /// Deletes a slice. Panics without a slice of this name.
     pub fn delete(&self, namespace: &str, name: &str) {
         self.shared.send_modify(|state| drop(state.store.delete(namespace, name)));
     }
 
-    /// Sets the faults of all requests from now on.
+    /// Replaces the faults. They hold for open watches and all later requests.
     pub fn fails(&self, faults: Faults) {
         self.shared.send_modify(|state| state.faults = faults);
     }
@@ -140,13 +142,13 @@ impl ApiServer {
         self.shared.send_modify(|state| state.store = Store::default());
     }
 
-    /// Returns all requests so far.
+    /// Returns all requests since the start, the oldest first.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.borrow().asked.clone()
     }
 }
 
-/// Several sockets may bind the port, of which at most one listens.
+/// Returns a socket without an address. Several may bind one port, of which at most one listens.
 fn socket() -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseaddr(true).unwrap();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub struct Pod {
     /// The pod's name.
     pub name: String,
-    /// Its address.
+    /// Its IPv4 or IPv6 address.
     pub ip: String,
     /// `true` if its readiness probe succeeds.
     pub serving: bool,
@@ -71,8 +71,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Returns a slice of the service `signaling-nodes` in the namespace `calls`, whose port is
-    /// `internal`.
+    /// Returns a slice of the service `signaling-nodes` in namespace `calls`, with port `internal`.
     pub fn new(name: &str, port: u16, pods: impl IntoIterator<Item = Pod>) -> Self {
         Self {
             name: name.into(),

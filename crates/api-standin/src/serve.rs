@@ -1,4 +1,4 @@
-//! The HTTP server.
+//! The HTTP server: routes, the token, and failures of lists. `ApiServer` starts it.
 
 use std::collections::HashMap;
 
@@ -134,7 +134,7 @@ fn status(code: u16) -> Response {
     json_answer(code, &status_object(code))
 }
 
-/// Returns the `Status` object of the real server.
+/// Returns the object that a real API server sends with this HTTP status.
 pub(crate) fn status_object(code: u16) -> Value {
     let reason = match code {
         401 => "Unauthorized",

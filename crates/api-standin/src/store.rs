@@ -1,4 +1,4 @@
-//! Objects, versions and history. Pure.
+//! Objects, versions and history, without I/O. `serve` lists and changes objects.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,11 +15,14 @@ pub(crate) struct Store {
     history: Vec<Event>,
 }
 
-/// One line of a watch.
+/// A change of an object: one line of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
+    /// Version of the store after the change.
     pub(crate) version: u64,
+    /// `ADDED`, `MODIFIED` or `DELETED`.
     pub(crate) kind: &'static str,
+    /// The object after the change, or its last content.
     pub(crate) object: Value,
 }
 
@@ -35,7 +38,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses `selector`, which is `KEY=VALUE,...`.
+    /// Parses `selector`, which is `KEY=VALUE,...`; empty: all labels. Panics on other operators.
     pub(crate) fn new(namespace: String, selector: &str) -> Self {
         let pairs = selector.split(',').filter(|pair| !pair.is_empty());
         let labels = pairs.map(|pair| pair.split_once('=').expect("only KEY=VALUE is known"));
@@ -50,20 +53,24 @@ impl Selection {
 }
 
 impl Event {
+    /// Returns the event as a line of a watch.
     pub(crate) fn line(&self) -> String {
         line(self.kind, &self.object)
     }
 }
 
+/// Returns a line of a watch: an event of type `kind` as JSON, with a newline.
 pub(crate) fn line(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({ "type": kind, "object": object }))
 }
 
 impl Store {
+    /// Returns the `resourceVersion` of the latest change; 0 before the first.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
+    /// Adds or replaces an object, and returns it with its new version. Panics if it has no name.
     pub(crate) fn put(&mut self, mut object: Value) -> Value {
         let name = ["namespace", "name"].map(|part| object["metadata"][part].as_str().unwrap().to_owned());
         self.version += 1;
@@ -74,6 +81,7 @@ impl Store {
         object
     }
 
+    /// Deletes an object and returns it with its last version. Panics if there is none.
     pub(crate) fn delete(&mut self, namespace: &str, name: &str) -> Value {
         let mut object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
         self.version += 1;
@@ -82,13 +90,14 @@ impl Store {
         object
     }
 
-    /// Drops the history.
+    /// Drops the history, so that all earlier versions have expired.
     pub(crate) fn compact(&mut self) {
         self.version += 1;
         self.oldest = self.version;
         self.history.clear();
     }
 
+    /// Returns the selected objects as an `EndpointSliceList` of the present version.
     pub(crate) fn list(&self, selection: &Selection) -> Value {
         let items: Vec<_> = self.object_by_name.values().filter(|object| selection.has(object)).collect();
         json!({
@@ -99,8 +108,8 @@ impl Store {
         })
     }
 
-    /// Returns the events since a version. A future version, as after a restored backup, counts as
-    /// expired.
+    /// Returns the selected events after a version, the oldest first. Fails if the version is older
+    /// than the history, or in the future, as after a restored backup.
     pub(crate) fn since(&self, version: u64, selection: &Selection) -> Result<Vec<Event>, Expired> {
         if version < self.oldest || version > self.version {
             return Err(Expired);

@@ -1,4 +1,4 @@
-//! One watch.
+//! One watch: sends the events of `store` as lines, and fails as tests order. `serve` calls it.
 
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::serve::status_object;
 use crate::store::{Selection, line};
 use crate::{Expiry, Fault, Shared};
 
-/// Further lines wait.
+/// Maximum lines that the connection has not accepted; the watch waits then.
 const MAX_QUEUED_LINES: usize = 16;
 /// Interval of bookmarks on a quiet watch that requests them. The real server uses 1 minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,12 +22,15 @@ const BOOKMARK_INTERVAL: Duration = Duration::from_secs(1);
 /// Parameters of a watch.
 pub(crate) struct WatchRequest {
     pub(crate) selection: Selection,
+    /// Events after this version are sent.
     pub(crate) version: u64,
+    /// Time after which the watch ends in good order.
     pub(crate) seconds: u64,
+    /// `true` to send bookmarks.
     pub(crate) bookmarks: bool,
 }
 
-/// Starts a watch and returns its lines. Dropping them ends the watch.
+/// Starts a watch and returns its lines; an error breaks the connection. Ends when dropped.
 pub(crate) fn lines(shared: Shared, request: WatchRequest) -> impl Stream<Item = io::Result<String>> {
     let (sender, mut lines) = mpsc::channel(MAX_QUEUED_LINES);
     let task = AbortOnDropHandle::new(tokio::spawn(watch(shared, request, sender)));
