@@ -1,5 +1,5 @@
 //! The balancer's part of the edge: assigns clients to nodes, and hands them off when nodes join,
-//! leave or fail.
+//! leave or fail. The edge calls it for clients and links, `trunk_manager` for trunks and views.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,17 +18,16 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::info;
 
-/// Maximum clients released in one tick: 20,000 clients/s with [`HANDOFF_TICK`], which leaves time
-/// for other traffic.
+/// Maximum clients released per tick: 20,000/s by [`HANDOFF_TICK`], leaving time for other traffic.
 pub const HANDOFFS_PER_TICK: usize = 100;
 /// Interval of releases.
 pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
 
-/// Maximum time to close trunks before the process ends.
+/// Maximum time to close all trunks before the process ends.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Assigns clients to nodes. A cheap clone shares it.
+/// Assigns clients to nodes. Clones share one state.
 #[derive(Clone)]
 pub struct BalancerBackend {
     state: Rc<RefCell<State>>,
@@ -38,8 +37,11 @@ pub struct BalancerBackend {
 }
 
 pub(crate) struct State {
+    /// Nodes, their links and suspicions, and unplaced clients.
     pub(crate) placement: Placement,
+    /// Planned handoffs.
     pub(crate) moves: HandoffScheduler,
+    /// Open links, in use or retired.
     pub(crate) links: SecondaryMap<LinkKey, NodeLink>,
     /// `true` once the process ends; no trunk is opened then.
     pub(crate) is_ending: bool,
@@ -52,7 +54,8 @@ pub(crate) struct NodeLink {
 }
 
 impl BalancerBackend {
-    /// Creates a backend without trunks. `hash_seed` is the same on all servers.
+    /// Creates a backend without trunks. All servers have one `hash_seed`. `health` becomes ready
+    /// while a node takes clients.
     #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
@@ -64,14 +67,13 @@ impl BalancerBackend {
         Self { state: Rc::new(RefCell::new(state)), health, planned: Rc::default() }
     }
 
+    /// Calls a function with the state. It must not call the backend.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         act(&mut self.state.borrow_mut())
     }
 
-    /// Adds a trunk to a node. The returned receiver gets the reason of its end.
-    ///
-    /// # Errors
-    /// If the system refuses to watch the socket.
+    /// Adds a trunk to a node. The returned receiver gets the reason of its end. Fails if the
+    /// system refuses to watch the socket.
     pub(crate) fn add_trunk(
         &self,
         edge: &Edge,
@@ -85,7 +87,7 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes this the only link to its node, unless it is down.
+    /// Makes this the link to its node, in place of another one, unless it is down. Rebalances.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
         edge.with_core(|core| {
@@ -98,7 +100,7 @@ impl BalancerBackend {
         });
     }
 
-    /// Assigns unplaced clients and plans handoffs of clients that another node owns.
+    /// Assigns unplaced clients, plans handoffs of misplaced ones, and sets the readiness.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
         let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
             (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable_count())
@@ -112,19 +114,19 @@ impl BalancerBackend {
     }
 
     /// Closes all trunks for good, so that nodes do not count a failure. Returns once all are
-    /// closed, or at the time limit.
+    /// closed, after at most 200 ms.
     pub async fn close_trunks(&self, edge: &Edge) {
         self.with(|state| state.is_ending = true);
-        edge.close_links();
+        edge.close_trunks();
         let all_closed = async {
-            while edge.trunks() > 0 {
+            while edge.trunk_count() > 0 {
                 sleep(CLOSE_CHECK_INTERVAL).await;
             }
         };
         let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
     }
 
-    /// Hands clients off to their new owners, a limited number per tick. Ends when dropped.
+    /// Hands clients off to their new owners, at most 100 per 5 ms. Never returns.
     pub async fn run_handoffs(self, edge: Edge) {
         loop {
             self.planned.notified().await;

@@ -1,7 +1,7 @@
-//! Checks if an HTTP request may become a WebSocket, reads its offers and creates its answer.
+//! Checks if an HTTP request may become a WebSocket, reads its offers and creates its answer. No
+//! I/O. Called for clients by `connect`, and for trunks by the node.
 //!
-//! No I/O. Only RFC 6455 section 4.2.1 and signs of request smuggling are checked here, not
-//! identity or origin.
+//! Only RFC 6455 section 4.2.1 and signs of request smuggling are checked, not identity or origin.
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;
@@ -13,7 +13,7 @@ use signaling_core::edge::PresentedToken;
 use signaling_server::http::refusal;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// The subprotocol that is echoed to clients that offer it.
+/// The subprotocol that an answer selects if the client offered it.
 pub const SUBPROTOCOL: &str = "signaling.v1";
 
 const BEARER: &str = "bearer.";
@@ -25,23 +25,22 @@ const KEY_BYTES: usize = 16;
 pub struct Accept {
     /// Value of `Sec-WebSocket-Accept` in the answer (RFC 6455 section 4.2.2).
     pub key_accept: String,
-    /// `true` if the client offered [`SUBPROTOCOL`]. Only then the answer has
-    /// `Sec-WebSocket-Protocol`.
+    /// `true` if the client offered [`SUBPROTOCOL`]. Only then [`Accept::for_client`] selects it.
     pub signaling_v1: bool,
-    /// The token of a `bearer.<token>` offer. Never echoed.
+    /// The token of a `bearer.<token>` offer; `None` without one. Never echoed.
     pub bearer: Option<PresentedToken>,
-    /// The token of a `resume.<token>` offer. Never echoed.
+    /// The token of a `resume.<token>` offer; `None` without one. Never echoed.
     pub resume: Option<PresentedToken>,
 }
 
 impl Accept {
-    /// Returns the answer to a client: it selects [`SUBPROTOCOL`] if the client offered it.
+    /// Returns the answer 101 to a client. It selects [`SUBPROTOCOL`] if the client offered it.
     #[must_use]
     pub fn for_client(&self) -> Response<Body> {
         self.switching_to(self.signaling_v1.then_some(SUBPROTOCOL))
     }
 
-    /// Returns the answer 101 that selects this subprotocol, if any.
+    /// Returns the answer 101 that selects this subprotocol; `None`: it selects none.
     #[must_use]
     pub fn switching_to(&self, subprotocol: Option<&'static str>) -> Response<Body> {
         let headers = [
@@ -60,9 +59,9 @@ impl Accept {
 pub struct Refused {
     /// Status of the answer.
     pub status: StatusCode,
-    /// Error code for programs: the body's `error.code`.
+    /// Error code: the body's `error.code`.
     pub code: &'static str,
-    /// Error and remedy for people: the body's `error.message`.
+    /// Text with error and remedy: the body's `error.message`.
     pub message: &'static str,
     /// Headers that the status requires, as (name, value).
     pub headers: &'static [(&'static str, &'static str)],

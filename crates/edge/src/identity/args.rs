@@ -1,4 +1,4 @@
-//! Settings of client admission, for the arguments of a server.
+//! Settings of client admission. `EdgeArgs` contains and checks them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -62,10 +62,10 @@ pub struct IdentityArgs {
     pub allowed_origins: Vec<String>,
 }
 
-/// Checked settings of client admission.
+/// Checked settings of client admission. The default admits all clients.
 #[derive(Clone, Default)]
 pub struct IdentityConfig {
-    /// Verifier of tokens; `None` if clients need none.
+    /// Verifier of tokens; `None`: clients need none.
     pub tokens: Option<Rc<Tokens>>,
     /// Origins of pages that browsers may connect from.
     pub origins: Origins,
@@ -80,11 +80,11 @@ impl std::fmt::Debug for IdentityConfig {
 }
 
 impl IdentityArgs {
-    /// Reads the keys. Refuses to admit clients without tokens beyond loopback unless the operator
-    /// allows it. `listen` is the address for clients, if there is one, from `flag`.
+    /// Reads the keys. `listen` is the address for clients from `flag`; `None`: there is none.
     ///
     /// # Errors
-    /// Names the flag whose value cannot be used.
+    /// Names the flag with an invalid origin or key file, or `flag` if other hosts can connect
+    /// without tokens and `--allow-anonymous` is not set.
     pub fn check(self, flag: &'static str, listen: Option<SocketAddr>) -> Result<IdentityConfig, ConfigError> {
         let origins = Origins::new(&self.allowed_origins)
             .map_err(|error| ConfigError::Invalid { flag: "--allowed-origins", why: error.to_string() })?;
@@ -111,7 +111,7 @@ impl IdentityArgs {
 }
 
 impl IdentityConfig {
-    /// Logs a warning if clients need no tokens.
+    /// Logs a warning with the address for clients if they need no tokens.
     pub fn warn_if_open(&self, listen: SocketAddr) {
         if self.tokens.is_none() {
             warn!(
@@ -122,7 +122,7 @@ impl IdentityConfig {
         }
     }
 
-    /// Reloads the keys when their file changes. Ends when dropped.
+    /// Reloads the keys when their file changes. Never returns.
     pub async fn follow(self) {
         match (self.key_file, self.tokens) {
             (Some(file), Some(tokens)) => file.follow(|content| tokens.change_keys(content), |()| {}).await,

@@ -1,4 +1,4 @@
-//! Claims of a token about its client's rights, and the grant that nodes receive.
+//! Claims of a token about its client's rights, converted into the grant for nodes. For `tokens`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use signaling_wire::grant::{Grant, MAX_PATTERNS, RoomPattern, SignalScope};
 use super::TokenRefusal;
 use signaling_core::rate_class::RateClass;
 
-/// The claims that are read here. They are interpreted after the signature is verified.
+/// The claims that are read, each `None` if absent. `exp` and `iat` are in seconds since 1970.
 #[derive(Deserialize)]
 pub(super) struct Claims {
     pub(super) sub: Option<String>,
@@ -34,7 +34,10 @@ const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
 
 impl Claims {
-    /// Converts the claims into the grant for nodes.
+    /// Converts the claims into the grant for nodes. An absent claim becomes `None`.
+    ///
+    /// # Errors
+    /// [`TokenRefusal::Claim`] if `rooms` or `signal` has an invalid value.
     pub(super) fn grant(&self) -> Result<Grant, TokenRefusal> {
         let signal = match self.signal.as_ref().map(Value::as_str) {
             None => None,
@@ -45,6 +48,7 @@ impl Claims {
         Ok(Grant { rooms: self.rooms.as_ref().map(room_patterns).transpose()?, signal })
     }
 
+    /// Returns `rate_class`; `None` if it is absent. Fails like [`grant`](Self::grant).
     pub(super) fn rate_class(&self) -> Result<Option<RateClass>, TokenRefusal> {
         let name = |claim: &Value| claim.as_str().and_then(|name| RateClass::new(name).ok()).ok_or(RATE_CLASS);
         self.rate_class.as_ref().map(name).transpose()

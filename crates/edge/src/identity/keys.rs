@@ -1,4 +1,5 @@
 //! Token keys from a file: a secret, a public key as PEM, or a set of either as JWKS (RFC 7517).
+//! `tokens` verifies with them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -26,22 +27,22 @@ const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1
 /// Reason why a file has no usable keys. It never quotes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The file looks like JSON and is no JWK set: error at this line and column.
+    /// The file begins with `{` and is no JWK set: error at this line and column, from 1.
     #[error("is JSON but not a JWK set: error in line {0}, column {1}")]
     Json(usize, usize),
     /// The set has no key for the algorithm.
     #[error("has no key for {0:?}")]
     NoneFits(Algorithm),
-    /// The set has more keys than the limit.
+    /// The set has more than 16 keys for the algorithm.
     #[error("has more than {MAX_KEYS} keys for the algorithm")]
     TooMany,
     /// The file is no PEM.
     #[error("must hold a public key as PEM (BEGIN PUBLIC KEY) or a JWK set")]
     NoPem,
-    /// The key is of another kind.
+    /// The key is not for this algorithm.
     #[error("has a public key of another kind than {0:?}")]
     OtherKind(Algorithm),
-    /// The secret is too short.
+    /// The secret has this number of bytes, fewer than 32.
     #[error("must hold a secret of at least {MIN_SECRET} bytes, has {0}")]
     ShortSecret(usize),
 }
@@ -50,6 +51,8 @@ pub enum KeyError {
 pub(super) struct Keys(Vec<(Option<String>, DecodingKey)>);
 
 impl Keys {
+    /// Parses a key file. Keys of a set that do not fit the algorithm are skipped. Fails if the
+    /// file has no usable key, or too many.
     pub(super) fn parse(algorithm: Algorithm, content: &[u8]) -> Result<Self, KeyError> {
         let text = content.trim_ascii();
         if text.starts_with(b"{") {
@@ -75,8 +78,7 @@ impl Keys {
         }
     }
 
-    /// Returns the keys that may have signed a token with this key id. Keys without an id always
-    /// match.
+    /// Returns the keys that may have signed a token with this id; a missing id matches all.
     pub(super) fn candidates(&self, id: Option<&str>) -> impl Iterator<Item = &DecodingKey> {
         let may_be = move |name: &Option<String>| match (name.as_deref(), id) {
             (Some(name), Some(id)) => name == id,

@@ -1,4 +1,4 @@
-//! Origins of pages that may connect.
+//! Origins of pages that may connect. `connect` and `cors` check requests against them.
 
 use http::{HeaderMap, header};
 use url::Url;
@@ -16,8 +16,7 @@ fn checked(text: &str) -> Result<String, BadOrigin> {
     if Url::parse(text).is_ok_and(is_origin) { Ok(text.to_owned()) } else { Err(BadOrigin(text.to_owned())) }
 }
 
-/// Origins that may connect; an empty list allows all. Requests without an origin come from no
-/// browser and are allowed.
+/// Origins that may connect; an empty list allows all. Requests without one, of no browser, pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origins(Vec<String>);
 
@@ -30,9 +29,8 @@ impl Origins {
         Ok(Self(allowed.iter().map(|origin| checked(origin)).collect::<Result<_, _>>()?))
     }
 
-    /// Returns `true` if the request has no `Origin`, or exactly one that equals an allowed one.
-    ///
-    /// If all origins are allowed, every request is.
+    /// Returns `true` if all origins are allowed, or the request has no `Origin`, or exactly one
+    /// that equals an allowed one.
     #[must_use]
     pub fn admit(&self, headers: &HeaderMap) -> bool {
         let mut named = headers.get_all(header::ORIGIN).iter();

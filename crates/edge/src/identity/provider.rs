@@ -1,4 +1,4 @@
-//! Cryptography of `jsonwebtoken` by *ring*, which TLS uses too. It only verifies signatures.
+//! Cryptography for `jsonwebtoken` with *ring*, which TLS uses too. It only verifies signatures.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind, new_error};

@@ -13,7 +13,7 @@ pub enum TokenRefusal {
     /// It is no JWT, or lacks a required claim.
     #[error("the token is not a JWT with `sub`, `exp`, `aud` and `iss`")]
     Malformed,
-    /// Its header has another algorithm.
+    /// Its header has another algorithm than the mesh.
     #[error("the token is not signed with the algorithm of this mesh")]
     Algorithm,
     /// It has an unknown key id.

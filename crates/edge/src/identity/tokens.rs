@@ -1,4 +1,4 @@
-//! Token verification.
+//! Token verification. `shell::identity` calls it for new clients and for renewed tokens.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -49,8 +49,7 @@ impl fmt::Debug for Tokens {
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that a reader must understand or refuse (RFC 7515 section 4.1.11). All are
-    /// refused.
+    /// Extensions that a reader must understand (RFC 7515 section 4.1.11). All are refused.
     crit: Option<serde::de::IgnoredAny>,
 }
 
@@ -70,7 +69,7 @@ impl Tokens {
     /// Creates a verifier with these rules and the keys of a file.
     ///
     /// # Errors
-    /// If the file has no key for the algorithm.
+    /// If the file has no key for the algorithm, or is invalid.
     pub fn new(rules: &TokenRules, key_file: &[u8]) -> Result<Self, KeyError> {
         provider::install();
         let TokenRules { algorithm, ref audience, ref issuer, leeway } = *rules;
@@ -83,20 +82,20 @@ impl Tokens {
         Ok(Self { algorithm, validation, keys: RefCell::new(Keys::parse(algorithm, key_file)?) })
     }
 
-    /// Replaces the keys by those of a new file. Tokens verified before stay valid until they
-    /// expire.
+    /// Replaces the keys by those of a new file. Verified tokens stay valid until they expire.
     ///
     /// # Errors
-    /// If the file has no key for the algorithm. The old keys stay.
+    /// If the file has no key for the algorithm, or is invalid. The old keys stay.
     pub fn change_keys(&self, key_file: &[u8]) -> Result<(), KeyError> {
         *self.keys.borrow_mut() = Keys::parse(self.algorithm, key_file)?;
         Ok(())
     }
 
-    /// Verifies the token of a client.
+    /// Verifies the token of a client. Returns its rights and times.
     ///
     /// # Errors
-    /// Returns the defect of the token. The signature is checked before any claim.
+    /// Returns the defect; without a token [`TokenRefusal::Missing`]. The signature is checked
+    /// before any claim. Kicks are not checked.
     pub fn verify(&self, client: &ClientId, token: Option<&str>) -> Result<VerifiedToken, TokenRefusal> {
         let token = token.ok_or(TokenRefusal::Missing)?;
         let header = Some(token).filter(|token| token.len() <= limits::MAX_TOKEN_BYTES).and_then(Header::read);

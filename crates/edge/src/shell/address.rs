@@ -1,4 +1,5 @@
-//! Client addresses: the remote end of the socket, or the address that a trusted proxy reports.
+//! Client addresses: the remote end of the socket, or the address that a trusted proxy reports. The
+//! shell reads one per connection and one per request.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -11,9 +12,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Maximum PROXY header. The protocol requires receivers to accept this length.
+/// Maximum PROXY header in bytes. The protocol requires receivers to accept this length.
 const MAX_PROXY_HEADER: usize = 536;
-/// Length of the fixed front: a signature, two bytes of type, and the length of the rest.
+/// Bytes of the fixed front: a signature, two bytes of type, and two with the length of the rest.
 const PROXY_FRONT: usize = SIGNATURE.len() + 4;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
@@ -36,12 +37,13 @@ pub enum ClientAddresses {
 pub(super) struct NoProxyHeader;
 
 impl ClientAddresses {
-    /// Returns `true` if connections of this peer carry requests of many clients.
+    /// Returns `true` if connections of the peer, a trusted proxy, carry requests of many clients.
     pub(super) fn is_shared(&self, peer: IpAddr) -> bool {
         matches!(self, Self::XForwardedFor(trusted) if contain(trusted, peer))
     }
 
-    /// Reads the PROXY header before HTTP or TLS if one is due. Returns the client's address.
+    /// Reads the PROXY header of a trusted proxy, before HTTP or TLS. Returns the client's address,
+    /// `peer` for other connections. IPv4-mapped addresses become IPv4.
     pub(super) async fn of_connection(
         &self,
         stream: &mut TcpStream,
@@ -61,7 +63,7 @@ impl ClientAddresses {
         source_of(&header[..PROXY_FRONT + length], peer).ok_or(NoProxyHeader)
     }
 
-    /// Returns the client address of a request that came on a connection of `peer`.
+    /// Returns the client address of a request on a connection of `peer`, port 0 if forwarded.
     pub(super) fn of_request(&self, peer: SocketAddr, headers: &HeaderMap) -> SocketAddr {
         let Self::XForwardedFor(trusted) = self else { return peer };
         if !contain(trusted, peer.ip()) {
@@ -86,7 +88,7 @@ impl ClientAddresses {
 impl FromStr for ClientAddresses {
     type Err = String;
 
-    /// Parses `socket`, or another source and the networks of trusted proxies.
+    /// Parses `socket`, `x-forwarded-for:RANGES` or `proxy-v2:RANGES`. An error names the remedy.
     fn from_str(text: &str) -> Result<Self, String> {
         let (source, ranges) = text.split_once(':').unwrap_or((text, ""));
         let source = match source {
@@ -107,15 +109,14 @@ fn contain(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// Returns the number of bytes behind the front of a PROXY header.
+/// Returns the number of bytes after the front of a PROXY header; `None` without its signature.
 fn length_of(front: &[u8]) -> Option<usize> {
     let rest = front.strip_prefix(SIGNATURE)?;
     Some(usize::from(u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?])))
 }
 
-/// Returns the source address of a whole PROXY header.
-///
-/// It is the proxy's own for a `LOCAL` header, and for a client of a Unix socket.
+/// Returns the source address of a whole PROXY header. It is the proxy's own for a `LOCAL` header,
+/// and for a client of a Unix socket.
 fn source_of(header: &[u8], proxy: SocketAddr) -> Option<SocketAddr> {
     let (header, _) = ProxyHeader::parse(header, ONLY_ADDRESSES).ok()?;
     Some(header.proxied_address().map_or(proxy, |address| canonical(address.source)))

@@ -1,4 +1,4 @@
-//! Limits of client sockets and of their arrival rate.
+//! Limits of client sockets and of their arrival rate. `connect` asks for each request.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct AdmissionLimits {
     pub rate_per_address: Option<u32>,
 }
 
-/// Refusal of a client for now: the label of the metric, and the text for the client.
+/// Refusal of a client for now: the label of the metric, and the text that the client receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany(pub(super) RefusalReason, pub(super) &'static str);
 
@@ -73,18 +73,21 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Admission {
+    /// Creates an admission without clients.
     pub(super) fn new(limits: AdmissionLimits, now: Instant) -> Self {
         let arrivals = TokenBucket::full(now);
         let (sockets_by_address, arrivals_by_address) = (HashMap::new(), HashMap::new());
         Self { limits, sockets: 0, sockets_by_address, arrivals, arrivals_by_address, tidied: now }
     }
 
+    /// Returns the number of admitted clients.
     pub(super) fn sockets(&self) -> usize {
         self.sockets
     }
 
-    /// Admits a request of this address. It runs before the token check, because a signature costs
-    /// more than all other work here.
+    /// Counts a request of this address. It runs before the token check, because a signature costs
+    /// more than all other work here. Fails if the edge or the address has its maximum of clients,
+    /// or the address exceeds its rate.
     pub(super) fn admit_request(&mut self, now: Instant, address: IpAddr) -> Result<(), TooMany> {
         let address = network(address);
         self.check_room(address)?;
@@ -143,15 +146,15 @@ impl Admission {
     }
 }
 
-/// The admission of one client. It counts until the connection is closed, even if the session ends
-/// earlier.
+/// The admission of one client. It counts until the connection is closed, even after the session.
 pub(super) struct AdmittedClient {
     admission: Rc<RefCell<Admission>>,
     address: IpAddr,
 }
 
 impl AdmittedClient {
-    /// Admits a verified client.
+    /// Admits a verified client. Fails if the edge or the address has its maximum of clients, or
+    /// the edge exceeds its rate.
     pub(super) fn new(admission: &Rc<RefCell<Admission>>, now: Instant, address: IpAddr) -> Result<Rc<Self>, TooMany> {
         admission.borrow_mut().admit_client(now, address)?;
         Ok(Rc::new(Self { admission: Rc::clone(admission), address }))
@@ -213,9 +216,9 @@ mod tests {
     fn admitted_client_counts_until_dropped() {
         let now = Instant::now();
         let admission = Rc::new(RefCell::new(Admission::new(AdmissionLimits { sockets: 1, ..WIDE }, now)));
-        let place = AdmittedClient::new(&admission, now, A).unwrap();
-        let closing = Rc::clone(&place);
-        drop(place);
+        let admitted = AdmittedClient::new(&admission, now, A).unwrap();
+        let closing = Rc::clone(&admitted);
+        drop(admitted);
         assert_eq!(AdmittedClient::new(&admission, now, A).err(), Some(TooMany::SOCKETS));
         drop(closing);
         assert!(AdmittedClient::new(&admission, now, A).is_ok());

@@ -1,4 +1,4 @@
-//! Settings of an edge. Flatten them into a server's own.
+//! Settings of an edge. Both servers flatten [`EdgeArgs`] into their own.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -100,7 +100,7 @@ pub struct EdgeArgs {
 
 impl EdgeArgs {
     /// Checks the settings that clap cannot check, and reads the files. `listen` is the address for
-    /// clients, if any, from `flag`.
+    /// clients from `flag`; `None`: there is none.
     ///
     /// # Errors
     /// Names the flag whose value cannot be used.
@@ -150,8 +150,8 @@ impl EdgeArgs {
     }
 }
 
-/// Returns a rate whose burst lasts `seconds` and is at least `least`; `None` for a rate of 0,
-/// which sets no limit.
+/// Returns a rate with a burst of `seconds`, at least `least` units; `None` for a rate of 0, which
+/// sets no limit.
 fn with_burst(per_second: u32, seconds: u32, least: u32) -> Option<Rate> {
     (per_second > 0).then(|| Rate { per_second, burst: per_second.saturating_mul(seconds).max(least) })
 }

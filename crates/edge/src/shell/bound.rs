@@ -1,4 +1,4 @@
-//! Upper bound of an edge's memory by its settings.
+//! Upper bound of an edge's memory, computed from its settings. Servers log it at their start.
 
 use signaling_metrics::Publish;
 use tracing::info;
@@ -6,29 +6,28 @@ use tracing::info;
 use super::EdgeConfig;
 use super::metrics::METRICS;
 
-/// The process before the first client, with the buffers that all clients share.
+/// Bytes of the process before the first client, with the buffers that all clients share.
 const FIXED: usize = 32 * 1024 * 1024;
-/// An idle client: its session, its table entries, and the few senders that are remembered even
-/// while memory is scarce.
+/// Bytes of an idle client: its session, its table entries, and the few senders that are remembered
+/// even while memory is scarce.
 const SOCKET: usize = 4 * 1024;
-/// TLS per connection: the session, and its buffers while a record is sent or received.
+/// Bytes of TLS per connection: the session, and its buffers while a record is sent or received.
 const TLS: usize = 40 * 1024;
-/// A connection that is not a client: HTTP buffers beside those of its head.
+/// Bytes of a connection that is not a client: HTTP buffers beside those of its head.
 const HANDSHAKE: usize = 12 * 1024;
 /// Factor for client data: it is copied while it is sent to a node, and buffers grow by doubling.
 const COPIES: usize = 2;
 
-/// Maximum memory of a server's clients, in bytes of the process, without the kernel's socket
-/// buffers.
+/// Maximum memory of a server's clients, in bytes of the process, without kernel socket buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
-    /// Counted client sockets: the limit, or less if there are fewer descriptors.
+    /// Number of client sockets: the limit, or fewer if there are fewer descriptors.
     pub sockets: usize,
-    /// Memory for all client sockets.
+    /// Bytes for all client sockets.
     pub for_sockets: usize,
-    /// Memory for connections that are not clients.
+    /// Bytes for connections that are not clients.
     pub for_handshakes: usize,
-    /// Memory for data that is kept for clients, including the state of remembered senders.
+    /// Bytes for data that is kept for clients, including the state of remembered senders.
     pub for_buffers: usize,
 }
 
@@ -61,7 +60,7 @@ impl MemoryBound {
         METRICS.memory_bound.publish(self.total() as u64);
     }
 
-    /// Returns the sum of all parts.
+    /// Returns the sum of all parts and of the process without clients, in bytes.
     #[must_use]
     pub fn total(&self) -> usize {
         let parts = [FIXED, self.for_sockets, self.for_handshakes, self.for_buffers];

@@ -46,15 +46,16 @@ pub(super) struct Socket<S> {
     tls: Option<Box<ServerConnection>>,
 }
 
-/// The result of one read.
+/// The result of one read. Zero bytes and `false` mean the end of the connection.
 pub(super) struct ReadResult {
+    /// Bytes in the buffer.
     pub(super) bytes: usize,
     /// `true` if there may be more input that causes no further event.
-    /// Zero bytes and `false` mean the end.
     pub(super) read_again: bool,
 }
 
-/// Recovers the socket after an upgrade, with the bytes that followed the request head.
+/// Recovers the socket after an upgrade, with the bytes that followed the request head. Fails for a
+/// connection other than TCP or TLS.
 pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
         Ok((tcp, early)) => Ok((Socket { tcp: RuntimeTcp(tcp), tls: None }, early)),
@@ -67,19 +68,19 @@ pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), Upgrade
 }
 
 impl TaskSocket {
-    /// Registers the socket with the poll.
+    /// Registers the socket with the poll. Fails and closes the socket if the system refuses.
     pub(super) fn register(self, registry: &Registry, token: Token) -> io::Result<PolledSocket> {
         let mut tcp = MioStream::from_std(self.tcp.0.into_std()?);
         registry.register(&mut tcp, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Socket { tcp, tls: self.tls })
     }
 
-    /// Waits until the socket takes more or has ended.
+    /// Waits until the socket accepts more bytes or has ended.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.tcp().writable().await
     }
 
-    /// Ends the write side after all written bytes.
+    /// Ends the write side after all written bytes. Fails if the connection broke.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -93,23 +94,22 @@ impl TaskSocket {
         SockRef::from(self.tcp()).shutdown(std::net::Shutdown::Write)
     }
 
+    /// Returns the TCP stream under TLS, if any.
     pub(super) fn tcp(&self) -> &TcpStream {
         &self.tcp.0
     }
 }
 
 impl PolledSocket {
-    /// Deregisters the socket from the poll.
+    /// Deregisters the socket from the poll. Fails and closes the socket if the system refuses.
     pub(super) fn deregister(self, registry: &Registry) -> io::Result<TaskSocket> {
         let Self { mut tcp, tls } = self;
         registry.deregister(&mut tcp)?;
         Ok(Socket { tcp: RuntimeTcp(TcpStream::from_std(tcp.into())?), tls })
     }
 
-    /// Reads once. `buffer` must have room for two records.
-    ///
-    /// # Errors
-    /// Returns `WouldBlock` if there is no input. Any other error ends the connection.
+    /// Reads once. `buffer` must have room for two records: 32 KiB. `WouldBlock` means that there
+    /// is no input. Any other error ends the connection.
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let Self { tcp, tls } = self;
         match tls {
@@ -120,9 +120,8 @@ impl PolledSocket {
         }
     }
 
-    /// Returns `true` if accepted bytes are not in the socket yet.
-    ///
-    /// The caller then writes again when the socket takes more, even if it has no new bytes.
+    /// Returns `true` if accepted bytes are not in the socket yet. The caller then writes again
+    /// when the socket accepts more, even without new bytes.
     pub(super) fn has_unsent_ciphertext(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -132,11 +131,9 @@ impl<S> Socket<S>
 where
     for<'a> &'a S: io::Write,
 {
-    /// Writes without waiting. Under TLS, accepted bytes may remain here: see
-    /// [`PolledSocket::has_unsent_ciphertext`].
-    ///
-    /// # Errors
-    /// Returns `WouldBlock` if nothing was accepted. Any other error ends the connection.
+    /// Writes without waiting and returns the number of accepted bytes. Under TLS, some may remain
+    /// here: see [`PolledSocket::has_unsent_ciphertext`]. Fails with `WouldBlock` if nothing was
+    /// accepted. Any other error ends the connection.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return (&self.tcp).write(bytes) };
         flush(tls, &self.tcp)?;

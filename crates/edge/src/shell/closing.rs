@@ -1,5 +1,4 @@
-//! The end of a socket: it writes the close frame and waits a short time for the client's own
-//! close.
+//! The end of a socket: writes the close frame and waits a short time for the client's own close.
 
 use std::time::Duration;
 
@@ -10,14 +9,14 @@ use super::client_socket::TaskSocket;
 
 /// Time limit for the last bytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum bytes of a client that are discarded. A client that sends more does not react to the
-/// close.
+/// Maximum bytes of a client that are discarded. One that sends more does not react to the close.
 const MAX_IGNORED_BYTES: usize = 1024 * 1024;
 /// Time for the client to close its side. Without this wait, late bytes would make the kernel reset
 /// the connection and could destroy the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Writes the last frames, half-closes, reads until the client closes too.
+/// Writes the last frames within 2 s, half-closes, and reads until the client closes too, at most
+/// 500 ms or 1 MiB. Drops the socket.
 pub(super) async fn close(mut stream: TaskSocket, last_frames: Vec<u8>) {
     if timeout(WRITE_TIMEOUT, write_all(&mut stream, &last_frames)).await.is_ok_and(|written| written.is_ok()) {
         // The socket is dropped for any result.

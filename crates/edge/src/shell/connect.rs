@@ -1,4 +1,4 @@
-//! `GET /v1/connect`: from the request to the answered upgrade.
+//! `GET /v1/connect`: from the request to the answered upgrade. The shell calls it per request.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -31,7 +31,7 @@ const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
 /// Delay before a retry that a refused client is given, in milliseconds.
 const RETRY_AFTER_MS: u32 = 1_000;
 
-/// Answers a request to [`PATH`].
+/// Answers a request to [`PATH`]: preflight, upgrade or refusal. `peer` is the client's address.
 pub(super) async fn answer(handshake: &Handshake, peer: SocketAddr, request: Request<Incoming>) -> Response<Body> {
     let origin = cors::origin_allowed(&handshake.edge.config.identity.origins, &request);
     let mut response =
@@ -115,10 +115,10 @@ async fn admit(
             let (status, code, _) = why.answer();
             refused(status, code, &why.to_string(), None)
         })?;
-        let place = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
+        let admitted = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
         state.handshakes.remove(handshake.key);
-        handshake.place.replace(Some(Rc::clone(&place)));
-        Ok(state.connect(now, newcomer, peer.ip(), place))
+        handshake.admitted.replace(Some(Rc::clone(&admitted)));
+        Ok(state.connect(now, newcomer, peer.ip(), admitted))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
     match tokio::time::timeout(DECISION_TIMEOUT, decided).await {
@@ -181,8 +181,8 @@ async fn open(mut waiting: Waiting, upgrade: OnUpgrade) {
     }
 }
 
-/// Refuses by status, or by an upgrade that closes at once if the client supports our close codes.
-/// Pages cannot read the status.
+/// Refuses by status, or by an upgrade that closes at once if the client supports our close codes:
+/// pages cannot read the status.
 fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
     let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
     match CloseCode::of_status(refused.status) {

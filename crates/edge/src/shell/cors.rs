@@ -34,12 +34,12 @@ pub(super) fn preflight() -> Response<Body> {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Returns the origin of a request if its pages may read the answer.
+/// Returns the origin of a request; `None` if it has none or one that is not allowed.
 pub(super) fn origin_allowed<B>(origins: &Origins, request: &Request<B>) -> Option<HeaderValue> {
     request.headers().get(ORIGIN).filter(|_| origins.admit(request.headers())).cloned()
 }
 
-/// Adds the allowed origin to an answer.
+/// Lets pages of this origin read an answer; `None`: no page.
 pub(super) fn allow(response: &mut Response<Body>, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("origin"));

@@ -1,4 +1,4 @@
-//! Drain of an edge: clients leave one by one, so that other servers are not overloaded.
+//! Drain of an edge, for both servers: clients leave one by one, so that others are not overloaded.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use signaling_core::edge::{ClientKey, EdgeCore};
 /// Time for close frames and outcomes after the last `goodbye`.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Sends a `goodbye` to every client, spread evenly over `window`. Returns 1 s after the last one.
+/// Sends a `goodbye` with `reason` to every client, spread evenly over `window` less 1 s. Returns
+/// 1 s after the last one, at once without clients.
 pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration) {
     let clients = edge.with_core(|core| core.clients());
     let Ok(count @ 1..) = u32::try_from(clients.len()) else { return };
@@ -28,7 +29,7 @@ pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration) {
     sleep(OUTCOME_TIMEOUT).await;
 }
 
-/// Sends a `goodbye` to one client, with a random delay for its reconnect.
+/// Sends a `goodbye` with a random reconnect delay to one client, and closes its socket by `code`.
 pub fn send_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
     let wait = rand::rng().random_range(Duration::ZERO..=limits::COME_BACK_WITHIN);
     core.send_away(client, code, reason, wait.as_millis() as u64);

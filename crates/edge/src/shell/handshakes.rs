@@ -1,7 +1,7 @@
 //! Connections that are not clients: before their WebSocket, refused, or loading pages.
 //!
 //! A connection above the limit closes the oldest, because a peer that wants a WebSocket has
-//! requested it long before.
+//! requested it long before. The shell reports accepted, admitted and ended connections.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -30,17 +30,18 @@ struct Connection {
 }
 
 impl Handshakes {
-    /// Creates an empty set for at most `limit` connections.
+    /// Creates an empty set with a limit of connections.
     pub(super) fn new(limit: usize) -> Self {
         Self { limit, next: 0, connection_by_key: BTreeMap::new(), keys_by_network: HashMap::new() }
     }
 
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.connection_by_key.len()
     }
 
-    /// Counts an accepted connection. At most `limit` and at most `room` connections stay. Returns
-    /// the task of the oldest one if there is no room.
+    /// Adds an accepted connection. At most the limit and at most `room` connections stay. Returns
+    /// the task of the oldest one if that is removed; the caller aborts it.
     pub(super) fn begin(&mut self, room: usize) -> (HandshakeKey, Option<AbortHandle>) {
         let oldest = self.connection_by_key.keys().next().copied();
         let evicted = oldest.filter(|_| self.len() >= self.limit.min(room)).and_then(|oldest| self.remove(oldest));
@@ -50,15 +51,15 @@ impl Handshakes {
         (key, evicted)
     }
 
-    /// Sets the task of the connection.
+    /// Sets the task of the connection, unless it was removed.
     pub(super) fn set_task(&mut self, key: HandshakeKey, task: AbortHandle) {
         if let Some(connection) = self.connection_by_key.get_mut(&key) {
             connection.task = Some(task);
         }
     }
 
-    /// Assigns the connection to a network with at most `limit`. Returns the task of that network's
-    /// oldest one if there are more.
+    /// Assigns the connection to a network with at most `limit` connections. Returns the task of
+    /// that network's oldest one if that is removed; the caller aborts it.
     pub(super) fn set_network(&mut self, key: HandshakeKey, network: IpAddr, limit: usize) -> Option<AbortHandle> {
         let connection = self.connection_by_key.get_mut(&key)?;
         connection.network = Some(network);
@@ -68,7 +69,7 @@ impl Handshakes {
         self.remove(oldest)
     }
 
-    /// Removes a connection that has become a client or ended. Returns its task.
+    /// Removes a connection that has become a client or ended. Returns its task, if it has one.
     pub(super) fn remove(&mut self, key: HandshakeKey) -> Option<AbortHandle> {
         let Connection { task, network } = self.connection_by_key.remove(&key)?;
         if let Some(network) = network

@@ -1,4 +1,4 @@
-//! Token checks at admission and over open sockets.
+//! Token checks at admission and over open sockets, and kicks.
 
 use signaling_protocol::ClientId;
 use signaling_server::unix_time;
@@ -11,9 +11,8 @@ use crate::identity::TokenRefusal;
 use signaling_core::edge::{ClientKey, Kick, KickList, PresentedToken, VerifiedToken};
 
 impl Edge {
-    /// Closes the client's socket with 4411, ends its session and rejects its older tokens.
-    ///
-    /// The nodes report the kick to all other edges. Returns `true` if the client was connected.
+    /// Closes the client's socket with 4411, ends its session and rejects its older tokens. The
+    /// nodes report the kick to all other edges. Returns `true` if a session of this edge ends.
     #[must_use]
     pub fn kick(&self, client: &ClientId) -> bool {
         self.with(|state, _| {
@@ -25,8 +24,8 @@ impl Edge {
 }
 
 impl State {
-    /// Closes the client's socket with 4411 and rejects its older tokens. Returns `true` if the
-    /// client was connected.
+    /// Closes the client's socket with 4411 and rejects its older tokens. Returns `true` if a
+    /// session ends. Ignores another server's kick from the future.
     pub(super) fn kick(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
         let latest = KickList::latest_believable(unix_time().as_secs());
@@ -43,7 +42,8 @@ impl State {
         was_here
     }
 
-    /// Verifies the client's token. Returns `None` if the mesh requires no tokens.
+    /// Verifies the client's token. Returns `None` if the mesh requires no tokens. Fails if the
+    /// token is missing or refused, or older than a kick of the client.
     pub(super) fn verify_token(
         &self,
         client: &ClientId,
@@ -61,7 +61,7 @@ impl State {
         verified.map(Some)
     }
 
-    /// Verifies a new token that a client sent over its open socket.
+    /// Verifies a new token of a client with an open socket, and passes the result to the core.
     pub(super) fn renew(&mut self, key: ClientKey, token: &PresentedToken) {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.verify_token(client, Some(&token.0)) {

@@ -1,4 +1,5 @@
-//! Links of an edge: the trunks in its event loop, or the in-memory path to its own node.
+//! Links of an edge: the trunks in its event loop, or the in-memory path to its own node. Moves
+//! frames between them and the core, and reports changes to the backend.
 
 use std::io;
 use std::rc::Rc;
@@ -23,7 +24,7 @@ const FINAL_READS: usize = 16;
 pub enum LinkEvent {
     /// The node announced that it drains, or that it takes clients again.
     Announced(FromNode),
-    /// The link takes no more sessions. Its sessions are detached behind this event.
+    /// The link takes no more sessions. Its sessions are detached after this event.
     Down {
         /// `true` if the trunk failed or the node closed it; `false` if this edge closes it.
         is_lost: bool,
@@ -56,7 +57,8 @@ fn is_flush_due(flush_at: &mut Option<Instant>, now: Instant, urgency: FlushUrge
 }
 
 impl TrunkLink {
-    fn is_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
+    /// Like [`is_flush_due`], but `false` for a closing trunk or while the kernel has unsent bytes.
+    fn update_due(&mut self, now: Instant, core: &EdgeCore, link: LinkKey) -> bool {
         let urgency = if self.trunk.is_closing() { FlushUrgency::Idle } else { core.wants(link) };
         is_flush_due(&mut self.flush_at, now, urgency) && self.trunk.is_free()
     }
@@ -75,10 +77,7 @@ impl TrunkLink {
 }
 
 impl Links {
-    /// Adds a trunk and registers its socket.
-    ///
-    /// # Errors
-    /// If the system refuses to watch the socket.
+    /// Adds a trunk and registers its socket. Fails if the system refuses to watch the socket.
     pub(super) fn add_trunk(&mut self, registry: &Registry, link: LinkKey, mut trunk: OutboundTrunk) -> io::Result<()> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         registry.register(trunk.stream().source(), token_of_link(link), interest)?;
@@ -92,24 +91,25 @@ impl Links {
     }
 
     /// Returns the number of trunks that are not closed.
-    pub(super) fn trunks(&self) -> usize {
+    pub(super) fn trunk_count(&self) -> usize {
         self.trunks.len()
     }
 
-    /// Returns `true` if the kernel has taken all bytes of the link's trunk.
+    /// Returns `true` if the kernel has accepted all bytes of the link's trunk, or it has none.
     pub(super) fn is_flushed(&self, link: LinkKey) -> bool {
         self.trunks.get(link).is_none_or(|it| it.trunk.is_free())
     }
 
-    /// Returns `true` if a trunk must be written now. Wakes the task of the local link.
-    pub(super) fn is_any_due(&mut self, now: Instant, core: &EdgeCore) -> bool {
+    /// Updates the flush delays. Returns `true` if a trunk must be written now. Wakes the task of
+    /// the local link if it has frames.
+    pub(super) fn update_due(&mut self, now: Instant, core: &EdgeCore) -> bool {
         if let Some((link, signal)) = &self.local {
             signal.request(core.wants(*link));
         }
-        self.trunks.iter_mut().fold(false, |any, (link, it)| it.is_due(now, core, link) | any)
+        self.trunks.iter_mut().fold(false, |any, (link, it)| it.update_due(now, core, link) | any)
     }
 
-    /// Returns when the first delayed frames must be written.
+    /// Returns when the first delayed frames must be written; `None` if there are none.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
         ready.filter_map(|it| it.flush_at).min()
@@ -120,7 +120,7 @@ impl Links {
     }
 }
 
-/// The parts of an edge that a change of a link affects.
+/// Operations on links, with the parts of an edge that they affect.
 pub(super) struct LinkContext<'a> {
     pub(super) now: Instant,
     pub(super) core: &'a mut EdgeCore,
@@ -131,13 +131,13 @@ pub(super) struct LinkContext<'a> {
 impl LinkContext<'_> {
     /// Writes all trunks that are due. Returns `true` if one of them failed.
     pub(super) fn write_due(&mut self) -> bool {
-        if !self.links.is_any_due(self.now, self.core) {
+        if !self.links.update_due(self.now, self.core) {
             return false;
         }
         let mut has_failed = false;
         for link in self.links.keys() {
             let Some(it) = self.links.trunks.get_mut(link) else { continue };
-            if it.is_due(self.now, self.core, link)
+            if it.update_due(self.now, self.core, link)
                 && let Err(reason) = it.write(self.core, link)
             {
                 self.write_failed(link, reason);
@@ -147,9 +147,8 @@ impl LinkContext<'_> {
         has_failed
     }
 
-    /// Handles an event of a trunk's socket.
-    ///
-    /// Returns `true` if there may be more input without another event.
+    /// Flushes and reads a trunk after an event of its socket. `has_ended`: the event reports the
+    /// end. Returns `true` if there may be more input without another event.
     pub(super) fn on_event(&mut self, link: LinkKey, has_ended: bool) -> bool {
         let Some(it) = self.links.trunks.get_mut(link) else { return false };
         it.trunk.stream().on_event(has_ended);
@@ -170,7 +169,7 @@ impl LinkContext<'_> {
         }
     }
 
-    /// Checks all keep-alives.
+    /// Reads all trunks and checks their keep-alives. Removes trunks without an answer.
     pub(super) fn check(&mut self) {
         for link in self.links.keys() {
             // Unread input is not silence.
@@ -193,7 +192,7 @@ impl LinkContext<'_> {
         }
     }
 
-    /// Closes all links.
+    /// Closes all trunks. The local link stays.
     pub(super) fn close_all(&mut self) {
         // No session may move to a link that is about to be closed.
         self.links.keys().into_iter().for_each(|link| self.down(link, false));
@@ -344,12 +343,12 @@ mod tests {
             node.read_exact(&mut all).unwrap();
             all
         });
-        while edge.links.trunks() > 0 {
+        while edge.links.trunk_count() > 0 {
             edge.at(Instant::now()).on_event(link, false);
         }
         assert!(matches!(edge.events.end(), Some(TrunkCloseReason::ClosedLocally)));
         let all = reader.join().unwrap();
-        assert_eq!(all.get(bytes..bytes + 2), Some(&[0x88, 0x80][..]), "a close frame behind all bytes");
+        assert_eq!(all.get(bytes..bytes + 2), Some(&[0x88, 0x80][..]), "a close frame after all bytes");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Metrics of an edge.
+//! Metrics of an edge. `state` publishes the counts of the core at each sweep.
 
 use std::time::SystemTime;
 
@@ -74,16 +74,21 @@ metrics! {
 }
 
 label! {
+    /// Close code that the edge sends.
     pub(crate) struct CloseLabel = "code" [
         1000, 1001, 1002, 1003, 1007, 1008, 1009, 1011, 1013, 4002, 4003, 4004, 4006, 4029, 4400, 4401, 4403, 4409, 4410,
         4411,
     ]
 }
+// `ViolationLabel`: close code of a client that broke the protocol. `RateLabel`: exceeded rate, or
+// sockets closed for excess. `EvictionLabel`: data that filled the memory. `CertificateLoad`: the
+// changed certificate is in use, or not usable.
 label! { pub(crate) struct ViolationLabel = "code" [1002, 1003, 1007, 1008, 1009] }
 label! { pub(crate) enum RateLabel = "what" { Messages = "messages", Bytes = "bytes", Sockets = "sockets" } }
 label! { pub(crate) enum EvictionLabel = "what" { Unread = "unread", Unfinished = "unfinished" } }
 label! { pub(crate) enum CertificateLoad = "result" { Shown = "shown", Unusable = "unusable" } }
 label! {
+    /// Defect of a token, or an origin that is not allowed.
     pub(crate) enum AuthFailure = "reason" {
         Missing = "missing", Malformed = "malformed", Algorithm = "algorithm", Key = "key", Signature = "signature",
         Expired = "expired", NotYet = "not_yet", Audience = "audience", Issuer = "issuer", Kicked = "kicked",
@@ -91,6 +96,7 @@ label! {
     }
 }
 label! {
+    /// HTTP status of a refusal, or the exceeded limit.
     pub(crate) enum RefusalReason = "reason" {
         BadRequest = "400", Unauthorized = "401", Forbidden = "403", NotFound = "404", Method = "405", Conflict = "409",
         Upgrade = "426", TooLarge = "431", Unavailable = "503", Other = "other", Sockets = "sockets", Address = "address",
@@ -99,6 +105,7 @@ label! {
     }
 }
 
+/// Publishes the limits, and the expiry of the certificate.
 pub(super) fn publish_limits(config: &EdgeConfig) {
     METRICS.sockets_limit.publish(config.admission.sockets as u64);
     METRICS.handshakes_limit.publish(config.handshakes.min(config.connections) as u64);
@@ -133,11 +140,12 @@ pub(super) fn publish(core: &EdgeCore) {
     metrics.read_pauses.publish(counts.read_pauses);
 }
 
+/// Counts a refusal.
 pub(super) fn refused(reason: RefusalReason) {
     METRICS.refused.of(reason).inc();
 }
 
-/// Counts a refusal by its status. Status 429 is counted by the exceeded limit.
+/// Counts a refusal by its HTTP status. Skips 429, which is counted by the exceeded limit.
 pub(super) fn refused_status(status: u16) {
     refused(match status {
         429 => return,
@@ -154,6 +162,7 @@ pub(super) fn refused_status(status: u16) {
     });
 }
 
+/// Counts a request whose head was not read.
 pub(super) fn refused_head(bad: BadHead) {
     refused(match bad {
         BadHead::Late => RefusalReason::Timeout,

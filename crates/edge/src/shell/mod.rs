@@ -1,11 +1,10 @@
 //! The edge's I/O around its core.
 //!
-//! One thread runs all of it in local tasks: one per connection before its upgrade, and one for the
-//! sockets of all clients.
+//! One thread runs it in local tasks: one per connection before its upgrade, one for all sockets.
 //!
 //! A message up: `sockets` polls for readable clients. `reading` reads into a buffer that all
 //! clients share, decodes it and passes each text to the core. The core appends it to the batch of
-//! a link. The event loop writes trunks; a task of the node takes the batches of the local link.
+//! a link. The event loop writes trunks; a task of the node takes batches of the local link.
 //!
 //! A message down: the event loop reads a trunk, or the task of the local link calls
 //! [`Edge::with_core`]. At the end of that turn `state` flushes each client with output once.
@@ -69,9 +68,10 @@ pub use self::drain::{drain_clients, send_goodbye};
 pub use self::links::LinkEvent;
 pub use self::tls::{Tls, TlsError, TlsFiles};
 
-/// The part of a server that decides which node serves a client.
+/// The part of a server that decides which node serves a client. The edge calls it with its core.
 pub trait Backend {
-    /// Attaches the client to a link, keeps it until there is one, or refuses it.
+    /// Attaches the client to a link, keeps it until there is one, or refuses it. Called for each
+    /// new client, and after a client lost its link.
     fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
 
     /// Handles an event of a link.
@@ -83,8 +83,7 @@ pub trait Backend {
 pub const RESERVED_DESCRIPTORS: usize = 1_024;
 /// Divisor of the reserved part where descriptors are few.
 const RESERVED_PART: usize = 4;
-/// Divisor of the part of public connections that clients cannot take, so that new requests are
-/// answered.
+/// Divisor of the public connections that clients cannot take, so that new requests are answered.
 const NEWCOMERS_PART: usize = 16;
 
 /// Interval of keep-alive checks.
@@ -97,7 +96,7 @@ pub struct EdgeConfig {
     pub admission: AdmissionLimits,
     /// Maximum size of a client's message, in bytes.
     pub max_message_bytes: usize,
-    /// Maximum connections that are not clients.
+    /// Maximum connections that are not clients: before their upgrade, refused, or loading pages.
     pub handshakes: usize,
     /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`].
     pub connections: usize,
@@ -105,7 +104,7 @@ pub struct EdgeConfig {
     pub http: HttpLimits,
     /// Source of clients' addresses.
     pub addresses: ClientAddresses,
-    /// TLS of the public listener. `None` disables it.
+    /// TLS of the public listener; `None`: clients connect without TLS.
     pub tls: Option<Tls>,
     /// Settings of the core. Partial messages have the same memory limit and are counted apart.
     pub core: Settings,
@@ -116,7 +115,8 @@ pub struct EdgeConfig {
 }
 
 impl EdgeConfig {
-    /// Lowers the connection limits to the number of files that may be open.
+    /// Lowers the limits so that public connections leave descriptors of `open_files` free: 1,024,
+    /// or a quarter if that is less.
     #[must_use]
     pub fn within(mut self, open_files: u64) -> Self {
         let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
@@ -127,7 +127,7 @@ impl EdgeConfig {
     }
 }
 
-/// An edge. Clones share it. It stays on its thread.
+/// An edge. Clones share one state, on one thread. Calls must not nest.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
@@ -136,7 +136,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Creates an edge with its backend. It must be called within a runtime.
+    /// Creates an edge without links or clients. It must be called within a runtime.
     ///
     /// # Errors
     /// If the system refuses a poll.
@@ -144,7 +144,7 @@ impl Edge {
         Self::around(EdgeCore::new(config.core.clone()), config, backend)
     }
 
-    /// Creates an edge around an existing core.
+    /// Creates an edge around an existing core, which may have links.
     ///
     /// # Errors
     /// As for [`Edge::new`].
@@ -155,7 +155,7 @@ impl Edge {
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), config })
     }
 
-    /// Calls the core, then carries out its effects.
+    /// Calls the core, then executes its effects and writes to clients.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut EdgeCore) -> R) -> R {
         self.with(|state, _| call(&mut state.core))
     }
@@ -168,20 +168,20 @@ impl Edge {
         self.with(|state, _| state.add_trunk(trunk))
     }
 
-    /// Closes a link. Its sessions go to other links.
+    /// Closes a trunk once its current batch is written. Its sessions are assigned anew at once.
     pub fn close_link(&self, link: LinkKey) {
         self.with(|state, now| state.links(now).close(link));
     }
 
-    /// Closes all links.
-    pub fn close_links(&self) {
+    /// Closes all trunks, each once its current batch is written. The local link stays.
+    pub fn close_trunks(&self) {
         self.with(|state, now| state.links(now).close_all());
     }
 
     /// Returns the number of trunks that are not closed.
     #[must_use]
-    pub fn trunks(&self) -> usize {
-        self.with_state(|state| state.links.trunks())
+    pub fn trunk_count(&self) -> usize {
+        self.with_state(|state| state.links.trunk_count())
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames.
@@ -198,13 +198,13 @@ impl Edge {
         self.with_state(|state| state.links.set_local(link, signal));
     }
 
-    /// Takes the link's batch. Returns `None` if the link is down.
+    /// Takes the link's batch, which may be empty. Returns `None` if the link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
         self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
-    /// Refuses new clients from now on.
+    /// Refuses new clients with 503 from now on. Present clients stay.
     pub fn drain(&self) {
         self.with_state(|state| state.draining = true);
     }
@@ -220,9 +220,8 @@ impl Edge {
         self.with_state(|state| state.clients.len())
     }
 
-    /// Accepts and serves clients, and answers other requests from `pages`. Ends when dropped.
-    ///
-    /// A request to `pages` carries the address of its client as [`ConnectInfo`].
+    /// Accepts and serves clients, and answers other requests from `pages`. Returns only if the
+    /// event loop fails. A request to `pages` has its client's address as [`ConnectInfo`].
     pub async fn serve(self, listener: Listener, pages: Router) {
         tokio::select! {
             served = self.sockets.serve(&self) => if let Err(error) = served {
@@ -243,13 +242,13 @@ impl Edge {
                 yield_now().await;
             }
             let handshake =
-                Handshake { edge: self.clone(), key, place: RefCell::default(), last_frames: RefCell::default() };
+                Handshake { edge: self.clone(), key, admitted: RefCell::default(), last_frames: RefCell::default() };
             let task = tokio::task::spawn_local(serve_handshake(handshake, stream, peer, pages.clone())).abort_handle();
             self.with_state(|state| state.handshakes.set_task(key, task));
         }
     }
 
-    /// Replaces the certificate when its files change. Ends when dropped.
+    /// Replaces the certificate when its files change. Never returns.
     pub async fn renew_certificate(self) {
         match &self.config.tls {
             Some(tls) => tls.clone().renew().await,
@@ -257,7 +256,7 @@ impl Edge {
         }
     }
 
-    /// Runs the periodic work of the core and the links. Ends when dropped.
+    /// Runs the periodic work of the core and the links. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.state);
         publish_on_scrape(move || {
@@ -299,14 +298,12 @@ impl Edge {
     }
 }
 
-/// A connection until it is upgraded or closed. It counts as a handshake until it is admitted, then
-/// as a client.
+/// A connection until it is upgraded or closed: a handshake until it is admitted, then a client.
 struct Handshake {
     edge: Edge,
     key: HandshakeKey,
-    /// The admission of the client. The connection counts until it is closed, even if the client is
-    /// removed earlier.
-    place: RefCell<Option<Rc<AdmittedClient>>>,
+    /// The admission of the client, which counts until the connection is closed.
+    admitted: RefCell<Option<Rc<AdmittedClient>>>,
     /// Frames for the socket of an upgrade that closes at once.
     last_frames: RefCell<Option<(OnUpgrade, Vec<u8>)>>,
 }

@@ -1,4 +1,4 @@
-//! The query of a connect request: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
+//! The query for `connect`: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
 
 use signaling_protocol::{ClientId, limits};
 
@@ -6,8 +6,11 @@ use signaling_protocol::{ClientId, limits};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) client_id: ClientId,
+    /// The identity token, decoded; `None` if absent.
     pub(super) token: Option<String>,
+    /// The token of a session to resume, decoded; `None` if absent.
     pub(super) resume: Option<String>,
+    /// `true` if the client confirms messages.
     pub(super) reliable: bool,
     /// The raw query without the tokens. Other parameters are for proxies in front.
     pub(super) rest: String,
@@ -17,6 +20,7 @@ pub(super) struct Query {
 pub(super) type BadQuery = (&'static str, String);
 
 impl Query {
+    /// Parses the text after `?`. Fails if it is too long or a parameter is invalid or repeated.
     pub(super) fn parse(query: &str) -> Result<Self, BadQuery> {
         if query.len() > limits::MAX_QUERY_BYTES {
             return Err(("bad_query", format!("the query has more than {} bytes", limits::MAX_QUERY_BYTES)));

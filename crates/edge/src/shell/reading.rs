@@ -1,4 +1,4 @@
-//! Reads clients' sockets, and holds the read state of each.
+//! Reads clients' sockets for the event loop, decodes frames and passes them to the core.
 
 use std::io;
 use std::time::Instant;
@@ -14,12 +14,12 @@ use super::state::State;
 use signaling_core::edge::{ClientKey, Reading};
 use signaling_core::ws::{self, Decoder};
 
-/// A client's open socket.
+/// A client's open socket, with its read state.
 pub(super) struct Socket {
     pub(super) stream: PolledSocket,
-    /// `true` if the kernel takes no more.
+    /// `true` if the kernel accepts no more bytes now.
     pub(super) blocked: bool,
-    /// Start of the current partial message.
+    /// Start of the current partial message; `None` without one, or while the client is paused.
     pub(super) unfinished_since: Option<Instant>,
     /// Bytes of the partial message.
     pub(super) unfinished_bytes: usize,
@@ -35,6 +35,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
+    /// Creates the state of a new socket. `early` are bytes that were already read.
     pub(super) fn new(stream: PolledSocket, early: &[u8]) -> Self {
         Self {
             stream,
@@ -51,7 +52,7 @@ impl Socket {
 }
 
 impl State {
-    /// Handles an event of the client's socket.
+    /// Writes and reads the client's socket after an event.
     pub(super) fn socket_ready(&mut self, now: Instant, key: ClientKey, event: &Event) {
         let Some(socket) = self.socket(key) else { return };
         let ends = event.is_read_closed() || event.is_error();
@@ -68,7 +69,7 @@ impl State {
         }
     }
 
-    /// Reads a group of clients and all links that have input without an event.
+    /// Reads up to 64 clients and all links that have input without an event.
     pub(super) fn read_again(&mut self, now: Instant) {
         for link in std::mem::take(&mut self.read_pending_links) {
             self.link_ready(now, link, false);
@@ -92,7 +93,7 @@ impl State {
         }
     }
 
-    /// Queues the client for a read behind all others.
+    /// Queues the client for a read after all others.
     pub(super) fn read_later(&mut self, key: ClientKey) {
         let Some(socket) = self.socket(key) else { return };
         if !std::mem::replace(&mut socket.read_pending, true) {
@@ -153,8 +154,7 @@ impl State {
         }
     }
 
-    /// Passes decoded frames to the core. Returns if reading continues, and `true` if a message
-    /// ended.
+    /// Passes frames to the core. Returns whether reading continues, and `true` if a message ended.
     fn decode(&mut self, now: Instant, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> (Reading, bool) {
         let mut input = decoder.feed(bytes, self.ws_limits);
         let mut finished = false;
@@ -183,6 +183,7 @@ impl State {
         }
     }
 
+    /// Returns the client's socket; `None` if it is not open.
     pub(super) fn socket(&mut self, key: ClientKey) -> Option<&mut Socket> {
         self.clients.get_mut(key)?.socket.as_mut()
     }

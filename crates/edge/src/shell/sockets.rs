@@ -1,4 +1,4 @@
-//! The event loop of clients' and links' sockets.
+//! The event loop of clients' and links' sockets, run by `Edge::serve`. Calls `reading`, `links`.
 //!
 //! All sockets are in one `epoll`, which is one descriptor for the runtime. So a socket needs no
 //! task, timer or registration there, and one turn reads many sockets.
@@ -29,6 +29,7 @@ pub(super) const MAX_SOCKETS_PER_TURN: usize = 64;
 /// Maximum time in which other tasks wait for turns of the event loop.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(2);
 
+/// The poll of all sockets.
 pub(super) struct Sockets {
     /// The descriptor of `poll`. It stands first, so that it is dropped before it is closed.
     ready: AsyncFd<RawFd>,
@@ -39,10 +40,7 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Creates an empty poll. It must be called within a runtime.
-    ///
-    /// # Errors
-    /// If the system refuses the poll or its registration.
+    /// Creates an empty poll, within a runtime. Fails if the system refuses it or its registration.
     pub(super) fn new(coalescer: Coalescer) -> io::Result<Self> {
         let poll = Poll::new()?;
         #[expect(deprecated, reason = "the alternative needs unsafe code; the poll keeps its descriptor open longer")]
@@ -50,7 +48,7 @@ impl Sockets {
         Ok(Self { ready, poll: RefCell::new(poll), coalescer, again: Rc::default() })
     }
 
-    /// Runs the event loop. Ends when dropped, or if the system fails.
+    /// Runs the event loop. Returns only an error, if the system cannot poll any more.
     pub(super) async fn serve(&self, edge: &Edge) -> io::Result<()> {
         let mut events = Events::with_capacity(MAX_SOCKETS_PER_TURN);
         let mut flush = pin!(sleep(Duration::ZERO));
@@ -85,15 +83,14 @@ impl Sockets {
         }
     }
 
-    /// Runs turns while input is coalesced in between, with breaks for other tasks.
-    ///
-    /// Returns `true` if no more sockets are ready.
+    /// Runs turns while input is coalesced in between, with breaks for other tasks. Returns `true`
+    /// if no more sockets are ready.
     async fn turns(&self, edge: &Edge, events: &mut Events) -> io::Result<bool> {
         let mut began = Instant::now();
         loop {
             let are_all = self.turn(edge, events)?;
             // A node with direct clients has other work than sockets.
-            let must_end = |state: &mut State| state.links.trunks() == 0 || state.has_read_pending();
+            let must_end = |state: &mut State| state.links.trunk_count() == 0 || state.has_read_pending();
             if !are_all || events.is_empty() || edge.with_state(must_end) {
                 return Ok(are_all);
             }
@@ -144,8 +141,7 @@ impl Sockets {
     }
 }
 
-/// Marks the token of a link's socket. A key's lower half is its index, which never reaches this
-/// bit.
+/// Marks the token of a link's socket. The lower half of a key, its index, never has this bit.
 const OF_LINK: u64 = 1 << 31;
 
 enum Owner {

@@ -1,4 +1,5 @@
-//! The edge's core with its sockets. All tasks of the edge's thread share it.
+//! The edge's core with its sockets. All tasks of the edge's thread share it. Executes the effects
+//! of the core and writes to clients.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -47,9 +48,10 @@ pub(super) struct Client {
     session: SessionId,
     decision: Option<Decision>,
     pub(super) socket: Option<Socket>,
-    place: Rc<AdmittedClient>,
+    admitted: Rc<AdmittedClient>,
 }
 
+/// All state of an edge.
 pub(super) struct State {
     pub(super) core: EdgeCore,
     backend: Box<dyn Backend>,
@@ -60,6 +62,7 @@ pub(super) struct State {
     pub(super) handshakes: Handshakes,
     pub(super) ws_limits: Limits,
     pub(super) config: Rc<EdgeConfig>,
+    /// `true` while new clients are refused.
     pub(super) draining: bool,
     /// Gets a beat at every event, so at least at every sweep unless the process is paused.
     pauses: PauseDetector,
@@ -68,17 +71,21 @@ pub(super) struct State {
     registry: Registry,
     /// Clients with unread bytes that the edge-triggered poll does not report again.
     pub(super) read_pending: VecDeque<ClientKey>,
+    /// Links with such bytes.
     pub(super) read_pending_links: VecDeque<LinkKey>,
+    /// Wakes the event loop without an event.
     pub(super) again: Rc<Notify>,
     /// Bytes of partial messages of all clients.
     pub(super) unfinished_bytes: usize,
+    /// Bytes read from clients since the start.
     pub(super) read_bytes: u64,
     written_bytes: u64,
-    /// Buffer of all reads.
+    /// Buffer of all reads, 64 KiB.
     pub(super) scratch: Vec<u8>,
 }
 
 impl State {
+    /// Creates the state of an edge without clients. Fails if the system refuses a descriptor.
     pub(super) fn new(
         core: EdgeCore,
         config: Rc<EdgeConfig>,
@@ -112,31 +119,31 @@ impl State {
         })
     }
 
-    /// Registers an accepted connection. Returns the task of the oldest one if there are too many.
+    /// Adds an accepted connection. Above the limit returns the task of the oldest one, to abort.
     pub(super) fn begin_handshake(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
         let clients = self.admission.borrow().sockets();
         self.handshakes.begin(self.config.connections.saturating_sub(clients))
     }
 
-    /// Assigns the connection to an address. Returns the task of the address's oldest one if it has
-    /// too many.
+    /// Assigns a connection to an address. Above its limit returns its oldest task, to abort.
     pub(super) fn set_handshake_address(&mut self, key: HandshakeKey, address: IpAddr) -> Option<AbortHandle> {
         let limit = self.admission.borrow().max_other_connections(address)?;
         self.handshakes.set_network(key, network(address), limit)
     }
 
-    /// Requests a node for a client that was admitted by [`AdmittedClient::new`].
+    /// Requests a node for an admitted client. The receiver gets its acceptance or refusal, or an
+    /// error if the client is removed before.
     pub(super) fn connect(
         &mut self,
         now: Instant,
         newcomer: Newcomer,
         address: IpAddr,
-        place: Rc<AdmittedClient>,
+        admitted: Rc<AdmittedClient>,
     ) -> (ClientKey, oneshot::Receiver<Result<(), Refusal>>) {
         let (decision, decided) = oneshot::channel();
         let (id, session) = (newcomer.client_id.clone(), newcomer.session);
         let client = self.core.connect(now, newcomer);
-        self.clients.insert(client, Client { address, id, session, decision: Some(decision), socket: None, place });
+        self.clients.insert(client, Client { address, id, session, decision: Some(decision), socket: None, admitted });
         (client, decided)
     }
 
@@ -158,7 +165,7 @@ impl State {
         self.read_later(key);
     }
 
-    /// Returns the session of a client that has a socket or waits for one.
+    /// Returns the session of a client that has a socket or waits for one; `None`: there is none.
     pub(super) fn session_of(&self, id: &ClientId) -> Option<SessionId> {
         self.clients.values().find(|client| client.id == *id).map(|client| client.session)
     }
@@ -179,7 +186,7 @@ impl State {
         self.core.socket_closed(key, gone);
     }
 
-    /// Detects a process pause, and then closes all links.
+    /// Closes all trunks if it detects a process pause.
     pub(super) fn detect_pause(&mut self, now: Instant) {
         if let Some(paused) = self.pauses.beat(since_boot()) {
             warn!(?paused, "process was paused, all trunks close");
@@ -189,7 +196,7 @@ impl State {
         }
     }
 
-    /// Carries out the effects of the core until there are none.
+    /// Executes the effects of the core and writes to clients until there are none.
     pub(super) fn turn(&mut self, now: Instant) {
         loop {
             while let Some(effect) = self.core.next_effect() {
@@ -206,6 +213,7 @@ impl State {
         }
     }
 
+    /// Adds a link over a trunk. Fails if the system refuses to watch its socket.
     pub(super) fn add_trunk(&mut self, trunk: OutboundTrunk) -> io::Result<LinkKey> {
         let link = self.core.link_up();
         self.links.add_trunk(&self.registry, link, trunk).inspect_err(|_| self.core.link_down(link))?;
@@ -219,7 +227,7 @@ impl State {
 
     /// Wakes the event loop if links have frames to write, now or after the flush delay.
     pub(super) fn request_writes(&mut self, now: Instant) {
-        if self.links.is_any_due(now, &self.core) || (!self.flush_is_scheduled && self.links.next_flush().is_some()) {
+        if self.links.update_due(now, &self.core) || (!self.flush_is_scheduled && self.links.next_flush().is_some()) {
             self.again.notify_one();
         }
     }
@@ -231,7 +239,7 @@ impl State {
         }
     }
 
-    /// Handles an event of a trunk's socket.
+    /// Handles an event of a trunk's socket. `has_ended`: the event reports its end.
     pub(super) fn link_ready(&mut self, now: Instant, link: LinkKey, has_ended: bool) {
         if self.links(now).on_event(link, has_ended) {
             if !self.read_pending_links.contains(&link) {
@@ -246,8 +254,7 @@ impl State {
         !self.read_pending.is_empty() || !self.read_pending_links.is_empty()
     }
 
-    /// Prefetches the state of clients that are about to be read or written, to overlap cache
-    /// misses.
+    /// Prefetches the state of clients before reads or writes, to overlap cache misses.
     pub(super) fn prefetch(&self, clients: impl Iterator<Item = ClientKey> + Clone) {
         for client in clients.clone() {
             black_box(self.clients.get(client).map(|client| (client.socket.is_some(), client.address)));
@@ -272,12 +279,12 @@ impl State {
             }
             Effect::Close(key, code, last_frames) => {
                 METRICS.closes.of(CloseLabel(code.0)).inc();
-                if let Some(Client { id, session, socket: Some(socket), place, .. }) = self.remove(key) {
+                if let Some(Client { id, session, socket: Some(socket), admitted, .. }) = self.remove(key) {
                     debug!(client = %id, %session, code = code.0, "closing the socket of a client");
                     match socket.stream.deregister(&self.registry) {
                         Ok(stream) => drop(tokio::task::spawn_local(async move {
                             closing::close(stream, last_frames).await;
-                            drop(place);
+                            drop(admitted);
                         })),
                         Err(error) => debug!(client = %id, %error, "socket closed without a close frame"),
                     }
@@ -291,7 +298,7 @@ impl State {
         }
     }
 
-    /// Writes as much of a client's output as its socket takes. An event reports room for the rest.
+    /// Writes as much of a client's output as its socket accepts. An event requests the rest.
     pub(super) fn flush(&mut self, now: Instant, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let Some(socket) = client.socket.as_mut() else { return };
@@ -330,15 +337,14 @@ impl State {
         }
     }
 
-    /// Closes sockets with overdue partial messages and runs the core's sweep.
+    /// Closes sockets with partial messages older than 10 s, sweeps the core and publishes metrics.
     pub(super) fn sweep(&mut self, now: Instant) {
         let has_taken_too_long = |since| now.saturating_duration_since(since) >= MAX_MESSAGE_TIME;
         for client in self.clients_with(|socket| socket.unfinished_since.is_some_and(has_taken_too_long)) {
             METRICS.violations.of(ViolationLabel(CloseCode::POLICY.0)).inc();
             self.core.close(client, CloseCode::POLICY, "the message was not finished in time");
         }
-        // The system reports room only once much of the send buffer is free. A slow connection
-        // takes long for that.
+        // Events of room need much of the send buffer free, which is late on a slow connection.
         for client in self.clients_with(|socket| socket.blocked) {
             if let Some(socket) = self.socket(client) {
                 socket.blocked = false;

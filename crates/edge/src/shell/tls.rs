@@ -1,4 +1,5 @@
-//! TLS of the public listener, with a certificate that is reloaded when its files change.
+//! TLS of the public listener, with a certificate that is reloaded when its files change. The shell
+//! accepts connections with it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -67,7 +68,7 @@ impl Tls {
     /// Loads the files.
     ///
     /// # Errors
-    /// If they cannot be read, or do not match.
+    /// If they cannot be read or used, or do not match.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let shown = Arc::new(Shown(watch::Sender::new(Arc::new(files.read()?))));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -80,7 +81,7 @@ impl Tls {
         Ok(Self { files, shown, acceptor: Arc::new(config).into() })
     }
 
-    /// Returns the earliest expiry of the certificate and its intermediates.
+    /// Returns the earliest expiry of certificate and intermediates; `None` if all are malformed.
     pub(super) fn expires(&self) -> Option<SystemTime> {
         self.shown.0.borrow().cert.iter().filter_map(|der| expiry(der)).min()
     }
@@ -90,12 +91,12 @@ impl Tls {
         metrics::certificate_expires(self.expires());
     }
 
+    /// Performs the server side of a TLS handshake. Fails if the client breaks it off.
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
 
-    /// Replaces the certificate when its files change. Keeps the old one while the new files are
-    /// unusable. Ends when dropped.
+    /// Replaces the certificate when its files change and are usable. Never returns.
     pub(super) async fn renew(self) {
         let mut watched = FileWatcher::new([self.files.certificate.clone(), self.files.key.clone()]).await;
         // They may have changed since the first read.
