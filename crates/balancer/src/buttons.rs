@@ -61,8 +61,8 @@ struct Buttons {
     pressed: Semaphore,
 }
 
-/// Returns the route of the buttons. Without a control socket it reports to the page that there are
-/// none.
+/// Returns the route of the buttons, with the path of the control socket of `mesh-dev`. With `None`
+/// it answers the page that there are no buttons.
 pub(crate) fn router(control: Option<PathBuf>) -> Router {
     Router::new()
         .route(PATH, post(press))

@@ -59,7 +59,7 @@ pub struct Args {
     pub edge: EdgeArgs,
 }
 
-/// Busy share of time in which a balancer coalesces input.
+/// Busy time, in percent, at which a balancer coalesces input.
 const BUSY: BusyThresholds = BusyThresholds { enter: 15, exit: 10, full_delay_percent: 10 };
 
 /// Checked settings of a balancer.
@@ -71,9 +71,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// `true` if the demo page is served.
     pub demo: bool,
-    /// Control socket of `mesh-dev` for its buttons, if any.
+    /// Control socket of `mesh-dev` for the page's buttons; `None`: it has none.
     pub demo_control: Option<PathBuf>,
-    /// Balancers behind one front proxy, and the thresholds of unreadiness; `None` disables it.
+    /// Balancers behind one front proxy, and thresholds of unreadiness; `None`: load is ignored.
     pub load_readiness: Option<(Source, Settings)>,
     /// Settings of the edge.
     pub edge: EdgeConfig,

@@ -1,4 +1,4 @@
-//! Drain and undrain of a balancer by operators.
+//! Drain and undrain of a balancer by operators. `run` starts it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use signaling_edge::shell::{Edge, drain_clients};
 use signaling_server::DrainSwitch;
 use tracing::info;
 
-/// Close reason for clients of a draining balancer.
+/// Close reason that clients of a draining balancer receive.
 pub(crate) const GOING_AWAY: &str = "this balancer is draining";
 
-/// Drains and undrains on operator requests. Never returns.
+/// Drains and undrains on requests of `switch`, closing clients over `window`. Never returns.
 pub(crate) async fn obey(switch: &DrainSwitch, edge: &Edge, window: Duration) {
     loop {
         switch.turned(true).await;

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`backend`] | assigns clients to trunks, by `signaling_core::balancer` |
 //! | [`trunk_manager`] | opens and closes trunks to the nodes of the view |
-//! | `drain` | closes the clients' sockets one by one before the process ends |
+//! | `drain` | drains and undrains on operator requests |
 //! | `operator` | answers under `/admin` |
 //! | `pages`, `buttons` | pages of the public listener |
 //! | [`metrics`] | metrics beyond those of the edge |

@@ -1,4 +1,4 @@
-//! Metrics of a balancer, in addition to those of its edge.
+//! Metrics of a balancer, in addition to those of its edge. `trunk_manager` sets them.
 
 use signaling_metrics::{By, Gauge, Publish, label, metrics};
 use signaling_server::metrics::publish_suspects;
@@ -15,8 +15,10 @@ metrics! {
     }
 }
 
+// Reason why a trunk was not opened.
 label! { pub(crate) enum OpenFailure = "reason" { Refused = "refused", Timeout = "timeout" } }
 
+/// Sets the gauges of nodes and sessions.
 pub(crate) fn publish(State { placement, moves, .. }: &State) {
     publish_suspects(placement.suspect_count());
     METRICS.usable.publish(placement.usable_count() as u64);

@@ -1,5 +1,4 @@
-//! Operator routes under `/admin`: state of this balancer and of all servers, placement of a
-//! client, and kicks.
+//! Operator routes under `/admin`: state of all servers, placement of a client, and kicks.
 
 use std::sync::Arc;
 
@@ -28,8 +27,11 @@ use crate::backend::BalancerBackend;
 
 /// State of the operator routes that stays on the balancer's own thread.
 pub(crate) struct Floor {
+    /// Sessions of the clients.
     pub(crate) edge: Edge,
+    /// Placement of the clients.
     pub(crate) backend: BalancerBackend,
+    /// The part of a report that all servers share.
     pub(crate) status: ServerStatus,
 }
 
@@ -60,9 +62,13 @@ impl Floor {
 /// State of the operator routes.
 #[derive(Clone)]
 pub(crate) struct OperatorApi {
+    /// Name of this balancer.
     pub(crate) id: NodeId,
+    /// Calls into the balancer's thread.
     pub(crate) floor: LocalCaller<Floor>,
+    /// Client for requests to other servers.
     pub(crate) client: ServerClient,
+    /// Views of the mesh.
     pub(crate) views: watch::Receiver<Arc<View>>,
 }
 

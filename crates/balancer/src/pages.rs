@@ -1,5 +1,4 @@
-//! Content of the public listener besides client sockets, built into the binary: the browser SDK
-//! and the demo page.
+//! Files of the public listener, built into the binary: browser SDK and demo page, for `run`.
 
 use std::sync::LazyLock;
 
@@ -8,7 +7,7 @@ use signaling_server::built_in_files;
 use signaling_server::http::files::{self, Audience, File, SCRIPT};
 use signaling_server::http::not_found;
 
-/// Content security policy: only this origin, no inline scripts.
+/// Content security policy: files of this origin only, WebSockets to any host, no inline scripts.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

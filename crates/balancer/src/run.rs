@@ -27,11 +27,10 @@ use crate::trunk_manager::TrunkManager;
 /// Larger than the report of a node with trunks from 1,000 balancers.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
-/// Runs a balancer until `shutdown`, then drains its clients. Must be called within a
-/// `LocalSet`.
+/// Runs a balancer until `shutdown`, then drains its clients. Must be called within a `LocalSet`.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, or the system refuses a resource.
+/// If it cannot start: an address is taken, discovery is unreadable, or a resource is refused.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);

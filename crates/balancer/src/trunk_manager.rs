@@ -1,5 +1,5 @@
 //! Trunks of the balancer, one per node of the view. Reopens a lost trunk. Closes a trunk when the
-//! view drops its node or address.
+//! view drops its node or address. `run` starts it; trunks go to `backend`.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -36,14 +36,13 @@ const PROBATION_INTERVAL: Duration = Duration::from_millis(100);
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETIRE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Keeps one trunk to each node of the latest view. Ends when it is dropped or when views end; open
-/// trunks stay with the edge.
+/// Keeps one trunk to each node of the latest view. When it ends, open trunks stay with the edge.
 pub struct TrunkManager {
     /// Edge that the trunks serve.
     pub edge: Edge,
     /// Assignment of clients to trunks.
     pub backend: BalancerBackend,
-    /// Secrets of the mesh.
+    /// Secrets of the mesh, shown to nodes.
     pub secrets: Secrets,
     /// Name of this balancer.
     pub id: NodeId,
@@ -89,7 +88,7 @@ impl Openers {
 }
 
 impl TrunkManager {
-    /// Follows the views. Returns when views end.
+    /// Follows the views and publishes metrics. Returns when the sender of views is dropped.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
         let manager = Rc::downgrade(&this);
@@ -123,8 +122,7 @@ impl TrunkManager {
         }
     }
 
-    /// Keeps one trunk open. Each event names the span; the span is never entered, since that would
-    /// cost time per frame.
+    /// Keeps one trunk open. Each event names the span; entering it would cost time per frame.
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
@@ -187,8 +185,7 @@ impl TrunkManager {
         }
     }
 
-    /// Returns once the view no longer contains the trunk, and its clients have left it or timed
-    /// out.
+    /// Returns once the view has no such trunk, and its clients have left it or timed out.
     async fn retired(&self, link: LinkKey, wanted: &mut watch::Receiver<bool>) {
         loop {
             unwanted(wanted).await;
