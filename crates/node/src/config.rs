@@ -124,53 +124,52 @@ pub enum Scope {
     Room,
 }
 
-/// Busy share of time in which a node coalesces input.
+/// Busy time, in percent, at which a node coalesces input.
 const BUSY: BusyThresholds = BusyThresholds { enter: 12, exit: 5, full_delay_percent: 11 };
 
-/// What a node is told, checked.
+/// Checked settings of a node.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What both servers are told.
+    /// Settings of both servers.
     pub common: Common,
-    /// Where to listen for direct clients.
+    /// Address for direct clients; `None`: there are none.
     pub public: Option<SocketAddr>,
-    /// How long a message waits for an absent recipient.
+    /// Maximum time that a message is held for an absent recipient.
     pub hold: Duration,
-    /// Most bytes that wait so.
+    /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,
-    /// How long a session waits for its client to come back.
+    /// Time that a disconnected client can resume its session.
     pub resume: Duration,
-    /// How rooms are kept.
+    /// Settings of rooms and their store.
     pub rooms: RoomConfig,
-    /// Over how long direct clients are sent to the nodes that own them by a new view; none: they
-    /// stay.
+    /// Time over which direct clients move to their owners in a new view; `None`: they stay.
     pub reassign_window: Option<Duration>,
     /// Clients that a client may signal if its token has no `signal` claim.
     pub signal_scope: SignalScope,
-    /// What ICE servers clients are told of.
+    /// ICE servers for clients.
     pub ice: IceConfig,
-    /// When to leave new direct clients to other nodes.
+    /// Thresholds of unreadiness by direct clients; `None`: readiness ignores the load.
     pub load_readiness: Option<load_readiness::Settings>,
-    /// What direct clients may do.
+    /// Settings of the edge for direct clients.
     pub edge: EdgeConfig,
 }
 
-/// Seconds of its broadcast rate that a client may use at once: at the usual rate a room of 10,000.
+/// Seconds of its broadcast rate that a client may use at once: 10,000 members at the default rate.
 const BROADCAST_BURST_S: u32 = 2;
 
-/// A lingering session: its places in tables, and two names.
+/// Bytes of a lingering session: its entries in tables, and two names.
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Checks what only `--check` does: the file of the discovery.
+    /// Checks the file of the discovery source, for `--check`.
     ///
     /// # Errors
-    /// Names the flag.
+    /// Names the flag whose file is unusable.
     pub fn check_sources(&self) -> Result<(), ConfigError> {
         check_source("--discovery", &self.common.discovery)
     }
 
-    /// Returns the most memory that absent clients can take: held messages and lingering sessions.
+    /// Returns the maximum bytes for absent clients: held messages and lingering sessions.
     #[must_use]
     pub fn absent_bytes(&self) -> usize {
         self.hold_bytes.saturating_add(Rules::default().max_lingering.saturating_mul(LINGERING_BYTES))
@@ -178,10 +177,10 @@ impl Config {
 }
 
 impl Args {
-    /// Checks what clap could not, and reads the files that flags name.
+    /// Checks the settings that clap cannot check, and reads the files of flags.
     ///
     /// # Errors
-    /// Names the flag that does not serve.
+    /// Names the flag whose value cannot be used.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
         let load_readiness = self.load_readiness.settings();

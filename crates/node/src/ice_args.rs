@@ -1,4 +1,4 @@
-//! Settings of the ICE servers that clients get.
+//! Settings of the ICE servers that clients get. `config` contains them, `run` follows their files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct IceArgs {
     pub turn_ttl_s: u64,
 }
 
-/// What ICE servers clients are told of, checked.
+/// Checked ICE servers for clients, with the files that they come from.
 #[derive(Clone, Default)]
 pub struct IceConfig {
     servers: IceServers,
@@ -49,12 +49,12 @@ impl std::fmt::Debug for IceConfig {
     }
 }
 
-/// Why a file has no secret.
+/// Error of a file without a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must hold a secret in one line")]
 struct BadSecret;
 
-/// A secret as coturn has it in its configuration: a line without white space around it.
+/// Returns the only line of a file, without white space around it, as coturn configures a secret.
 fn secret(content: &[u8]) -> Result<Arc<[u8]>, BadSecret> {
     let secret = content.trim_ascii();
     if secret.is_empty() || secret.contains(&b'\n') { Err(BadSecret) } else { Ok(secret.into()) }
@@ -64,7 +64,7 @@ impl IceArgs {
     /// Reads the files.
     ///
     /// # Errors
-    /// Names the flag that does not serve.
+    /// Names the flag whose file or URL cannot be used.
     pub fn check(self) -> Result<IceConfig, ConfigError> {
         let open = |flag, path: Option<PathBuf>| path.map(|path| ReloadableFile::open(flag, &path)).transpose();
         let list_file = open("--ice-servers-file", self.ice_servers_file)?;
@@ -82,13 +82,13 @@ impl IceArgs {
 }
 
 impl IceConfig {
-    /// What clients are told of at the start.
+    /// Returns the servers as read at the start; empty without flags.
     #[must_use]
     pub fn servers(&self) -> IceServers {
         self.servers.clone()
     }
 
-    /// Gives `put` what clients are to be told of whenever a file has changed. Never ends; drop it.
+    /// Calls `put` with all servers whenever a file has changed. Never returns.
     pub async fn follow(self, put: impl Fn(IceServers)) {
         let Self { servers, list_file, secret_file } = self;
         let servers = std::cell::RefCell::new(servers);

@@ -1,4 +1,4 @@
-//! Configuration of the room store: parses `--room-store` and opens the stores.
+//! Configuration of the room store, for `config` and `run`: parses `--room-store`, opens stores.
 
 use std::convert::Infallible;
 use std::fmt::{self, Write as _};
@@ -13,7 +13,7 @@ use signaling_rooms::{Clock, KeyPrefix, MemoryStore, RedisRegistry, RedisStore, 
 pub enum RoomStoreAt {
     /// In this process.
     Memory,
-    /// In the Redis at this address.
+    /// In the Redis at this valid URL, which may contain a password.
     Redis(Box<str>),
 }
 
@@ -30,10 +30,9 @@ pub struct RoomConfig {
     pub prefix: KeyPrefix,
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
-    /// Maximum rate of members that one client's broadcasts reach; `None`: no limit.
+    /// Maximum members/s that one client's broadcasts reach; `None`: no limit.
     pub broadcast_rate: Option<Rate>,
-    /// Time that a seat is kept after its client's socket was lost without a goodbye. At least the
-    /// resume time.
+    /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub grace: Duration,
     /// Interval of presence refreshes, equal on all nodes. A seat without a refresh for two and a
     /// quarter intervals is given up. The store writes once per seat and interval.
@@ -41,7 +40,7 @@ pub struct RoomConfig {
 }
 
 impl RoomConfig {
-    /// Opens the stores. They connect at their first request.
+    /// Opens the stores. They connect at their first request. Only Redis has a registry.
     ///
     /// # Errors
     /// If the address is invalid.
@@ -57,22 +56,21 @@ impl RoomConfig {
         }
     }
 
-    /// Returns the rules of rooms that the store applies.
+    /// Returns the rules that the store applies to rooms.
     #[must_use]
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence);
         Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING), stale, ..Rules::default() }
     }
 
-    /// Returns two bounds on the time until other members see that a client is gone: after the
-    /// crash of its balancer, and of its node too. The edge's heartbeat detects a silent client
-    /// sooner.
+    /// Returns the maximum time until other members receive a client's departure: after the crash
+    /// of its balancer, and after that of its node too. A heartbeat detects a silent client sooner.
     #[must_use]
     pub fn bounds(&self, resume: Duration) -> (Duration, Duration) {
         // The store checks an expired seat only at the next refresh or other access to the room.
-        let look = if self.grace > resume { self.presence } else { Duration::ZERO };
+        let delay = if self.grace > resume { self.presence } else { Duration::ZERO };
         let with_node = self.rules().stale + self.presence;
-        (self.grace + look + SLACK, with_node + SLACK)
+        (self.grace + delay + SLACK, with_node + SLACK)
     }
 }
 
@@ -100,12 +98,11 @@ impl FromStr for RoomStoreAt {
 }
 
 impl RoomStoreAt {
-    /// Adds the password from a file to the address of each Redis server. Sentinels have passwords
-    /// of their own.
+    /// Adds the password in a file's content to the URL of each Redis server, not of sentinels.
     ///
     /// # Errors
-    /// If there is no Redis, the address already has a password, or the file does not hold exactly
-    /// one line. Never quotes the password.
+    /// If there is no Redis, the URL already has a password, or the file does not hold exactly one
+    /// line. Never quotes the password.
     pub fn with_password(self, content: &[u8]) -> Result<Self, &'static str> {
         let Self::Redis(url) = &self else { return Err("is for a Redis: --room-store is `memory`") };
         let password = content.trim_ascii();
@@ -128,8 +125,7 @@ const SINGLE: &str = "redis://";
 const CLUSTER: &str = "redis-cluster://";
 const SENTINEL: &str = "redis-sentinel://";
 
-/// Splits an address into its scheme and one part per server. All sentinels together lead to one
-/// server.
+/// Splits an address into its scheme and one part per server. All sentinels lead to one server.
 fn servers_of(url: &str) -> (&'static str, Vec<&str>) {
     if let Some(servers) = url.strip_prefix(CLUSTER) {
         return (CLUSTER, servers.split(',').collect());

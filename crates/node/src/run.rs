@@ -30,14 +30,14 @@ use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, 
 /// Larger than a page of 1,000 clients.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Interval at which a draining node checks whether it can stop.
-const DRAIN_LOOK: Duration = Duration::from_millis(50);
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum time that a draining node keeps running, for servers with an older view.
-const DRAIN_AT_LEAST: Duration = Duration::from_secs(1);
+const MIN_DRAIN_TIME: Duration = Duration::from_secs(1);
 
 /// Runs a node until `shutdown`, then drains it. Must be called within a `LocalSet`.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, or the system refuses a resource.
+/// If it cannot start: an address is taken, discovery is unreadable, or a resource is refused.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
@@ -62,10 +62,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     info!(
         store = %config.rooms.store,
         capacity = config.rooms.capacity,
-        "somebody whose balancer dies for good is out of rooms after {with_balancer:?} at the latest, after {with_node:?} if its \
-         node dies too"
+        "a client whose balancer crashed is out of rooms after {with_balancer:?} at the latest, after {with_node:?} if its node \
+         crashed too"
     );
-
     info!("memory for absent clients is at most {} MiB (--hold-bytes)", config.absent_bytes().div_ceil(1024 * 1024));
 
     let direct =
@@ -111,8 +110,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(shell::serve(served, internal));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(node.clone().sweep());
-    let told = node.clone();
-    tasks.spawn_local(config.ice.clone().follow(move |ice| told.with_core(|core| core.set_ice_servers(ice))));
+    let ice_node = node.clone();
+    tasks.spawn_local(config.ice.clone().follow(move |ice| ice_node.with_core(|core| core.set_ice_servers(ice))));
     for urgency in Urgency::ALL {
         tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
     }
@@ -147,9 +146,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     begin_drain(&node, direct.as_ref());
     info!(sessions = node.with_core(|core| core.sessions()), "drain started");
     let drained = async {
-        tokio::join!(sleep(DRAIN_AT_LEAST), send_direct_away(direct.as_ref(), farewell));
+        tokio::join!(sleep(MIN_DRAIN_TIME), send_direct_away(direct.as_ref(), farewell));
         while node.with_core(|core| !core.is_quiet()) {
-            sleep(DRAIN_LOOK).await;
+            sleep(DRAIN_CHECK_INTERVAL).await;
         }
     };
     match timeout(config.common.drain, drained).await {
@@ -160,9 +159,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reports the node ready after the first reading of discovery; before it the node has no view.
-/// Readiness must not depend on later readings, nor on the node's place in the view: a view may
-/// itself follow readiness.
+/// Sets the node ready after the first read of discovery; before it the node has no view. Readiness
+/// must not depend on later reads, nor on the view's members: a view may itself follow readiness.
 async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
     first_reading.await;
     health.set_ready(true, "");
@@ -204,7 +202,7 @@ async fn send_direct_away(direct: Option<&DirectEdge>, window: Duration) {
 
 fn settings(config: &Config) -> anyhow::Result<Settings> {
     let mut incarnation = [0; 8];
-    getrandom::fill(&mut incarnation).context("no random numbers to be had")?;
+    getrandom::fill(&mut incarnation).context("no random numbers available")?;
     Ok(Settings {
         id: config.common.id.clone(),
         incarnation: Incarnation(incarnation),

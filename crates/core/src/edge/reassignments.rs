@@ -1,5 +1,5 @@
-//! Direct clients that another node owns by the latest view, each with the time at which it is sent
-//! there.
+//! Direct clients that another node owns in the latest view, each with the time at which it is sent
+//! there. No I/O; `shell::direct` calls it.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,7 @@ impl Reassignments {
         for (client, key, _) in core.attached() {
             let owner = ranking.owner(key);
             if owner.is_some() && owner != own_rank {
-                let due = before.remove(client).unwrap_or_else(|| now + self.window.mul_f64(share()));
+                let due = before.remove(client).unwrap_or_else(|| now + self.window.mul_f64(fraction()));
                 self.due_by_client.insert(client, due);
             }
         }
@@ -103,9 +103,9 @@ mod tests {
             Self { core, clients, reassignments, start }
         }
 
-        /// Applies a view. All clients draw the same share of the window.
-        fn sees(&mut self, view: &View, share: f64) {
-            self.reassignments.set_view(self.start, view, &self.core, || share);
+        /// Applies a view. All clients draw the same fraction of the window.
+        fn sees(&mut self, view: &View, fraction: f64) {
+            self.reassignments.set_view(self.start, view, &self.core, || fraction);
         }
 
         fn due_after(&mut self, time: Duration) -> Vec<ClientKey> {

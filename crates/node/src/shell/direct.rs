@@ -1,5 +1,5 @@
 //! Direct clients of the node's own public listener. Runs an edge in this process, with an
-//! in-memory link to the core. The link carries the same frames as a trunk.
+//! in-memory link to the core. The link carries the same frames as a trunk. `run` starts it.
 
 use std::io;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use signaling_core::node::{NodeCore, TrunkKey};
 /// Interval of checks for clients to send away.
 const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The node's own edge.
+/// The node's own edge. Clones share it.
 #[derive(Clone)]
 pub struct DirectEdge {
     edge: Edge,
@@ -73,11 +73,12 @@ impl DirectEdge {
         let link = core.link_up();
         let backend = LocalBackend { node: node.clone(), link };
         let edge = Edge::around(core, config, Box::new(backend))?;
+        let (trunk, signal) = node.trunk_up(NodeCore::local_trunk_up);
         edge.set_local_link(link, Rc::clone(&signal));
         Ok(Self { edge, node: node.clone(), link, trunk, signal })
     }
 
-    /// Accepts clients. Ends when dropped.
+    /// Accepts and serves clients. Never returns.
     pub async fn serve(self, listener: Listener) {
         let pages = Router::new().fallback(signaling_server::http::not_found);
         tokio::join!(
@@ -94,17 +95,17 @@ impl DirectEdge {
         self.edge.clients()
     }
 
-    /// Returns the latencies of messages of its clients, as `Server::latency_us`.
+    /// Returns the latencies of its clients' messages: upper bounds in µs, each with its count.
     pub(super) fn latency_us(&self) -> Vec<(u64, u64)> {
         self.edge.with_core(|core| core.delays().counts().collect())
     }
 
-    /// Refuses new clients.
+    /// Refuses new clients. Present clients stay.
     pub fn drain(&self) {
         self.edge.drain();
     }
 
-    /// Closes all clients, spread over `window`.
+    /// Closes all clients, spread over `window`. Returns 1 s after the last `goodbye`.
     pub async fn drain_clients(&self, window: Duration) {
         drain_clients(&self.edge, "this node is draining", window).await;
     }
@@ -114,7 +115,8 @@ impl DirectEdge {
         self.edge.undrain();
     }
 
-    /// Closes clients that other nodes own by a new view. Ends when dropped, or when views end.
+    /// Closes clients that other nodes own in a new view, so that they reconnect there. Returns
+    /// when the sender of views is dropped.
     pub(crate) async fn reassign(self, mut reassignments: Reassignments, mut views: watch::Receiver<Arc<View>>) {
         let mut ticks = interval(REASSIGN_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,7 +127,7 @@ impl DirectEdge {
                         return;
                     }
                     let view = views.borrow_and_update().clone();
-                    let share = || rand::rng().random();
+                    let fraction = || rand::rng().random();
                     let clients = self.edge.with_core(|core| {
                         reassignments.set_view(Instant::now(), &view, core, share);
                         reassignments.clients()

@@ -1,5 +1,5 @@
-//! The lanes from other nodes: one task for each reads the request body of its exchange, and
-//! acknowledgements leave in the response.
+//! The lanes from other nodes: one task for each reads the request body of its exchange into the
+//! core. Acknowledgements leave in the response. `internal` calls it for each exchange.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -24,7 +24,7 @@ use super::{Node, State, TaskGuard};
 /// Maximum acknowledgements that wait for the connection. A later one includes the earlier ones.
 const MAX_WAITING: usize = 4;
 
-/// The present exchange of the lane from one peer.
+/// The present exchange of the lane from one peer. Dropping it cuts the connection.
 pub(super) struct InboundLane {
     exchange: InboundExchange,
     acknowledgements: Sender<Bytes>,
@@ -40,7 +40,7 @@ impl InboundLane {
 }
 
 impl State {
-    /// Sends the acknowledgements that are due.
+    /// Sends the acknowledgements that are due at `now`.
     pub(super) fn acknowledge(&mut self, now: Instant) {
         for (peer, number) in self.core.take_acknowledgements(now) {
             if let Some(lane) = self.inbound_lanes.get_mut(peer) {
@@ -50,7 +50,8 @@ impl State {
     }
 }
 
-/// Answers the request that opens a lane.
+/// Answers the request that opens an exchange, whose secret was checked: 200 with acknowledgements
+/// as its body, 400 for an invalid opening, 405, or 409 if a later exchange is open.
 pub(super) fn answer(node: &Node, request: Request<Incoming>) -> Response<Body> {
     if request.method() != Method::POST {
         let mut response =

@@ -1,5 +1,5 @@
-//! The internal listener: trunks, lanes, operator requests of other nodes, and the router for
-//! health, metrics and admin.
+//! The internal listener: checks the mesh secret, and passes trunks, lanes and operator requests of
+//! other nodes on. All other requests go to the router for health, metrics and admin.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ pub struct Internal {
     pub refusals: Rc<RefCell<RefusalLog>>,
 }
 
-/// Serves the internal listener. Ends when dropped.
+/// Serves the internal listener. Never returns.
 pub async fn serve(internal: Internal, mut listener: Listener) {
     loop {
         let (stream, peer) = listener.accept().await;

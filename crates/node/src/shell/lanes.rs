@@ -1,5 +1,5 @@
-//! The lanes to other nodes: one task for each keeps an HTTP exchange open and writes batches into
-//! it.
+//! The lanes to other nodes: one task for each keeps an HTTP exchange open and writes the core's
+//! batches into it. `run` starts them; each view changes them.
 
 use std::io;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Returns the HTTP client for lanes.
+/// Returns the HTTP client for lanes. It connects within 500 ms.
 ///
 /// # Errors
 /// If the system refuses a resource.
@@ -49,7 +49,7 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
         .build()
 }
 
-/// Applies each new view and serves the lanes to all peers. Ends when dropped, or when views end.
+/// Applies each new view and keeps lanes to all peers open. Returns when views end.
 pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     node.0.borrow_mut().lane_client = Some(LaneClient { http, secrets });
     loop {
@@ -63,14 +63,14 @@ pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receive
     }
 }
 
-/// What the lanes to all peers have in common.
+/// Client and secrets that all lanes share.
 #[derive(Clone)]
 pub(super) struct LaneClient {
     http: reqwest::Client,
     secrets: Secrets,
 }
 
-/// Ends the lanes to removed peers and addresses, and starts those to new ones.
+/// Ends the lanes to removed peers, starts those to new peers, and updates the other addresses.
 pub(super) fn update_lanes(node: &Node) {
     let mut state = node.0.borrow_mut();
     let Some(client) = state.lane_client.clone() else { return };

@@ -1,4 +1,4 @@
-//! Metrics of a node, in addition to those of its edge for direct clients.
+//! Metrics of a node, in addition to those of its edge for direct clients. Set at each sweep.
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Publish, label, metrics};
 use signaling_protocol::ErrorCode;
@@ -56,8 +56,10 @@ metrics! {
     }
 }
 
+// `Outcome`: of a message. `SeatLabel`: status of a seat. `JoinLimit`: limit that a join exceeds.
 label! { pub(crate) enum Outcome = "outcome" { Delivered = "delivered", Unavailable = "unavailable" } }
 label! {
+    /// Cause of a lane's end, as in the help of its metric.
     pub(crate) enum LaneEnd = "reason" {
         Refused = "refused", Rejected = "rejected", Closed = "closed", Broken = "broken", Cut = "cut",
     }
@@ -65,6 +67,7 @@ label! {
 label! { pub(crate) enum SeatLabel = "standing" { Member = "member", Waiting = "waiting" } }
 label! { pub(crate) enum JoinLimit = "what" { Rooms = "rooms", Line = "line" } }
 
+/// Code of an error that a client receives.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorLabel(ErrorCode);
 
@@ -88,6 +91,7 @@ pub(super) fn publish_limits(settings: &Settings) {
     METRICS.store_up.set(1);
 }
 
+/// Publishes the counts of the core.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
     publish_suspects(core.suspects().count());

@@ -52,7 +52,7 @@ pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
 pub use self::rooms::{MAX_OPERATOR_REQUESTS, run_operator_requests, run_room_tasks};
 
-/// A node. Clones are cheap and share it; it stays on its thread.
+/// A node. Clones share one state, on one thread. Calls must not nest.
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
@@ -107,7 +107,7 @@ impl Drop for TaskGuard {
 }
 
 impl Node {
-    /// Creates a node around its core.
+    /// Creates a node around its core, without trunks or lanes.
     #[must_use]
     pub fn new(core: NodeCore) -> Self {
         metrics::publish_limits(core.settings());
@@ -142,7 +142,7 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Accepts the mesh secrets `accepted`, the first of which it sends. Lanes open anew with it.
+    /// Replaces the mesh secrets: all are accepted, the first is sent. Lanes are cut and open anew.
     pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
         self.with_core(|core| {
             core.set_mesh_secrets(accepted);
@@ -151,7 +151,7 @@ impl Node {
         self.0.borrow_mut().inbound_lanes.clear();
     }
 
-    /// Calls the core's sweep at its interval. Ends when dropped.
+    /// Calls the core's sweep at its interval, and publishes its counts. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.0);
         publish_on_scrape(move || {
@@ -193,7 +193,7 @@ impl Node {
     }
 
     /// Closes all trunks cleanly, so that edges do not count a failure. Returns once all are
-    /// closed, or at the time limit.
+    /// closed, after at most 200 ms.
     pub async fn close_trunks(&self) {
         self.with_core(|core| core.hang_up(Instant::now()));
         self.0.borrow().trunks.values().for_each(|wake| wake.flush_now());

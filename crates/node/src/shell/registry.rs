@@ -1,6 +1,6 @@
-//! The node's work for the registry. Writes attachments and detachments in batches, outside the
-//! clients' path. Sends a heartbeat, and removes the entries of dead nodes whose names this node
-//! owns.
+//! The node's work for the registry in Redis; `run` starts its tasks. Writes attachments and
+//! detachments in batches, outside the clients' path. Sends a heartbeat, and removes the entries of
+//! dead nodes whose names this node owns.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const SILENT: Duration = Duration::from_secs(12);
 /// The same limit for a node in the view, which may only have lost the registry.
 const SILENT_IN_VIEW: Duration = Duration::from_secs(45);
 
-/// Writes attachments and detachments to the registry. Ends when dropped.
+/// Writes attachments and detachments to the registry, and retries after 1 s. Never returns.
 pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
     let mut ticks = interval(WRITE_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -52,7 +52,7 @@ pub async fn register(node: Node, own: NodeId, registry: RedisRegistry) {
     }
 }
 
-/// Sends heartbeats and cleans up after dead nodes. Ends when dropped.
+/// Sends heartbeats and cleans up after dead nodes, every 5 s. Never returns.
 pub async fn watch_over(node: Node, own: NodeId, registry: RedisRegistry) {
     // In parallel, since the cleanup of a large node takes longer than the heartbeat may be late.
     tokio::join!(beat(&node, &own, &registry), clean(&node, &own, &registry));

@@ -1,4 +1,4 @@
-//! The report of a node about itself, and the names of the edges behind its trunks.
+//! The report of a node about itself, for operator routes, and the names of its trunks' edges.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,17 +16,18 @@ use super::{DirectEdge, Node};
 pub struct Floor {
     /// The node.
     pub node: Node,
-    /// Its own edge, if it has a public listener.
+    /// Its own edge; `None`: it has no public listener.
     pub direct: Option<DirectEdge>,
     /// The part of a report that all servers share.
     pub status: ServerStatus,
 }
 
 impl Floor {
+    /// Returns the answer to `GET /admin/server`.
     pub(super) fn report(&self) -> Server {
         let base = self.status.report();
         let latency_us = self.direct.as_ref().map_or_else(Vec::new, DirectEdge::latency_us);
-        self.node.look(|core| {
+        self.node.with_core_ref(|core| {
             let (counts, rooms) = (core.counts(), core.room_figures());
             let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
@@ -55,13 +56,14 @@ impl Floor {
 /// Name that an edge sent when it opened its trunk.
 #[derive(Debug, Clone)]
 pub(super) struct EdgeName {
+    /// Name of the balancer.
     pub(super) id: NodeId,
     /// Expected address of its internal listener; `None` if the edge sent no port.
     internal: Option<SocketAddr>,
 }
 
 impl EdgeName {
-    /// Reads the name from the headers of a trunk request. Returns `None` without a name.
+    /// Reads the name from a trunk request of address `from`; `None` without a valid one.
     pub(super) fn read(headers: &HeaderMap, from: IpAddr) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let port = text(INTERNAL_PORT_HEADER).and_then(|port| port.parse().ok());
@@ -71,7 +73,7 @@ impl EdgeName {
 }
 
 impl Node {
-    /// Returns the edges behind this node's trunks, sorted by name.
+    /// Returns the edges of this node's trunks, sorted by name.
     fn edges(&self) -> Vec<EdgeOnNode> {
         let state = self.0.borrow();
         let mut totals: BTreeMap<Option<&str>, (usize, u64)> = BTreeMap::new();

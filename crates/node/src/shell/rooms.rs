@@ -13,13 +13,13 @@ use super::Node;
 use super::metrics::METRICS;
 use signaling_core::node::{NodeCore, RoomTask, Urgency};
 
-/// A room request of an operator. The answer is sent once the core has applied it.
+/// A room request of an operator, with the sender for its answer once the core has applied it.
 pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<OpResult, StoreError>>);
 
 /// Maximum queued room requests of operators.
 pub const MAX_OPERATOR_REQUESTS: usize = 64;
 
-/// Executes requests of one urgency. Ends when dropped.
+/// Executes the core's requests of one urgency, batch by batch. Never returns.
 pub async fn run_room_tasks(node: Node, store: Store, urgency: Urgency) {
     let wake = node.store_wake(urgency);
     let mut down_since = None;
@@ -60,7 +60,7 @@ fn report(down_since: &mut Option<Instant>, answers: &[Result<OpResult, StoreErr
     }
 }
 
-/// Executes room requests of operators. Ends when dropped, or when all senders are dropped.
+/// Executes room requests of operators one by one. Returns when all senders are dropped.
 pub async fn run_operator_requests(node: Node, store: Store, mut requests: mpsc::Receiver<OperatorRoomRequest>) {
     while let Some((request, reply)) = requests.recv().await {
         let mut answers = store.apply(vec![request.clone()]).await;

@@ -1,4 +1,4 @@
-//! Node side of trunks.
+//! Node side of trunks: passes frames between the WebSocket and the core. `internal` calls it.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -16,7 +16,8 @@ use super::Node;
 use super::report::EdgeName;
 use signaling_core::node::TrunkKey;
 
-/// Answers a trunk request of an edge whose secret has been checked.
+/// Answers a trunk request of an edge whose secret has been checked: 101, or 400 for an edge of
+/// another trunk version, or the refusal of the upgrade. Serves the trunk in a task.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,

@@ -34,18 +34,17 @@ async fn here_alone(api: &OperatorApi, client: ClientId) -> Result<Explanation, 
 }
 
 /// Explains a client by this node's view and the reports of all nodes. Nodes answer at different
-/// times, so a client in a handoff may be missing everywhere. In that case all nodes are asked once
-/// more.
+/// times, so a client in a handoff may be missing everywhere. Then all nodes are asked once more.
 pub(super) async fn everywhere(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
-    let first = look(api, client).await?;
+    let first = ask_all(api, client).await?;
     if !first.is_nowhere() {
         return Ok(first);
     }
     sleep(RETRY_DELAY).await;
-    look(api, client).await
+    ask_all(api, client).await
 }
 
-async fn look(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
+async fn ask_all(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
     let path = format!("explain/{}?here=true", client.as_str());
     let (own, (others, missing)) =
         tokio::join!(here_alone(api, client.clone()), api.peers.ask::<Explanation>(http::Method::GET, &path));

@@ -1,4 +1,4 @@
-//! Kicks that this node remembers. At its start it gets those of other nodes.
+//! Kicks that this node remembers. At its start it gets those of other nodes. `run` starts that.
 
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, 
     Ok(Json(api.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
 }
 
-/// Asks the other nodes until all have answered, for at most 10 s. Edges report kicks too, but a
-/// node for direct clients alone has no edges.
+/// Asks the other nodes until all have answered, at most 10 times with 1 s in between, and adds
+/// their kicks. Edges report kicks too, but a node for direct clients alone has no edges.
 pub async fn learn_kicks(node: Node, peers: PeerQueries) {
     for _ in 0..MAX_ATTEMPTS {
         let (answers, missing) = peers.ask::<Kicks>(Method::GET, "kicks").await;

@@ -1,5 +1,4 @@
-//! Operator routes under `/admin`. For answers about the whole mesh this node asks the other nodes,
-//! so any node can answer.
+//! Operator routes under `/admin`. About the mesh, any node answers: it asks the others.
 
 mod clients;
 mod explain;
@@ -36,13 +35,13 @@ pub struct OperatorApi {
     pub peers: PeerQueries,
     /// Requests to the room store.
     pub requests: mpsc::Sender<OperatorRoomRequest>,
-    /// Registry of clients in Redis, if there is one.
+    /// Registry of clients; `None`: rooms are in memory, not in Redis.
     pub registry: Option<RedisRegistry>,
     /// Drains and undrains this node.
     pub switch: DrainSwitch,
 }
 
-/// Returns all operator routes of a node.
+/// Returns all operator routes of a node, below `/admin`.
 #[must_use]
 pub fn operators(api: OperatorApi) -> Routes {
     let switch = api.switch.routes();
@@ -71,7 +70,7 @@ fn routes() -> Routes<OperatorApi> {
 impl OperatorApi {
     /// Calls a read-only function with the core, on the node's thread.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
-        self.floor.ask(move |floor| floor.node.look(ask)).await
+        self.floor.ask(move |floor| floor.node.with_core_ref(ask)).await
     }
 
     fn own(&self) -> &NodeId {
@@ -81,12 +80,12 @@ impl OperatorApi {
 
 impl Node {
     /// Calls a read-only function with the core.
-    pub(super) fn look<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
+    pub(super) fn with_core_ref<R>(&self, ask: impl FnOnce(&NodeCore) -> R) -> R {
         ask(&self.0.borrow().core)
     }
 }
 
-/// `?here=true` if no other node is asked.
+/// Query `?here=true`: no other node is asked.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Here {

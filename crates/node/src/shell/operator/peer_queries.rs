@@ -1,4 +1,4 @@
-//! Operators' requests to the peer nodes of the view.
+//! Operators' requests to the peer nodes of the view. The operator routes call it.
 
 use std::sync::Arc;
 
@@ -23,12 +23,13 @@ pub struct PeerQueries {
 }
 
 impl PeerQueries {
+    /// Returns the latest view.
     pub(super) fn view(&self) -> Arc<View> {
         self.views.borrow().clone()
     }
 
     /// Asks all peer nodes for `path` below `/admin`. Returns their answers, and the nodes without
-    /// a usable one.
+    /// a usable one: an error status, another format or no answer in time.
     pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
     where
         T: DeserializeOwned + Send + 'static,
@@ -41,7 +42,7 @@ impl PeerQueries {
         (answers, missing.collect())
     }
 
-    /// Asks one node and returns its answer, whatever its status.
+    /// Asks one node and returns its answer with any status. Fails if none comes in time.
     pub(super) async fn ask_one(&self, member: &Member, method: Method, path: &str) -> Result<Answer, String> {
         self.client.request(member, method, &internal(path)).await
     }

@@ -50,7 +50,7 @@ pub(super) async fn list(
     let nodes = others.into_iter().map(|(_, rooms)| rooms).chain([own?]).collect();
     let mut rooms = Rooms::merge(&page, nodes, missing);
     // Rooms beyond the time limit stay without a count.
-    let _ = timeout(STORE_TIMEOUT, count(&api, &mut rooms.rooms)).await;
+    let _ = timeout(STORE_TIMEOUT, set_counts(&api, &mut rooms.rooms)).await;
     Ok(Json(rooms))
 }
 
@@ -66,7 +66,7 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
 }
 
 /// Fills in the member counts from the store, until the store fails.
-async fn count(api: &OperatorApi, rooms: &mut [RoomRow]) {
+async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
         // A refresh without seats only removes expired seats.
