@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn routes_equal_the_description() {
-        let mut listed = routes().listed();
-        listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().listed());
+        let mut listed = routes().list();
+        listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().list());
         listed.sort();
         assert_eq!(listed, operations(Role::Balancer));
     }

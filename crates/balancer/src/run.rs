@@ -7,7 +7,7 @@ use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
-use signaling_server::ask::questions;
+use signaling_server::ask::local_calls;
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
@@ -61,7 +61,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let clients = move || Some(counted.clients());
     let load_readiness =
         LoadReadinessTask::new(&config.common, load_readiness, balancers.subscribe(), health.clone(), clients);
-    let (floor, questions) = questions();
+    let (floor, questions) = local_calls();
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let api = OperatorApi {
@@ -70,8 +70,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         client: client.context("cannot create the client for requests to other servers")?,
         views: discovery.subscribe(),
     };
-    let between_servers = operator::between_servers().on(api.clone());
-    let operators = operator::routes().on(api).and(switch.routes());
+    let between_servers = operator::between_servers().with_state(api.clone());
+    let operators = operator::routes().with_state(api).merge(switch.routes());
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_readiness.router())
@@ -109,7 +109,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         () = shutdown.begun() => {}
         () = obey(&switch, &edge, config.common.drain) => {}
     }
-    health.draining();
+    health.set_stopping();
     edge.drain();
     info!(clients = edge.clients(), "drain started");
     drain_clients(&edge, GOING_AWAY, config.common.drain).await;

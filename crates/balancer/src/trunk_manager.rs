@@ -126,7 +126,7 @@ impl TrunkManager {
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
-            let secret = self.secrets.shown();
+            let secret = self.secrets.primary();
             let opened = tokio::select! {
                 opened = timeout(OPEN_TIMEOUT, trunk::open(&address, &secret, self.id.as_str(), self.internal_port)) => opened,
                 () = unwanted(&mut wanted) => return,

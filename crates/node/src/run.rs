@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
-use signaling_server::ask::questions;
+use signaling_server::ask::local_calls;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
@@ -73,7 +73,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let (requests, operator_requests) = mpsc::channel(shell::MAX_OPERATOR_REQUESTS);
     let secrets = config.common.mesh_secrets.clone();
-    let (asker, questions) = questions();
+    let (asker, questions) = local_calls();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let peers = PeerQueries {
         own: config.common.id.clone(),
@@ -142,7 +142,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         () = shutdown.begun() => {}
         () = obey(&switch, &node, direct.as_ref(), farewell) => {}
     }
-    health.draining();
+    health.set_stopping();
     begin_drain(&node, direct.as_ref());
     info!(sessions = node.with_core(|core| core.sessions()), "drain started");
     let drained = async {
@@ -223,7 +223,7 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             registered: config.rooms.store != RoomStoreAt::Memory,
             ..RoomSettings::default()
         },
-        mesh_secret: Arc::from(config.common.mesh_secrets.shown().as_bytes()),
+        mesh_secret: Arc::from(config.common.mesh_secrets.primary().as_bytes()),
         epoch: (Instant::now(), SystemTime::now()),
     })
 }

@@ -1,7 +1,6 @@
-//! The guarded routes under `/admin`.
-//!
-//! With an admin token, each request must carry it. Without one, requests of foreign web pages are
-//! refused (`foreign`).
+//! Routes under `/admin` for operators and under [`BETWEEN_SERVERS`] for servers, with their
+//! guards. The `run` modules of both servers mount them on the internal listener. Without an admin
+//! token `/admin` refuses requests of foreign web pages (`foreign`).
 
 mod foreign;
 pub mod handlers;
@@ -21,7 +20,7 @@ use crate::{Secret, Secrets};
 
 pub use self::foreign::OwnHosts;
 
-/// Path prefix of all routes.
+/// Path prefix of the routes for operators.
 const PREFIX: &str = "/admin";
 /// Path prefix of the routes for other servers of the mesh.
 pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
@@ -29,31 +28,31 @@ pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
 /// HTTP method of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// Reads.
+    /// `GET`: reads.
     Get,
-    /// Acts.
+    /// `POST`: performs an action.
     Post,
-    /// Sets.
+    /// `PUT`: changes a setting.
     Put,
-    /// Removes a setting.
+    /// `DELETE`: removes a setting.
     Delete,
 }
 
-/// Routes for operators, and their list, which a test compares with the documentation.
+/// Routes with handlers of state `S`, and their list, which tests compare with the documentation.
 #[derive(Clone)]
 pub struct Routes<S = ()> {
     router: Router<S>,
-    listed: Vec<(Method, String)>,
+    list: Vec<(Method, String)>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
-        Self { router: Router::new(), listed: Vec::new() }
+        Self { router: Router::new(), list: Vec::new() }
     }
 
-    /// Adds a route. `path` omits `/admin`.
+    /// Adds a route. `path` omits the prefix. Panics if the route exists.
     #[must_use]
     pub fn with<H: Handler<T, S>, T: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
         let filter = match method {
@@ -63,38 +62,38 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
             Method::Delete => MethodFilter::DELETE,
         };
         self.router = self.router.route(path, on(filter, handler));
-        self.listed.push((method, path.to_owned()));
+        self.list.push((method, path.to_owned()));
         self
     }
 
     /// Sets the state of the handlers.
     #[must_use]
-    pub fn on(self, state: S) -> Routes {
-        Routes { router: self.router.with_state(state), listed: self.listed }
+    pub fn with_state(self, state: S) -> Routes {
+        Routes { router: self.router.with_state(state), list: self.list }
     }
 
-    /// Adds other routes.
+    /// Adds the routes of another set. Panics if both have the same one.
     #[must_use]
-    pub fn and(mut self, others: Self) -> Self {
+    pub fn merge(mut self, others: Self) -> Self {
         self.router = self.router.merge(others.router);
-        self.listed.extend(others.listed);
+        self.list.extend(others.list);
         self
     }
 
-    /// Returns the unguarded routes.
+    /// Returns the routes without guard and prefix.
     #[cfg(test)]
     pub(crate) fn bare(self) -> Router<S> {
         self.router
     }
 
-    /// Returns all routes, sorted, as upper-case method and full path.
+    /// Returns all routes, sorted, as upper-case method and path with the prefix `/admin`.
     #[must_use]
-    pub fn listed(&self) -> Vec<(String, String)> {
+    pub fn list(&self) -> Vec<(String, String)> {
         let words =
             |(method, path): &(Method, String)| (format!("{method:?}").to_uppercase(), format!("{PREFIX}{path}"));
-        let mut listed: Vec<_> = self.listed.iter().map(words).collect();
-        listed.sort();
-        listed
+        let mut list: Vec<_> = self.list.iter().map(words).collect();
+        list.sort();
+        list
     }
 }
 
@@ -104,11 +103,9 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     }
 }
 
-/// Puts routes under `/admin`.
-///
-/// With a token, a request without it as `Authorization: Bearer` is answered 401, even if the route
-/// does not exist. Without a token, a request of a foreign web page, or to a host outside `hosts`,
-/// is answered 403.
+/// Puts routes for operators under `/admin`, behind a guard. With a token, a request without it as
+/// `Authorization: Bearer` is answered 401, even if the route does not exist. Without a token, a
+/// request of a foreign web page, or to a host outside `hosts`, is answered 403.
 pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router {
     let router = complete(routes);
     let router = match token {
@@ -217,7 +214,7 @@ mod tests {
     fn routes_list_themselves_sorted() {
         let more = Routes::new().with(Method::Post, "/drain", async || "drains");
         let word = |method: &str, path: &str| (method.to_owned(), path.to_owned());
-        assert_eq!(routes().and(more).listed(), [word("GET", "/admin/view"), word("POST", "/admin/drain")]);
+        assert_eq!(routes().merge(more).list(), [word("GET", "/admin/view"), word("POST", "/admin/drain")]);
     }
 
     fn hosts() -> OwnHosts {

@@ -1,4 +1,5 @@
-//! Calls to state on the server's own thread, from handlers on any thread.
+//! Calls to state on the server's own thread, from handlers on any thread. Operators' handlers use
+//! it, since their futures must be `Send` and the state is not.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -7,20 +8,20 @@ const MAX_QUEUED_CALLS: usize = 64;
 
 type Call<T> = Box<dyn FnOnce(&T) + Send>;
 
-/// Sender of calls. Clones share the receiver.
+/// Sender of calls to state `T`. Clones share the receiver.
 pub struct LocalCaller<T>(mpsc::Sender<Call<T>>);
 
-/// Receiver of calls.
+/// Receiver of calls to state `T`, on the thread of that state.
 pub struct LocalCalls<T>(mpsc::Receiver<Call<T>>);
 
-/// The receiver is gone, because the server stops.
+/// Error of a call: the receiver was dropped, because the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this server stops")]
 pub struct Stopped;
 
-/// Creates the sender and the receiver of calls.
+/// Creates a connected sender and receiver of calls.
 #[must_use]
-pub fn questions<T>() -> (LocalCaller<T>, LocalCalls<T>) {
+pub fn local_calls<T>() -> (LocalCaller<T>, LocalCalls<T>) {
     let (sender, receiver) = mpsc::channel(MAX_QUEUED_CALLS);
     (LocalCaller(sender), LocalCalls(receiver))
 }
@@ -32,11 +33,11 @@ impl<T> Clone for LocalCaller<T> {
 }
 
 impl<T: 'static> LocalCaller<T> {
-    /// Runs `ask` on the server's thread and returns its result. It must be short, since it blocks
-    /// that thread.
+    /// Runs `ask` on the thread of the state and returns its result. Waits while 64 calls are
+    /// queued. `ask` must be short, since it blocks that thread.
     ///
     /// # Errors
-    /// If the server stops.
+    /// If the server stops first.
     pub async fn ask<R: Send + 'static>(&self, ask: impl FnOnce(&T) -> R + Send + 'static) -> Result<R, Stopped> {
         let (reply, answer) = oneshot::channel();
         // The caller may have been dropped.
@@ -47,7 +48,7 @@ impl<T: 'static> LocalCaller<T> {
 }
 
 impl<T> LocalCalls<T> {
-    /// Runs calls in order. Ends when dropped.
+    /// Runs calls on `state` in order, until all senders are dropped.
     pub async fn answer(mut self, state: T) {
         while let Some(call) = self.0.recv().await {
             call(&state);
@@ -64,7 +65,7 @@ mod tests {
 
     #[tokio::test]
     async fn local_calls_from_other_threads_work_until_it_stops() {
-        let (asker, questions) = questions::<Rc<Cell<u32>>>();
+        let (asker, questions) = local_calls::<Rc<Cell<u32>>>();
         let asking = tokio::spawn({
             let asker = asker.clone();
             async move { asker.ask(|count| count.replace(2)).await }

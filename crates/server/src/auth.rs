@@ -1,4 +1,4 @@
-//! Authorization on the internal listener by the mesh secret.
+//! Authorization on the internal listener by the mesh secret or the admin token.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -17,9 +17,8 @@ use crate::{Secret, Secrets};
 /// Maximum remembered sources of refused requests.
 const MAX_SOURCES: usize = 1_024;
 
-/// Returns `true` if the headers hold `Authorization: Bearer <secret>`, once.
-///
-/// Compares in constant time.
+/// Returns `true` if the headers hold `Authorization: Bearer <secret>`. `false` without the header,
+/// or if it occurs twice. Compares in constant time.
 #[must_use]
 pub fn authorized(headers: &HeaderMap, secret: &Secret) -> bool {
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -39,7 +38,7 @@ pub(crate) async fn require_mesh_secret(State(secrets): State<Secrets>, request:
     refusal(StatusCode::UNAUTHORIZED, "unauthorized", "this needs the mesh secret as bearer token", None)
 }
 
-/// Counts refused requests, and logs each source address once.
+/// Counts refused requests, and logs each source address once, up to 1,024 addresses.
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     sources: HashSet<IpAddr>,
@@ -47,7 +46,7 @@ pub struct RefusalLog {
 
 impl RefusalLog {
     /// Counts a request without the mesh secret from this source.
-    pub fn refused(&mut self, source: IpAddr) {
+    pub fn record(&mut self, source: IpAddr) {
         METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
         if self.sources.len() < MAX_SOURCES && self.sources.insert(source) {
             warn!(%source, "request without the mesh secret refused; compare --mesh-secret-file of both servers");
@@ -98,7 +97,7 @@ mod tests {
     #[test]
     fn refusal_log_is_bounded_when_many_sources_are_refused() {
         let mut log = RefusalLog::default();
-        (0..2_000).for_each(|number| log.refused(Ipv4Addr::from(number).into()));
+        (0..2_000).for_each(|number| log.record(Ipv4Addr::from(number).into()));
         assert_eq!(log.sources.len(), MAX_SOURCES);
     }
 

@@ -1,7 +1,8 @@
 //! Delayed reads of a busy server.
 //!
 //! A message that arrives alone costs a wake-up, a read and a write; messages that arrive during a
-//! delay share them. An idle server never delays, and a busier one delays longer.
+//! delay share them. An idle server never delays, and a busier one delays longer. The hooks of
+//! `runtime` and the edge's event loop call it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
@@ -10,14 +11,14 @@ use std::time::{Duration, Instant};
 /// Window over which the busy share of time is measured.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Thresholds of the busy share of time, in percent.
+/// Thresholds of the share of time in which the thread works, in percent of 50 ms or more.
 #[derive(Debug, Clone, Copy)]
 pub struct BusyThresholds {
-    /// Share that starts the delays.
+    /// Percentage from which reads are delayed.
     pub enter: u32,
-    /// Share below which the delays end. It is below `enter`, since coalesced input costs less.
+    /// Percentage below which the delays end. It is below `enter`: coalesced input costs less.
     pub exit: u32,
-    /// Share from which delays have their maximum. Below it they are in proportion.
+    /// Percentage from which delays have their maximum. Below it they are in proportion.
     pub full_delay_percent: u32,
 }
 
@@ -26,7 +27,7 @@ pub struct BusyThresholds {
 pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 
 impl Coalescer {
-    /// Creates a coalescer that delays each read by at most `max_delay` while the server is busy.
+    /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy.
     #[must_use]
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
         Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))
@@ -38,7 +39,7 @@ impl Coalescer {
         Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
     }
 
-    /// Sleeps for the delay if the server is busy and has no work left. Returns `true` if it slept.
+    /// Records that the thread has no work. If busy, blocks it for the delay and returns `true`.
     #[expect(clippy::disallowed_methods, reason = "the whole thread has no work but the input that it waits for")]
     pub fn on_idle(&self) -> bool {
         let delay = self.with(|meter| meter.on_idle(Instant::now()));
@@ -50,7 +51,7 @@ impl Coalescer {
         self.with(|meter| meter.on_wake(Instant::now()));
     }
 
-    /// Sleeps for the delay within a busy event loop. Returns `true` if it slept.
+    /// Blocks an event loop for the delay if it is busy. Returns `true` if it did.
     #[must_use]
     pub fn coalesce_now(&self) -> bool {
         let slept = self.on_idle();

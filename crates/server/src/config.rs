@@ -1,4 +1,4 @@
-//! Settings of both servers, and their checked form [`Common`].
+//! Settings of both servers ([`CommonArgs`]), and their checked form [`Common`].
 
 use std::fmt::Display;
 use std::io;
@@ -19,7 +19,7 @@ use crate::config_file::ConfigFileArgs;
 use crate::secret::{HashSeed, Secret};
 use crate::secrets::Secrets;
 
-/// Settings of both servers. Flatten them into a server's own.
+/// Settings of both servers, as flags. A server flattens them into its own.
 #[derive(Debug, Clone, Args)]
 pub struct CommonArgs {
     /// A file with settings.
@@ -103,7 +103,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Settings of both servers, with the content of the files that they name.
+/// Checked settings of both servers, with the content of the secrets' files. Derefs to the flags.
 #[derive(Debug, Clone)]
 pub struct Common {
     args: CommonArgs,
@@ -123,31 +123,31 @@ impl Deref for Common {
     }
 }
 
-/// Reason why a server cannot start with these flags. Each names the flag.
+/// Reason why a server cannot start with these flags. The message names the flag.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file that a flag names cannot be read.
     #[error("{flag}: cannot read {}: {error}", path.display())]
     Unreadable {
-        /// The flag.
+        /// The flag, with `--`.
         flag: &'static str,
-        /// The file.
+        /// The file that the flag names.
         path: PathBuf,
-        /// The cause.
+        /// The error of the read.
         error: io::Error,
     },
     /// The value or the content of its file is invalid, or does not fit the other flags.
     #[error("{flag}: {why}")]
     Invalid {
-        /// The flag.
+        /// The flag, with `--`.
         flag: &'static str,
-        /// The defect.
+        /// The defect, and the file if the flag names one.
         why: String,
     },
 }
 
 impl CommonArgs {
-    /// Reads the files that the flags name, and checks their content.
+    /// Reads the files with the mesh secret, the hash seed and the admin token, and checks them.
     ///
     /// # Errors
     /// If a file cannot be read, or its content is invalid.
@@ -168,18 +168,18 @@ fn read_optional<T, E: Display>(
     path.map(|path| ReloadableFile::open(flag, path)?.parsed(parse)).transpose()
 }
 
-/// Reads the file of a source that `flag` names, for `--check`. A server starts without it, and
-/// waits for it.
+/// Reads the file of a `file:` source that `flag` holds, for `--check`. A server starts without it,
+/// and waits for it. Other sources are not read.
 ///
 /// # Errors
-/// If there is no usable file.
+/// [`ConfigError::Invalid`] if there is no usable file.
 pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigError> {
     source.check_file().map_err(|error| ConfigError::Invalid { flag, why: format!("{source}: {error}") })
 }
 
 impl Common {
-    /// Returns the hosts that requests without a token may name, for a server bound to this
-    /// address: its id, its machine's name, and its host in a static list.
+    /// Returns the hosts that requests without an admin token may name, for a server bound to
+    /// `bound`: among them its id, its machine's name, and its host in a static list.
     #[must_use]
     pub fn own_hosts(&self, bound: SocketAddr) -> OwnHosts {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -233,7 +233,7 @@ mod tests {
         let flags = ["--hash-seed-file", &seed, "--admin-token-file", &token, "--reveal-nodes"];
         let common = files.parse(&flags).unwrap().check().unwrap();
         assert_eq!((common.hash_seed.get(), common.reveal_nodes), (16, true));
-        assert!(common.mesh_secrets.shown().matches(b"a-mesh-secret-of-ours"));
+        assert!(common.mesh_secrets.primary().matches(b"a-mesh-secret-of-ours"));
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");

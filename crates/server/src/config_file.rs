@@ -51,12 +51,12 @@ pub fn command<A: CommandFactory>() -> Command {
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Reads the settings of this process and has `check` validate them. `check_more` is for `--check`
-/// alone: what a server can start without.
+/// Reads the settings of this process and returns them as validated by `check`. With `--check` also
+/// calls `check_more`, for files that a server can start without.
 ///
 /// # Errors
-/// Returns the exit code of a process that must end: its settings are invalid, or `--check` or
-/// `--print-config` is set. The reason is printed.
+/// Returns the exit code of a process that must end, after printing the reason: 2 for invalid
+/// settings; 0 after `--check`, `--print-config`, `--help` or `--version`.
 pub fn load<A, C>(
     check: impl FnOnce(A) -> Result<C, ConfigError>,
     check_more: impl FnOnce(&C) -> Result<(), ConfigError>,
@@ -136,8 +136,8 @@ fn key_of(error: &clap::Error) -> Option<String> {
     }
 }
 
-/// Returns the keys of the file that neither the command line nor the environment gives, and each
-/// as a flag.
+/// Returns the keys of the file that neither the command line nor the environment sets, each with
+/// its flag.
 fn file_flags(command: &Command, given: &ArgMatches, path: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let file = ReloadableFile::open("--config", path)?;
     let text = file.parsed(|content| str::from_utf8(content).map(str::to_owned))?;

@@ -1,6 +1,6 @@
 //! The dashboard: a page that requests `/admin/nodes` of its own server once a second.
 //!
-//! All clients of the internal listener can load the page. Its figures need access to `/admin`.
+//! Both servers add it to the internal listener. The page needs no token, its figures `/admin`.
 
 use axum::Router;
 

@@ -1,4 +1,4 @@
-//! Detection of changed files, for certificates.
+//! Detection of changed files. The edge uses it to reload certificates.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::reloadable_file::MAX_FILE_BYTES;
 
-/// Interval of checks. The files are short, and an operator waits for the effect of a change.
+/// Interval of checks for changes of files. It is short, since an operator waits for the effect.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Files whose content is polled. This detects a rewrite, a rename and a changed symbolic link, as
@@ -30,8 +30,8 @@ impl FileWatcher {
         Self { seen: hash_contents(&paths).await, paths }
     }
 
-    /// Returns when a file differs from the last check. An unreadable file differs from any
-    /// readable one. Cancel-safe.
+    /// Waits until a file differs from its content at the last check, up to 1 s after the change.
+    /// An unreadable file differs from any readable one. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             sleep(CHECK_INTERVAL).await;

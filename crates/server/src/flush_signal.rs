@@ -1,4 +1,5 @@
-//! Signals from a core to the task that writes its batches.
+//! Signals from a core to the task that writes its batches. The shells of edges and nodes request
+//! flushes; [`crate::trunk::serve`] and the links wait for them.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use crate::clock::next_multiple;
 /// Interval of the flushes for which confirms and delivery outcomes wait.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
-/// Wakes the task that takes batches from a core and writes them. Requests before it runs count as
-/// one, so the frames of one turn share a batch.
+/// Wakes the one task that takes batches from a core and writes them. Requests before it runs count
+/// as one, so the frames of one turn share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,
@@ -30,7 +31,7 @@ enum Due {
 }
 
 impl FlushSignal {
-    /// Requests a flush with this urgency.
+    /// Requests a flush with this urgency; none if it is `Idle`.
     pub fn request(&self, urgency: FlushUrgency) {
         match urgency {
             FlushUrgency::Idle => {}
@@ -55,14 +56,14 @@ impl FlushSignal {
         }
     }
 
-    /// Requests another flush if the batch was cut at its target size.
-    pub fn again_behind(&self, batch: &[u8]) {
+    /// Requests another flush if `batch` has its target size, since frames may be left.
+    pub fn request_rest(&self, batch: &[u8]) {
         if batch.len() >= limits::BATCH_TARGET_BYTES {
             self.flush_now();
         }
     }
 
-    /// Waits until a flush is due. Cancel-safe.
+    /// Waits until a flush is due, and clears the request. Cancel-safe.
     pub async fn wait(&self) {
         loop {
             match self.due.get() {

@@ -1,4 +1,5 @@
-//! Health routes: `/livez`, `/readyz`, `/readyz/clients` and `/metrics`.
+//! Health routes: `/livez`, `/readyz`, `/readyz/clients` and `/metrics`. The servers report their
+//! state to [`Health`] and mount [`router`] on the internal listener.
 
 use ::http::StatusCode;
 use ::http::header::CONTENT_TYPE;
@@ -30,10 +31,10 @@ struct State {
 }
 
 impl Health {
-    /// The reason of a server that drains or stops.
+    /// [`Health::obstacle`] of a server that drains or stops.
     pub const DRAINING: &str = "draining";
 
-    /// Creates the health of a server that the mesh relies on. Its first reason is `starting`.
+    /// Creates the health of a node. Its obstacle is `starting` until [`Health::set_ready`].
     #[must_use]
     pub fn new() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false, elsewhere: None };
@@ -42,33 +43,33 @@ impl Health {
         health
     }
 
-    /// Creates the health of a server that only clients rely on. Ready means that it accepts new
-    /// ones.
+    /// Creates the health of a balancer: its `/readyz` also fails if new clients should use another
+    /// server.
     #[must_use]
     pub fn for_clients() -> Self {
         Self { is_for_clients: true, ..Self::new() }
     }
 
-    /// Sets whether the server can take work. Otherwise `reason` is reported.
+    /// Sets whether the server can take work. If not, `reason` is its obstacle.
     pub fn set_ready(&self, ready: bool, reason: &'static str) {
         let obstacle = if ready { None } else { Some(reason) };
         self.change(|state| state.obstacle = obstacle);
     }
 
-    /// Sets whether an operator has drained the server. It is then not ready, even if it could take
-    /// work.
+    /// Sets whether an operator has drained the server. If so, it is not ready, even if it could
+    /// take work.
     pub fn set_out_of_service(&self, out_of_service: bool) {
         self.change(|state| state.out_of_service = out_of_service);
     }
 
-    /// Waits until an operator has drained or undrained the server.
+    /// Waits until the server is drained by an operator, or with `false` until it is not.
     pub(crate) async fn drained_by_operator(&self, drained: bool) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.state.subscribe().wait_for(|state| state.out_of_service == drained).await;
     }
 
     /// Marks the server as stopping, permanently.
-    pub fn draining(&self) {
+    pub fn set_stopping(&self) {
         self.change(|state| state.stops = true);
     }
 
@@ -83,14 +84,15 @@ impl Health {
         METRICS.draining.set((obstacle == Some(Self::DRAINING)).into());
     }
 
-    /// Returns the reason why the server cannot take work, or `None`.
+    /// Returns the reason why the server cannot take work; `None` if it can.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
     }
 
-    /// Sets the reason why new clients should use another server. The server still accepts clients.
+    /// Sets the reason why new clients should use another server; `None` if they need not. The
+    /// server still accepts clients.
     pub fn send_elsewhere(&self, reason: Option<String>) {
         self.state.send_modify(|state| state.elsewhere = reason);
     }
@@ -110,9 +112,8 @@ impl Default for Health {
 }
 
 /// Returns the health routes and `/metrics`.
-///
-/// `/livez` answers while the event loop runs. `/readyz` fails if the server cannot take work, and
-/// `/readyz/clients` if new clients should use another server.
+/// `/livez` answers while the event loop runs. `/readyz` answers 503 if the server cannot take
+/// work, `/readyz/clients` also if new clients should use another server.
 pub fn router(health: Health) -> Router {
     let of_mesh = health.clone();
     Router::new()
@@ -153,7 +154,7 @@ mod tests {
     async fn draining_server_never_becomes_ready_again_but_lives() {
         let health = Health::new();
         let router = router(health.clone());
-        health.draining();
+        health.set_stopping();
         health.set_ready(true, "");
         assert_eq!(ask(&router, "/readyz").await, (503, "draining\n".into()));
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".into()));
@@ -181,7 +182,7 @@ mod tests {
             assert_eq!(ask(&router, "/readyz/clients").await, (503, "has enough\n".into()));
             assert_eq!(ask(&router, "/readyz").await.0, if relied_on { 200 } else { 503 });
             assert_eq!(health.obstacle(), None, "it could take clients");
-            health.draining();
+            health.set_stopping();
             assert_eq!(ask(&router, "/readyz/clients").await, (503, "draining\n".into()));
         }
     }

@@ -1,11 +1,10 @@
-//! The limit of open files.
+//! The limit of open files, one for each client. Both servers raise it at their start.
 
 use std::io;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open files to the maximum of this process, and returns it. Each client needs
-/// one.
+/// Raises the limit of open files to the hard limit, and returns that number of descriptors.
 ///
 /// # Errors
 /// If the system refuses. The limit then stays.

@@ -26,7 +26,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds an address. Port 0 selects any free port. Needs a Tokio runtime with I/O.
+    /// Binds and listens. Port 0 selects any free port. Needs a Tokio runtime with I/O.
     ///
     /// # Errors
     /// If the address is in use, not local, or not permitted. The error names it.
@@ -50,10 +50,9 @@ impl Listener {
         self.local
     }
 
-    /// Waits for the next connection. Cancel-safe.
-    ///
-    /// Errors cause a pause that grows to 1 s, because a retry during a shortage of descriptors
-    /// only uses CPU. They are counted, and logged once until the next connection.
+    /// Waits for the next connection, and returns it with the peer's address. Cancel-safe.
+    /// Errors cause a pause that grows from 50 ms to 1 s, because a retry during a shortage of
+    /// descriptors only uses CPU. They are counted, and logged once until the next connection.
     pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             match self.inner.accept().await {

@@ -1,4 +1,5 @@
-//! Status of this server and of all reachable servers: `/admin/server` and `/admin/nodes`.
+//! Status of this server and of all reachable servers, for `/admin/server` and `/admin/nodes`. The
+//! operators' handlers of both servers call it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::{Common, Health, process, unix_time};
 /// Maximum time for a server's answer, which comes from its memory.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Source of a server's own report. It stays on the server's thread.
+/// Source of this server's own report. It stays on the server's thread, as it is not `Send`.
 pub struct ServerStatus {
     id: NodeId,
     role: Role,
@@ -37,7 +38,7 @@ impl ServerStatus {
         Self { id, role, started_ms: millis(unix_time()), stale_after, health, discovery }
     }
 
-    /// Returns the current report, without clients, messages and suspects.
+    /// Returns the current report. The caller adds clients, messages and suspects.
     #[must_use]
     pub fn report(&self) -> Server {
         let (view, age) = (self.discovery.view(), self.discovery.age());
@@ -69,10 +70,10 @@ pub struct NodesQuery {
 }
 
 impl NodesQuery {
-    /// Returns the time limit for each server.
+    /// Returns the time limit for each server's answer: `timeout_ms`, or else [`ANSWER_TIMEOUT`].
     ///
     /// # Errors
-    /// If the time is 0 or longer than [`ANSWER_TIMEOUT`].
+    /// 400 if `timeout_ms` is 0 or above [`ANSWER_TIMEOUT`].
     pub fn timeout(&self) -> Result<Duration, Refused> {
         let timeout = self.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis);
         if timeout.is_zero() || timeout > ANSWER_TIMEOUT {
@@ -83,9 +84,8 @@ impl NodesQuery {
     }
 }
 
-/// Requests reports of the nodes of `view`, and then of the balancers with trunks to them.
-///
-/// `own` is the report of this server.
+/// Requests reports of the nodes of `view`, and then of the balancers with trunks to them, within
+/// 5 s together. `own` is the report of this server. Nodes without an answer are in `missing`.
 pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
     let ask = async |servers: Vec<Member>| {

@@ -1,4 +1,4 @@
-//! Metrics of every server, and of its trunks.
+//! Metrics of every server, and of its trunks. `telemetry` registers them.
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
 
@@ -21,7 +21,7 @@ metrics! {
             "Reads of a changed mesh secret, by result";
         file_reloads: By<FileReload> = "signaling_file_reloads_total",
             "Reads of other changed files that flags name, by result; the log names flag and file";
-        trunk_ends: By<TrunkEndReason> = "signaling_trunks_ended_total",
+        trunk_closes: By<TrunkCloseLabel> = "signaling_trunks_ended_total",
             "Trunks ended at this end: by the peer (closed), without a sign of life (silent), by a connection error \
              (failed), by an invalid frame (protocol_error) or by this server (local)";
         trunk_bytes: By<Direction> = "signaling_trunk_bytes_total", "Bytes of batches carried over trunks";
@@ -31,18 +31,21 @@ metrics! {
 }
 
 label! {
-    /// Reason to refuse a request to the internal listener.
+    /// The missing or wrong proof of a request that the internal listener refused.
     pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token", ForeignPage = "foreign_page" }
 }
+// Result of reading a changed mesh secret.
 label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unusable" } }
+// Result of reading another changed file.
 label! { pub(crate) enum FileReload = "result" { Ok = "ok", Failed = "failed" } }
 label! {
-    pub(crate) enum TrunkEndReason = "reason" {
+    /// Label of a [`TrunkCloseReason`](crate::trunk::TrunkCloseReason).
+    pub(crate) enum TrunkCloseLabel = "reason" {
         Closed = "closed", Silent = "silent", Failed = "failed", ProtocolError = "protocol_error", Local = "local",
     }
 }
 label! {
-    /// The direction of bytes, as the server sees it.
+    /// Direction of bytes: received by this server, or sent.
     pub enum Direction = "direction" { In = "in", Out = "out" }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use signaling_wire::limits;
 
-/// Time at which this process last ran, from [`since_boot`].
+/// Time at which this process last ran, since boot ([`since_boot`]).
 #[derive(Debug)]
 pub struct PauseDetector(Duration);
 
@@ -18,8 +18,8 @@ impl PauseDetector {
         Self(now)
     }
 
-    /// Records that the process runs. Returns the length of a preceding pause if other servers may
-    /// have suspected this one.
+    /// Records that the process runs. Returns the time since the last call if it is 2 s or more:
+    /// other servers may have suspected this one. Else `None`.
     pub fn beat(&mut self, now: Duration) -> Option<Duration> {
         let paused = now.saturating_sub(std::mem::replace(&mut self.0, now));
         (paused >= limits::SUSPECT_AFTER).then_some(paused)
@@ -35,7 +35,7 @@ pub fn since_boot() -> Duration {
     clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
 }
 
-/// Returns the time since the first call.
+/// Returns the time since its first call, a substitute for the time since boot.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn since_boot() -> Duration {

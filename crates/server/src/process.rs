@@ -18,7 +18,7 @@ metrics! {
     }
 }
 
-/// Publishes the figures of this process. A figure that the system does not report stays 0.
+/// Updates the metrics of this process. A figure that the system does not report becomes 0.
 pub(crate) fn publish() {
     METRICS.cpu.inner().store(cpu().unwrap_or_default().as_secs_f64().to_bits(), Ordering::Relaxed);
     METRICS.resident.publish(resident_bytes().unwrap_or_default());
@@ -26,7 +26,7 @@ pub(crate) fn publish() {
     METRICS.max_fds.publish(getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(limit, _)| limit));
 }
 
-/// Returns the user and system CPU time of this process.
+/// Returns the user and system CPU time of this process since its start; `None` if unavailable.
 #[must_use]
 pub fn cpu() -> Option<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
@@ -38,7 +38,7 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// Returns the resident memory of this process, where the system has `/proc`.
+/// Returns the resident memory of this process in bytes; `None` where the system lacks `/proc`.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     parse_resident(&fs::read_to_string("/proc/self/status").ok()?)

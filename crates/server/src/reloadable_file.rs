@@ -1,6 +1,6 @@
 //! Files that are reloaded without a restart: keys, secrets and lists.
-//!
-//! An unreadable or invalid change has no effect and is logged once.
+//! An unreadable or invalid change has no effect and is logged once. Modules with such a setting
+//! open the file at the start and then follow it.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -28,10 +28,10 @@ pub struct ReloadableFile {
 }
 
 impl ReloadableFile {
-    /// Reads the file that `flag` names.
+    /// Reads the file at `path`, which `flag` names.
     ///
     /// # Errors
-    /// If it cannot be read, or is longer than 256 KiB.
+    /// [`ConfigError::Unreadable`] if it cannot be read, or is longer than 256 KiB.
     pub fn open(flag: &'static str, path: &Path) -> Result<Self, ConfigError> {
         let content = read_bounded(path, MAX_FILE_BYTES).map_err(|error| ConfigError::Unreadable {
             flag,
@@ -41,10 +41,10 @@ impl ReloadableFile {
         Ok(Self { flag, path: path.into(), content: Some(content) })
     }
 
-    /// Parses the content with `parse`.
+    /// Parses the content of the last read with `parse`; empty if that failed.
     ///
     /// # Errors
-    /// If the content is invalid. The error names the flag and the file.
+    /// [`ConfigError::Invalid`] if `parse` fails. The error names the flag and the file.
     pub fn parsed<T, E: Display>(&self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Result<T, ConfigError> {
         parse(self.content.as_deref().unwrap_or_default()).map_err(|error| {
             let why = format!("{} {error}", self.path.display());
@@ -52,9 +52,8 @@ impl ReloadableFile {
         })
     }
 
-    /// Passes the parsed content to `put` after each change. Ends when dropped.
-    ///
-    /// The log and errors of `parse` must not quote the content.
+    /// Passes the parsed content to `put` after each valid change. Runs until dropped.
+    /// Errors of `parse` are logged, and must not quote the content.
     pub async fn follow<T, E: Display>(mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
         loop {
             let result = match self.changed(&parse).await {
@@ -68,7 +67,8 @@ impl ReloadableFile {
         }
     }
 
-    /// Waits for a change, logs it, and returns the parsed content. `None` if it is unusable.
+    /// Waits for a change, logs it, and returns the parsed content; `None` if it is unreadable or
+    /// `parse` fails.
     pub(crate) async fn changed<T, E: Display>(&mut self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Option<T> {
         // The file may have changed since it was opened, so the first check is due at once.
         let read = loop {

@@ -1,4 +1,4 @@
-//! The `main` function of a server, and its runtime.
+//! The `main` function of a server, and its runtime. The two server binaries call [`serve_main`].
 
 use std::error::Error;
 use std::fmt::Display;
@@ -14,9 +14,9 @@ use crate::{Common, ConfigError, Shutdown, config_file, telemetry};
 
 /// Runs a server from its command line to its end: reads its settings, starts logs, the runtime and
 /// signal handlers, and executes `run` in a `LocalSet`.
-///
 /// `check` and `check_more` are those of [`config_file::load`]. `parts` returns the settings of
-/// both servers, and the read delay of the thread.
+/// both servers, and the read delay of the thread. The exit code is 0 if `run` succeeds, 1 if it or
+/// the start fails, and 2 for invalid settings. Errors are printed.
 pub fn serve_main<A, C, F, E>(
     check: impl FnOnce(A) -> Result<C, ConfigError>,
     check_more: impl FnOnce(&C) -> Result<(), ConfigError>,

@@ -1,4 +1,4 @@
-//! Secrets: read from files, compared in constant time, never printed.
+//! Secrets from files, compared in constant time and never printed: mesh secret, admin token, seed.
 
 use std::fmt;
 
@@ -19,22 +19,22 @@ pub struct Secret {
 /// Defect of a secret, or of a file with secrets. It never quotes the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// The text is too short.
+    /// The text is too short. Holds its length in bytes.
     #[error("must have at least {MIN_SECRET} bytes, has {0}")]
     TooShort(usize),
-    /// There are more than two secrets.
+    /// There are more than two secrets. Holds their number.
     #[error("must have at most 2 secrets, one per line, has {0}")]
     TooMany(usize),
-    /// The text cannot be sent in a header.
+    /// The text has other characters than visible ASCII, and cannot be sent in a header.
     #[error("must have only visible ASCII characters, without spaces inside")]
     NotVisible,
 }
 
 impl Secret {
-    /// Checks and stores a secret, without surrounding white space.
+    /// Creates a secret from a text, without surrounding white space.
     ///
     /// # Errors
-    /// If it is too short or not valid in a header.
+    /// [`SecretError::TooShort`] or [`SecretError::NotVisible`].
     pub fn new(text: impl AsRef<[u8]>) -> Result<Self, SecretError> {
         let text = text.as_ref().trim_ascii();
         if text.len() < MIN_SECRET {
@@ -49,20 +49,20 @@ impl Secret {
         Ok(Self { bearer })
     }
 
-    /// Returns `true` if `candidate` is this secret. The time depends only on equality of the
-    /// lengths.
+    /// Returns `true` if `candidate` is this secret. For equal lengths the time of the comparison
+    /// does not depend on the content.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {
         self.as_bytes().ct_eq(candidate).into()
     }
 
-    /// Returns the secret as bytes of a key.
+    /// Returns the secret itself, for use as a key.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bearer.as_bytes()[SCHEME.len()..]
     }
 
-    /// Returns the value of the `Authorization` header with this secret.
+    /// Returns the value of an `Authorization` header: `Bearer <secret>`, marked as sensitive.
     #[must_use]
     pub fn bearer(&self) -> HeaderValue {
         self.bearer.clone()
@@ -75,8 +75,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Seed of the mesh's rendezvous hash. It is secret if a mesh sets it. Prints as `***` unless it is
-/// 0.
+/// Seed of the mesh's rendezvous hash. 0 means that the mesh sets none; else it is secret and
+/// prints as `***`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HashSeed(u64);
 
@@ -84,7 +84,7 @@ impl HashSeed {
     /// Parses a decimal number, or a hexadecimal one after `0x`. Ignores surrounding white space.
     ///
     /// # Errors
-    /// If the text is no such number below 2^64.
+    /// If the text is no such number below 2^64. The error does not quote it.
     pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let text = str::from_utf8(text).unwrap_or_default().trim();
         let number = match text.strip_prefix("0x") {

@@ -1,4 +1,4 @@
-//! The mesh's secrets: the one that is sent, and a second one that is accepted during a change.
+//! The mesh's secrets: the one that a server sends, and a second one that it accepts too.
 //!
 //! A change takes three steps, each on all servers before the next. First, add the new secret as
 //! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
@@ -18,10 +18,10 @@ use crate::secret::SecretError;
 use crate::{ReloadableFile, Secret, auth};
 
 const FLAG: &str = "--mesh-secret-file";
-/// An old secret and a new one.
+/// Maximum secrets in the file: an old one and a new one.
 const MAX_SECRETS: usize = 2;
 
-/// The secrets that all servers of a mesh share. Clones share the content of the file.
+/// The secrets that all servers of a mesh share. Clones share them, also after a change.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     file: ReloadableFile,
@@ -32,33 +32,34 @@ impl Secrets {
     /// Reads the secrets from the file of `--mesh-secret-file`, one per line.
     ///
     /// # Errors
-    /// Names the flag if the file cannot be read, or holds none or more than two.
+    /// If the file cannot be read, an entry is no valid [`Secret`], or there are none or over two.
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
         let file = ReloadableFile::open(FLAG, path)?;
         let secrets = file.parsed(parse)?;
         Ok(Self { file, current: watch::Sender::new(secrets) })
     }
 
-    /// Returns the secret to send to other servers and to sign with.
+    /// Returns the first secret of the file, which this server sends to others and signs with.
     #[must_use]
-    pub fn shown(&self) -> Secret {
+    pub fn primary(&self) -> Secret {
         self.current.borrow()[0].clone()
     }
 
-    /// Returns all accepted secrets. The sent one comes first.
+    /// Returns the one or two accepted secrets, the primary one first.
     #[must_use]
     pub fn accepted(&self) -> Arc<[Secret]> {
         self.current.borrow().clone()
     }
 
-    /// Returns `true` if the headers hold an accepted secret. Compares each in constant time.
+    /// Returns `true` if the headers hold an accepted secret as bearer token. Compares each in
+    /// constant time.
     #[must_use]
     pub fn authorize(&self, headers: &HeaderMap) -> bool {
         self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))
     }
 
-    /// Calls `changed` now and after each change of the file. Ignores unusable content. Ends when
-    /// dropped.
+    /// Passes the accepted secrets to `changed`, now and after each change of the file. Ignores
+    /// unusable content. Runs until dropped.
     pub async fn follow(mut self, changed: impl Fn(&[Secret])) {
         loop {
             let secrets = self.accepted();
@@ -70,7 +71,7 @@ impl Secrets {
                     None => METRICS.mesh_secret_loads.of(SecretLoad::Unusable).inc(),
                 };
             };
-            let is_another = !secrets[0].matches(self.shown().as_bytes());
+            let is_another = !secrets[0].matches(self.primary().as_bytes());
             info!(accepted = secrets.len(), is_another, "mesh secret replaced");
             self.current.send_replace(secrets);
             METRICS.mesh_secret_loads.of(SecretLoad::Used).inc();
@@ -118,7 +119,7 @@ mod tests {
             let bearer = Secret::new(text).unwrap().bearer();
             secrets.authorize(&HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
         };
-        assert_eq!((secrets.shown().as_bytes(), shows(OLD), shows(NEW)), (OLD.as_bytes(), true, false));
+        assert_eq!((secrets.primary().as_bytes(), shows(OLD), shows(NEW)), (OLD.as_bytes(), true, false));
 
         write(&[OLD, "short"]);
         assert!(timeout(Duration::from_secs(3), lengths.recv()).await.is_err());
@@ -129,7 +130,11 @@ mod tests {
             write(lines);
             assert_eq!(lengths.recv().await, Some(lines.len()));
             tokio::task::yield_now().await;
-            assert_eq!((secrets.shown().as_bytes(), shows(OLD), shows(NEW)), (shown.as_bytes(), old, new), "{lines:?}");
+            assert_eq!(
+                (secrets.primary().as_bytes(), shows(OLD), shows(NEW)),
+                (shown.as_bytes(), old, new),
+                "{lines:?}"
+            );
         }
     }
 

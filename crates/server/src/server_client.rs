@@ -1,4 +1,5 @@
-//! Requests of one server to others, with limits on answer size, concurrency and total time.
+//! Requests of one server to others, with limits on answer size, concurrency and total time. The
+//! operators' handlers and `load_readiness` use it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -32,24 +33,24 @@ pub struct ServerClient {
 pub struct Answer {
     /// HTTP status.
     pub status: StatusCode,
-    /// Body.
+    /// Body, at most as long as the client's limit.
     pub body: Vec<u8>,
 }
 
 /// Answers of several servers, and the servers without a usable answer.
 #[derive(Debug)]
 pub struct Answers<T> {
-    /// Answers in the order of arrival.
+    /// Server and its answer, in the order of arrival.
     pub answers: Vec<(NodeId, T)>,
-    /// Server and reason, sorted by server.
+    /// Server and the reason why it has no usable answer, sorted by server.
     pub missing: Vec<(NodeId, String)>,
 }
 
 impl ServerClient {
-    /// Creates a client with a time limit and a size limit for each answer.
+    /// Creates a client with a time limit and a size limit in bytes for each answer.
     ///
     /// # Errors
-    /// If the system refuses a resolver or TLS back end.
+    /// If the HTTP client cannot be built: the system refuses a resolver or TLS back end.
     pub fn new(secrets: Secrets, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -62,7 +63,7 @@ impl ServerClient {
         Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
     }
 
-    /// Returns a client on the same connections. `answer_timeout` applies if it is shorter.
+    /// Returns a client on the same connections, with the shorter of both time limits.
     #[must_use]
     pub fn at_most(&self, answer_timeout: Duration) -> Self {
         Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }
@@ -76,7 +77,7 @@ impl ServerClient {
     pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
         let exchange = async {
             let request = self.http.request(method, format!("http://{}{path}", server.address));
-            let request = request.header(AUTHORIZATION, self.secrets.shown().bearer());
+            let request = request.header(AUTHORIZATION, self.secrets.primary().bearer());
             let mut response = request.send().await.map_err(|error| reason(&error))?;
             let (status, mut body) = (response.status(), Vec::new());
             while let Some(chunk) = response.chunk().await.map_err(|error| reason(&error))? {
@@ -114,7 +115,8 @@ impl ServerClient {
         Instant::now() + TOTAL_TIMEOUT
     }
 
-    /// Requests JSON from several servers, at most 16 at a time and until `deadline`.
+    /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server that
+    /// fails, or has not answered by then, is in [`Answers::missing`].
     pub async fn request_all<T: DeserializeOwned>(
         &self,
         deadline: Instant,

@@ -1,4 +1,4 @@
-//! The end of a server by a stop signal.
+//! The stop signal of a server. `runtime` installs it; the servers' `run` waits for it and drains.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-/// Flag of a server that must drain and stop. It is never reset. Clones share it.
+/// Flag of a server that must drain and stop. It is never cleared. Clones share it.
 #[derive(Clone, Default)]
 pub struct Shutdown {
     has_begun: watch::Sender<bool>,
@@ -23,12 +23,11 @@ impl Shutdown {
     }
 
     /// Creates a flag that SIGTERM or SIGINT sets.
-    ///
-    /// A second signal exits the process at once, with 128 plus the signal's number. It also works
-    /// as process 1, and needs a Tokio runtime with I/O.
+    /// A signal after the flag is set exits the process at once, with 128 plus the signal's number.
+    /// Also works for process 1. Needs a Tokio runtime with I/O.
     ///
     /// # Errors
-    /// If the handlers cannot be installed.
+    /// If the signal handlers cannot be installed.
     pub fn install() -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -52,7 +51,7 @@ impl Shutdown {
         Ok(Self { _signals: Some(Arc::new(AbortOnDropHandle::new(signals))), ..shutdown })
     }
 
-    /// Returns `true` if the server drains or has stopped.
+    /// Returns `true` if the flag is set: the server drains or has stopped.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         *self.has_begun.borrow()

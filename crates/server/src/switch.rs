@@ -1,4 +1,5 @@
-//! `POST /admin/drain` and `POST /admin/undrain` for operators.
+//! `POST /admin/drain` and `POST /admin/undrain` for operators. The servers' `run` waits for the
+//! switch and moves the clients.
 
 use ::http::StatusCode;
 use axum::Json;
@@ -11,7 +12,6 @@ use crate::http::refusal;
 use crate::{Health, Shutdown};
 
 /// The operator's drain switch. Clones share it.
-///
 /// Unlike a stop signal it can be reversed, and the process stays.
 #[derive(Clone)]
 pub struct DrainSwitch {
@@ -20,28 +20,31 @@ pub struct DrainSwitch {
 }
 
 impl DrainSwitch {
-    /// Creates a switch of a server in service.
+    /// Creates the switch of a server. It sets its state in `health`.
     #[must_use]
     pub fn new(health: Health, shutdown: Shutdown) -> Self {
         Self { health, shutdown }
     }
 
     /// Returns `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded).
-    ///
     /// Both are idempotent. A stopping server answers `/undrain` with 409.
     #[must_use]
     pub fn routes(&self) -> Routes {
         let drain = async |State(switch): State<Self>| switch.turn(true);
         let undrain = async |State(switch): State<Self>| switch.turn(false);
-        Routes::new().with(Method::Post, "/drain", drain).with(Method::Post, "/undrain", undrain).on(self.clone())
+        Routes::new()
+            .with(Method::Post, "/drain", drain)
+            .with(Method::Post, "/undrain", undrain)
+            .with_state(self.clone())
     }
 
-    /// Waits until the switch has this state.
+    /// Waits until the server is drained by the switch, or with `false` until it is not.
     pub async fn turned(&self, on: bool) {
         self.health.drained_by_operator(on).await;
     }
 
-    /// Drains or undrains the server, and returns the answer of the routes.
+    /// Drains the server, or undrains it with `false`. Returns the answer of the routes: 200, or
+    /// 409 if a stopping server cannot be undrained.
     pub fn turn(&self, on: bool) -> Response {
         if !on && self.shutdown.has_begun() {
             let message = "this server stops and cannot be undrained";
@@ -75,7 +78,7 @@ mod tests {
     async fn stopping_server_cannot_be_undrained() {
         let (switch, health, shutdown) = switch();
         shutdown.begin();
-        health.draining();
+        health.set_stopping();
         let (status, body) = post(&switch, "/undrain").await;
         assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");
         assert_eq!(health.obstacle(), Some("draining"));

@@ -1,4 +1,4 @@
-//! Logs and the metrics page.
+//! Logs, the metrics page, and the measurement of the event loop. `runtime` starts the logs.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -28,7 +28,8 @@ const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 /// request.
 const QUIET: &str = "kube_client=off,hyper=info,hyper_util=info,reqwest=info,tungstenite=info,tokio_tungstenite=info,tower=info,rustls=info";
 
-/// Starts logs to standard error and the metrics of every server. It must be called once.
+/// Starts logs to standard error, and the metrics of every server. `filter` is a level, or levels
+/// by module (`EnvFilter`).
 ///
 /// # Errors
 /// If the filter is malformed, or logs are already started.
@@ -65,9 +66,8 @@ pub(crate) fn page() -> String {
     signaling_metrics::encode()
 }
 
-/// Measures the delay of the event loop, and counts pauses that peers must have noticed.
-///
-/// Runs until dropped.
+/// Measures the delay of the event loop every 100 ms, and counts pauses of 2 s or more, which peers
+/// must have noticed. Runs until dropped.
 pub async fn watch_event_loop() {
     let mut ticks = ticks(DELAY_INTERVAL);
     loop {

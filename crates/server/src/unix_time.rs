@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns the time since 1970, for tokens and sessions, or 0 if the clock is earlier.
+/// Returns the time since the Unix epoch, for tokens and sessions; 0 if the clock is earlier.
 #[must_use]
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

@@ -241,7 +241,7 @@ impl LinkContext<'_> {
     fn closed(&mut self, link: LinkKey, reason: TrunkCloseReason) {
         self.down(link, true);
         if self.links.trunks.remove(link).is_some() {
-            reason.count();
+            reason.record();
             self.backend.on_link_event(self.now, self.core, link, LinkEvent::Closed(reason));
         }
     }

@@ -148,14 +148,14 @@ impl DirectEdge {
         loop {
             self.signal.wait().await;
             let up = self.edge.take_batch(self.link).unwrap_or_default();
-            self.signal.again_behind(&up);
+            self.signal.request_rest(&up);
             if !up.is_empty()
                 && let Err(error) = self.node.with_core(|core| core.trunk_frames(Instant::now(), self.trunk, &up))
             {
                 error!(%error, "protocol error of the local edge");
             }
             let down = self.node.with_core(|core| core.take_trunk_batch(self.trunk));
-            self.signal.again_behind(&down);
+            self.signal.request_rest(&down);
             if !down.is_empty()
                 && let Err(error) = self.edge.with_core(|core| core.link_frames(Instant::now(), self.link, &down))
             {

@@ -54,7 +54,7 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         return from_router(&internal.router, request).await;
     }
     if !internal.secrets.authorize(request.headers()) {
-        internal.refusals.borrow_mut().refused(peer.ip());
+        internal.refusals.borrow_mut().record(peer.ip());
         let message = "this needs the mesh secret as bearer token";
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }

@@ -149,7 +149,7 @@ impl LaneSender {
             .http
             .post(self.url.clone())
             .query(opening)
-            .header(header::AUTHORIZATION, self.client.secrets.shown().bearer())
+            .header(header::AUTHORIZATION, self.client.secrets.primary().bearer())
             .header(header::CONTENT_TYPE, CONTENT_TYPE)
             .body(reqwest::Body::wrap(channel));
         let response = match timeout(OPEN_TIMEOUT, request.send()).await {

@@ -11,7 +11,8 @@ use ::http::{HeaderMap, HeaderName, Uri};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Host names that requests without a token may use.
+/// Hosts that a request without a token may name: a loopback address, `localhost`, the bound
+/// address (any, for a wildcard) and the names of this server.
 #[derive(Debug, Clone)]
 pub struct OwnHosts {
     bound: IpAddr,
@@ -21,22 +22,22 @@ pub struct OwnHosts {
 /// Reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Foreign {
-    /// A page of another site sent the request.
+    /// A page of another site sent the request, or its headers are ambiguous.
     #[error("requests of other sites' pages are refused; set --admin-token-file, and send the token")]
     Page,
-    /// The host is not this server.
+    /// The request names a host outside [`OwnHosts`], or several.
     #[error("the host is not this server; use its IP address, or set --admin-token-file, and send the token")]
     Host,
 }
 
 impl OwnHosts {
-    /// Creates the hosts of a server bound to this address, with `names` beside `localhost`.
+    /// Creates the hosts of a server bound to `bound`. `names` are its host names, without port.
     #[must_use]
     pub fn new(bound: SocketAddr, names: impl IntoIterator<Item = String>) -> Self {
         Self { bound: bound.ip().to_canonical(), names: names.into_iter().collect() }
     }
 
-    /// Checks the head of a request.
+    /// Checks target and headers of a request. Returns an error if a web page may have sent it.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
         let site = single(headers, &SEC_FETCH_SITE).map_err(|_| Foreign::Page)?;
         if !matches!(site, None | Some("same-origin" | "none")) {
@@ -72,8 +73,7 @@ impl OwnHosts {
     }
 }
 
-/// Returns the header's value if present. An error means two values, or one that is not visible
-/// ASCII.
+/// Returns the header's value, if any; an error for two values, or one of not only visible ASCII.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {

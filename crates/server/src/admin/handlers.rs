@@ -12,37 +12,37 @@ use signaling_protocol::{ClientId, NameError};
 
 use crate::http::Refused;
 
-/// A parsed query, or the reason why it is invalid.
+/// Extractor of a query string: its fields, or the reason why it is invalid.
 pub type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
-/// Answers with the description of all routes.
+/// Answers with the OpenAPI document of all routes, as JSON.
 pub async fn document() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
 }
 
-/// Returns the query.
+/// Returns the fields of a query string.
 ///
 /// # Errors
-/// 400 if the query is invalid.
+/// 400 `bad_request` if the query is invalid.
 pub fn query<T>(parsed: QueryResult<T>) -> Result<T, Refused> {
     parsed.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
 }
 
-/// Returns the client id of a path.
+/// Parses the client id in a request's path.
 ///
 /// # Errors
-/// 400 if it is no valid client id.
+/// 400 `bad_name` if it is no valid client id.
 pub fn client(name: &str) -> Result<ClientId, Refused> {
     ClientId::new(name).map_err(bad_name)
 }
 
-/// Returns the refusal of an invalid name.
+/// Returns the refusal of an invalid name: 400 `bad_name`.
 #[must_use]
 pub fn bad_name(error: NameError) -> Refused {
     Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
 }
 
-/// Returns the refusal of an invalid request.
+/// Returns the refusal of an invalid request, with its reason: 400 `bad_request`.
 #[must_use]
 pub fn bad_request(message: String) -> Refused {
     Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)

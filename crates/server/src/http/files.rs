@@ -1,4 +1,4 @@
-//! Files that are built into a binary and served to browsers.
+//! Files that are built into a binary and served to browsers: the dashboard, and pages of the edge.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -16,23 +16,23 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 pub const HTML: &str = "text/html; charset=utf-8";
 /// Content type of a style sheet.
 pub const CSS: &str = "text/css; charset=utf-8";
-/// Content type of a module.
+/// Content type of a JavaScript module.
 pub const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// Content type of a drawing.
+/// Content type of an SVG drawing.
 pub const SVG: &str = "image/svg+xml";
 
 /// A file built into the binary.
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// Path of the file.
+    /// Path of the file's URL.
     pub path: &'static str,
-    /// Content type.
+    /// Content type, such as [`HTML`].
     pub kind: &'static str,
-    /// Content.
+    /// Content, in UTF-8.
     pub text: &'static str,
 }
 
-/// Pages that may use a file.
+/// Pages that may load a file.
 #[derive(Debug, Clone, Copy)]
 pub enum Audience {
     /// Pages of any origin.
@@ -54,7 +54,7 @@ macro_rules! built_in_files {
     };
 }
 
-/// Adds the files to a router. Browsers revalidate them, and changed files are sent again.
+/// Adds a `GET` route per file to a router. An unchanged file is answered 304, by its `ETag`.
 pub fn serve(router: Router, files: &'static [File], audience: Audience) -> Router {
     files.iter().fold(router, |router, file| {
         let tag = tag(file.text);

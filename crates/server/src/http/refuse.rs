@@ -1,4 +1,4 @@
-//! Refusals of requests.
+//! Refusals of requests, as JSON with an error code. All HTTP handlers of both servers use them.
 
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use serde_json::json;
 use crate::ask::Stopped;
 
 /// Returns the answer to a refused request: `{"error":{"code","message"}}`.
-///
-/// `Retry-After` is in whole seconds, rounded up. The answer ends the connection, so that bytes
-/// behind a refused request are not taken for another one.
+/// `Retry-After` is in whole seconds, rounded up, at least 1; absent for `None`. The answer ends
+/// the connection, so that bytes after a refused request are not taken for another one.
 #[must_use]
 pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Response {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
@@ -34,11 +33,11 @@ pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Optio
 pub struct Refused {
     /// HTTP status.
     pub status: StatusCode,
-    /// Error code for programs.
+    /// Error code, stable for programs.
     pub code: &'static str,
-    /// Message for people.
+    /// Reason and advice, as text.
     pub message: String,
-    /// Delay before a retry. `None` if a retry does not help.
+    /// Delay before a retry, for `Retry-After`. `None` if a retry does not help.
     pub retry_after: Option<Duration>,
 }
 

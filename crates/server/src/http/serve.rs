@@ -1,4 +1,4 @@
-//! Service of one HTTP/1 connection within limits.
+//! Service of one HTTP/1 connection within limits, for all listeners of both servers.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -32,22 +32,22 @@ pub struct HttpLimits {
     /// Maximum bytes buffered for reading, and so of a head; a longer head is answered 431. Values
     /// below 8 KiB count as 8 KiB.
     pub buffer_bytes: usize,
-    /// Maximum header lines. More are answered 431.
+    /// Maximum header lines of a request. More are answered 431.
     pub headers: usize,
 }
 
 impl HttpLimits {
-    /// Limits for the public: 5 s, 16 KiB, 64 lines.
+    /// Limits of public listeners: 5 s, 16 KiB, 64 lines.
     pub const PUBLIC: Self = Self { head_timeout: Duration::from_secs(5), buffer_bytes: 16 * 1024, headers: 64 };
-    /// Limits for servers of the mesh. They send large batches and keep connections for the next,
-    /// commonly for 90 s.
+    /// Limits of internal listeners: 120 s, 64 KiB, 64 lines. Servers send large batches and keep
+    /// idle connections, commonly for 90 s.
     pub const INTERNAL: Self = Self { head_timeout: Duration::from_secs(120), buffer_bytes: 64 * 1024, headers: 64 };
 }
 
 /// Reason why a connection ended without a readable request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadHead {
-    /// Its first head was late. Closed without an answer.
+    /// No first head within `head_timeout`. Closed without an answer.
     Late,
     /// The head was above the limits. Answered 431, without a body.
     TooLarge,
@@ -56,10 +56,9 @@ pub enum BadHead {
 }
 
 /// Serves a connection until it ends or is upgraded. Returns the defect of a head that reached no
-/// service.
-///
-/// Errors are caused by the peer and logged at debug level. Nothing has to be `Send`. The future of
-/// the service is dropped when the peer leaves before its answer.
+/// service; `None` if the connection ended otherwise.
+/// Errors are caused by the peer and logged at debug level. The service need not be `Send`. Its
+/// future is dropped when the peer leaves before its answer.
 pub async fn serve_connection<I, S, F>(stream: I, peer: SocketAddr, limits: HttpLimits, service: S) -> Option<BadHead>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -90,7 +89,7 @@ where
     }
 }
 
-/// Answers a request of [`serve_connection`] with a router.
+/// Returns a router's answer to a request of [`serve_connection`].
 pub async fn from_router(router: &Router, request: Request<Incoming>) -> Response<Body> {
     match router.clone().oneshot(request).await {
         Ok(response) => response,
@@ -98,7 +97,8 @@ pub async fn from_router(router: &Router, request: Request<Incoming>) -> Respons
     }
 }
 
-/// Serves a listener for servers with a router. Needs a `LocalSet`. Runs until dropped.
+/// Serves the connections of an internal listener with a router, each in a task of the current
+/// `LocalSet`. Runs until dropped; open connections stay.
 pub async fn serve_router(mut listener: Listener, router: Router) {
     loop {
         let ((stream, peer), router) = (listener.accept().await, router.clone());

@@ -1,4 +1,4 @@
-//! Recovery of the socket after an upgrade.
+//! Recovery of the socket after an upgrade, for client WebSockets and trunks.
 
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
@@ -6,13 +6,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// The upgraded connection was not served by [`serve_connection`](super::serve_connection).
+/// The connection was not served by [`serve_connection`](super::serve_connection) over TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the upgraded connection is not a plain TCP stream")]
 pub struct UpgradeError;
 
-/// Returns the socket of an upgraded connection, and the bytes behind the request head.
-///
+/// Returns the socket of an upgraded connection, and the bytes read after the request head.
 /// The HTTP buffers are freed, so an idle socket holds none.
 ///
 /// # Errors
@@ -21,8 +20,8 @@ pub fn upgraded_tcp(upgraded: Upgraded) -> Result<(TcpStream, Bytes), UpgradeErr
     upgraded_from(upgraded).map_err(|_| UpgradeError)
 }
 
-/// Returns the stream of an upgraded connection over any stream type, and the bytes behind the
-/// request head.
+/// Returns the stream of type `S` of an upgraded connection, and the bytes read after the request
+/// head.
 ///
 /// # Errors
 /// Returns the connection if its stream has another type.

@@ -37,7 +37,7 @@ const MAX_REPORT_BYTES: usize = 4_096;
 /// Age at which a report no longer stands for its server.
 const MAX_AGE: Duration = Duration::from_secs(6);
 
-/// When a server reports unready because of its load.
+/// Flags of readiness by load.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Discovery")]
 pub struct LoadReadinessArgs {
@@ -71,7 +71,7 @@ metrics! {
     }
 }
 
-/// Serves the report of this server, and keeps its readiness up to date if readiness by load is on.
+/// Serves the report of this server, and updates its readiness if readiness by load is on.
 pub struct LoadReadinessTask<C> {
     settings: Option<Settings>,
     views: watch::Receiver<Arc<View>>,
@@ -81,14 +81,13 @@ pub struct LoadReadinessTask<C> {
     clients: C,
 }
 
-/// Last reports of the members of the view, with the times of the requests.
+/// Latest reports by member of the view, with the times of the requests.
 type Reports = HashMap<NodeId, (Instant, LoadReport)>;
 
 impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
-    /// Creates the task of a closed server. `settings` is `None` if readiness by load is off.
-    ///
+    /// Creates the task. `settings` is `None` if readiness by load is off.
     /// `views` lists all servers behind the same front proxy, with or without this one. `clients`
-    /// returns the number of clients, or `None` if this server takes none.
+    /// returns the number of connected clients, or `None` if this server has no public listener.
     pub fn new(
         common: &Common,
         settings: Option<Settings>,
@@ -101,14 +100,15 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
         Self { settings, views, secrets, health, report, clients }
     }
 
-    /// Returns the route of the report. It answers 401 without the mesh secret.
+    /// Returns the route `/internal/v1/load`. It answers with a [`LoadReport`] as JSON, or 401
+    /// without the mesh secret.
     pub fn router(&self) -> Router {
         let reports = self.report.clone();
         let report = async move || ([(header::CACHE_CONTROL, "no-store")], Json(reports.borrow().clone()));
         Router::new().route(PATH, get(report)).layer(from_fn_with_state(self.secrets.clone(), require_mesh_secret))
     }
 
-    /// Returns a future that runs until it is dropped.
+    /// Returns the task as a future that runs until it is dropped. It updates the report every 1 s.
     ///
     /// # Errors
     /// If the system refuses a resource of the HTTP client.

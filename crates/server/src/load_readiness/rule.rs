@@ -13,17 +13,18 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Standard deviations of a random distribution that chance hardly ever exceeds.
+/// Distance from the mean that chance hardly ever exceeds, in standard deviations (`sqrt(mean)`).
 const BEYOND_CHANCE: f64 = 4.0;
-/// A candidate stays one while it is above the mean by this share.
+/// Share of the mean above which a candidate stays one.
 const NEAR_MEAN: f64 = 0.01;
-/// Longest time unready, and the pause after it: orchestrators treat a server as failed after that.
+/// Maximum time unready, and the minimum time ready after it. Orchestrators treat a server that is
+/// unready for longer as failed.
 pub const MAX_UNREADY: Duration = Duration::from_secs(600);
 
-/// Thresholds.
+/// Thresholds of the rule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Share of the mean by which a candidate exceeds it.
+    /// Share of the mean by which a new candidate exceeds it: 0.05 for 5%.
     pub above: f64,
     /// Mean client count below which every server is ready.
     pub min_clients: u64,
@@ -33,20 +34,20 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadinessState {
-    /// Takes them.
+    /// Accepts them.
     Ready,
-    /// Takes them, but reports unready because of its load.
+    /// Accepts them, but reports unready because of its load.
     Unready,
-    /// Sends its clients to its peers.
+    /// Drains, and still has clients that will move to its peers.
     Draining,
-    /// Takes none for another reason.
+    /// Accepts none for another reason.
     Closed,
 }
 
 /// Client count and readiness of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadReport {
-    /// Server id as discovery reports it.
+    /// The server's own id (`--id`). Discovery may list it under another one.
     pub id: String,
     /// Connected clients.
     pub clients: u64,
@@ -63,20 +64,20 @@ impl LoadReport {
 /// The outcome of one poll.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
-    /// This server reports unready.
+    /// `true` if this server reports unready.
     pub is_unready: bool,
-    /// Mean client count of the servers that take clients.
+    /// Mean client count of the servers that accept clients; 0 if there are none.
     pub mean: f64,
-    /// Number of servers that take clients, this one included.
+    /// Number of servers that accept clients, this one included if it does.
     pub servers: usize,
 }
 
-/// Decides for one server.
+/// The rule for one server, with its memory of earlier decisions.
 #[derive(Debug)]
 pub struct LoadReadiness {
     settings: Settings,
     is_candidate: bool,
-    /// Start of the time unready and the pause after it.
+    /// Start of the time unready and of the pause after it; `None` outside both.
     unready_since: Option<Instant>,
 }
 
@@ -87,7 +88,7 @@ impl LoadReadiness {
         Self { settings, is_candidate: false, unready_since: None }
     }
 
-    /// Decides from the reports of this server and its peers; `None` for a silent peer.
+    /// Decides from the reports of this server and of its peers. A silent peer is `None`.
     pub fn decide(&mut self, now: Instant, own: &LoadReport, peers: &[Option<LoadReport>]) -> Decision {
         let reports = || peers.iter().flatten();
         let serving: Vec<_> = reports().chain([own]).filter(|report| report.serves()).collect();

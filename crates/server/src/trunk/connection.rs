@@ -13,13 +13,13 @@ use tokio_tungstenite::tungstenite::{self, Message, WebSocket};
 use super::{TrunkCloseReason, config};
 use crate::metrics::{Direction, METRICS};
 
-/// Maximum frames of one [`Trunk::read`].
+/// Maximum WebSocket messages of one [`Trunk::read`].
 const MAX_READS: usize = 64;
 
 /// One end of a trunk. Its stream returns `WouldBlock` instead of waiting.
 pub struct Trunk<S> {
     socket: WebSocket<S>,
-    /// Start and bytes of the write that the kernel has not taken yet.
+    /// Start and bytes (0: a control frame) of the write that the kernel has not taken yet.
     unsent: Option<(Instant, usize)>,
     heard_at: Instant,
     pinged_at: Instant,
@@ -27,7 +27,7 @@ pub struct Trunk<S> {
 }
 
 impl<S: Read + Write> Trunk<S> {
-    /// Creates a trunk on an upgraded stream. `early` was read behind the head of the upgrade.
+    /// Creates a trunk on an upgraded stream. `early` are bytes read after the head of the upgrade.
     pub fn new(stream: S, early: &[u8], role: Role) -> Self {
         let socket = WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config()));
         let now = Instant::now();
@@ -39,13 +39,12 @@ impl<S: Read + Write> Trunk<S> {
         self.socket.get_mut()
     }
 
-    /// Reads a bounded number of frames and passes each batch to `on_frames`.
-    ///
-    /// Returns `true` if the stream may have more.
+    /// Reads at most 64 WebSocket messages and passes each batch to `on_frames`. `now` is recorded
+    /// as the time of the input. Returns `false` once the stream is empty.
     ///
     /// # Errors
-    /// If the trunk has ended. With [`TrunkCloseReason::ProtocolError`] if `on_frames` rejects a
-    /// batch.
+    /// If the trunk has ended: [`TrunkCloseReason::Closed`], `Failed`, or `ProtocolError` if
+    /// `on_frames` rejects a batch.
     pub fn read(
         &mut self,
         now: Instant,
@@ -68,7 +67,7 @@ impl<S: Read + Write> Trunk<S> {
         Ok(true)
     }
 
-    /// Returns `true` if the kernel has taken all written bytes, so that the trunk accepts a batch.
+    /// Returns `true` if the kernel has taken all written bytes. Only then may a batch be written.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.unsent.is_none()
@@ -80,7 +79,7 @@ impl<S: Read + Write> Trunk<S> {
         self.is_closing
     }
 
-    /// Writes a batch. [`Trunk::flush`] writes what the kernel does not take now.
+    /// Writes a batch. If the kernel does not take all bytes now, [`Trunk::flush`] writes the rest.
     ///
     /// # Errors
     /// If the connection failed.
@@ -93,7 +92,7 @@ impl<S: Read + Write> Trunk<S> {
     /// Writes the rest of a batch.
     ///
     /// # Errors
-    /// If the connection failed. With [`TrunkCloseReason::ClosedLocally`] after the close frame.
+    /// If the connection failed. [`TrunkCloseReason::ClosedLocally`] after the close frame.
     pub fn flush(&mut self) -> Result<(), TrunkCloseReason> {
         if self.unsent.is_some() {
             let flushed = self.socket.flush();
@@ -102,8 +101,8 @@ impl<S: Read + Write> Trunk<S> {
         if self.is_closing && self.is_free() { Err(TrunkCloseReason::ClosedLocally) } else { Ok(()) }
     }
 
-    /// Writes a close frame behind the current batch, so that the other end does not count a
-    /// failure.
+    /// Writes a close frame after the current batch, so that the other end does not count a
+    /// failure. `Ok` means that [`Trunk::flush`] must write the rest.
     ///
     /// # Errors
     /// As [`Trunk::flush`].
@@ -116,11 +115,11 @@ impl<S: Read + Write> Trunk<S> {
         self.flush()
     }
 
-    /// Checks the keep-alive, a few times a second, and pings a silent peer.
+    /// Checks the keep-alive and pings a silent peer. The caller calls this a few times per second.
     ///
     /// # Errors
-    /// With [`TrunkCloseReason::Silent`] if the peer has sent or taken nothing for too long, or if
-    /// the connection failed.
+    /// [`TrunkCloseReason::Silent`] if the peer has sent nothing, or taken nothing of a write, for
+    /// 2 s. [`TrunkCloseReason::Failed`] if the connection failed.
     pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
         let since = |then| now.saturating_duration_since(then);
         let silence = since(self.heard_at);

@@ -1,4 +1,5 @@
-//! The accepting end of a trunk: a task that reads, writes and checks the keep-alive.
+//! The accepting end of a trunk: a task that reads, writes and checks the keep-alive. The node's
+//! shell calls [`serve`] per trunk.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -21,19 +22,21 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time to write the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The node behind an accepted trunk.
+/// The node at the accepting end of a trunk.
 pub trait TrunkHandler {
-    /// Handles a batch of frames. Ignores them if the trunk is being closed.
+    /// Handles a batch of uplink frames. Ignores them if the trunk is being closed.
     ///
     /// # Errors
-    /// If the frames are invalid. The trunk is then closed.
+    /// If the frames are invalid. The trunk then ends with this reason.
     fn on_frames(&self, frames: &[u8]) -> Result<(), String>;
 
-    /// Returns the next batch to write. `None` closes the trunk.
+    /// Returns the next batch of downlink frames to write; empty if there are none. `None` closes
+    /// the trunk.
     fn next_batch(&self) -> Option<Vec<u8>>;
 }
 
-/// Serves a trunk until it ends. `early` was read behind the head of the upgrade.
+/// Serves a trunk until it ends, and counts and returns the reason. `early` are bytes read after
+/// the head of the upgrade. `signal` requests a call of [`TrunkHandler::next_batch`].
 pub async fn serve(
     stream: TcpStream,
     early: &[u8],
@@ -42,7 +45,7 @@ pub async fn serve(
 ) -> TrunkCloseReason {
     let mut trunk = Trunk::new(TaskStream(stream), early, Role::Server);
     let Err(end) = carry(&mut trunk, signal, handler).await;
-    end.count();
+    end.record();
     end
 }
 
@@ -80,7 +83,7 @@ async fn carry(
                     close(trunk).await;
                     return Err(TrunkCloseReason::ClosedLocally);
                 };
-                signal.again_behind(&batch);
+                signal.request_rest(&batch);
                 if !batch.is_empty() {
                     trunk.write(batch)?;
                 }

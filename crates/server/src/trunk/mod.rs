@@ -1,7 +1,5 @@
-//! WebSockets of trunks.
-//!
-//! [`Trunk`] is the state machine of either end. [`open()`] connects one for an event loop;
-//! [`serve`] runs an accepted one.
+//! WebSockets of trunks. [`Trunk`] is the state machine of either end. [`open()`] connects one for
+//! an edge's event loop; a node's shell has [`serve`] run an accepted one.
 
 mod connection;
 mod inbound;
@@ -12,7 +10,7 @@ use signaling_wire::limits;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use crate::metrics::{METRICS, TrunkEndReason};
+use crate::metrics::{METRICS, TrunkCloseLabel};
 
 pub use self::connection::Trunk;
 pub use self::inbound::{TrunkHandler, serve};
@@ -20,22 +18,22 @@ pub use self::open::{OutboundTrunk, open};
 pub use self::polled::PolledStream;
 
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-/// A batch of messages and a batch of delivery outcomes behind it.
+/// A batch of messages and a batch of delivery outcomes after it.
 const MAX_MESSAGE_BYTES: usize = 2 * limits::MAX_BATCH_BYTES;
 
-/// Why a trunk ended.
+/// Reason why a trunk ended.
 #[derive(Debug, thiserror::Error)]
 pub enum TrunkCloseReason {
-    /// The other end closed it.
+    /// The other end closed it, with or without a close frame.
     #[error("the other end closed it")]
     Closed,
     /// The other end sent or took nothing for 2 s.
     #[error("no input or progress for {:?}", limits::SUSPECT_AFTER)]
     Silent,
-    /// The connection failed.
+    /// The connection failed, or the other end violated the WebSocket protocol.
     #[error(transparent)]
     Failed(#[from] tungstenite::Error),
-    /// The other end sent invalid frames.
+    /// The other end sent an invalid batch; holds its defect.
     #[error("{0}")]
     ProtocolError(String),
     /// This end closed it.
@@ -44,16 +42,16 @@ pub enum TrunkCloseReason {
 }
 
 impl TrunkCloseReason {
-    /// Counts the end in the metrics of trunks.
-    pub fn count(&self) {
-        let reason = match self {
-            Self::Closed => TrunkEndReason::Closed,
-            Self::Silent => TrunkEndReason::Silent,
-            Self::Failed(_) => TrunkEndReason::Failed,
-            Self::ProtocolError(_) => TrunkEndReason::ProtocolError,
-            Self::ClosedLocally => TrunkEndReason::Local,
+    /// Counts this end of a trunk in `signaling_trunks_ended_total`. Called once per trunk.
+    pub fn record(&self) {
+        let label = match self {
+            Self::Closed => TrunkCloseLabel::Closed,
+            Self::Silent => TrunkCloseLabel::Silent,
+            Self::Failed(_) => TrunkCloseLabel::Failed,
+            Self::ProtocolError(_) => TrunkCloseLabel::ProtocolError,
+            Self::ClosedLocally => TrunkCloseLabel::Local,
         };
-        METRICS.trunk_ends.of(reason).inc();
+        METRICS.trunk_closes.of(label).inc();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connecting a trunk to a node.
+//! Connecting a trunk to a node, for a balancer's trunk manager.
 
 use ::http::HeaderValue;
 use signaling_wire::trunk::{EDGE_HEADER, INTERNAL_PORT_HEADER, PATH, SUBPROTOCOL};
@@ -9,17 +9,16 @@ use tokio_util::io::InspectReader;
 use super::{PolledStream, Trunk, config};
 use crate::Secret;
 
-/// A trunk in an event loop.
+/// The connecting end of a trunk, among the sockets of an edge's event loop.
 pub type OutboundTrunk = Trunk<PolledStream>;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Connects a trunk to the node at `address`. Requires a runtime.
-///
-/// The request carries this server's id and the port of its internal listener.
+/// Connects a trunk to the node at `address` (`HOST:PORT`). Requires a Tokio runtime with I/O. Has
+/// no time limit. The request carries this server's id and the port of its internal listener.
 ///
 /// # Errors
-/// If the node cannot be reached, or refuses.
+/// If the node cannot be reached, or refuses the upgrade.
 pub async fn open(
     address: &str,
     secret: &Secret,

@@ -1,10 +1,11 @@
-//! The stream of a trunk among the sockets of an event loop.
+//! The stream of an outbound trunk among the sockets of an edge's event loop.
 
 use std::io::{self, Read, Write};
 
 use mio::net::TcpStream;
 
-/// A socket that is read only after its event, since an edge-triggered poll reports no more.
+/// A socket under an edge-triggered poll. It is read only after an event reports input; a read
+/// before that returns `WouldBlock` without a system call.
 pub struct PolledStream {
     tcp: TcpStream,
     may_have_input: bool,
@@ -13,18 +14,18 @@ pub struct PolledStream {
 }
 
 impl PolledStream {
-    /// Creates a stream that is readable at first.
+    /// Creates a stream that may have input at first.
     #[must_use]
     pub fn new(tcp: TcpStream) -> Self {
         Self { tcp, may_have_input: true, has_ended: false }
     }
 
-    /// Returns the socket for the poll.
+    /// Returns the socket, to register it with the poll.
     pub fn source(&mut self) -> &mut TcpStream {
         &mut self.tcp
     }
 
-    /// Records an event. With `has_ended` the peer has ended its write side.
+    /// Records a readable event. `has_ended` is `true` if the peer has ended its write side.
     pub fn on_event(&mut self, has_ended: bool) {
         self.may_have_input = true;
         self.has_ended |= has_ended;

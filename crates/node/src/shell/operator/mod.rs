@@ -45,7 +45,7 @@ pub struct OperatorApi {
 #[must_use]
 pub fn operators(api: OperatorApi) -> Routes {
     let switch = api.switch.routes();
-    routes().on(api).and(switch)
+    routes().with_state(api).merge(switch)
 }
 
 fn routes() -> Routes<OperatorApi> {
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn routes_equal_the_description() {
-        let mut listed = routes().listed();
-        listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().listed());
+        let mut listed = routes().list();
+        listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().list());
         listed.sort();
         assert_eq!(listed, operations(Role::Node));
     }
