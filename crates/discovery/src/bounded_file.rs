@@ -1,10 +1,10 @@
-//! Reads files that operators name, within a size limit.
+//! Reads files that operators name, within a size limit, for this crate and `signaling_server`.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads a regular file of at most `max_bytes`. Blocks.
+/// Returns the content of a regular file of at most `max_bytes`. Blocks.
 ///
 /// # Errors
 /// If the file cannot be read, is longer (`FileTooLarge`), or is a folder, pipe or device

@@ -1,5 +1,5 @@
 //! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and
-//! with every way of writing.
+//! with every way of writing. [`crate::watch()`] calls it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::following::{News, NewsSender};
 use crate::{ReadError, read_bounded};
 use signaling_core::{Member, View};
 
-/// Maximum length of the file, enough for some 10,000 nodes.
+/// Maximum length of the file in bytes, enough for some 10,000 nodes.
 const MAX_BYTES: u64 = 1024 * 1024;
 
-/// Reads and parses a file. Blocks.
+/// Reads and parses a file. Blocks. Errors are all of [`ReadError`] that concern a file.
 pub(crate) fn read(path: &Path) -> Result<View, ReadError> {
     let content = read_bounded(path, MAX_BYTES).map_err(|error| match error.kind() {
         ErrorKind::NotFound => ReadError::Missing,
@@ -38,16 +38,16 @@ fn parse(content: &[u8]) -> Result<View, ReadError> {
 /// Interval at which the file is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Reads the file and sends its view every [`POLL_INTERVAL`]. Runs until dropped.
+/// Reads the file and sends its view or error every [`POLL_INTERVAL`]. Runs until dropped.
 pub(crate) async fn follow(path: PathBuf, sender: NewsSender) {
     loop {
         sleep(POLL_INTERVAL).await;
-        sender.send(reading(&path).await).await;
+        sender.send(read_news(&path).await).await;
     }
 }
 
-/// Reads the file once.
-pub(crate) async fn reading(path: &Path) -> News {
+/// Reads the file once, and returns [`News::View`] with its view or error.
+pub(crate) async fn read_news(path: &Path) -> News {
     let path = path.to_owned();
     let reading = spawn_blocking(move || read(&path)).await;
     News::View(reading.unwrap_or_else(|error| Err(ReadError::Unreadable(error.to_string()))))

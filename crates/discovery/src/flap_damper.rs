@@ -1,5 +1,4 @@
-//! Turns observations into members, without flaps. Pure.
-//!
+//! Turns observations into members, without flaps. Pure; `Following` calls it.
 //! A change of the view moves clients, so a node that is unready or unlisted stays for [`HOLD`]. A
 //! removed node returns once it has served steadily, each time for longer ([`FailureDetector`]). A
 //! terminating node drains at once, until it is no longer listed. A polled source can repeat an
@@ -14,20 +13,21 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::{FailureDetector, Member, View};
 
-/// Time that an unready or unlisted node stays in the view.
+/// Default time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
 /// Time that a removed node is remembered while it is not listed.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// Recent servers, and which of them are members.
+/// Servers of recent observations, and their state as members.
 pub(crate) struct FlapDamper {
+    /// Time that an unready or unlisted node stays a member.
     hold: Duration,
     known: BTreeMap<NodeId, Known>,
 }
 
 struct Known {
     member: Member,
-    /// Set while it neither serves nor drains.
+    /// Since it neither serves nor drains; `None` while it does.
     missing: Option<Missing>,
     /// A suspect is removed from the view.
     detector: FailureDetector,
@@ -36,7 +36,7 @@ struct Known {
 #[derive(Clone, Copy)]
 struct Missing {
     since: Instant,
-    /// Only a reading from then on can confirm it; `None` once confirmed.
+    /// The first reading from then on confirms the absence; `None` once confirmed.
     doubted_until: Option<Instant>,
 }
 
@@ -76,12 +76,12 @@ impl FlapDamper {
         Self { hold, known: BTreeMap::new() }
     }
 
-    /// Applies all observations of one reading. Until `until` the source may repeat outdated data,
-    /// so a missing node must be missing in a later reading too.
-    pub(crate) fn see(&mut self, observations: &[Observation], until: Option<Instant>, now: Instant) {
+    /// Applies all observations of one reading. Until `until`, if set, the source may repeat
+    /// outdated data, so a missing node must be missing in a reading after it too.
+    pub(crate) fn apply(&mut self, observations: &[Observation], until: Option<Instant>, now: Instant) {
         let was_unserved = !self.is_served();
         for observation in observations {
-            self.see_one(observation, until, now);
+            self.apply_one(observation, until, now);
         }
         let named: HashSet<_> =
             observations.iter().map(|observation| (&observation.id, &observation.address)).collect();
@@ -100,7 +100,7 @@ impl FlapDamper {
         }
     }
 
-    fn see_one(&mut self, observation: &Observation, until: Option<Instant>, now: Instant) {
+    fn apply_one(&mut self, observation: &Observation, until: Option<Instant>, now: Instant) {
         let Observation { id, address, status } = observation;
         let Some(known) = self.known.get_mut(id).filter(|known| known.member.address == *address) else {
             if *status != ServerStatus::Unready {
@@ -125,9 +125,9 @@ impl FlapDamper {
         }
     }
 
-    /// Removes nodes that have been missing for too long. Readmits nodes that have served long
-    /// enough.
-    pub(crate) fn settle(&mut self, now: Instant) {
+    /// Removes nodes that have been missing for `hold`, and readmits nodes that have served long
+    /// enough, as of `now`.
+    pub(crate) fn tick(&mut self, now: Instant) {
         if self.is_served() {
             for known in self.known.values_mut() {
                 if known.is_surely_missing() && known.missing_for(now) >= self.hold {
@@ -141,17 +141,17 @@ impl FlapDamper {
         self.known.retain(|_, known| !known.detector.is_suspect() || known.missing_for(now) < FORGET);
     }
 
-    /// Returns `true` if a node serves and does not end.
+    /// Returns `true` if at least one node serves and does not drain.
     pub(crate) fn is_served(&self) -> bool {
         self.known.values().any(Known::serves)
     }
 
-    /// Returns `true` if a node serves or drains.
+    /// Returns `true` if at least one node serves or drains.
     pub(crate) fn has_present_server(&self) -> bool {
         self.known.values().any(|known| known.missing.is_none())
     }
 
-    /// Returns the members.
+    /// Returns the current members.
     pub(crate) fn view(&self) -> View {
         let members = self.known.values().filter(|known| known.member.draining || !known.detector.is_suspect());
         // Ids are unique here, so this is never an error.
@@ -295,9 +295,9 @@ mod tests {
     fn new_address_replaces_a_server_at_once() {
         let mut mesh = Mesh::of(&["a", "b"]);
         mesh.sees(&[("a", Serving), ("b", Draining)]);
-        mesh.damper.see(&[observation("a", 1, Serving), observation("b", 2, Unready)], None, mesh.now);
+        mesh.damper.apply(&[observation("a", 1, Serving), observation("b", 2, Unready)], None, mesh.now);
         assert_eq!(mesh.members(), "a", "the old one has ended, the new one is not there yet");
-        mesh.damper.see(&[observation("a", 1, Serving), observation("b", 2, Serving)], None, mesh.now);
+        mesh.damper.apply(&[observation("a", 1, Serving), observation("b", 2, Serving)], None, mesh.now);
         assert_eq!(mesh.members(), "a b");
         assert_eq!(mesh.damper.view().get("b").unwrap().address.as_str(), "h:2");
     }
@@ -344,21 +344,21 @@ mod tests {
 
         fn sees(&mut self, all: &[(&str, ServerStatus)]) -> String {
             let observations: Vec<_> = all.iter().map(|(id, status)| observation(id, 1, *status)).collect();
-            self.damper.see(&observations, None, self.now);
+            self.damper.apply(&observations, None, self.now);
             self.after(Duration::ZERO)
         }
 
         /// Applies an answer with these ids, all serving, that is valid for `holds`.
         fn reads(&mut self, ids: &[&str], holds: Duration) -> String {
             let observations: Vec<_> = ids.iter().map(|id| observation(id, 1, Serving)).collect();
-            self.damper.see(&observations, Some(self.now + holds), self.now);
+            self.damper.apply(&observations, Some(self.now + holds), self.now);
             self.after(Duration::ZERO)
         }
 
         /// Returns the members after this time.
         fn after(&mut self, time: Duration) -> String {
             self.now += time;
-            self.damper.settle(self.now);
+            self.damper.tick(self.now);
             self.members()
         }
 

@@ -1,4 +1,4 @@
-//! Task that follows a source. Its observations pass through `FlapDamper` to the `Publisher`.
+//! Task that passes the observations of a source through `FlapDamper` to the `Publisher`.
 
 use std::time::{Duration, Instant as StdInstant};
 
@@ -22,18 +22,18 @@ const FAILURES_FOR_WARNING: u32 = 2;
 /// Report of a source.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All servers that the source lists now.
+    /// All servers that the source lists now, with distinct ids.
     Seen {
         observations: Vec<Observation>,
         /// End of the time in which the source may repeat this reading. `None` if it reports each
         /// change.
         until: Option<StdInstant>,
     },
-    /// The whole view, as read from a source that needs no damping.
+    /// The whole view of a source that needs no damping, or the error of its reading.
     View(Result<View, ReadError>),
     /// The last reading is still valid.
     StillValid,
-    /// The source has worked for a while.
+    /// The source works: an answer arrived, or a watch has run for a while. Ends its failures.
     Working,
     /// The source could not be read.
     Failed(ReadError),
@@ -43,12 +43,13 @@ pub(crate) enum News {
 pub(crate) struct NewsSender(mpsc::Sender<News>);
 
 impl NewsSender {
-    /// Waits while the queue is full. The receiver does not end first: it runs in the same task.
+    /// Queues a report; waits while 16 are queued. The receiver ends later, in the same task.
     pub(crate) async fn send(&self, news: News) {
         let _ = self.0.send(news).await;
     }
 }
 
+/// Receiver of a source's reports, and the state of its reading.
 pub(crate) struct Following {
     news: mpsc::Receiver<News>,
     publisher: Publisher,
@@ -61,6 +62,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
+    /// Creates the receiver, and the sender for the source.
     pub(crate) fn new(publisher: Publisher, settings: &Settings) -> (NewsSender, Self) {
         let (sender, news) = mpsc::channel(MAX_QUEUED_NEWS);
         let (subject, damper) = (settings.subject, FlapDamper::new(settings.hold));
@@ -68,79 +70,79 @@ impl Following {
         (NewsSender(sender), following)
     }
 
-    /// Runs until the source ends.
+    /// Applies reports, and checks timeouts every 250 ms, until the sender is dropped.
     pub(crate) async fn follow(mut self) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 news = self.news.recv() => match news {
-                    Some(news) => self.take(news),
+                    Some(news) => self.apply(news),
                     None => return,
                 },
                 _ = ticks.tick() => {}
             }
-            self.damper.settle(Instant::now().into_std());
+            self.damper.tick(Instant::now().into_std());
             // An empty view is doubtful. That was logged when it was read.
             let view = self.damper.view();
             if !view.is_empty() {
                 self.publisher.offer(view);
             }
-            self.publisher.aged();
+            self.publisher.update_age();
         }
     }
 
-    /// Applies a report.
-    pub(crate) fn take(&mut self, news: News) {
+    /// Applies a report. Publishes a view only for [`News::View`].
+    pub(crate) fn apply(&mut self, news: News) {
         match news {
             News::Seen { mut observations, until } => {
                 observations
                     .iter_mut()
-                    .for_each(|observation| observation.status = observation.status.of(self.subject));
-                self.see(&observations, until);
+                    .for_each(|observation| observation.status = observation.status.for_subject(self.subject));
+                self.apply_observations(&observations, until);
             }
             News::View(reading) => {
                 match reading.map(|view| self.publisher.offer(view)) {
                     Ok(true) => {
-                        self.publisher.renewed();
-                        self.publisher.recovered();
+                        self.publisher.record_good_reading();
+                        self.publisher.log_recovery();
                     }
                     Ok(false) => {}
-                    Err(error) => self.publisher.failed(&error),
+                    Err(error) => self.publisher.record_failure(&error),
                 }
-                self.publisher.settled();
+                self.publisher.record_reading();
             }
             News::StillValid if self.is_doubtful => {}
-            News::StillValid => self.publisher.renewed(),
+            News::StillValid => self.publisher.record_good_reading(),
             News::Working => {
                 self.failures = 0;
                 if !self.is_doubtful {
-                    self.publisher.renewed();
-                    self.publisher.recovered();
+                    self.publisher.record_good_reading();
+                    self.publisher.log_recovery();
                 }
             }
             News::Failed(error) => {
                 debug!(%error, "reading failed");
                 self.failures = self.failures.saturating_add(1);
                 match self.failures {
-                    FAILURES_FOR_WARNING.. => self.publisher.failed(&error),
-                    _ => self.publisher.missed(),
+                    FAILURES_FOR_WARNING.. => self.publisher.record_failure(&error),
+                    _ => self.publisher.count_failure(),
                 }
             }
         }
     }
 
-    fn see(&mut self, observations: &[Observation], until: Option<StdInstant>) {
-        self.damper.see(observations, until, Instant::now().into_std());
+    fn apply_observations(&mut self, observations: &[Observation], until: Option<StdInstant>) {
+        self.damper.apply(observations, until, Instant::now().into_std());
         let was_doubtful = self.is_doubtful;
-        self.is_doubtful = !self.damper.has_present_server() && self.publisher.nodes() > 0;
+        self.is_doubtful = !self.damper.has_present_server() && self.publisher.node_count() > 0;
         if self.is_doubtful {
-            self.publisher.failed(&ReadError::SuddenlyEmpty);
+            self.publisher.record_failure(&ReadError::SuddenlyEmpty);
             return;
         }
-        self.publisher.renewed();
+        self.publisher.record_good_reading();
         if was_doubtful && self.failures == 0 {
-            self.publisher.recovered();
+            self.publisher.log_recovery();
         }
     }
 }

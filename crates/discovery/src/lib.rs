@@ -1,11 +1,10 @@
 //! Views of a mesh from a static list, a watched file, DNS or Kubernetes.
 //!
-//! [`Source`] states where views come from, [`watch()`] follows it, and [`Discovery`] is the handle
+//! [`Source`] states the origin of views, [`watch()`] follows it, and [`Discovery`] is the handle
 //! with the latest [`View`](signaling_core::View).
-//!
 //! A failed or suddenly empty source never takes the mesh down: the last view stays, and logs and
 //! metrics report the fault. Each source converts its data to observations of servers. `FlapDamper`
-//! turns them into members, and `Publisher` publishes believable views.
+//! turns them into members, and `Publisher` publishes views unless they are suddenly empty.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! One server in a source, before membership is decided.
+//! One server in a source, before `FlapDamper` decides on its membership.
 
 use signaling_protocol::NodeId;
 
@@ -17,7 +17,7 @@ pub(crate) struct Observation {
 /// Status of a server, the worst first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ServerStatus {
-    /// It terminates and takes no new clients.
+    /// It terminates and no longer serves.
     Ending,
     /// It is not ready and may become ready again.
     Unready,
@@ -28,8 +28,8 @@ pub(crate) enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Returns the status without readiness, which does not count for peers.
-    pub(crate) fn of(self, subject: Subject) -> Self {
+    /// Returns the status as it counts for `subject`: unready peers count as ready.
+    pub(crate) fn for_subject(self, subject: Subject) -> Self {
         match (subject, self) {
             (Subject::Peers, Self::Unready) => Self::Serving,
             (Subject::Peers, Self::Ending) => Self::Draining,

@@ -1,5 +1,4 @@
-//! Publishes views, and reports how well their source can be read.
-//!
+//! Publishes views, and logs and counts failed readings of their source. `Following` calls it.
 //! All receivers get a view as one `Arc`. A rejected view is counted each time, logged once per
 //! kind of error until the source recovers, and shows in the age of the view.
 
@@ -35,21 +34,22 @@ pub(crate) struct Publisher {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Readings {
     /// `true` after the first reading, good or bad.
-    pub(crate) any: bool,
+    pub(crate) has_any: bool,
     /// Time of the last good reading, or of the start.
     pub(crate) last_good: Instant,
 }
 
 impl Publisher {
+    /// Creates a publisher of an empty view. `source` is the text form of the source, for logs.
     pub(crate) fn new(source: String, subject: Subject) -> Self {
         let publisher = Self {
             source,
             views: watch::Sender::new(Arc::default()),
-            readings: watch::Sender::new(Readings { any: false, last_good: Instant::now() }),
+            readings: watch::Sender::new(Readings { has_any: false, last_good: Instant::now() }),
             metrics: (subject == Subject::Nodes).then(|| &*METRICS),
             errors: HashSet::new(),
         };
-        publisher.count(0);
+        publisher.record_view(0);
         publisher
     }
 
@@ -61,12 +61,12 @@ impl Publisher {
         self.readings.subscribe()
     }
 
-    /// Publishes a view if it differs, and returns `true` if it is believable. A suddenly empty
-    /// view is probably a fault of the source, and would affect every client.
+    /// Publishes a view if it differs. Returns `false` if it is rejected: a suddenly empty view is
+    /// probably a fault of the source, and would affect every client.
     pub(crate) fn offer(&mut self, view: View) -> bool {
         let last = Arc::clone(&self.views.borrow());
         if view.is_empty() && !last.is_empty() {
-            self.failed(&ReadError::SuddenlyEmpty);
+            self.record_failure(&ReadError::SuddenlyEmpty);
             return false;
         }
         if view != *last {
@@ -86,37 +86,37 @@ impl Publisher {
             hash = format!("{:016x}", view.hash()),
             "the view has changed"
         );
-        self.count(view.len());
+        self.record_view(view.len());
         self.views.send_replace(Arc::new(view));
     }
 
-    /// Records a good reading.
-    pub(crate) fn renewed(&self) {
-        self.readings.send_replace(Readings { any: true, last_good: Instant::now() });
+    /// Records a good reading: the age of the view is 0.
+    pub(crate) fn record_good_reading(&self) {
+        self.readings.send_replace(Readings { has_any: true, last_good: Instant::now() });
     }
 
     /// Records a reading, good or bad.
-    pub(crate) fn settled(&self) {
-        self.readings.send_modify(|readings| readings.any = true);
+    pub(crate) fn record_reading(&self) {
+        self.readings.send_modify(|readings| readings.has_any = true);
     }
 
     /// Logs recovery if the source had failed.
-    pub(crate) fn recovered(&mut self) {
+    pub(crate) fn log_recovery(&mut self) {
         if !std::mem::take(&mut self.errors).is_empty() {
             info!(source = %self.source, "discovery works again");
         }
     }
 
-    /// Counts a failed reading, which may be transient.
-    pub(crate) fn missed(&self) {
+    /// Counts a failed reading without a log line, since it may be transient.
+    pub(crate) fn count_failure(&self) {
         if let Some(metrics) = self.metrics {
             metrics.failures.inc();
         }
     }
 
-    /// Counts a failed or rejected reading and logs each kind of error once.
-    pub(crate) fn failed(&mut self, error: &ReadError) {
-        self.missed();
+    /// Counts a failed or rejected reading. Logs each kind of error once until a recovery.
+    pub(crate) fn record_failure(&mut self, error: &ReadError) {
+        self.count_failure();
         if self.errors.insert(discriminant(error)) {
             let nodes = self.views.borrow().len();
             warn!(source = %self.source, %error, nodes, "discovery keeps the last view");
@@ -124,18 +124,18 @@ impl Publisher {
     }
 
     /// Returns the number of nodes in the current view.
-    pub(crate) fn nodes(&self) -> usize {
+    pub(crate) fn node_count(&self) -> usize {
         self.views.borrow().len()
     }
 
     /// Updates the metric of the view's age.
-    pub(crate) fn aged(&self) {
+    pub(crate) fn update_age(&self) {
         if let Some(metrics) = self.metrics {
             metrics.age.set(self.readings.borrow().last_good.elapsed().as_secs_f64());
         }
     }
 
-    fn count(&self, nodes: usize) {
+    fn record_view(&self, nodes: usize) {
         if let Some(metrics) = self.metrics {
             metrics.nodes.publish(nodes as u64);
             metrics.changes.inc();

@@ -1,4 +1,4 @@
-//! Timing of sources. Servers use the defaults; tests use shorter times.
+//! Kind and timing of a source, for [`crate::watch_with`]. Servers use the default times.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::kubernetes::KubernetesSettings;
 /// Kind of servers that a source lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subject {
-    /// Nodes of the mesh. An unready node does not serve.
+    /// Nodes of the mesh. An unready node does not count as serving.
     #[default]
     Nodes,
-    /// Servers that query each other for status, ready or not. They have no metrics.
+    /// Servers that query each other, ready or not. Their discovery has no metrics.
     Peers,
 }
 
@@ -24,9 +24,9 @@ pub struct Settings {
     /// Time that a node stays in the view while it is unready or no longer listed, unless it
     /// drains. For the sources `kubernetes` and `dns`.
     pub hold: Duration,
-    /// Settings of the Kubernetes API.
+    /// Access to the Kubernetes API and its times, for `kubernetes`.
     pub kubernetes: KubernetesSettings,
-    /// Settings of DNS queries.
+    /// DNS servers and times of queries, for `dns`.
     pub dns: DnsSettings,
 }
 

@@ -1,4 +1,4 @@
-//! Sources of views and their text form.
+//! Sources of views and their text form, as in the flags `--discovery` and `--balancer-discovery`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub enum Source {
     Kubernetes(ServicePort),
 }
 
-/// Error of a source: its text, or the configuration for access to it.
+/// The text of a source is invalid, or this process cannot access it. Holds a message with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub(crate) String);
@@ -49,10 +49,11 @@ impl From<&str> for SourceError {
 const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl Source {
-    /// Reads the file of a `file:` source once. Other sources have none.
+    /// Reads and parses the file of a `file:` source. `Ok` for other sources, which have none.
+    /// Blocks.
     ///
     /// # Errors
-    /// If there is no usable file.
+    /// If there is no usable file. A valid file without nodes is usable.
     pub fn check_file(&self) -> Result<(), ReadError> {
         match self {
             Self::File(path) => file::read(path).map(drop),
@@ -60,8 +61,8 @@ impl Source {
         }
     }
 
-    /// Returns the [age](crate::Discovery::age) that indicates a fault. It exceeds the time between
-    /// two good readings, including slow answers. `None`: the source is read only once.
+    /// Returns the [age](crate::Discovery::age) above which a view is stale. It exceeds the time
+    /// between two good readings, including slow answers. `None`: a static list is never stale.
     #[must_use]
     pub fn stale_after(&self) -> Option<Duration> {
         match self {

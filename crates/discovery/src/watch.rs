@@ -1,4 +1,4 @@
-//! The handle of a followed source.
+//! The handle of a followed source, and its creation by both servers at their start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,29 +34,27 @@ impl Discovery {
         self.views.subscribe()
     }
 
-    /// Returns the time since the last good reading or the start. Always 0 for a static list.
+    /// Returns the time since the last good reading, else since the start. 0 for a static list.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
 
-    /// Waits until the source was read once; an earlier empty view has no meaning. A missing file
-    /// counts as read. Never ends if the handle is dropped before.
+    /// Waits until the source was read once; an empty view before that has no meaning. A missing
+    /// file counts as read, a failed query does not. Never ends if the handle is dropped before.
     pub fn first_reading(&self) -> impl Future<Output = ()> + use<> {
         let mut readings = self.readings.clone();
         async move {
-            if readings.wait_for(|readings| readings.any).await.is_err() {
+            if readings.wait_for(|readings| readings.has_any).await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 }
 
-/// Starts to follow a source with default settings.
-///
-/// A static list or a file was read when this returns. A missing or invalid file, or a source
-/// without an answer, is no error: the view stays empty until it can be read. Requires a Tokio
-/// runtime with timers and I/O.
+/// Starts to follow a source with default settings. A static list or a file was read when this
+/// returns; others are read later. A missing or invalid file, or a source without an answer, is no
+/// error: the view stays empty until it can be read. Requires a Tokio runtime with timers and I/O.
 ///
 /// # Errors
 /// If this process has no configuration for the access to the source.
@@ -74,11 +72,11 @@ pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery
     let (sender, mut following) = Following::new(publisher, settings);
     let reports = match source {
         Source::Static(view) => {
-            following.take(News::View(Ok(view)));
+            following.apply(News::View(Ok(view)));
             return Ok(Discovery { views, readings, task: None });
         }
         Source::File(path) => {
-            following.take(file::reading(&path).await);
+            following.apply(file::read_news(&path).await);
             file::follow(path, sender).boxed()
         }
         Source::Kubernetes(service) => {

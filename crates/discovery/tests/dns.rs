@@ -91,10 +91,14 @@ async fn answer_is_asked_for_again_when_its_time_to_live_is_over() {
 #[tokio::test]
 async fn times_to_live_beyond_reason_are_bounded_on_both_sides() {
     for (ttl, settings, expected) in [
-        (0, DnsSettings { shortest: Duration::from_millis(200), ..DnsSettings::default() }, 3..=8),
+        (0, DnsSettings { min_interval: Duration::from_millis(200), ..DnsSettings::default() }, 3..=8),
         (
             86_400,
-            DnsSettings { longest: Duration::from_millis(200), shortest: Duration::ZERO, ..DnsSettings::default() },
+            DnsSettings {
+                max_interval: Duration::from_millis(200),
+                min_interval: Duration::ZERO,
+                ..DnsSettings::default()
+            },
             3..=8,
         ),
     ] {
@@ -169,8 +173,12 @@ async fn two_nodes(ttl: u32) -> (DnsServer, Discovery) {
 
 async fn follow(dns: &DnsServer, source: &str) -> Discovery {
     let millis = Duration::from_millis;
-    let asking =
-        DnsSettings { servers: vec![dns.address], answer: millis(400), shortest: millis(50), longest: millis(10_000) };
+    let asking = DnsSettings {
+        servers: vec![dns.address],
+        answer_timeout: millis(400),
+        min_interval: millis(50),
+        max_interval: millis(10_000),
+    };
     let settings = Settings { hold: HOLD, dns: asking, ..Settings::default() };
     watch_with(source.parse().unwrap(), &settings).await.unwrap()
 }

@@ -124,9 +124,9 @@ async fn slices_of_other_services_are_ignored() {
 #[tokio::test]
 async fn view_without_changes_has_a_low_age() {
     let cluster = Cluster::in_service(&["a"]).await;
-    let KubernetesSettings { watch, grace, answer, .. } = settings(None).kubernetes;
+    let KubernetesSettings { watch_duration, silence_grace, answer_timeout, .. } = settings(None).kubernetes;
     // A watch sends nothing between its start and its end if bookmarks come only once a minute.
-    let young = watch + grace + answer;
+    let young = watch_duration + silence_grace + answer_timeout;
     let start = Instant::now();
     while start.elapsed() < 2 * young {
         sleep(Duration::from_millis(100)).await;

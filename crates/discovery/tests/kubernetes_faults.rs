@@ -37,7 +37,7 @@ async fn expired_version_is_healed_by_a_list() {
 #[tokio::test]
 async fn expired_version_of_a_working_watch_causes_a_list() {
     let cluster = Cluster::of(&["a", "b"]).await;
-    sleep(settings(None).kubernetes.proven * 2).await;
+    sleep(settings(None).kubernetes.proven_after * 2).await;
     expires_in(cluster, |api| api.expires(Expiry::Event)).await;
 }
 

@@ -25,26 +25,26 @@ pub use query::DnsQuery;
 
 pub(crate) use poller::Poller;
 
-/// Settings of DNS queries.
+/// Settings of DNS queries. Servers use the defaults; tests use shorter times.
 #[derive(Debug, Clone)]
 pub struct DnsSettings {
     /// DNS servers to query. Empty: the system's servers (`/etc/resolv.conf`) and search list.
     pub servers: Vec<SocketAddr>,
     /// Time limit for an answer, including retries.
-    pub answer: Duration,
-    /// Minimum time between two queries.
-    pub shortest: Duration,
-    /// Maximum time between two queries.
-    pub longest: Duration,
+    pub answer_timeout: Duration,
+    /// Minimum time between an answer and the next query.
+    pub min_interval: Duration,
+    /// Maximum time between an answer and the next query.
+    pub max_interval: Duration,
 }
 
 impl Default for DnsSettings {
     fn default() -> Self {
         Self {
             servers: Vec::new(),
-            answer: Duration::from_secs(10),
-            shortest: Duration::from_secs(1),
-            longest: Duration::from_secs(30),
+            answer_timeout: Duration::from_secs(10),
+            min_interval: Duration::from_secs(1),
+            max_interval: Duration::from_secs(30),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Task that resolves a name periodically.
+//! Task that resolves a name periodically and reports to `Following`. [`crate::watch()`] runs it.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use super::{DnsQuery, DnsSettings};
 use crate::ReadError;
 use crate::following::{News, NewsSender};
 
-/// Maximum validity of an answer, as a multiple of the longest query interval.
-const VALID_AT_MOST: u32 = 10;
+/// Maximum validity of an answer, in multiples of the maximum query interval.
+const MAX_VALIDITY_INTERVALS: u32 = 10;
 
-/// Resolver of one name. Reports its answers as news.
+/// Resolver of one name. Sends its answers and errors as [`News`].
 pub(crate) struct Poller {
     query: DnsQuery,
     settings: DnsSettings,
@@ -33,11 +33,11 @@ pub(crate) struct Poller {
 
 impl Poller {
     pub(crate) fn new(query: DnsQuery, settings: DnsSettings, sender: NewsSender) -> Self {
-        let backoff = Backoff::new(settings.shortest, settings.longest.min(10 * settings.shortest));
+        let backoff = Backoff::new(settings.min_interval, settings.max_interval.min(10 * settings.min_interval));
         Self { query, settings, sender, resolver: None, backoff, ignored: 0 }
     }
 
-    /// Polls until dropped.
+    /// Sends queries until dropped.
     pub(crate) async fn run(mut self) {
         loop {
             let wait = self.poll().await;
@@ -47,18 +47,18 @@ impl Poller {
 
     /// Sends one query and returns the time to the next one.
     async fn poll(&mut self) -> Duration {
-        let limit = self.settings.answer;
+        let limit = self.settings.answer_timeout;
         let answer = timeout(limit, self.query()).await;
         match answer.unwrap_or_else(|_| Err(ReadError::NoAnswer(format!("none within {limit:?}")))) {
             Ok((named, valid_until)) => {
                 self.backoff.reset();
                 self.warn_of_ignored(&named.ignored);
                 // Until then a caching server may repeat the answer.
-                let until = valid_until.min(Instant::now() + VALID_AT_MOST * self.settings.longest);
+                let until = valid_until.min(Instant::now() + MAX_VALIDITY_INTERVALS * self.settings.max_interval);
                 self.sender.send(News::Seen { observations: named.observations, until: Some(until) }).await;
                 self.sender.send(News::Working).await;
                 let left = valid_until.saturating_duration_since(Instant::now());
-                left.clamp(self.settings.shortest, self.settings.longest)
+                left.clamp(self.settings.min_interval, self.settings.max_interval)
             }
             Err(error) => {
                 self.resolver = None;
@@ -100,7 +100,7 @@ impl Poller {
     }
 }
 
-/// Returns the records of a type; none if the name has none or does not exist.
+/// Returns the records of a type and the end of their validity. A missing name has no records.
 async fn records(
     resolver: &TokioResolver,
     name: &str,

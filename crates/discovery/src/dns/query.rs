@@ -1,4 +1,4 @@
-//! Text form of a DNS query.
+//! Text form of a DNS query, for [`Source`](crate::Source).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ const MAX_NAME: usize = 253;
 /// A query for the records of a mesh: `NAME:PORT` or `_SERVICE._tcp.NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsQuery {
-    /// The name.
+    /// The DNS name; for SRV records with its labels `_SERVICE._tcp`.
     pub name: String,
     /// The port of all internal listeners, at the addresses of the name. `None`: the name has SRV
     /// records, each with a node and its port.

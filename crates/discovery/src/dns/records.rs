@@ -1,4 +1,4 @@
-//! Conversion of DNS records to servers. Pure.
+//! Conversion of DNS records to observations of servers, for the poller. Pure.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,13 @@ use signaling_core::Address;
 /// Servers of one answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
+    /// Servers with distinct ids, sorted by id.
     pub(super) observations: Vec<Observation>,
-    /// Errors of the records that name no reachable node.
+    /// One error text per record that names no valid node, or the same id at another address.
     pub(super) ignored: Vec<String>,
 }
 
-/// Returns the servers of address records. Their ids are their IP addresses.
+/// Returns the servers of A and AAAA records at `port`. Their ids are their IP addresses.
 pub(super) fn by_address(records: &[Record], port: u16) -> Named {
     let records = records.iter().filter_map(|record| match &record.data {
         RData::A(ip) => Some((ip.to_string(), format!("{ip}:{port}"))),

@@ -1,4 +1,4 @@
-//! Access to the Kubernetes API, and the meaning of its errors.
+//! Access to the Kubernetes API, and the conversion of its errors, for `Watcher`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,20 +16,20 @@ pub struct KubernetesSettings {
     /// Path of the kubeconfig. `None`: `KUBECONFIG`, `~/.kube/config` or the pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// Time limit for a list, or for the start of a watch.
-    pub answer: Duration,
-    /// Requested duration of a watch, at most 290 s.
-    pub watch: Duration,
+    pub answer_timeout: Duration,
+    /// Requested duration of a watch, in whole seconds, 1 s to 290 s.
+    pub watch_duration: Duration,
     /// Time after the requested end at which a watch counts as silent.
-    pub grace: Duration,
-    /// Time after which a watch counts as working.
-    pub proven: Duration,
-    /// Interval of lists while the watch works.
-    pub resync: Duration,
+    pub silence_grace: Duration,
+    /// Time after the start of a watch at which it counts as working.
+    pub proven_after: Duration,
+    /// Mean interval of lists while watches work; each is 20% longer or shorter at random.
+    pub resync_interval: Duration,
     /// Maximum wait after a first failure. It doubles with each further failure; half of it is
     /// random.
-    pub backoff: Duration,
+    pub min_backoff: Duration,
     /// Upper limit of that wait.
-    pub longest_backoff: Duration,
+    pub max_backoff: Duration,
 }
 
 impl Default for KubernetesSettings {
@@ -37,18 +37,19 @@ impl Default for KubernetesSettings {
         let seconds = Duration::from_secs;
         Self {
             kubeconfig: None,
-            answer: seconds(10),
-            watch: seconds(30),
-            grace: seconds(5),
-            proven: seconds(5),
-            resync: seconds(300),
-            backoff: Duration::from_millis(500),
-            longest_backoff: seconds(10),
+            answer_timeout: seconds(10),
+            watch_duration: seconds(30),
+            silence_grace: seconds(5),
+            proven_after: seconds(5),
+            resync_interval: seconds(300),
+            min_backoff: Duration::from_millis(500),
+            max_backoff: seconds(10),
         }
     }
 }
 
-/// Returns the API for the slices in the service's namespace.
+/// Returns the API for the slices in the service's namespace. Sends nothing. An error means that
+/// this process has no usable configuration for the access.
 pub(super) async fn connect(
     service: &ServicePort,
     settings: &KubernetesSettings,
@@ -66,8 +67,8 @@ pub(super) async fn connect(
     };
     // Only this crate decides on waits and retries, where they are logged.
     config.default_retry = false;
-    config.connect_timeout = Some(settings.answer);
-    config.read_timeout = Some(settings.watch + settings.grace + settings.answer);
+    config.connect_timeout = Some(settings.answer_timeout);
+    config.read_timeout = Some(settings.watch_duration + settings.silence_grace + settings.answer_timeout);
     config.reset_reader_on_write = true;
     if config.cluster_url.scheme_str() == Some("http") {
         // Plain HTTP, as behind `kubectl proxy`. Otherwise the client would need the system's
@@ -79,7 +80,7 @@ pub(super) async fn connect(
     Ok(Api::namespaced(client, &service.namespace))
 }
 
-/// Converts an API error.
+/// Converts an error of the client: a status of the API as [`status_error`], else `NoAnswer`.
 pub(super) fn read_error(error: &kube::Error) -> ReadError {
     match error {
         kube::Error::Api(status) => status_error(status),
@@ -87,6 +88,7 @@ pub(super) fn read_error(error: &kube::Error) -> ReadError {
     }
 }
 
+/// Converts a status of the API: 401 and 403 to `Refused`, others to `NoAnswer`.
 pub(super) fn status_error(status: &kube::core::Status) -> ReadError {
     let text = format!("{} {} {}", status.code, status.reason, status.message);
     match status.code {

@@ -1,4 +1,4 @@
-//! Text form of the service to follow.
+//! Text form of the service to follow, for [`Source`](crate::Source).
 
 use std::fmt;
 use std::str::FromStr;

@@ -18,7 +18,7 @@ use signaling_protocol::NodeId;
 use crate::observation::{Observation, ServerStatus};
 use signaling_core::Address;
 
-/// Contents of the slices by name. The next list removes slices that no longer exist.
+/// Contents of the slices by name. `Watcher` updates them and sends their servers.
 pub(super) struct Slices {
     port_name: String,
     contents: BTreeMap<String, Content>,
@@ -39,7 +39,7 @@ struct Appearance {
 /// Content of one slice.
 struct Content {
     appearances: Vec<Appearance>,
-    /// Number of endpoints without a reachable node: they lack a pod, an address or the named port.
+    /// Number of endpoints without a pod, a valid address or the named port.
     ignored: usize,
 }
 
@@ -49,7 +49,7 @@ impl Slices {
         Self { port_name, contents: BTreeMap::new() }
     }
 
-    /// Replaces all slices by the ones of a list.
+    /// Replaces all slices by those of a list.
     pub(super) fn replace(&mut self, all: &[EndpointSlice]) {
         self.contents.clear();
         all.iter().for_each(|slice| self.put(slice));
@@ -60,12 +60,13 @@ impl Slices {
         self.contents.insert(name(slice), parse(slice, &self.port_name));
     }
 
+    /// Removes the slice with this name, if there is one.
     pub(super) fn remove(&mut self, slice: &EndpointSlice) {
         self.contents.remove(&name(slice));
     }
 
-    /// Returns the number of endpoints without a reachable node.
-    pub(super) fn ignored(&self) -> usize {
+    /// Returns the number of endpoints without a pod, a valid address or the named port.
+    pub(super) fn ignored_count(&self) -> usize {
         self.contents.values().map(|content| content.ignored).sum()
     }
 
@@ -92,7 +93,7 @@ fn name(slice: &EndpointSlice) -> String {
     slice.metadata.name.clone().unwrap_or_default()
 }
 
-/// Parses one slice: the pods behind its port of this name.
+/// Parses one slice: its pods, at its port with this name.
 fn parse(slice: &EndpointSlice, port_name: &str) -> Content {
     let endpoints = slice.endpoints.as_deref().unwrap_or_default();
     let ports = slice.ports.as_deref().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Task that lists and watches the EndpointSlices of a service.
+//! Task that lists and watches the EndpointSlices of a service and reports to `Following`.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{KubernetesSettings, ServicePort};
 use crate::following::{News, NewsSender};
 use crate::{ReadError, SourceError};
 
-/// Reader of the API server. Reports its answers as news.
+/// Reader of the API server. Sends its answers and errors as [`News`].
 pub(crate) struct Watcher {
     api: Api<EndpointSlice>,
     /// Label selector of the service's slices.
@@ -34,6 +34,8 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
+    /// Creates a watcher that sends its reports to `sender`. An error means that this process has
+    /// no usable configuration for the access to the API.
     pub(crate) async fn new(
         service: ServicePort,
         settings: &KubernetesSettings,
@@ -46,7 +48,7 @@ impl Watcher {
             sender,
             slices: Slices::new(service.port),
             ignored: 0,
-            backoff: Backoff::new(settings.backoff, settings.longest_backoff),
+            backoff: Backoff::new(settings.min_backoff, settings.max_backoff),
             is_proven: false,
             breaks: Breaks::default(),
         })
@@ -58,7 +60,7 @@ impl Watcher {
             match self.list_and_watch().await {
                 Ok(()) => debug!("list is due"),
                 Err(error) => {
-                    if std::mem::take(&mut self.is_proven) && self.breaks.broke() {
+                    if std::mem::take(&mut self.is_proven) && self.breaks.record_break() {
                         warn!(
                             selector = %self.selector,
                             %error,
@@ -76,7 +78,7 @@ impl Watcher {
 
     async fn list_and_watch(&mut self) -> Result<(), ReadError> {
         let mut version = self.list().await?;
-        let resync = Instant::now() + self.settings.resync.mul_f64(0.8 + 0.4 * rand::random::<f64>());
+        let resync = Instant::now() + self.settings.resync_interval.mul_f64(0.8 + 0.4 * rand::random::<f64>());
         while Instant::now() < resync {
             version = self.watch(version).await?;
         }
@@ -87,7 +89,7 @@ impl Watcher {
     async fn list(&mut self) -> Result<String, ReadError> {
         // A list without a requested version is current. Others may come from a server's cache.
         let params = ListParams::default().labels(&self.selector);
-        let list = answer(self.settings.answer, self.api.list(&params)).await?;
+        let list = answer(self.settings.answer_timeout, self.api.list(&params)).await?;
         let version = list.metadata.resource_version.filter(|version| !version.is_empty());
         let version = version.ok_or_else(|| ReadError::NoAnswer("a list without a resourceVersion".into()))?;
         self.slices.replace(&list.items);
@@ -98,11 +100,12 @@ impl Watcher {
     /// Watches, and returns the version to continue from once the watch has ended in time.
     async fn watch(&mut self, mut version: String) -> Result<String, ReadError> {
         let start = Instant::now();
-        let seconds = u32::try_from(self.settings.watch.as_secs()).unwrap_or(u32::MAX).max(1);
+        let seconds = u32::try_from(self.settings.watch_duration.as_secs()).unwrap_or(u32::MAX).max(1);
         let params = WatchParams::default().labels(&self.selector).timeout(seconds);
-        let mut events = pin!(answer(self.settings.answer, self.api.watch(&params, &version)).await?);
+        let mut events = pin!(answer(self.settings.answer_timeout, self.api.watch(&params, &version)).await?);
         self.sender.send(News::StillValid).await;
-        let (proven, silent) = (start + self.settings.proven, start + self.settings.watch + self.settings.grace);
+        let proven = start + self.settings.proven_after;
+        let silent = start + self.settings.watch_duration + self.settings.silence_grace;
         loop {
             tokio::select! {
                 event = events.next() => match event {
@@ -123,7 +126,7 @@ impl Watcher {
         if !std::mem::take(&mut self.is_proven) {
             return Err(ReadError::NoAnswer(format!("a watch ended after {:?}", start.elapsed())));
         }
-        if self.breaks.ended() {
+        if self.breaks.record_end() {
             info!(selector = %self.selector, "watches no longer break");
         }
         self.sender.send(News::StillValid).await;
@@ -153,7 +156,7 @@ impl Watcher {
     }
 
     async fn send_observations(&mut self) {
-        let ignored = self.slices.ignored();
+        let ignored = self.slices.ignored_count();
         if ignored > self.ignored {
             warn!(endpoints = ignored, "endpoints ignored, they lack a pod, an IP address or the named port");
         }

@@ -125,7 +125,7 @@ impl Cluster<ApiServer> {
         self.api.put(&slice("healed", &["z"]));
         eventually("repaired watch", || self.members().contains('z')).await;
         self.is_watched().await;
-        assert!(self.discovery.age() < settings(None).kubernetes.watch, "{:?}", self.discovery.age());
+        assert!(self.discovery.age() < settings(None).kubernetes.watch_duration, "{:?}", self.discovery.age());
     }
 }
 
@@ -143,13 +143,13 @@ pub(crate) fn settings(kubeconfig: Option<PathBuf>) -> Settings {
     let millis = Duration::from_millis;
     let kubernetes = KubernetesSettings {
         kubeconfig,
-        answer: millis(500),
-        watch: millis(2000),
-        grace: millis(300),
-        proven: PROVEN,
-        resync: Duration::from_secs(60),
-        backoff: millis(50),
-        longest_backoff: millis(400),
+        answer_timeout: millis(500),
+        watch_duration: millis(2000),
+        silence_grace: millis(300),
+        proven_after: PROVEN,
+        resync_interval: Duration::from_secs(60),
+        min_backoff: millis(50),
+        max_backoff: millis(400),
     };
     Settings { hold: HOLD, kubernetes, ..Settings::default() }
 }
