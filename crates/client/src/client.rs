@@ -1,4 +1,4 @@
-//! Handles of the application: [`Client`] and [`Events`].
+//! Handles of the application: [`Client`] and [`Events`]. A `Driver` task executes their requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,14 +29,11 @@ pub struct Client {
     shared: Arc<Shared>,
 }
 
-/// Events of a client, in order.
-///
-/// Take them as they come. While 1,024 events are queued, the client logs a warning and reads
-/// nothing from the server.
-///
-/// If that lasts 5 s and messages are pending, the server closes the socket as too slow. The
-/// application then gets a [`State::Waiting`] with code 4002 after the queued events. No message is
-/// lost if the mesh still keeps the session (30 s), which the client resumes.
+/// Events of a client, in order. Read them continuously. While 1,024 events are queued, the client
+/// logs a warning and reads nothing from the server. If that lasts 5 s and messages are pending,
+/// the server closes the socket as too slow. The application then gets a [`State::Waiting`] with
+/// code 4002 after the queued events. No message is lost if the mesh still keeps the session (30
+/// s), which the client resumes.
 #[derive(Debug)]
 pub struct Events {
     events: mpsc::Receiver<Event>,
@@ -44,24 +41,27 @@ pub struct Events {
     _shared: Arc<Shared>,
 }
 
-/// The core, shared by the handles and the task that drives it. The lock is held for one decision
-/// at a time.
+/// Share of one handle in the core. Dropping the last one closes the client.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Arc<Inner>,
 }
 
+/// The core, shared by the handles and the driver. The lock is held for one decision at a time.
 #[derive(Debug)]
 pub(crate) struct Inner {
     core: Mutex<Guarded>,
     /// Signals new effects or an earlier deadline.
     pub(crate) changed: Notify,
+    /// Time of creation, the origin of [`Ms`].
     epoch: Instant,
 }
 
+/// State behind the lock.
 #[derive(Debug)]
 pub(crate) struct Guarded {
     pub(crate) core: Core,
+    /// Senders to the [`Receipt`]s of requests without an outcome.
     pub(crate) outcomes: HashMap<Ticket, oneshot::Sender<Outcome>>,
     random: StdRng,
     /// `true` once all handles are dropped.
@@ -83,6 +83,7 @@ impl Inner {
         Moment { now: self.now(), random: self.lock().random.random() }
     }
 
+    /// Converts a time of the core.
     pub(crate) fn instant(&self, at: Ms) -> Instant {
         self.epoch + std::time::Duration::from_millis(at)
     }
@@ -127,18 +128,18 @@ impl Client {
     }
 
     /// Sends `data` to another client. Messages to one client arrive in the order sent.
-    ///
     /// The [`Receipt`] resolves once the message was delivered. The client sends the message, and
-    /// repeats it after a lost connection, even if the receipt is dropped.
+    /// retransmits it after a lost connection, even if the receipt is dropped.
     ///
     /// # Errors
-    /// If the queue is full, the message is too large, or the client is closed.
+    /// If the queue is full, the message is too large, `to` is no client id, `data` is no JSON, or
+    /// the client is closed. Nothing was sent then.
     pub fn signal<T: Serialize + ?Sized>(&self, to: &str, data: &T) -> Result<Receipt, SendError> {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms: None })
     }
 
-    /// Sends `data` with a limit on the time that the mesh holds it for an absent recipient. With
-    /// zero it is not held at all.
+    /// Sends `data`, which the mesh holds for an absent recipient for at most `ttl`, rounded down
+    /// to ms and at most as long as the mesh permits. With zero it is not held at all.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -157,13 +158,13 @@ impl Client {
     /// its rooms by itself.
     ///
     /// # Errors
-    /// As [`Client::signal`].
+    /// As [`Client::signal`]; also if the client is in 256 rooms.
     pub fn join<T: Serialize>(&self, room: &str, data: Option<&T>) -> Result<Receipt, SendError> {
         let data = data.map(to_json).transpose()?;
         self.request(Request::Join { room: room.to_owned(), data })
     }
 
-    /// Leaves a room or its waiting queue.
+    /// Leaves a room or its waiting queue. The client no longer rejoins it.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -171,7 +172,7 @@ impl Client {
         self.request(Request::Leave { room: room.to_owned() })
     }
 
-    /// Sends `data` to all other members of a room that the client is in.
+    /// Sends `data` to all other members of a room of the client. The receipt has their number.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -179,11 +180,11 @@ impl Client {
         self.request(Request::Broadcast { room: room.to_owned(), data: to_json(data)? })
     }
 
-    /// Requests the members of a room, 500 per page, starting after `after` if given. The answer is
-    /// an [`Event::Joined`].
+    /// Requests the members of a room, at most 500 per page: those after the client `after`, or the
+    /// first ones. The answer is an [`Event::Joined`].
     ///
     /// # Errors
-    /// If there is no connection now.
+    /// If there is no connection now, or a name is invalid.
     pub fn members(&self, room: &str, after: Option<&str>) -> Result<(), SendError> {
         self.change(|guarded, _| guarded.core.members(room, after))
     }
@@ -202,14 +203,14 @@ impl Client {
         self.change(|guarded, at| guarded.core.network_changed(at));
     }
 
-    /// Ends the session. Requests without an outcome get
+    /// Ends the session for good. Requests without an outcome get
     /// [`RequestError::Closed`](crate::RequestError::Closed).
     pub fn close(&self) {
         self.change(|guarded, _| guarded.core.close());
     }
 
-    /// Drops the connection and returns the session for another process; `None` if the client is
-    /// closed. Events still queued in [`Events`] count as delivered, so read all of them.
+    /// Closes the client without ending its session, and returns the session for another process;
+    /// `None` if the client is closed. Queued [`Events`] count as delivered, so read all of them.
     #[must_use]
     pub fn detach(&self) -> Option<SavedSession> {
         self.change(|guarded, _| guarded.core.detach())

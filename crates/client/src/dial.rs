@@ -1,4 +1,4 @@
-//! Byte streams to servers, on which the client speaks WebSocket.
+//! Byte streams to servers. `socket` opens its WebSockets on them.
 
 use std::future::Future;
 use std::io;
@@ -20,7 +20,7 @@ pub trait Dial: Send + Sync + 'static {
     fn dial(&self, url: &Uri) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
-/// Plain TCP.
+/// Dialer of TCP connections, without a proxy. The default port is 80, or 443 for `wss`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tcp;
 

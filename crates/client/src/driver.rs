@@ -1,8 +1,6 @@
 //! The task of a client: executes the effects of the core, and passes events to it.
-//!
 //! Input passes from the socket through [`Core::text`](crate::core::Core::text) and an
 //! [`Effect::Emit`] into the events' channel. While the channel is full, nothing is read.
-//!
 //! A handle puts a request into the core and signals the task. An [`Effect::Write`] moves it to the
 //! socket's outbox, which is written whenever the socket is writable.
 
@@ -23,12 +21,13 @@ use crate::event::Event;
 use crate::options::{Options, Token, TokenError};
 use crate::socket::{Address, Incoming, NoSocket, Socket, open};
 
-/// Maximum time to send the last messages and the close frame.
+/// Maximum time to write the last messages and the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Opening<S> = Pin<Box<dyn Future<Output = Result<Box<Socket<S>>, NoSocket>> + Send>>;
 type Fetching = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
 
+/// The task of one client. [`Client::connect_by`](crate::Client::connect_by) spawns it.
 pub(crate) struct Driver<D: Dial> {
     state: Arc<Inner>,
     options: Options,
@@ -73,6 +72,7 @@ impl<D: Dial> Driver<D> {
         }
     }
 
+    /// Runs until the client is closed and its events are sent, or their receiver dropped.
     pub(crate) async fn run(mut self) {
         loop {
             let (effects, deadline, is_closed) = {

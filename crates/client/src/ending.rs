@@ -1,4 +1,4 @@
-//! Ends of connections, and the reaction to each.
+//! Ends of connections, and the reaction to each. `socket` and `Core` create them.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::close::Advice;
@@ -16,24 +16,24 @@ pub enum Ending {
     Closed {
         /// WebSocket close code; PROTOCOL.md lists the codes of the mesh.
         code: u16,
-        /// Reason from the server, for people.
+        /// Text of the server; empty if it gave none.
         reason: String,
     },
     /// The server answered the upgrade with another HTTP status.
     Refused {
         /// HTTP status.
         status: u16,
-        /// Reason from the server, for people.
+        /// Body of the answer, at most 200 characters.
         reason: String,
     },
-    /// The client gave the connection up.
+    /// The client itself dropped the connection or ended the attempt.
     Fault(Fault),
 }
 
-/// Reason for which the client itself gave up a connection or an attempt.
+/// Reason for which the client itself dropped a connection or ended an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// No server answered at the address.
+    /// No connection to the address, or no HTTP answer.
     Unreachable,
     /// No `welcome` came within 10 s.
     NoWelcome,
@@ -64,6 +64,7 @@ impl std::fmt::Display for Ending {
 }
 
 impl Ending {
+    /// Returns `true` if the server rejected the token, so that another one may help.
     pub(crate) fn rejects_token(&self) -> bool {
         match self {
             Self::Closed { code, .. } => [CloseCode::UNAUTHORIZED.0, CloseCode::TOKEN_EXPIRED.0].contains(code),
@@ -72,6 +73,7 @@ impl Ending {
         }
     }
 
+    /// Returns whether and when the client connects again.
     pub(crate) fn advice(&self) -> Advice {
         match self {
             Self::Closed { code, .. } => CloseCode(*code).advice(),
@@ -82,9 +84,10 @@ impl Ending {
     }
 }
 
-/// Returns the wait before the next attempt: the server's hint, else a random part of the window.
-pub(crate) fn delay(window: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
-    // The window is 30,000 at most, and `random` below 1.
-    let delay = hint.map_or((window as f64 * random) as Ms, |hint| hint.min(MAX_HINT));
+/// Returns the wait before the next attempt: the server's hint (at most 1 h), else the part
+/// `random` of `max_wait`. After a policy violation it is at least 30 s.
+pub(crate) fn delay(max_wait: Ms, random: f64, hint: Option<Ms>, advice: Advice) -> Ms {
+    // `max_wait` is 30,000 at most, and `random` below 1.
+    let delay = hint.map_or((max_wait as f64 * random) as Ms, |hint| hint.min(MAX_HINT));
     if advice == Advice::ComeBackLater { delay.max(MIN_POLICY_WAIT) } else { delay }
 }

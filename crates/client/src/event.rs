@@ -1,4 +1,4 @@
-//! Events of a client for its application.
+//! Events of a client for its application, which reads them from [`Events`](crate::Events).
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub enum Event {
     Signal(Signal),
     /// A message to a room, from another member.
     Broadcast(Broadcast),
-    /// The state of a room; answers `join` and `members`.
+    /// The state of a room, after a join, as a page of `members`, or because changes were missed.
     Joined(Joined),
     /// The room is full, and the client is in its waiting queue.
     Waiting {
@@ -28,7 +28,7 @@ pub enum Event {
         room: String,
         /// Number of clients ahead in the queue.
         ahead: u64,
-        /// Length of the queue.
+        /// Number of clients in the queue, this one included.
         queue_length: u64,
     },
     /// Members joined or left a room.
@@ -65,7 +65,7 @@ pub enum Event {
 pub enum State {
     /// The client is connecting to a server.
     Connecting {
-        /// Index of the URL.
+        /// Index of the URL in the list of [`Options::new`](crate::Options::new).
         url: usize,
     },
     /// The client is connected and sends requests.
@@ -79,7 +79,7 @@ pub enum State {
     },
     /// The client is closed. No event follows.
     Closed {
-        /// Reason; `None` if the application closed it.
+        /// Reason; `None` if the application closed or detached it.
         why: Option<Ending>,
     },
 }
@@ -94,7 +94,7 @@ pub struct Welcome {
     pub resumed: bool,
     /// Maximum size of a message from the client, in bytes.
     pub max_message_bytes: usize,
-    /// ICE servers for `RTCPeerConnection`.
+    /// ICE servers for `RTCPeerConnection`; empty if the mesh has none.
     pub ice_servers: Vec<IceServer>,
     /// Node that serves the client; `None` unless the operator reveals nodes.
     pub node: Option<String>,
@@ -107,7 +107,7 @@ pub struct Signal {
     pub from: String,
     /// Data as sent.
     pub data: Box<RawValue>,
-    /// Number of the message, given by its sender.
+    /// Number that the sender gave the message; `None` from a sender without numbers.
     pub id: Option<u64>,
 }
 
@@ -120,7 +120,7 @@ pub struct Broadcast {
     pub from: String,
     /// Data as sent.
     pub data: Box<RawValue>,
-    /// Number of the message, given by its sender.
+    /// Number that the sender gave the message; `None` from a sender without numbers.
     pub id: Option<u64>,
 }
 
@@ -149,15 +149,15 @@ impl Broadcast {
 pub struct Joined {
     /// The room.
     pub room: String,
-    /// Version, which grows by one with every change.
+    /// Version of the room. Each published change makes it larger.
     pub version: u64,
     /// Maximum number of members; `None`: no limit.
     pub capacity: Option<u64>,
-    /// Number of members.
+    /// Number of members in the whole room.
     pub count: u64,
     /// Members, oldest first, at most 500.
     pub members: Vec<Member>,
-    /// `true` if there are more members: request the page after the last one.
+    /// `true` if members follow the last one: request them by `Client::members`.
     pub more: bool,
 }
 
@@ -166,7 +166,7 @@ pub struct Joined {
 pub struct Member {
     /// Id of the client.
     pub client_id: String,
-    /// Data that the member shows to the others.
+    /// Data that the member shows to the others; `None` if it has none.
     #[serde(default)]
     pub data: Option<Box<RawValue>>,
 }

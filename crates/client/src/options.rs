@@ -1,4 +1,4 @@
-//! Options of a client.
+//! Options of a client, for [`Client::connect`](crate::Client::connect).
 
 use std::fmt;
 use std::future::Future;
@@ -32,7 +32,7 @@ impl Token {
         Self { text: text.into(), valid_for: None }
     }
 
-    /// Sets the remaining validity. The client renews the token before it ends.
+    /// Sets the validity from now. The client renews the token at most 30 s before its end.
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }
@@ -45,7 +45,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Error of a token source.
+/// Error of a token source. It is logged, and the source is called again later.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 type TokenFuture = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
 pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
@@ -53,8 +53,11 @@ pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
 /// Limits on the requests of a client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
+    /// Maximum queued requests.
     pub(crate) queue: usize,
+    /// Maximum size of queued requests, in bytes.
     pub(crate) queue_bytes: usize,
+    /// Time limit of a request until its outcome.
     pub(crate) timeout: Ms,
 }
 
@@ -80,25 +83,24 @@ pub struct Options {
 /// Error of invalid options.
 #[derive(Debug, thiserror::Error)]
 pub enum OptionsError {
-    /// Not a valid client id.
+    /// The text is no valid client id; holds the defect.
     #[error("the client id {0}")]
     ClientId(#[from] NameError),
     /// The list of URLs is empty.
     #[error("no URL is given")]
     NoUrl,
-    /// Not the URL of a WebSocket.
+    /// A URL is not one of a WebSocket server.
     #[error("{url:?} is no URL like ws://HOST:PORT or wss://HOST: {why}")]
     Url {
-        /// The text.
+        /// The URL as given.
         url: String,
-        /// What is wrong with it.
+        /// Its defect.
         why: String,
     },
 }
 
 impl Options {
-    /// Creates options for the client of this id.
-    ///
+    /// Creates options for a client with this id, with default limits and without tokens.
     /// The URLs name balancers (`ws://HOST:PORT`, or `wss://HOST` with the feature `rustls`). They
     /// are tried in this order, the next one after each failure. A path replaces `/v1/connect`.
     ///
@@ -122,7 +124,7 @@ impl Options {
     }
 
     /// Sets the source of tokens. It is called before the first attempt, before a token expires,
-    /// and after a server rejected a token that it had accepted before. It has 30 s.
+    /// and after a server rejected a token that it had accepted before. Its time limit is 30 s.
     #[must_use]
     pub fn tokens<F, T>(mut self, source: F) -> Self
     where

@@ -1,4 +1,4 @@
-//! Outcomes of requests.
+//! Outcomes of requests, for [`Receipt`](crate::Receipt), and errors of methods of `Client`.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ pub struct Delivered {
 pub struct Refusal {
     /// Error code of the protocol, possibly of a later release.
     pub code: String,
-    /// Text for people.
+    /// Explanation of the server, as text.
     pub message: String,
-    /// Time after which a retry makes sense, if the server gave one.
+    /// Time after which a retry makes sense; `None` if the server gave none.
     pub retry_after: Option<Duration>,
 }
 
 impl Refusal {
-    /// Returns `true` for this error code.
+    /// Returns `true` if the refusal has this error code.
     #[must_use]
     pub fn is(&self, code: ErrorCode) -> bool {
         self.code == code.as_str()
@@ -36,7 +36,7 @@ pub enum RequestError {
     /// The mesh refused it, usually with `recipient_unavailable`.
     #[error("{}: {}", .0.code, .0.message)]
     Refused(Refusal),
-    /// No answer came in time.
+    /// No answer came within [`Options::request_timeout`](crate::Options::request_timeout).
     #[error("{}", if *.sent { "no answer came in time; it may have been delivered" } else { "there was no connection in time" })]
     Expired {
         /// `true` if it was sent, and so may have been delivered.
@@ -61,22 +61,22 @@ pub enum SendError {
         /// Maximum size that the server accepts, in bytes.
         max: usize,
     },
-    /// Not a valid client id or room name.
+    /// A name is no valid client id or room name.
     #[error("{name:?} {why}")]
     BadName {
-        /// The name.
+        /// The name as given.
         name: String,
-        /// What is wrong with it.
+        /// Its defect.
         why: signaling_protocol::NameError,
     },
-    /// The data cannot be written as JSON.
+    /// The data cannot be written as JSON. Holds the serializer's error.
     #[error("the data cannot be written as JSON: {0}")]
     NotJson(String),
-    /// There is no connection. Only [`Client::members`](crate::Client::members) and
-    /// [`Client::ice_servers`](crate::Client::ice_servers) fail so: other requests are queued.
+    /// There is no connection. Error of [`Client::members`](crate::Client::members) and
+    /// [`Client::ice_servers`](crate::Client::ice_servers) alone: other requests are queued.
     #[error("not connected")]
     NotConnected,
-    /// The client is in the maximum number of rooms.
+    /// The client is in 256 rooms or more, with those of pending joins.
     #[error("the client is in the maximum number of rooms")]
     TooManyRooms,
     /// The client is closed.

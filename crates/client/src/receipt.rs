@@ -1,4 +1,4 @@
-//! Future of a request's outcome.
+//! Future of a request's outcome, which methods of `Client` return.
 
 use std::future::Future;
 use std::pin::Pin;

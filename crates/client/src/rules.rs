@@ -1,4 +1,4 @@
-//! Times and limits of both SDKs, with reasons. Times are in milliseconds.
+//! Times and limits of both SDKs, with reasons. Times ([`Ms`]) are in milliseconds.
 
 use crate::core::Ms;
 
@@ -11,7 +11,7 @@ pub(crate) const MAX_BACKOFF: Ms = 30_000;
 pub(crate) const MAX_HINT: Ms = 3_600_000;
 /// Minimum wait after a policy violation (close code 1008).
 pub(crate) const MIN_POLICY_WAIT: Ms = 30_000;
-/// Lifetime of a connection that resets the backoff.
+/// Time after `welcome` from which a connection resets the backoff.
 pub(crate) const STABLE_AFTER: Ms = 10_000;
 
 /// Time limit from the start of an attempt to `welcome`.
@@ -23,17 +23,16 @@ pub(crate) const RENEW_BEFORE: Ms = 30_000;
 
 /// Interval of pings on an open socket.
 pub(crate) const PING_INTERVAL: Ms = 10_000;
-/// Time limit of the answer to a ping.
+/// Time limit of any input after a ping.
 pub(crate) const PONG_TIMEOUT: Ms = 5_000;
-/// A timer this late means that this process was paused, not that the server is silent.
+/// Delay of a timer from which this process counts as paused, instead of the server as silent.
 pub(crate) const PAUSE_TOLERANCE: Ms = 5_000;
 
 /// Delay of `received` after the first message that it acknowledges.
 pub(crate) const RECEIVED_DELAY: Ms = 200;
 /// Number of unacknowledged messages at which `received` is sent at once.
 pub(crate) const MAX_UNACKNOWLEDGED: u64 = 64;
-/// Time that a message's name is kept. With the longest times an operator can set, no duplicate
-/// comes later.
+/// Time that a message's name is kept. No duplicate comes later, with any settings of the mesh.
 pub(crate) const NAME_LIFETIME: Ms = 17 * 60 * 1_000;
 /// Maximum names kept. At 500 messages/s they last about 2 minutes, enough for the default times.
 pub(crate) const MAX_NAMES: usize = 65_536;

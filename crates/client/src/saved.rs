@@ -1,22 +1,25 @@
-//! A session for another process to continue.
+//! A session that another process continues: from `Client::detach`, for `Options::session`.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// State that continues a session: the token that proves it, requests without an answer, and
-/// messages already delivered.
-///
-/// [`Client::detach`](crate::Client::detach) creates it. It is serialisable, and valid as long as
-/// the mesh keeps a session without a socket (30 s by default). Use it once, for the same client.
-/// Keep it secret.
+/// messages already delivered. [`Client::detach`](crate::Client::detach) creates it. It is
+/// serialisable, and valid as long as the mesh keeps a session without a socket (30 s by default).
+/// Use it once, for the same client. Keep it secret.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedSession {
     pub(crate) client_id: String,
+    /// Token that resumes the session; `None` before the first `welcome`.
     pub(crate) resume: Option<String>,
     pub(crate) next_id: u64,
+    /// Sent requests without an answer, in order.
     pub(crate) unanswered: Vec<SavedRequest>,
+    /// Requests that were not sent, in order.
     pub(crate) queued: Vec<Box<RawValue>>,
+    /// Rooms to rejoin in a new session.
     pub(crate) rooms: Vec<SavedRoom>,
+    /// Names of the latest received messages, for deduplication.
     pub(crate) names: Vec<String>,
 }
 
@@ -24,10 +27,11 @@ pub struct SavedSession {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SavedRequest {
     pub(crate) id: u64,
+    /// Form on the wire without its number.
     pub(crate) request: Box<RawValue>,
 }
 
-/// A room that the client was in, with the data it showed.
+/// A room that the client was in or waited for, and the data that it showed, if any.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SavedRoom {
     pub(crate) room: String,

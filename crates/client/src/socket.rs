@@ -1,4 +1,4 @@
-//! A WebSocket to a server, including its handshake.
+//! A WebSocket to a server, including its handshake, for `Driver`.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -25,31 +25,39 @@ const ABNORMAL: u16 = 1006;
 /// Close code of a close frame without a code.
 const NO_CODE: u16 = 1005;
 const READ_BUFFER_BYTES: usize = 16 * 1024;
-/// Maximum message size: a page of 500 members with 4 KiB each, and a reserve.
+/// Maximum size of a received message: a page of 500 members with 4 KiB each, and a reserve.
 const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Maximum length of a refusal's body that is kept, for people.
+/// Maximum characters of a refusal's body that are kept.
 const MAX_REASON: usize = 200;
 
 /// Target of a handshake, and the client's identity.
 pub(crate) struct Address {
     pub(crate) url: Uri,
+    /// Token that resumes a session, if there is one.
     pub(crate) resume: Option<String>,
+    /// The client's own token, if it has one.
     pub(crate) token: Option<String>,
+    /// TLS for `wss`; `None` for the default.
     pub(crate) connector: Option<Connector>,
 }
 
 /// Reason for a failed handshake.
 #[derive(Debug)]
 pub(crate) enum NoSocket {
+    /// An HTTP answer other than 101, with its body and `Retry-After` (`None` if it has none).
     Refused { status: u16, reason: String, retry_after_ms: Option<Ms> },
+    /// No HTTP answer.
     Failed(Ending),
 }
 
 /// Input from the socket.
 #[derive(Debug)]
 pub(crate) enum Incoming {
+    /// A text message.
     Text(String),
+    /// A binary message, or one that breaks the WebSocket protocol.
     ProtocolError,
+    /// The socket has ended.
     End(Ending),
 }
 
@@ -60,7 +68,7 @@ pub(crate) struct Socket<S> {
     is_flushed: bool,
 }
 
-/// Opens a socket.
+/// Opens a stream by `dialer` and performs the handshake. Has no time limit.
 pub(crate) async fn open<D: Dial>(dialer: &D, address: Address) -> Result<Box<Socket<D::Stream>>, NoSocket> {
     let Address { url, resume, token, connector } = address;
     let unreachable = NoSocket::Failed(Ending::Fault(Fault::Unreachable));
@@ -106,6 +114,7 @@ where
     WebSocketStream<MaybeTlsStream<S>>:
         futures_util::Stream<Item = Result<Message, Error>> + futures_util::Sink<Message, Error = Error> + Unpin,
 {
+    /// Queues a text message. [`Socket::poll`] writes it.
     pub(crate) fn write(&mut self, text: String) {
         self.outbox.push_back(Message::text(text));
         self.is_flushed = false;
@@ -118,7 +127,7 @@ where
         self.is_flushed = false;
     }
 
-    /// Writes pending messages. Returns input if `reads` is set.
+    /// Writes queued messages, and resolves to the next input. With `reads` unset it reads nothing.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>, reads: bool) -> Poll<Incoming> {
         if let Poll::Ready(Err(error)) = self.poll_flush(context) {
             // The server's last messages may still be readable.
@@ -149,7 +158,7 @@ where
         }
     }
 
-    /// Writes all pending messages.
+    /// Resolves once all queued messages are written, or to the error of the connection.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.is_flushed {
             return Poll::Ready(Ok(()));

@@ -1,47 +1,50 @@
-//! State of one welcomed socket: keep-alive, and message numbers.
+//! State of one welcomed socket, for `Core`: keep-alive, and message numbers.
 
 use super::Ms;
 use crate::rules::{MAX_UNACKNOWLEDGED, PAUSE_TOLERANCE, PING_INTERVAL, PONG_TIMEOUT, RECEIVED_DELAY, STABLE_AFTER};
 
-/// An action that is due.
+/// An action that is due on the socket.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum DueAction {
     /// Send a ping.
     Ping,
     /// Send `received` with this number.
     Acknowledge(u64),
-    /// Give the socket up.
+    /// Drop the socket: a ping got no answer.
     Silent,
 }
 
+/// A socket after its `welcome`.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    welcomed: Ms,
+    welcomed_at: Ms,
     ping_at: Ms,
-    /// Time limit of the answer to a ping.
+    /// Time limit of the answer to a ping; `None` if none is pending.
     answer_by: Option<Ms>,
     /// Latest message number received, and latest number acknowledged.
     received: u64,
     acknowledged: u64,
+    /// Time limit of the next `received`; `None` if all messages are acknowledged.
     acknowledge_by: Option<Ms>,
 }
 
 impl Connection {
     pub(super) fn new(now: Ms) -> Self {
-        Self { welcomed: now, ping_at: now + PING_INTERVAL, ..Self::default() }
+        Self { welcomed_at: now, ping_at: now + PING_INTERVAL, ..Self::default() }
     }
 
+    /// Returns `true` if the socket has lasted 10 s, which resets the backoff.
     pub(super) fn is_stable(&self, now: Ms) -> bool {
-        now.saturating_sub(self.welcomed) >= STABLE_AFTER
+        now.saturating_sub(self.welcomed_at) >= STABLE_AFTER
     }
 
-    /// Clears a pending ping: input arrived, or reading has stopped.
+    /// Cancels the time limit of a ping: input arrived, or reading has stopped.
     pub(super) fn on_input(&mut self) {
         self.answer_by = None;
     }
 
-    /// Counts a message. Returns the number to acknowledge at once, if any, or an error after a
-    /// gap.
+    /// Records message number `n`. Returns the number to acknowledge at once; `None` if that can
+    /// wait. An error means that an earlier message is missing.
     pub(super) fn receive(&mut self, now: Ms, n: u64) -> Result<Option<u64>, Gap> {
         if n != self.received + 1 {
             return Err(Gap);
@@ -60,36 +63,37 @@ impl Connection {
         self.received
     }
 
-    /// Sends an early ping, unless an answer is pending.
-    pub(super) fn ping_early(&mut self, now: Ms) -> Option<Due> {
+    /// Returns a ping before its time; `None` if the answer to another is pending.
+    pub(super) fn ping_early(&mut self, now: Ms) -> Option<DueAction> {
         self.answer_by.is_none().then(|| self.ping(now))
     }
 
-    fn ping(&mut self, now: Ms) -> Due {
+    fn ping(&mut self, now: Ms) -> DueAction {
         self.ping_at = now + PING_INTERVAL;
         self.answer_by = Some(now + PONG_TIMEOUT);
-        Due::Ping
+        DueAction::Ping
     }
 
+    /// Returns when [`Connection::take_due`] returns the next action.
     pub(super) fn deadline(&self) -> Ms {
         let keep_alive = self.answer_by.unwrap_or(self.ping_at);
         self.acknowledge_by.map_or(keep_alive, |at| at.min(keep_alive))
     }
 
-    /// Returns the next due action. Call it until `None`.
-    pub(super) fn due(&mut self, now: Ms) -> Option<Due> {
+    /// Takes the next action that is due at `now`; `None` if there is none.
+    pub(super) fn take_due(&mut self, now: Ms) -> Option<DueAction> {
         if self.acknowledge_by.is_some_and(|acknowledge_by| acknowledge_by <= now) {
-            return Some(Due::Acknowledge(self.acknowledge()));
+            return Some(DueAction::Acknowledge(self.acknowledge()));
         }
         match self.answer_by {
             Some(by) if now >= by + PAUSE_TOLERANCE => Some(self.ping(now)),
-            Some(by) if now >= by => Some(Due::Silent),
+            Some(by) if now >= by => Some(DueAction::Silent),
             None if now >= self.ping_at => Some(self.ping(now)),
             _ => None,
         }
     }
 }
 
-/// An earlier message is missing.
+/// Error of a message whose predecessor is missing.
 #[derive(Debug)]
 pub(super) struct Gap;

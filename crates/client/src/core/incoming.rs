@@ -1,4 +1,4 @@
-//! Parses messages of the server.
+//! Parses text messages of the server, for `received`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,25 +12,20 @@ use super::request::present;
 use crate::event::{Broadcast, DepartedMember, Event, Joined, Member, Signal, Welcome};
 use crate::outcome::Refusal;
 
-/// A message of the server.
+/// A message of the server. `id` is the number of a request of this client.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// First message on a socket, with the token that resumes the session.
     Welcome(Welcome, String),
-    Ack {
-        id: u64,
-        members: Option<u64>,
-    },
-    Error {
-        id: Option<u64>,
-        refusal: Refusal,
-    },
-    Goodbye {
-        retry_after_ms: Option<Ms>,
-    },
-    /// From another client, with its number on this socket and its name.
+    /// A request was carried out. `members`: number that a broadcast reached, `None` for others.
+    Ack { id: u64, members: Option<u64> },
+    /// A request was refused; without `id`, another message.
+    Error { id: Option<u64>, refusal: Refusal },
+    /// The server will close the socket. `retry_after_ms`: wait that it asks for, if any.
+    Goodbye { retry_after_ms: Option<Ms> },
+    /// From another client, with its number on this socket and its name; `None` if it has none.
     Message(Event, Option<(u64, String)>),
-    /// Passed to the application unchanged.
+    /// An event that is passed to the application unchanged.
     Event(Event),
     /// A pong, or a type of a later release.
     Ignored,
@@ -74,8 +69,8 @@ struct Fields {
     reason: Option<String>,
 }
 
-/// Parses one message. Returns `None` if it is malformed.
-pub(crate) fn read(text: &str) -> Option<Incoming> {
+/// Parses one message. Returns `None` if it is malformed or a field is missing.
+pub(crate) fn parse(text: &str) -> Option<Incoming> {
     let Kind { kind } = serde_json::from_str(text).ok()?;
     match &*kind {
         "welcome" | "ack" | "error" | "signal" | "broadcast" | "goodbye" | "joined" | "waiting" | "members_changed"

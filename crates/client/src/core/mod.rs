@@ -27,7 +27,7 @@ use std::time::Duration;
 use signaling_protocol::close::Advice;
 use signaling_protocol::limits::DEFAULT_MESSAGE_BYTES;
 
-use self::connection::{Connection, Due};
+use self::connection::{Connection, DueAction};
 pub(crate) use self::outgoing::to_json;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
@@ -46,26 +46,29 @@ use crate::saved::SavedSession;
 pub(crate) type Ms = u64;
 /// Number of an accepted request of the application, counted from 1.
 pub(crate) type Ticket = u64;
-/// Outcome of a request.
+/// Outcome of an accepted request.
 pub(crate) type Outcome = Result<Delivered, RequestError>;
 
-/// Time of an input, and a random number in [0, 1) for any draw.
+/// Time of an input, and a random number for the wait that it may start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
+    /// Time since the client was created.
     pub(crate) now: Ms,
+    /// Number in [0, 1).
     pub(crate) random: f64,
 }
 
-/// Actions for the driver, in order.
+/// An action for the driver, which executes them in order.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Open a socket to the URL with this index.
+    /// Open a socket to the URL with this index, with the token that resumes a session and the
+    /// client's own token, if it has them.
     Open { url: usize, resume: Option<String>, token: Option<String> },
     /// Drop the socket without a close frame, or stop opening it.
     Drop,
-    /// Close the socket with code 1000.
+    /// Close the socket with code 1000, which ends the session.
     Close,
-    /// Send this text.
+    /// Send this text message.
     Write(String),
     /// Call the application's token callback.
     FetchToken,
@@ -94,18 +97,18 @@ enum Phase {
     },
 }
 
-/// State of one client.
+/// State of one client. `Driver` passes inputs to it and executes its effects.
 #[derive(Debug)]
 pub(crate) struct Core {
     client_id: String,
-    urls: usize,
+    url_count: usize,
     /// Index of the next URL to try.
     url: usize,
     retries: RetryState,
     phase: Phase,
     resume: Option<String>,
     tokens: Tokens,
-    /// Retry delay that the server of this socket asked for.
+    /// Retry delay that the server of this socket asked for, if any.
     hint: Option<Ms>,
     max_message_bytes: usize,
     requests: Requests,
@@ -115,10 +118,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(client_id: &str, urls: usize, has_tokens: bool, limits: Limits) -> Self {
+    /// Creates a closed client. `has_tokens` is `true` if the application has a token callback.
+    pub(crate) fn new(client_id: &str, url_count: usize, has_tokens: bool, limits: Limits) -> Self {
         Self {
             client_id: client_id.to_owned(),
-            urls,
+            url_count,
             url: 0,
             retries: RetryState::default(),
             phase: Phase::Closed,
@@ -133,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Continues the session of another process.
+    /// Continues the session of another process. Called before [`Core::start`].
     pub(crate) fn restore(&mut self, session: SavedSession) {
         let SavedSession { resume, next_id, unanswered, queued, rooms, names, .. } = session;
         let sent = unanswered.iter().filter_map(|saved| Some((saved.id, Request::restore(&saved.request)?)));
@@ -146,12 +150,12 @@ impl Core {
         }
     }
 
-    /// Takes the effects since the last call.
+    /// Returns the effects since the last call.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Returns when [`Core::tick`] is due.
+    /// Returns when [`Core::tick`] is due; `None` if no timer runs.
     pub(crate) fn deadline(&self) -> Option<Ms> {
         let phase = match &self.phase {
             Phase::Closed => None,
@@ -164,11 +168,12 @@ impl Core {
         phase.into_iter().chain(self.requests.deadline()).min()
     }
 
+    /// Returns `true` before [`Core::start`] and after the end of the session.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Connects now if the client is closed or waits.
+    /// Connects now if the client is closed or waits; else does nothing.
     pub(crate) fn start(&mut self, now: Ms) {
         if !matches!(self.phase, Phase::Closed | Phase::Waiting { .. }) {
             return;
@@ -185,13 +190,17 @@ impl Core {
     fn open(&mut self, now: Ms) {
         self.hint = None;
         self.phase = Phase::Connecting { by: now + WELCOME_TIMEOUT };
-        self.effects.push(Effect::Open { url: self.url, resume: self.resume.clone(), token: self.tokens.show() });
+        self.effects.push(Effect::Open {
+            url: self.url,
+            resume: self.resume.clone(),
+            token: self.tokens.for_attempt(),
+        });
     }
 
     /// Handles a token from the callback.
     pub(crate) fn token(&mut self, now: Ms, token: Token) {
         let message = serde_json::json!({ "type": "token", "token": token.text });
-        self.tokens.put(now, token);
+        self.tokens.set(now, token);
         match self.phase {
             Phase::Fetching { .. } => self.open(now),
             Phase::Connected(_) => self.effects.push(Effect::Write(message.to_string())),
@@ -223,25 +232,25 @@ impl Core {
     }
 
     fn maintain(&mut self, at: Moment) {
-        if self.tokens.renew(at.now) {
+        if self.tokens.start_due_renewal(at.now) {
             self.effects.push(Effect::FetchToken);
         }
         while let Phase::Connected(connection) = &mut self.phase
-            && let Some(due) = connection.due(at.now)
+            && let Some(due) = connection.take_due(at.now)
         {
             self.act(at, &due);
         }
     }
 
-    fn act(&mut self, at: Moment, due: &Due) {
+    fn act(&mut self, at: Moment, due: &DueAction) {
         match due {
-            Due::Ping => self.effects.push(Effect::Write(r#"{"type":"ping"}"#.to_owned())),
-            Due::Acknowledge(n) => self.effects.push(Effect::Write(format!(r#"{{"type":"received","n":{n}}}"#))),
-            Due::Silent => self.give_up(at, Fault::Silent),
+            DueAction::Ping => self.effects.push(Effect::Write(r#"{"type":"ping"}"#.to_owned())),
+            DueAction::Acknowledge(n) => self.effects.push(Effect::Write(format!(r#"{{"type":"received","n":{n}}}"#))),
+            DueAction::Silent => self.give_up(at, Fault::Silent),
         }
     }
 
-    /// Reports a network change. Shortens a wait that the server did not ask for, or pings an open
+    /// Handles a network change: shortens a wait that the server did not ask for, or pings an open
     /// socket.
     pub(crate) fn network_changed(&mut self, at: Moment) {
         match &mut self.phase {
@@ -275,7 +284,7 @@ impl Core {
         self.lost(at, Ending::Fault(fault));
     }
 
-    /// Handles the end of a socket or a failed attempt.
+    /// Handles the end of a socket or a failed attempt: waits for the next one, or closes.
     pub(crate) fn lost(&mut self, at: Moment, why: Ending) {
         let was_welcome = match &self.phase {
             Phase::Closed | Phase::Waiting { .. } => return,
@@ -289,7 +298,7 @@ impl Core {
         };
         let advice = match why.advice() {
             _ if !why.rejects_token() => why.advice(),
-            _ if self.tokens.replace(was_welcome) => Advice::ComeBack,
+            _ if self.tokens.reject(was_welcome) => Advice::ComeBack,
             _ => Advice::StayAway,
         };
         if advice == Advice::StayAway {
@@ -297,14 +306,14 @@ impl Core {
             return;
         }
         let hint = self.hint.take();
-        let wait = delay(self.retries.window(at.now), at.random, hint, advice);
-        self.url = (self.url + 1) % self.urls;
+        let wait = delay(self.retries.next_max_wait(at.now), at.random, hint, advice);
+        self.url = (self.url + 1) % self.url_count;
         let can_be_shortened = hint.is_none() && advice == Advice::ComeBack;
         self.phase = Phase::Waiting { until: at.now + wait, can_be_shortened, why: why.clone() };
         self.emit(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
     }
 
-    /// Handles an HTTP answer to the upgrade request.
+    /// Handles an HTTP answer other than 101 to the upgrade request.
     pub(crate) fn refused(&mut self, at: Moment, status: u16, reason: String, retry_after_ms: Option<Ms>) {
         self.hint = retry_after_ms;
         self.lost(at, Ending::Refused { status, reason });
@@ -321,7 +330,7 @@ impl Core {
         self.end(None);
     }
 
-    /// Returns the session for another process, and ends this client.
+    /// Returns the session for another process and closes this client; `None` if it is closed.
     pub(crate) fn detach(&mut self) -> Option<SavedSession> {
         match self.phase {
             Phase::Closed => return None,
@@ -345,7 +354,7 @@ impl Core {
     fn end(&mut self, why: Option<Ending>) {
         self.phase = Phase::Closed;
         self.emit(Event::State(State::Closed { why }));
-        for ticket in self.requests.abandon() {
+        for ticket in self.requests.take_tickets() {
             self.effects.push(Effect::Settle(ticket, Err(RequestError::Closed)));
         }
         self.requests.clear();
@@ -356,7 +365,7 @@ impl Core {
     /// Sends queued requests within the limits.
     fn flush(&mut self) {
         if let Phase::Connected(_) = self.phase {
-            while let Some(text) = self.requests.next() {
+            while let Some(text) = self.requests.next_to_send() {
                 self.effects.push(Effect::Write(text));
             }
         }

@@ -1,4 +1,4 @@
-//! Requests of the application.
+//! Requests of the application to `Core`. An error means that nothing was queued or sent.
 
 use serde_json::value::RawValue;
 use signaling_protocol::ids::check_name;
@@ -7,14 +7,14 @@ use super::{Core, Effect, Ms, Phase, Request, Ticket};
 use crate::outcome::SendError;
 
 impl Core {
-    /// Queues a request of the application, and sends it in its turn.
+    /// Queues a request, and sends it in its turn. Returns the ticket of its outcome.
     pub(crate) fn request(&mut self, now: Ms, request: Request) -> Result<Ticket, SendError> {
         if self.is_closed() {
             return Err(SendError::Closed);
         }
         check(request.name())?;
         if let Request::Join { room, .. } = &request
-            && !self.rooms.have_room_for(room, self.requests.joins())
+            && !self.rooms.may_join(room, self.requests.pending_joins())
         {
             return Err(SendError::TooManyRooms);
         }
@@ -23,14 +23,14 @@ impl Core {
         Ok(ticket)
     }
 
-    /// Requests a page of a room's members.
+    /// Requests a page of a room's members, after the client `after`. Fails without a connection.
     pub(crate) fn members(&mut self, room: &str, after: Option<&str>) -> Result<(), SendError> {
         [Some(room), after].into_iter().flatten().try_for_each(check)?;
         let after = after.map(|after| format!(r#","after":"{after}""#)).unwrap_or_default();
         self.ask(format!(r#"{{"type":"members","room":"{room}"{after}}}"#))
     }
 
-    /// Requests fresh ICE servers.
+    /// Requests fresh ICE servers. Fails without a connection.
     pub(crate) fn ice_servers(&mut self) -> Result<(), SendError> {
         self.ask(r#"{"type":"ice_servers"}"#.to_owned())
     }
@@ -51,7 +51,7 @@ fn check(name: &str) -> Result<(), SendError> {
     check_name(name).map_err(|why| SendError::BadName { name: name.to_owned(), why })
 }
 
-/// Converts the application's data to JSON.
+/// Converts the application's data to JSON, or returns [`SendError::NotJson`].
 pub(crate) fn to_json<T: serde::Serialize + ?Sized>(data: &T) -> Result<Box<RawValue>, SendError> {
     serde_json::value::to_raw_value(data).map_err(|error| SendError::NotJson(error.to_string()))
 }

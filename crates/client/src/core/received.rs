@@ -1,10 +1,10 @@
-//! Handles messages of the server.
+//! Handles messages of the server, which the driver passes to `Core`.
 
 use super::connection::Connection;
 use super::incoming::{self, Incoming};
 use super::request::Request;
 use super::requests::Answered;
-use super::{Core, Due, Effect, Moment, Ms, Phase};
+use super::{Core, DueAction, Effect, Moment, Ms, Phase};
 use crate::ending::Fault;
 use crate::event::{Event, State, Welcome};
 use crate::outcome::{Delivered, Refusal, RequestError};
@@ -13,9 +13,9 @@ use crate::outcome::{Delivered, Refusal, RequestError};
 struct ProtocolError;
 
 impl Core {
-    /// Handles a text message from the socket.
+    /// Handles a text message from the socket. Drops the socket if the message breaks the protocol.
     pub(crate) fn text(&mut self, at: Moment, text: &str) {
-        let handled = match (incoming::read(text), &mut self.phase) {
+        let handled = match (incoming::parse(text), &mut self.phase) {
             (_, Phase::Closed | Phase::Fetching { .. } | Phase::Waiting { .. }) => return,
             (Some(message), Phase::Connecting { .. }) => self.on_greeting(at.now, message),
             (Some(message), Phase::Connected(connection)) => {
@@ -29,8 +29,8 @@ impl Core {
         }
     }
 
-    /// Gives the socket up after a protocol error. Other messages may be lost too, so the mesh has
-    /// to send them again.
+    /// Drops the socket after a protocol error. Other messages may be lost too, so the mesh has to
+    /// retransmit them.
     pub(crate) fn protocol_error(&mut self, at: Moment) {
         if let Phase::Connecting { .. } | Phase::Connected(_) = self.phase {
             self.give_up(at, Fault::ProtocolError);
@@ -87,13 +87,13 @@ impl Core {
             self.emit(event);
         }
         if let Some(n) = acknowledge {
-            self.act(at, &Due::Acknowledge(n));
+            self.act(at, &DueAction::Acknowledge(n));
         }
         Ok(())
     }
 
     fn on_ack(&mut self, id: u64, members: Option<u64>) {
-        let Some(Answered { ticket, request, .. }) = self.requests.answered(id) else { return };
+        let Some(Answered { ticket, request, .. }) = self.requests.take_answered(id) else { return };
         match request {
             Request::Join { room, data } => self.rooms.enter(&room, data),
             Request::Leave { room } => self.rooms.leave(&room),
@@ -110,7 +110,7 @@ impl Core {
             self.emit(Event::Problem(refusal));
             return;
         };
-        let Some(Answered { ticket, request, rejoins }) = self.requests.answered(id) else { return };
+        let Some(Answered { ticket, request, rejoins }) = self.requests.take_answered(id) else { return };
         if let Request::Join { room, .. } = request
             && rejoins
         {

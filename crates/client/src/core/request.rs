@@ -9,10 +9,23 @@ const MAX_HEAD: usize = 48;
 /// A request that gets an answer, without its number.
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
-    Signal { to: String, data: Box<RawValue>, ttl_ms: Option<u64> },
-    Join { room: String, data: Option<Box<RawValue>> },
-    Leave { room: String },
-    Broadcast { room: String, data: Box<RawValue> },
+    /// `ttl_ms`: maximum hold time; `None` for that of the mesh.
+    Signal {
+        to: String,
+        data: Box<RawValue>,
+        ttl_ms: Option<u64>,
+    },
+    Join {
+        room: String,
+        data: Option<Box<RawValue>>,
+    },
+    Leave {
+        room: String,
+    },
+    Broadcast {
+        room: String,
+        data: Box<RawValue>,
+    },
 }
 
 impl Request {
@@ -31,7 +44,7 @@ impl Request {
         self.parts().2
     }
 
-    /// Returns the form on the wire, with its number; the saved form has none. Names were
+    /// Returns the form on the wire with its number, or the saved form with `None`. Names were
     /// validated: they need no escapes in JSON.
     pub(super) fn text(&self, id: Option<u64>) -> String {
         let (kind, field, name, data) = self.parts();
@@ -52,18 +65,18 @@ impl Request {
         text
     }
 
-    /// Returns its approximate size in memory and on the wire, in bytes.
+    /// Returns its approximate size in bytes, for the limits.
     pub(super) fn bytes(&self) -> usize {
         let (_, _, name, data) = self.parts();
         MAX_HEAD + name.len() + data.map_or(0, |data| data.get().len())
     }
 
-    /// Returns the saved form, without a number.
+    /// Returns the saved form, without a number; `None` if it is no JSON.
     pub(super) fn save(&self) -> Option<Box<RawValue>> {
         RawValue::from_string(self.text(None)).ok()
     }
 
-    /// Parses the saved form.
+    /// Parses the saved form; `None` if it is invalid.
     pub(super) fn restore(stored: &RawValue) -> Option<Self> {
         let Stored { kind, to, room, data, ttl_ms } = serde_json::from_str(stored.get()).ok()?;
         Some(match kind.as_str() {

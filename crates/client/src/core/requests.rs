@@ -1,4 +1,4 @@
-//! Requests without an answer: sent ones by their number in the session, and queued ones.
+//! Requests without an answer, for `Core`: sent ones with their number, and queued ones.
 
 use std::collections::VecDeque;
 
@@ -15,6 +15,7 @@ use crate::saved::SavedRequest;
 /// A request that got its answer.
 #[derive(Debug)]
 pub(crate) struct Answered {
+    /// Ticket of the application; `None` if it expects no outcome.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) request: Request,
     /// `true` for a join that the client sends by itself after a lost session.
@@ -31,6 +32,7 @@ struct Entry {
     request: Request,
     rejoins: bool,
     bytes: usize,
+    /// `None` after it expired, and for requests of the client itself.
     expires: Option<Ms>,
     /// `true` if it was sent in a session that is over.
     was_sent: bool,
@@ -53,7 +55,7 @@ impl Requests {
         Self { limits, next_id: 1, ..Self::default() }
     }
 
-    /// Restores the requests of another process.
+    /// Restores the requests of another process, sent ones with their numbers.
     pub(crate) fn restore(&mut self, next_id: u64, sent: Vec<(u64, Request)>, queued: Vec<Request>) {
         self.next_id = next_id;
         let expires = Some(self.limits.timeout);
@@ -67,7 +69,8 @@ impl Requests {
         }
     }
 
-    /// Queues a request of the application.
+    /// Queues a request of the application and returns its ticket. `max_bytes` is the server's
+    /// limit. Fails with `TooLarge` or `QueueFull`.
     pub(crate) fn push(&mut self, now: Ms, request: Request, max_bytes: usize) -> Result<Ticket, SendError> {
         let bytes = request.bytes();
         let id = self.next_id + self.queued.len() as u64;
@@ -86,8 +89,8 @@ impl Requests {
         Ok(self.last_ticket)
     }
 
-    /// Returns the rooms of pending joins.
-    pub(crate) fn joins(&self) -> impl Iterator<Item = &str> {
+    /// Returns the rooms of joins without an answer.
+    pub(crate) fn pending_joins(&self) -> impl Iterator<Item = &str> {
         self.sent.iter().chain(&self.queued).filter_map(|entry| match &entry.request {
             Request::Join { room, .. } => Some(room.as_str()),
             Request::Signal { .. } | Request::Leave { .. } | Request::Broadcast { .. } => None,
@@ -98,8 +101,9 @@ impl Requests {
         self.sent.len() < MAX_UNANSWERED && self.sent_bytes < MAX_UNANSWERED_BYTES
     }
 
-    /// Takes the next request to send, if the limits allow one.
-    pub(crate) fn next(&mut self) -> Option<String> {
+    /// Moves the next request to the sent ones, and returns its text; `None` if none is queued or
+    /// the limits forbid it.
+    pub(crate) fn next_to_send(&mut self) -> Option<String> {
         if !self.has_room() {
             return None;
         }
@@ -113,7 +117,7 @@ impl Requests {
         Some(text)
     }
 
-    /// Returns the requests that a resumed session sends again.
+    /// Returns the texts of the requests that a resumed session sends again, in order.
     pub(crate) fn retransmissions(&self) -> Vec<String> {
         self.sent.iter().map(|entry| entry.request.text(Some(entry.id))).collect()
     }
@@ -135,22 +139,22 @@ impl Requests {
         self.queued_bytes = self.queued.iter().map(|entry| entry.bytes).sum();
     }
 
-    /// Removes the request of this number, which got its answer.
-    pub(crate) fn answered(&mut self, id: u64) -> Option<Answered> {
+    /// Removes and returns the request of this number, which got its answer; `None` if unknown.
+    pub(crate) fn take_answered(&mut self, id: u64) -> Option<Answered> {
         let at = self.sent.iter().position(|entry| entry.id == id)?;
         let Entry { ticket, request, rejoins, bytes, .. } = self.sent.remove(at)?;
         self.sent_bytes -= bytes;
         Some(Answered { ticket, request, rejoins })
     }
 
-    /// Returns when the next request expires. Each of the two queues is sorted by time.
+    /// Returns when the next request expires, if any does. Both queues are sorted by time.
     pub(crate) fn deadline(&self) -> Option<Ms> {
         let first = |queue: &VecDeque<Entry>| queue.iter().find_map(|entry| entry.expires);
         first(&self.sent).into_iter().chain(first(&self.queued)).min()
     }
 
-    /// Expires requests; `true` for a request that was sent. A request sent in this session keeps
-    /// its number.
+    /// Expires requests and returns their tickets, with `true` if the request was sent. A request
+    /// sent in this session keeps its number.
     pub(crate) fn expire(&mut self, now: Ms) -> Vec<(Ticket, bool)> {
         let mut expired = Vec::new();
         for entry in &mut self.sent {
@@ -171,17 +175,18 @@ impl Requests {
         expired
     }
 
-    /// Takes the tickets of all requests. The requests stay for [`Requests::save`].
-    pub(crate) fn abandon(&mut self) -> Vec<Ticket> {
+    /// Removes and returns the tickets of all requests. The requests stay.
+    pub(crate) fn take_tickets(&mut self) -> Vec<Ticket> {
         self.sent.iter_mut().chain(&mut self.queued).filter_map(|entry| entry.ticket.take()).collect()
     }
 
+    /// Removes all requests. Tickets continue.
     pub(crate) fn clear(&mut self) {
         let last_ticket = self.last_ticket;
         *self = Self { last_ticket, ..Self::new(self.limits) };
     }
 
-    /// Returns the next number, the sent requests and the queued ones.
+    /// Returns the next number, the sent requests and the queued ones, without rejoins.
     pub(crate) fn save(&self) -> (u64, Vec<SavedRequest>, Vec<Box<RawValue>>) {
         let sent =
             self.sent.iter().filter_map(|entry| Some(SavedRequest { id: entry.id, request: entry.request.save()? }));

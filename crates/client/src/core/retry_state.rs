@@ -1,4 +1,4 @@
-//! Attempts in a row without a lasting connection, and the longest wait before the next one.
+//! Attempts in a row without a lasting connection, and the maximum wait before the next one.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use signaling_protocol::Backoff;
 use super::Ms;
 use crate::rules::{FIRST_BACKOFF, MAX_BACKOFF};
 
+/// Backoff since the last lasting connection.
 #[derive(Debug)]
 pub(super) struct RetryState {
     backoff: Backoff,
@@ -22,10 +23,10 @@ impl Default for RetryState {
 }
 
 impl RetryState {
-    /// Counts a loss and returns the longest wait before the next attempt. It doubles with each
+    /// Records a loss and returns the maximum wait before the next attempt. It doubles with each
     /// attempt, up to twice the time since the first loss: several short waits in a short outage
     /// must not lead to a long one.
-    pub(super) fn window(&mut self, now: Ms) -> Ms {
+    pub(super) fn next_max_wait(&mut self, now: Ms) -> Ms {
         if self.backoff.is_fresh() {
             self.since = now;
         }
@@ -41,7 +42,7 @@ mod tests {
 
     fn windows(losses: impl IntoIterator<Item = Ms>) -> Vec<Ms> {
         let mut retries = RetryState::default();
-        losses.into_iter().map(|at| retries.window(at)).collect()
+        losses.into_iter().map(|at| retries.next_max_wait(at)).collect()
     }
 
     #[test]

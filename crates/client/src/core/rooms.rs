@@ -1,4 +1,4 @@
-//! Rooms that the client is in or waits for. It rejoins them in a new session.
+//! Rooms that the client is in or waits for, for `Core`. It rejoins them in a new session.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +19,13 @@ impl Rooms {
         Self { rooms }
     }
 
-    /// Returns `true` if the limit allows a join of `room`, counting pending joins.
-    pub(crate) fn have_room_for<'a>(&'a self, room: &str, asked: impl Iterator<Item = &'a str>) -> bool {
-        let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(asked).collect();
+    /// Returns `true` if the limit of 256 rooms, with `pending` ones, allows a join of `room`.
+    pub(crate) fn may_join<'a>(&'a self, room: &str, pending: impl Iterator<Item = &'a str>) -> bool {
+        let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(pending).collect();
         names.len() < MAX_ROOMS || names.contains(room)
     }
 
+    /// Adds a room, or replaces the data that the client shows there.
     pub(crate) fn enter(&mut self, room: &str, data: Option<Box<RawValue>>) {
         match self.rooms.iter_mut().find(|kept| kept.room == room) {
             Some(kept) => kept.data = data,
@@ -36,6 +37,7 @@ impl Rooms {
         self.rooms.retain(|kept| kept.room != room);
     }
 
+    /// Returns a join per room, in the order joined.
     pub(crate) fn joins(&self) -> impl DoubleEndedIterator<Item = Request> {
         self.rooms.iter().map(|kept| Request::Join { room: kept.room.clone(), data: kept.data.clone() })
     }

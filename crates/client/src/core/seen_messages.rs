@@ -1,4 +1,4 @@
-//! Deduplication of messages to the application.
+//! Deduplication of received messages, for `Core`.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +14,7 @@ pub(crate) struct SeenMessages {
 }
 
 impl SeenMessages {
-    /// Adds a name. Returns `true` if it is new.
+    /// Records the arrival of a name. Returns `false` for a duplicate.
     pub(crate) fn insert(&mut self, now: Ms, name: &str) -> bool {
         self.forget(now);
         self.order.push_back((now, name.to_owned()));
@@ -32,7 +32,7 @@ impl SeenMessages {
         }
     }
 
-    /// Returns the latest names, oldest first.
+    /// Returns the latest names, at most 4,096, oldest first, for a saved session.
     pub(crate) fn latest(&self) -> Vec<String> {
         let skipped = self.order.len().saturating_sub(MAX_SAVED_NAMES);
         self.order.iter().skip(skipped).map(|(_, name)| name.clone()).collect()
