@@ -1,3 +1,5 @@
+//! One client: its socket, and the messages that it retransmits on a new one. `fleet` runs it.
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -22,12 +24,12 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(15);
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-/// Maximum bytes buffered for a server that does not read.
+/// Maximum bytes buffered for a server that does not read; further messages are refused.
 const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 
 type Socket = WebSocketStream<TcpStream>;
 
-/// One client's socket, which one thread reads and writes.
+/// One client's current socket, which one thread reads and writes.
 pub(crate) struct Client {
     socket: RefCell<Socket>,
     is_open: Cell<bool>,
@@ -52,14 +54,18 @@ struct Unanswered {
     is_sent: bool,
 }
 
+/// Result of a reconnect.
 pub(crate) struct Return {
+    /// `false` if the session was lost and the client got a new one.
     pub(crate) resumed: bool,
+    /// Ids of the messages that were sent again.
     pub(crate) retransmitted: Vec<u64>,
-    /// Attempts, with the failed ones.
+    /// Number of attempts, with the failed ones.
     pub(crate) tries: u32,
 }
 
 impl Client {
+    /// Connects and waits for `welcome`, together at most 15 s. Fails if the server refuses.
     pub(crate) async fn connect(url: &str) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url).await?;
@@ -96,8 +102,9 @@ impl Client {
         self.unanswered = Some(RefCell::default());
     }
 
-    /// Sends without waiting. A client that reconnects then sends what a closed socket refused.
-    /// Returns `false` if the message is lost, since the buffer is full or the socket is closed.
+    /// Sends without waiting. `id` is the number in `text`, if any. A client that keeps messages
+    /// sends those of a closed socket after its reconnect. Returns `false` if the message is lost,
+    /// since the buffer is full or the socket is closed.
     pub(crate) fn send(&self, text: String, id: Option<u64>) -> bool {
         let (Some(unanswered), Some(id)) = (&self.unanswered, id) else { return self.write(text) };
         let is_sent = self.write(text.clone());
@@ -108,6 +115,7 @@ impl Client {
         true
     }
 
+    /// Forgets a message, since its outcome has arrived.
     pub(crate) fn answered(&self, id: u64) {
         if let Some(unanswered) = &self.unanswered {
             unanswered.borrow_mut().remove(&id);
@@ -163,7 +171,8 @@ impl Client {
         socket.poll_next_unpin(context)
     }
 
-    /// Reads until the socket ends. Returns its close code, or the reason of a break.
+    /// Passes texts to `on_text` until the socket ends. Returns its close code, or a text on a
+    /// break.
     pub(crate) async fn read(&self, mut on_text: impl FnMut(&str)) -> String {
         let mut ending = None;
         loop {
@@ -230,7 +239,7 @@ async fn open(url: &str) -> Result<Socket, ConnectError> {
 #[derive(Debug)]
 pub(crate) struct ConnectError {
     pub(crate) error: anyhow::Error,
-    /// Delay before the next attempt that the server requested.
+    /// Delay before the next attempt that the server requested; `None` if it did not.
     pub(crate) retry_after: Option<Duration>,
 }
 
@@ -244,6 +253,7 @@ fn requested_delay(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?))
 }
 
+/// Returns the delay that a `goodbye` requests; `None` for other texts.
 pub(crate) fn retry_after_of(text: &str) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Goodbye {

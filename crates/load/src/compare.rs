@@ -1,19 +1,8 @@
 //! The balancer beside other proxies: the same clients against each in turn, in front of the same
-//! nodes.
-//!
-//! A machine's speed drifts by more than the proxies differ. So all run at the same time, and each
-//! measurement visits all contestants before the next begins. Each round begins with another
-//! contestant, and a ratio is the median of the rounds' ratios. A run that lost a message or did
-//! not deliver the whole rate does not count. The next one begins with new servers.
-//!
-//! | module | content |
-//! |---|---|
-//! | `contestant` | servers under comparison: programs, configurations, order in a round |
-//! | `testbed` | the nodes with contestants in front of them |
-//! | `echo` | the minimum cost of a server: one read and one write per message |
-//! | `measure` | one measurement of one contestant |
-//! | `rounds` | all measurements, in alternation |
-//! | `figures` | pure: named figures, their medians and ratios, and their table |
+//! nodes. A machine's speed drifts by more than the proxies differ. So all run at the same time,
+//! and each measurement visits all contestants before the next begins. Each round begins with
+//! another contestant, and a ratio is the median of the rounds' ratios. A run that lost a message
+//! or did not deliver the whole rate does not count. The next one begins with new servers.
 
 mod contestant;
 pub mod echo;
@@ -124,7 +113,7 @@ impl Options {
     }
 }
 
-/// Runs the comparison. An interrupt stops all servers.
+/// Runs the comparison. Fails if servers cannot start, or on an interrupt, which stops them all.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;

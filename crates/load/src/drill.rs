@@ -1,15 +1,7 @@
 //! A steady load during actions on the mesh or on the clients' sockets.
-//!
 //! Clients request an ack of each message, come back when their socket ends, and retransmit
 //! messages without an ack. The exchange records each arrival, and a sampler reads the servers'
 //! metrics ten times per second. Pure code computes the effects of actions from both afterwards.
-//!
-//! | module | content |
-//! |---|---|
-//! | `script` | actions and their times |
-//! | `load` | the load with concurrent actions, and its results for tests |
-//! | `sampler` | counters of the servers, across restarts |
-//! | `timeline` | pure: effects of an action and their duration |
 
 mod load;
 mod sampler;
@@ -32,9 +24,9 @@ use timeline::Effect;
 pub use crate::exchange::{AckTotals, Returns, Totals};
 pub use load::{Figures, Load, under_load};
 
-/// Minimum time between the last act and the end, so that its effects show, in seconds.
+/// Minimum time between the last act and the end, in seconds, so that its effects show.
 const MIN_TAIL_SECONDS: f64 = 3.0;
-/// Each arrival is kept in memory until the end.
+/// Maximum measured time, in seconds: each arrival is kept in memory until the end.
 const MAX_SECONDS: u64 = 600;
 
 /// Options of `mesh-load drill`.
@@ -68,7 +60,8 @@ struct ActReport {
     settled_us: Option<u64>,
 }
 
-/// Runs the scenario.
+/// Runs the scenario. Fails if the script is invalid or the clients cannot connect. A failed act is
+/// a failure in the report.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let steps = options.steps()?;
     let fleet = FleetOptions { reconnect: true, ..options.fleet.clone() };

@@ -1,4 +1,4 @@
-//! The loop that follows a schedule, its progress bar, and the end of a run.
+//! The loop of `exchange` and `rooms` that follows a schedule, its progress bar, and a run's end.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -25,6 +25,7 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(1);
 pub(crate) struct Driver {
     schedule: Schedule,
     clock: Clock,
+    /// Start of the schedule on the clock, in microseconds.
     pub(crate) start_us: u64,
     ticker: Ticker,
     /// Number of started units.
@@ -33,6 +34,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
+    /// Starts the schedule now, with a progress bar named `what`. Fails if the system has no timer.
     pub(crate) fn start(schedule: Schedule, clock: Clock, what: &'static str) -> Result<Self> {
         let bar = progress(schedule.duration_us / 1_000_000, what);
         // Read before the ticker starts, so that units of a tick are due at that tick.
@@ -41,7 +43,8 @@ impl Driver {
         Ok(Self { schedule, clock, start_us, ticker, begun: 0, bar })
     }
 
-    /// Runs until a time of the schedule. Calls `begin` per due unit and `turn` at each tick.
+    /// Runs until a time of the schedule, in microseconds since its start. Calls `begin` per due
+    /// unit with its number (from 0) and its time on the clock, and `turn` at each tick of 1 ms.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,
@@ -74,7 +77,7 @@ impl Drop for Driver {
     }
 }
 
-/// Waits until all is settled, at most for this time, and a little more for duplicates.
+/// Waits until `is_settled` returns `true`, at most for this time, and 300 ms more for duplicates.
 pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bool) {
     let give_up = Instant::now() + at_most;
     while !is_settled() && Instant::now() < give_up {
@@ -83,7 +86,7 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// Returns a mark that distinguishes messages of runs with equal names.
+/// Returns a random mark that distinguishes messages of runs with equal client ids.
 pub(crate) fn run_mark() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
 }
@@ -94,6 +97,7 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
+    /// Creates a clock that ticks at this interval. Fails if the system refuses a timer.
     pub(crate) fn every(interval: Duration) -> Result<Self> {
         let make = || -> nix::Result<TimerFd> {
             let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
@@ -120,7 +124,7 @@ impl Ticker {
     }
 }
 
-/// Returns a progress bar, which is hidden without a terminal.
+/// Returns a progress bar up to `total`, named `what`. It is hidden without a terminal.
 pub(crate) fn progress(total: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(total);
     if let Ok(style) = ProgressStyle::with_template("{msg:<12} [{bar:40}] {pos}/{len} {elapsed}") {

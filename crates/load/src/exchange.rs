@@ -1,14 +1,7 @@
 //! Pairs of clients that exchange numbered messages by a schedule.
-//!
 //! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
 //! ledger of its pair, reads the numbers of arrivals, and judges the delivery. `steady`,
 //! `hostile`, `compare` and `drill` use [`Pairs`], `calls` uses [`Calls`].
-//!
-//! | module | content |
-//! |---|---|
-//! | `ledger` | pure: deliveries of messages, answers to requested acks, records for drills |
-//! | `workload` | command line; messages to come, and the workload of pairs |
-//! | `calls` | pure: the workload of calls |
 
 mod calls;
 mod ledger;
@@ -39,21 +32,25 @@ pub use ledger::{AckTotals, Totals};
 pub(crate) use ledger::{Arrival, Recording};
 pub(crate) use workload::{Pairs, RunOptions, TrafficOptions};
 
-/// Close code with which a server drains a client.
+/// Close code, as text, with which a server drains a client.
 const GOING_AWAY: &str = "1001";
 
+/// Kind of an exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) run: RunOptions,
     /// Workload units started per second.
     pub(crate) rate: u64,
+    /// Part of the messages with a requested ack, 0 to 1.
     pub(crate) ack_share: f64,
+    /// `true` to keep the time of each event, for drills.
     pub(crate) is_recorded: bool,
     /// `true` if the server returns messages to their senders.
     pub(crate) is_echo: bool,
 }
 
 impl Settings {
+    /// Returns settings without acks, recording and echo.
     pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
         Self { run: run.clone(), rate, ack_share: 0.0, is_recorded: false, is_echo: false }
     }
@@ -84,6 +81,7 @@ pub struct Returns {
 
 /// The clients of one process with their plan, sent and received messages. It runs on one thread.
 pub(crate) struct Exchange<W> {
+    /// Origin of all times of the run.
     pub(crate) clock: Clock,
     settings: Settings,
     names: Vec<String>,
@@ -97,13 +95,16 @@ pub(crate) struct Exchange<W> {
     acks: RefCell<Acks>,
     random: RefCell<StdRng>,
     record: RefCell<Record>,
+    /// Times of single events, if they are recorded.
     pub(crate) recording: RefCell<Recording>,
     reconnect: bool,
     away_since_us: RefCell<BTreeMap<usize, u64>>,
+    /// End of the sending on the clock, in microseconds.
     pub(crate) end_us: Cell<u64>,
 }
 
 impl<W: Workload> Exchange<W> {
+    /// Creates an exchange without sockets, of a number of clients that is even and above 0.
     pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
         let clients = usize::try_from(fleet.clients)?;
         let format = Format::new(run_mark());
@@ -133,13 +134,14 @@ impl<W: Workload> Exchange<W> {
         }))
     }
 
+    /// Connects all clients of the plan. Fails with the first client that cannot.
     pub(crate) async fn connect(self: &Rc<Self>, plan: FleetPlan) -> Result<Fleet> {
         let fleet = Fleet::connect(plan, self).await?;
         self.clients.borrow_mut().clone_from(&fleet.clients);
         Ok(fleet)
     }
 
-    /// Sends by the schedule until it ends or `over` completes, and measures costs.
+    /// Sends by the schedule until it ends or `over` completes, and measures costs of `watched`.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
         let schedule = self.settings.schedule();
         let warmup_us = self.settings.run.warmup * 1_000_000;
@@ -176,7 +178,7 @@ impl<W: Workload> Exchange<W> {
         Ok(())
     }
 
-    /// Waits for all arrivals, answers and returns, at most for the time in the options.
+    /// Waits for all arrivals, answers and returns, at most for `settle_ms` of the options.
     pub(crate) async fn settle(&self) {
         let is_settled = || {
             self.send_due();
@@ -204,7 +206,7 @@ impl<W: Workload> Exchange<W> {
         record
     }
 
-    /// Connects, awaits `gate`, runs the whole schedule and settles.
+    /// Connects, awaits `gate`, runs the whole schedule, settles and closes. Fails as its parts.
     pub(crate) async fn play(
         self: Rc<Self>,
         plan: FleetPlan,
@@ -237,7 +239,7 @@ impl<W: Workload> Exchange<W> {
         let clients = self.clients.borrow();
         let now_us = self.clock.now_us();
         loop {
-            let next = self.plan.borrow_mut().next(now_us);
+            let next = self.plan.borrow_mut().take_due(now_us);
             let Some(message) = next else { return };
             if let Some(client) = clients.get(message.from) {
                 self.send(client, message);
@@ -251,7 +253,7 @@ impl<W: Workload> Exchange<W> {
         let requests_ack = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
         let (mut ledgers, mut acks, mut record) =
             (self.ledgers.borrow_mut(), self.acks.borrow_mut(), self.record.borrow_mut());
-        let number = ledgers[receiver].next();
+        let number = ledgers[receiver].next_number();
         let id = requests_ack.then(|| acks.next_id());
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
         if !client.send(text, id) {
@@ -357,7 +359,7 @@ impl<W: Workload> Listener for Exchange<W> {
     }
 }
 
-/// Runs a whole load of clients that connect to the servers of `fleet`.
+/// Runs a whole load of clients that connect to the servers of `fleet`. Fails if one cannot.
 pub(crate) async fn play<W: Workload>(
     fleet: &FleetOptions,
     settings: Settings,

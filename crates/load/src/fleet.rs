@@ -1,4 +1,4 @@
-//! Many clients, each with a task that reads its socket.
+//! Many clients, each with a task that reads its socket, for all scenarios, and their options.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -29,10 +29,13 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// Receives the events of a fleet's sockets.
 pub(crate) trait Listener: 'static {
-    /// A text arrived. Returns the id of the message whose outcome it reports.
+    /// Handles a text. Returns the id of the message whose outcome it reports, if any. `client` is
+    /// a number in the fleet.
     fn text(&self, client: usize, text: &str) -> Option<u64>;
-    /// A socket ended that this process had not closed.
+    /// Handles the end of a socket that this process had not closed. `reason` is its close code, or
+    /// a text for a break.
     fn ended(&self, client: usize, reason: String);
+    /// Handles the reconnect of a client.
     fn returned(&self, _client: usize, _how: &Return) {}
 }
 
@@ -47,16 +50,22 @@ impl Listener for RefCell<Record> {
     }
 }
 
+/// Servers of all clients, and the pace of their connections.
 pub(crate) struct FleetPlan {
     /// URLs of each client; it begins with the first, and each reconnect takes the next.
     pub(crate) urls: Vec<Vec<String>>,
+    /// Maximum connections begun per second.
     pub(crate) rate: u32,
+    /// `true` if clients resume their session when the socket ends.
     pub(crate) reconnect: bool,
 }
 
+/// Connected clients. Dropping it ends their tasks.
 pub(crate) struct Fleet {
     pub(crate) clients: Vec<Rc<Client>>,
+    /// Time from the start of each connection to `welcome`.
     pub(crate) connect: Latencies,
+    /// Time until all were connected, in seconds.
     pub(crate) connect_seconds: f64,
     _readers: JoinSet<()>,
 }
@@ -93,6 +102,7 @@ impl Fleet {
         Ok(Self { clients, connect, connect_seconds: begin.elapsed().as_secs_f64(), _readers: readers })
     }
 
+    /// Breaks the connections of the first clients, this percentage of all, rounded down.
     pub(crate) fn cut(&self, percent: u32) {
         let clients = self.clients.len() * percent as usize / 100;
         self.clients[..clients].iter().for_each(|client| client.cut());
@@ -189,11 +199,12 @@ impl FleetOptions {
         Self { clients, connect_rate: DEFAULT_CONNECT_RATE, prefix: DEFAULT_PREFIX.to_owned(), ..Self::default() }
     }
 
+    /// Returns the id of the client with this number in the process.
     pub(crate) fn client_id(&self, number: usize) -> String {
         format!("{}-{}", self.prefix, self.first as usize + number)
     }
 
-    /// Checks that the clients are pairs, and at least one for each process.
+    /// Checks that the number of clients is even, with at least one pair for each process.
     pub(crate) fn check_pairs(&self, processes: u32) -> Result<()> {
         if !self.clients.is_multiple_of(2) {
             bail!("--clients is odd: clients come in pairs");
@@ -213,8 +224,8 @@ impl FleetOptions {
         Self { first: clients.start, clients: clients.end - clients.start, connect_rate, also, ..self.clone() }
     }
 
-    /// Returns the URLs of all clients, and the processes to measure, which only the first share
-    /// has.
+    /// Returns the URLs of all clients, and the processes to measure, which only the first process
+    /// has. Fails without a server, or if the file of the mesh cannot be read.
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
         let balancers = mesh.iter().flat_map(|mesh| &mesh.balancers).map(|balancer| &balancer.url);
@@ -232,11 +243,13 @@ impl FleetOptions {
         Ok((FleetPlan { urls, rate: self.connect_rate, reconnect: self.reconnect }, watched(mesh.as_ref(), &self.also)))
     }
 
+    /// Returns the servers of `--dir`; `None` without it. Fails if the file cannot be read.
     pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {
         self.dir.as_ref().map(MeshFile::read).transpose()
     }
 }
 
+/// Returns the URL at which a client connects to the server `base` (`ws://HOST:PORT`).
 pub(crate) fn connect_url(base: &str, client_id: &str) -> String {
     format!("{}/v1/connect?client_id={client_id}", base.trim_end_matches('/'))
 }

@@ -1,5 +1,4 @@
 //! Good clients alone, and then beside a crowd of hostile clients: latency, losses and memory.
-//!
 //! `crowd` has the hostile clients.
 
 mod crowd;
@@ -60,13 +59,13 @@ impl Options {
         self.handshakes + self.deaf
     }
 
-    /// Returns the allowed 99th percentile latency for the one without the crowd.
+    /// Returns the allowed 99th percentile latency beside the crowd, given the one without it.
     fn allowed_p99_us(&self, before_us: u64) -> u64 {
         (before_us as f64 * MAX_P99_RATIO).max(self.max_p99_ms * 1e3) as u64
     }
 }
 
-/// Runs the scenario.
+/// Runs the scenario. Fails if clients of either kind cannot connect.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     options.fleet.check_pairs(1)?;
     let mesh = options.fleet.mesh()?;

@@ -1,9 +1,11 @@
+//! Histograms of times, which `record` and the scenarios fill and report.
+
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum recorded time. Longer times count as this.
+/// Maximum recorded time, in microseconds. Longer times count as this.
 const MAX_US: u64 = 120_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
@@ -11,7 +13,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies(Option<Histogram<u64>>);
 
-/// Percentiles in microseconds.
+/// Number of times, and their percentiles in microseconds; all 0 without times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Percentiles {
     pub(crate) count: u64,
@@ -23,6 +25,7 @@ pub(crate) struct Percentiles {
 }
 
 impl Latencies {
+    /// Records a time in microseconds.
     pub(crate) fn record_us(&mut self, time_us: u64) {
         self.record_n(time_us, 1);
     }
@@ -72,6 +75,7 @@ impl Percentiles {
         Self { count: times_us.len(), p50: at(0.5), p90: at(0.9), p99: at(0.99), p99_9: at(0.999), max: times_us.max() }
     }
 
+    /// Returns the percentiles as one line of text, in milliseconds.
     pub(crate) fn line(&self) -> String {
         let ms = |us: u64| format!("{}.{:03}", us / 1_000, us % 1_000);
         let [p50, p90, p99, p99_9, max] = [self.p50, self.p90, self.p99, self.p99_9, self.max].map(ms);

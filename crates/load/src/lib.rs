@@ -1,5 +1,4 @@
 //! The load generator: many clients of the public protocol, and the outcome of every message.
-//!
 //! It sends open-loop: each message has a time on a fixed schedule. Its latency counts from that
 //! time even if the sender was late. A process runs on one thread, since it shares the machine with
 //! the servers it measures.
@@ -38,10 +37,10 @@ mod workers;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the limit of open descriptors to the highest unprivileged value, and returns it.
+/// Raises the limit of open files to the hard limit, and returns that number of descriptors.
 ///
 /// # Errors
-/// When the system refuses.
+/// If the system refuses.
 pub fn raise_descriptor_limit() -> nix::Result<u64> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;

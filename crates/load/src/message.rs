@@ -1,4 +1,4 @@
-//! Texts of the harness: numbered messages, and parsed answers of servers.
+//! Texts of the harness: numbered messages, and parsed answers of servers, for `exchange`. Pure.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -13,9 +13,9 @@ pub(crate) enum Size {
     Ice,
     /// Size of a session description: 3,000 bytes.
     Sdp,
-    /// Ten candidates of 200 to 300 bytes to one description of 2,000 to 4,000.
+    /// Ten candidates of 200 to 300 bytes to one description of 2,000 to 4,000 bytes.
     Varied,
-    /// A fixed number of bytes.
+    /// A fixed number of bytes, at most 60,000.
     Bytes(usize),
 }
 
@@ -56,6 +56,7 @@ impl FromStr for Size {
 }
 
 impl Size {
+    /// Returns the length of message `number`. It depends on nothing else.
     pub(crate) fn body(self, number: u64) -> Body {
         match self {
             Self::Ice => Body::candidate(ICE_BYTES),
@@ -68,10 +69,12 @@ impl Size {
 }
 
 impl Body {
+    /// Returns data of this length that looks like an ICE candidate.
     pub(crate) fn candidate(bytes: usize) -> Self {
         Self { bytes, is_description: false }
     }
 
+    /// Returns data of this length that looks like a session description.
     pub(crate) fn description(bytes: usize) -> Self {
         Self { bytes, is_description: true }
     }
@@ -98,14 +101,17 @@ pub(crate) enum Received<'a> {
         code: Cow<'a, str>,
         id: Option<u64>,
     },
-    /// Any other message, by its type.
+    /// Any other message, by its type; `signal` is one of another run.
     Other(Cow<'a, str>),
 }
 
+/// A message of this run, as its sender wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival<'a> {
     pub(crate) from: Cow<'a, str>,
+    /// Number among the messages of its pair, from 1.
     pub(crate) number: u64,
+    /// Time at which it was due, in microseconds on the run's clock.
     pub(crate) time_us: u64,
     pub(crate) tag: u64,
 }
@@ -135,6 +141,7 @@ struct Data {
 }
 
 impl Format {
+    /// Creates a format for the run with this mark.
     pub(crate) fn new(run: u32) -> Self {
         let repeated = |text: &str| text.repeat(MAX_BYTES.div_ceil(text.len()) + 1);
         Self { run, is_echoed: false, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
@@ -145,7 +152,8 @@ impl Format {
         Self { is_echoed: true, ..self }
     }
 
-    /// Writes message `number` of its pair, due at `time_us`. An `id` requests an `ack`.
+    /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`. The data
+    /// is longer than `body` if that is too short for the numbers.
     pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
         let Body { bytes, is_description } = body;
         let text = if is_description { &self.sdp } else { &self.ice };
@@ -156,6 +164,7 @@ impl Format {
         format!(r#"{{"type":"signal","to":"{to}",{id}"data":{head}{pad}{end}}}"#)
     }
 
+    /// Parses a text of a server. A text that is no JSON is `Other`.
     pub(crate) fn read<'a>(&self, text: &'a str) -> Received<'a> {
         let Ok(Text { kind, from, to, code, id, data }) = serde_json::from_str(text) else {
             return Received::Other("not JSON".into());

@@ -1,4 +1,4 @@
-//! Counts and times of the clients of one process, in any scenario.
+//! Counts and times of the clients of one process, which each scenario fills and reports.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::latency::Latencies;
 use crate::report::Report;
 use crate::servers::Costs;
 
-/// Minimum share of the schedule that a valid measurement has sent.
+/// Minimum part of the schedule that a valid measurement has sent.
 const MIN_SENT: f64 = 0.99;
 
 /// Results of one process. Parts that a scenario does not use have their default.
@@ -54,7 +54,7 @@ pub(crate) struct Generator {
     pub(crate) cpu_us: u64,
 }
 
-/// Durations, each from its intended start.
+/// Durations in microseconds, each from its intended start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// From the start of a connection to `welcome`.
@@ -78,7 +78,8 @@ pub(crate) struct Times {
 }
 
 impl Record {
-    /// Adds the duration of an event due at `at_us`, if that time is measured.
+    /// Records the duration of an event due at `at_us`, if that time is measured; else does
+    /// nothing.
     pub(crate) fn time(&mut self, of: fn(&mut Times) -> &mut Latencies, at_us: u64, took_us: u64) {
         if self.measured_us.contains(&at_us) {
             of(&mut self.times).record_us(took_us);
@@ -94,13 +95,14 @@ impl Record {
         Ok(serde_json::from_value(sum)?)
     }
 
-    /// Returns the share of the schedule that was begun and sent.
+    /// Returns the part of the schedule that was begun and sent, 0 to 1.
     pub(crate) fn sent_share(&self) -> f64 {
         let Generator { planned, begun, unsent, .. } = self.generator;
         let taken = if unsent > 0 { self.messages.sent as f64 / (self.messages.sent + unsent) as f64 } else { 1.0 };
         begun as f64 / planned.max(1) as f64 * taken
     }
 
+    /// Adds the counts and times that the scenario uses to a report.
     pub(crate) fn describe(&self, report: &mut Report) {
         report.set_used("generator", &self.generator);
         report.set_used("messages", &self.messages);
@@ -128,7 +130,7 @@ impl Record {
         report.set("costs", costs.map(|costs| if in_time > 0 { costs.for_messages(in_time) } else { costs }));
     }
 
-    /// Adds all failures. With `may_break`, sockets may break or close with 1001.
+    /// Adds all failures to a report. With `may_break`, broken sockets are none.
     pub(crate) fn judge(&self, report: &mut Report, may_break: bool) {
         report.fail_if(self.messages.lost, "messages lost");
         report.fail_if(self.messages.duplicated, "messages duplicated");
@@ -151,7 +153,7 @@ impl Record {
     }
 }
 
-/// Counts an item of a map.
+/// Adds 1 to the count of `name`.
 pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     if let Some(known) = counts.get_mut(name) {
         *known += 1;
@@ -160,7 +162,7 @@ pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     }
 }
 
-/// Returns `true` if a socket ended without a close code.
+/// Returns `true` if the reason is no close code: the socket ended without a close frame.
 pub(crate) fn is_break(reason: &str) -> bool {
     reason.parse::<u16>().is_err()
 }

@@ -1,4 +1,4 @@
-//! The report of a scenario. Text and JSON derive from one list of named values.
+//! The report of a scenario, which `main` prints. Text and JSON derive from one list of values.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,13 +13,14 @@ use crate::latency::{Latencies, Percentiles};
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     values: Vec<(String, Value)>,
-    /// Failures of the servers or of the measurement.
+    /// Failures of the servers or of the measurement; empty if the run was good.
     pub failures: Vec<String>,
     /// Text of a scenario with its own table; `None` derives the text from the values.
     pub(crate) table: Option<String>,
 }
 
 impl Report {
+    /// Creates a report without results.
     pub(crate) fn new(scenario: &'static str) -> Self {
         let mut report = Self::default();
         report.set("scenario", scenario);
@@ -45,12 +46,14 @@ impl Report {
         self.failures.push(failure);
     }
 
+    /// Adds the failure "`count` `what`", unless `count` is 0.
     pub(crate) fn fail_if(&mut self, count: u64, what: &str) {
         if count > 0 {
             self.fail(format!("{count} {what}"));
         }
     }
 
+    /// Adds a failure if the 99th percentile exceeds the limit in milliseconds; `None`: no limit.
     pub(crate) fn fail_above(&mut self, what: &str, times: &Latencies, limit_ms: Option<f64>) {
         let p99 = times.percentiles().p99 as f64 / 1_000.0;
         if let Some(limit) = limit_ms.filter(|limit| p99 > *limit) {
@@ -66,7 +69,7 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// Returns the report as text, with one line for each value.
+    /// Returns the report as text: its own table, or one line per value. Failures are not in it.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(table) = &self.table {

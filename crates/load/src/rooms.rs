@@ -1,14 +1,5 @@
 //! Load on rooms: visitors join and leave while residents stay and receive the changes. One more
 //! room has a long waiting queue. The load on the store is measured.
-//!
-//! | module | content |
-//! |---|---|
-//! | `assignment` | pure: assignment of clients to rooms, as residents or visitors |
-//! | `frames` | pure: requests of room clients, and parsed answers |
-//! | `changes` | pure: each change, its answer, and the residents that received it |
-//! | `queue` | pure: the waiting queue and its order of admission |
-//! | `clients` | the clients: scheduled requests, and received frames |
-//! | `meter` | readings of processes and store, and the load of the store between two |
 
 mod assignment;
 mod changes;
@@ -99,7 +90,8 @@ impl Options {
     }
 }
 
-/// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and judges.
+/// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and reports.
+/// Fails if the options conflict, or a client cannot connect or join.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);

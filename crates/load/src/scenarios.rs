@@ -46,7 +46,7 @@ pub enum Scenario {
 }
 
 impl Scenario {
-    /// Returns the file for the report as JSON, and the number of sockets that one process opens.
+    /// Returns the file for the report as JSON, if any, and the maximum sockets of one process.
     #[must_use]
     pub fn json_and_sockets(&self) -> (Option<&Path>, u64) {
         let (fleet, sockets) = match self {

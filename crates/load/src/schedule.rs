@@ -1,4 +1,4 @@
-//! The send times of a load, and the clock that they count on.
+//! The send times of a load, and the clock of a run, for `driver` and the scenarios.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,9 @@ use tokio::time::sleep;
 /// Send times in microseconds: evenly at `rate` per second, each moved to the next clock tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
+    /// Units per second, above 0.
     pub(crate) rate: u64,
+    /// Length in microseconds.
     pub(crate) duration_us: u64,
 }
 
@@ -16,15 +18,17 @@ pub(crate) const TICK_US: u64 = 1_000;
 const SECOND_US: u64 = 1_000_000;
 
 impl Schedule {
+    /// Returns the number of units.
     pub(crate) fn total(&self) -> u64 {
         (self.rate * self.duration_us).div_ceil(SECOND_US)
     }
 
-    /// Returns the send time of message `number` (from 0).
+    /// Returns the send time of unit `number` (from 0), since the start of the schedule.
     pub(crate) fn time_us(&self, number: u64) -> u64 {
         (number * SECOND_US).div_ceil(self.rate).next_multiple_of(TICK_US)
     }
 
+    /// Returns the number of units that are due at this time since the start.
     pub(crate) fn due(&self, now_us: u64) -> u64 {
         let tick = now_us / TICK_US * TICK_US;
         (tick * self.rate / SECOND_US + 1).min(self.total())

@@ -1,4 +1,4 @@
-//! CPU time, memory and metrics of servers.
+//! CPU time, memory and metrics of servers, for the scenarios.
 
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ pub(crate) struct Watched {
     pid: u32,
 }
 
+/// Usage of processes at one moment.
 pub(crate) struct Reading {
     at: Instant,
     cores: CoreTicks,
@@ -32,6 +33,7 @@ pub(crate) struct Reading {
 /// Usage of the servers between two readings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Costs {
+    /// Time between the readings.
     pub(crate) seconds: f64,
     /// Messages delivered between the readings.
     pub(crate) messages: u64,
@@ -42,12 +44,14 @@ pub(crate) struct Costs {
     pub(crate) groups: Vec<Cost>,
 }
 
+/// Usage of one process or group between two readings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cost {
-    /// `node-0`, or `nodes`.
+    /// Name of the process or group: `node-0`, or `nodes`.
     pub(crate) name: String,
     /// Group of the process; `None` for the sum of all.
     pub(crate) group: Option<String>,
+    /// CPU time between the readings.
     pub(crate) cpu_seconds: f64,
     /// CPU time in microseconds per delivered message; `None` without messages.
     pub(crate) cpu_us_per_message: Option<f64>,
@@ -133,19 +137,23 @@ impl Costs {
         Self { seconds, messages: 0, stolen_percent, groups, processes }.for_messages(messages)
     }
 
+    /// Returns the growth of the resident memory of all processes, in bytes.
     pub(crate) fn growth_bytes(&self) -> f64 {
         self.processes.iter().map(|cost| cost.rss_growth_kib as f64 * 1024.0).sum()
     }
 
+    /// Returns the sum of the group of this name; `None` if it has no process.
     pub(crate) fn group(&self, name: &str) -> Option<&Cost> {
         self.groups.iter().find(|cost| cost.name == name)
     }
 }
 
+/// Usage of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     /// User and system time of all its threads, in seconds.
     pub(crate) cpu_seconds: f64,
+    /// Resident memory, in KiB.
     pub(crate) rss_kib: u64,
 }
 
@@ -157,6 +165,7 @@ pub(crate) fn usage(pid: u32) -> Option<Usage> {
     Some(Usage { cpu_seconds, rss_kib: process.status().ok()?.vmrss? })
 }
 
+/// Returns the CPU time of this process since its start, or 0 if unknown.
 pub(crate) fn own_cpu_seconds() -> f64 {
     usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
 }
@@ -189,6 +198,7 @@ impl CoreTicks {
     }
 }
 
+/// Returns a process and its descendants, itself first.
 pub(crate) fn family(pid: u32) -> Vec<u32> {
     let stats = all_processes().into_iter().flatten().filter_map(|process| process.ok()?.stat().ok());
     let mut parents: Vec<_> = stats.map(|stat| (stat.pid.cast_unsigned(), stat.ppid.cast_unsigned())).collect();
@@ -204,6 +214,7 @@ pub(crate) fn family(pid: u32) -> Vec<u32> {
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
+/// Returns an HTTP client without a proxy. Answers must be complete within 1 s.
 pub(crate) fn http() -> Result<reqwest::Client> {
     let http = reqwest::Client::builder().no_proxy().timeout(ANSWER_WITHIN).build();
     http.context("cannot make an HTTP client")

@@ -1,5 +1,4 @@
 //! Several processes that put one load on the mesh.
-//!
 //! The first process starts the others with its own command line and `--share NUMBER`. It sends
 //! nothing itself, and they end with it. Each worker connects its clients, prints `ready` and waits
 //! until all are ready. At the end it prints its [`Record`] as one line of JSON, and the first
@@ -40,8 +39,9 @@ impl WorkerOptions {
         clients.div_ceil(self.processes)
     }
 
-    /// Puts the load on. `part` connects, passes the gate and does one process's part. Workers get
-    /// `more` arguments behind this process's own. Returns `None` in a worker.
+    /// Runs the load. `part` connects, passes the gate and does one process's part. Workers get
+    /// `more` arguments after this process's own. Returns the sum of the records; `None` in a
+    /// worker.
     pub(crate) async fn work(
         &self,
         more: &[String],
@@ -60,7 +60,7 @@ impl WorkerOptions {
     }
 }
 
-/// A process's part of the load.
+/// A process's part of the load: number `number` of `of` parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Number of the process, from 0.
@@ -74,12 +74,12 @@ impl Share {
         (0..processes).map(move |number| Self { number, of: processes })
     }
 
-    /// Returns `true` for the first process, which does the work of only one.
+    /// Returns `true` for the first part, whose process also does work that only one must do.
     pub(crate) fn is_first(self) -> bool {
         self.number == 0
     }
 
-    /// Returns its part of `total` items, disjoint from all other shares.
+    /// Returns its part of `total` items, disjoint from all others; may be empty.
     pub(crate) fn of(self, total: u64) -> Range<u64> {
         let bound = |number: u32| total * u64::from(number) / u64::from(self.of);
         bound(self.number)..bound(self.number + 1)
@@ -110,7 +110,7 @@ const READY: &str = "ready";
 /// Line that a worker receives once all are ready.
 const GO: &str = "go\n";
 
-/// Holds a worker until all are ready. `None` without other processes.
+/// Holds a worker until all have connected. `None`: there is only one process.
 pub(crate) struct Gate(Option<oneshot::Receiver<()>>);
 
 impl Gate {
@@ -122,7 +122,7 @@ impl Gate {
         Ok(Self(Some(opened)))
     }
 
-    /// Reports that this process is ready and returns once all are.
+    /// Reports that this process is ready and waits until all are. Fails if the first one ends.
     pub(crate) async fn pass(self) -> Result<()> {
         let Some(opened) = self.0 else { return Ok(()) };
         println!("{READY}");

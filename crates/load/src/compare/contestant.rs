@@ -14,7 +14,7 @@ use tokio::process::Command;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Contestant {
-    /// Our balancer.
+    /// This mesh's balancer.
     Balancer,
     /// nginx in front of the nodes' public listeners.
     Nginx,
@@ -40,7 +40,7 @@ impl Contestant {
     }
 }
 
-/// Returns the order of a round, which begins with another contestant each time.
+/// Returns the order of a round (from 0), which begins with another contestant each time.
 pub(super) fn order(contestants: &[Contestant], round: u32) -> Vec<Contestant> {
     let mut order = contestants.to_vec();
     let first = round as usize % order.len().max(1);
@@ -98,12 +98,13 @@ impl Programs {
         Ok(Self { mesh: has_nodes.then(|| Binaries::locate(bin_dir)).transpose()?, by_contestant })
     }
 
+    /// Returns the program of a contestant. Fails for the balancer, which the mesh starts.
     pub(super) fn of(&self, contestant: Contestant) -> Result<&Path> {
         let program = self.by_contestant.get(&contestant);
         Ok(program.with_context(|| format!("{} has no program of its own", contestant.name()))?)
     }
 
-    /// Returns the version lines of the other projects' programs.
+    /// Returns the version of each proxy, as it prints it. Fails if one cannot start.
     pub(super) async fn versions(&self) -> Result<BTreeMap<Contestant, String>> {
         let mut versions = BTreeMap::new();
         for (contestant, program) in self.by_contestant.iter().filter(|(contestant, _)| contestant.has_nodes()) {

@@ -1,6 +1,5 @@
 //! The minimum cost: a server that returns each message to its sender, with one read and one write
 //! per batch.
-//!
 //! It has the edge's own frame codec, one thread and one buffer for all clients. Any cost of a
 //! proxy beyond it is its work on messages. `mesh-load compare` starts it as `mesh-load echo`.
 
@@ -37,7 +36,8 @@ pub struct Options {
     listen: SocketAddr,
 }
 
-/// Serves all connections, within a [`tokio::task::LocalSet`], for as long as it is polled.
+/// Serves all connections, within a [`tokio::task::LocalSet`], while polled. Fails if it cannot
+/// bind.
 pub(crate) async fn run(Options { listen }: &Options) -> anyhow::Result<()> {
     serve(TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?).await;
     Ok(())

@@ -1,4 +1,4 @@
-//! Named figures of all contestants and rounds, and their table.
+//! Named figures of all contestants and rounds, and their table, for `compare`. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::contestant::Contestant;
 use crate::exchange::Totals;
 
+/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Unit {
@@ -19,6 +20,7 @@ pub(super) enum Unit {
     Bytes,
 }
 
+/// One measured value: its name (row of the table), unit and number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
     what: String,
@@ -26,11 +28,14 @@ pub(super) struct Figure {
     value: f64,
 }
 
+/// One measurement of one contestant in one round (from 0).
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Run {
     pub(super) contestant: Contestant,
     pub(super) round: u32,
+    /// Name of the measurement, for messages.
     pub(super) what: String,
+    /// `true` for a load, which may fail because its rate is too high.
     pub(super) is_load: bool,
     #[serde(flatten)]
     pub(super) found: Found,
@@ -39,10 +44,12 @@ pub(super) struct Run {
 /// Result of one measurement of one contestant.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Found {
+    /// Measured values; may be empty in an invalid run.
     pub(super) figures: Vec<Figure>,
     /// Message counts of a load; `None` for other measurements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) messages: Option<Totals>,
+    /// 99th percentile latency of a load, in microseconds; 0 for other measurements.
     #[serde(skip)]
     pub(super) p99_us: u64,
     /// Reasons for which the run does not count; empty if it does.
@@ -50,11 +57,12 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Turns an error into a complaint.
+    /// Returns the result, or for an error an invalid one with it as complaint.
     pub(super) fn of(measured: Result<Self>) -> Self {
         measured.unwrap_or_else(|error| Self { complaints: vec![format!("{error:#}")], ..Self::default() })
     }
 
+    /// Returns `true` if the run counts.
     pub(super) fn is_valid(&self) -> bool {
         self.complaints.is_empty()
     }
@@ -65,6 +73,7 @@ impl Found {
 pub(super) struct Row {
     pub(super) what: String,
     pub(super) unit: Unit,
+    /// Median over rounds, in the unit.
     pub(super) medians: BTreeMap<Contestant, f64>,
     /// Median over rounds of the balancer's value divided by each contestant's.
     pub(super) ratios: BTreeMap<Contestant, f64>,
@@ -125,6 +134,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(if is_even { values[middle - 1].midpoint(upper) } else { upper })
 }
 
+/// Returns the Markdown table; `-` for a contestant without a valid round.
 pub(super) fn table(contestants: &[Contestant], rows: &[Row]) -> String {
     let is_compared = contestants.contains(&Contestant::Balancer);
     let others = contestants.iter().filter(|other| is_compared && **other != Contestant::Balancer);

@@ -16,7 +16,7 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::servers::{self, Cost, Costs};
 
-/// Minimum share of the rate that arrives in the measured time.
+/// Minimum part of the sent messages that arrives in the measured time.
 const MIN_DELIVERED: f64 = 0.98;
 const WARMUP_SECONDS: u64 = 1;
 /// Maximum wait for late messages, in milliseconds.
@@ -25,7 +25,7 @@ const CONNECT_RATE: u32 = 2_000;
 /// Higher than the generator can reach in a second.
 const UNLIMITED_RATE: u32 = 1_000_000;
 
-/// Measures latency and CPU time under a load.
+/// Measures latency and CPU time under a load. Lost messages make the result invalid.
 pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Result<Found> {
     let (Cell { size, rate }, Options { clients, seconds, .. }) = (cell, options);
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
@@ -65,7 +65,7 @@ pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Resu
     Ok(Found { figures, messages: Some(record.messages), p99_us: latency.p99, complaints: report.failures })
 }
 
-/// Measures the rate at which clients connect.
+/// Measures the rate at which this number of clients connects.
 pub(super) async fn connects(target: &Target, clients: u32) -> Result<Found> {
     let record = Rc::new(RefCell::new(Record::default()));
     let fleet = Fleet::connect(target.plan(clients, UNLIMITED_RATE)?, &record).await?;

@@ -1,4 +1,4 @@
-//! All measurements, in alternation.
+//! All measurements of `compare`, in alternation.
 
 use std::mem::replace;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::testbed::Testbed;
 use super::{Cell, Options};
 use crate::message::Size;
 
-/// Maximum p99 at which a rate is held.
+/// Maximum 99th percentile latency, in microseconds, at which a rate is held.
 const HELD_P99_US: u64 = 50_000;
 /// Time after which closed sockets have no effect on the next run.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Runs all measurements.
+/// Runs all measurements of all rounds. Fails if servers cannot be started or stopped.
 pub(super) async fn measure_all(options: &Options, programs: &Programs) -> Result<Vec<Run>> {
     let contestants = options.contestants();
     let testbed = Testbed::start(programs, &contestants).await?;

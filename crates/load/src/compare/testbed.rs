@@ -1,4 +1,4 @@
-//! The nodes with contestants in front of them.
+//! The nodes with contestants in front of them, which `rounds` starts and `measure` uses.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ const ACCEPT_RATE: &str = "--accept-rate=1000000";
 /// Maximum time until each server has seen every node.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nodes behind contestants, in their own directory. All end when this value is dropped.
+/// Contestants and their nodes, in a temporary directory. All end when this value is dropped.
 pub(super) struct Testbed {
     front_by_contestant: BTreeMap<Contestant, Front>,
     mesh: Option<Arc<Mesh>>,
@@ -42,8 +42,10 @@ struct Front {
     _port: TcpSocket,
 }
 
+/// A contestant to measure.
 pub(super) struct Target {
     pub(super) contestant: Contestant,
+    /// Processes whose usage counts: the front's, and the nodes'.
     pub(super) watched: Vec<Watched>,
     base: String,
     /// Owners of clients, for a proxy that has to be given the node; `None` for other contestants.
@@ -51,6 +53,8 @@ pub(super) struct Target {
 }
 
 impl Testbed {
+    /// Starts nodes, if a contestant needs them, and all contestants. Fails if one does not accept
+    /// connections in time.
     pub(super) async fn start(programs: &Programs, contestants: &[Contestant]) -> Result<Self> {
         let dir = tempfile::Builder::new().prefix("mesh-compare-").tempdir().context("cannot make a directory")?;
         let mesh = match &programs.mesh {
@@ -69,6 +73,7 @@ impl Testbed {
         Ok(Self { front_by_contestant, mesh, _dir: dir })
     }
 
+    /// Returns a started contestant. Fails for another one.
     pub(super) fn target(&self, contestant: Contestant) -> Result<Target> {
         let mesh = self.mesh.as_ref().map(|mesh| mesh.state());
         if contestant == Contestant::Balancer {
@@ -87,6 +92,7 @@ impl Testbed {
         })
     }
 
+    /// Stops all servers. Fails if a node or balancer does not stop.
     pub(super) async fn end(self) -> Result<()> {
         drop(self.front_by_contestant);
         match &self.mesh {
@@ -122,11 +128,12 @@ impl Front {
 }
 
 impl Target {
-    /// Returns the group of costs that has the front's processes.
+    /// Returns the name of the group of costs with the contestant's processes.
     pub(super) fn front(&self) -> &'static str {
         if self.contestant == Contestant::Balancer { "balancers" } else { "others" }
     }
 
+    /// Returns the plan of this many clients that connect at `rate` per second.
     pub(super) fn plan(&self, clients: u32, rate: u32) -> Result<FleetPlan> {
         let fleet = FleetOptions::new(clients);
         let url = |number| {
@@ -176,7 +183,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Number of log lines shown of a server that did not start.
 const LOG_LINES: usize = 5;
 
-/// A server with all its processes, which are killed when this value is dropped.
+/// A server and its children, which are killed when this value is dropped.
 pub(super) struct Server {
     child: Child,
     /// Leader of a process group, which its children stay in.
@@ -184,7 +191,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it, with its output in `log`, and waits until it accepts connections.
+    /// Starts it, with its output in `log`, and waits until it accepts connections. Fails with the
+    /// end of the log if it ends, or takes over 10 s.
     pub(super) async fn start(program: &Path, arguments: &[&OsStr], log: &Path, address: SocketAddr) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         // A stopped master also stops its workers; a killed one leaves them behind.

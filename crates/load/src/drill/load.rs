@@ -1,4 +1,4 @@
-//! A load during actions, and its results for tests that act by themselves.
+//! A load during actions, for `drill`, and its results for tests that act by themselves.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::schedule::Clock;
 
 /// Minimum time before the fault, for comparison.
 const MIN_CALM: Duration = Duration::from_secs(2);
-/// Share of the load in which the fault begins.
+/// Part of the load, from its start, in which the fault begins.
 const FAULT_SHARE: f64 = 0.4;
 /// Minimum time between the end of the fault and the end of the load.
 const TAIL: Duration = Duration::from_secs(3);
@@ -31,29 +31,30 @@ const TAIL: Duration = Duration::from_secs(3);
 const MAX_SECONDS: u64 = 180;
 /// Wait for late messages at the end: hold time and 5 s.
 const SETTLE_MS: u64 = 25_000;
-/// Share of messages with a requested ack if clients do not come back.
+/// Part of the messages with a requested ack if clients do not come back.
 const ACK_SHARE: f64 = 0.2;
 
 /// Load of clients that send at a fixed rate during a fault of their mesh.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Number of clients, which form pairs.
+    /// Number of clients, which form pairs: even, at least 2.
     pub clients: u32,
     /// Messages per second of all clients together.
     pub rate: u64,
     /// Minimum duration in seconds. The load continues until the fault has been over for 3 s.
     pub seconds: u64,
-    /// Seed for the pairs, the turns, and the time of the fault.
+    /// Seed for pairs, order of clients, requested acks and time of the fault, not for sizes.
     pub seed: u64,
     /// `true` if clients resume their session when their socket ends. They request an ack of each
     /// message, and retransmit messages without one.
     pub reconnect: bool,
 }
 
-/// All records of a run. Times are those of the run's clock.
+/// All records of a run. Times are microseconds on the run's clock.
 pub(crate) struct Evidence {
     /// Time from the start of the measurement to the end of the sending.
     pub(crate) measured_us: Range<u64>,
+    /// Counters of the servers; empty without a directory of the mesh.
     pub(crate) samples: Vec<Sample>,
     pub(crate) recording: Recording,
     pub(crate) record: Record,
@@ -73,7 +74,7 @@ impl Evidence {
 }
 
 impl Load {
-    /// Returns the time of the fault since the start of the sending.
+    /// Returns the time of the fault, since the start of the sending; at least 2 s.
     #[must_use]
     pub fn fault_at(&self) -> Duration {
         let latest = MIN_CALM.max(Duration::from_secs(self.seconds).mul_f64(FAULT_SHARE));
@@ -95,8 +96,8 @@ impl Load {
 /// Returns the results of the load and of `fault`.
 ///
 /// # Errors
-/// When the clients cannot connect, the metrics of the mesh cannot be read, or the harness itself
-/// fails.
+/// If the number of clients is invalid, they cannot connect, the metrics of the mesh cannot be
+/// read, or `fault` takes longer than about 180 s.
 pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
     LocalSet::new().run_until(load_and_fault(dir, load, fault)).await
 }
@@ -120,7 +121,8 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
-/// clock, the start of the measured time and the clients.
+/// clock, the start of the measured time and the clients. Returns the result of `act`, or `None` if
+/// it was not over. `ack_share` is the part of the messages with a requested ack, 0 to 1.
 pub(crate) async fn run_load<T>(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,
@@ -161,7 +163,7 @@ pub(crate) async fn run_load<T>(
 pub struct Figures {
     /// The load.
     pub load: Load,
-    /// Share of the schedule that was sent. Below 1 the machine is too slow for the rate.
+    /// Part of the schedule that was sent, 0 to 1. Below 1 the machine is too slow for the rate.
     pub sent_share: f64,
     /// Deliveries of the messages.
     pub messages: Totals,

@@ -1,4 +1,4 @@
-//! Counters and sessions of all servers of a mesh, across restarts.
+//! Counters and sessions of all servers of a mesh, across restarts, for `load`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,9 +19,12 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum age of a server's answer. An older one counts no sessions.
 const MAX_AGE_US: u64 = 500_000;
 
+/// Counters of all servers, since the start of the sampling or between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Counts {
+    /// Handoffs of sessions.
     pub(crate) handoffs: u64,
+    /// Sessions attached to a node.
     pub(crate) attached: u64,
     /// Messages that nodes and edges retransmitted.
     pub(crate) retransmissions: u64,
@@ -32,8 +35,10 @@ pub(crate) struct Counts {
 /// Sums of the counters and sessions of all servers at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
+    /// Time on the run's clock, in microseconds.
     pub(crate) at_us: u64,
     pub(crate) counts: Counts,
+    /// Sessions at all nodes, without servers that did not answer for 500 ms.
     pub(crate) sessions: u64,
 }
 
@@ -74,6 +79,7 @@ impl Counts {
         }
     }
 
+    /// Returns the increase of each counter since `earlier`.
     pub(crate) fn since(self, earlier: Self) -> Self {
         self.with(earlier, u64::saturating_sub)
     }
@@ -112,7 +118,7 @@ impl CounterSums {
 }
 
 impl Sampler {
-    /// Waits until every server has answered and the nodes have this many sessions.
+    /// Waits until every server has answered and the nodes have so many sessions. Fails after 5 s.
     pub(crate) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
         let (sums, requests, pending) = (CounterSums::default(), JoinSet::new(), BTreeSet::new());
         let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, sums, requests, pending };
@@ -133,7 +139,7 @@ impl Sampler {
         }
     }
 
-    /// Takes samples until `stop` fires or is dropped.
+    /// Takes a sample every 100 ms until `stop` fires or is dropped. Returns all, in order.
     pub(crate) async fn run(mut self, mut stop: oneshot::Receiver<()>) -> Vec<Sample> {
         let mut samples = Vec::new();
         let mut ticks = interval(SAMPLE_INTERVAL);

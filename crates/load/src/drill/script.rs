@@ -1,3 +1,5 @@
+//! Actions of a drill and their times, from the command line to their execution by `drill`.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use crate::schedule::Clock;
 /// An action on the servers of a mesh, or on the clients' sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Adds or drains nodes to reach this number.
+    /// Adds or drains nodes to reach this number of nodes.
     Scale(u32),
     /// One of [`SERVER_ACTIONS`] with the id of a server.
     Server(&'static str, String),
@@ -35,7 +37,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// A performed action. Times are those of the run's clock.
+/// A performed action. Times are microseconds on the run's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Performed {
     pub(crate) action: Action,
@@ -46,6 +48,7 @@ pub(crate) struct Performed {
 }
 
 impl Action {
+    /// Returns `true` if clients are expected to lose their sockets.
     pub(crate) fn ends_sockets(&self) -> bool {
         match self {
             Self::Scale(_) | Self::CutLane(..) => false,
@@ -118,7 +121,8 @@ impl FromStr for Step {
     }
 }
 
-/// Performs a script whose times count from `begin_us`. Continues after a failed step.
+/// Performs steps in the order of their times, which count from `begin_us`. Continues after a
+/// failed one. `control` is the mesh-dev of the servers; without it all actions but `cut` fail.
 pub(crate) async fn perform(
     steps: &[Step],
     control: Option<&Control>,

@@ -1,4 +1,4 @@
-//! The effects of actions, from the records of a run. Has no I/O or clock.
+//! The effects of actions, from the records of a run, for `drill` and `load`. Pure.
 
 use std::ops::Range;
 
@@ -7,37 +7,41 @@ use serde::Serialize;
 use super::sampler::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
 
-/// Resolution of the search for late messages.
+/// Resolution of the search for late messages, in microseconds.
 const SLICE_US: u64 = 100_000;
-/// Latency up to which a message is never late.
+/// Latency, in microseconds, up to which a message is never late.
 const MIN_LATE_US: u64 = 20_000;
 
 /// Records of a run that show the effects of actions. All lists are in the order of time.
 pub(crate) struct Timeline<'a> {
     /// Samples of the servers; empty if unknown.
     pub(crate) samples: &'a [Sample],
+    /// Times of arrivals, ended sockets and returns.
     pub(crate) recording: &'a Recording,
     /// Sessions at all nodes together in normal operation.
     pub(crate) sessions: u64,
-    /// Latency above which a message is late.
+    /// Latency above which a message is late: twice the calm 99th percentile, at least 20 ms.
     pub(crate) late_us: u64,
 }
 
 /// Effects of an action. Times count from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Effect {
+    /// Counters of the servers from its start to the end of the window.
     #[serde(flatten)]
     pub(crate) counts: Counts,
-    /// Time until the last session moved.
+    /// Time until the last session moved; `None` if none did.
     pub(crate) last_move_us: Option<u64>,
     /// Time until every session was at one node and stayed there. `None` if that did not happen.
     pub(crate) complete_us: Option<u64>,
     /// End of the last 100 ms in which more than 1 in 100 messages were late. 0 without any,
     /// `None` if it ended the window.
     pub(crate) quiet_us: Option<u64>,
+    /// Number of sockets that ended.
     pub(crate) sockets_lost: u64,
-    /// Number of clients that came back, and the time of the last return.
+    /// Number of clients that came back.
     pub(crate) returned: u64,
+    /// Time of the last return; `None` if there was none.
     pub(crate) last_return_us: Option<u64>,
 }
 
@@ -57,7 +61,8 @@ impl<'a> Timeline<'a> {
         Self { samples, recording, sessions, late_us: MIN_LATE_US.max(2 * calm_us) }
     }
 
-    /// Returns the effects of an action, up to the next one.
+    /// Returns the effects of an action in `window`: from its start to the next one, on the run's
+    /// clock.
     pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
@@ -122,7 +127,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// Returns the items of an ordered list within a time.
+/// Returns the items of a list ordered by `at_us` whose time is in `window`.
 pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
     let from = items.partition_point(|item| at_us(item) < window.start);
     let to = items.partition_point(|item| at_us(item) < window.end).max(from);

@@ -1,4 +1,4 @@
-//! Calls that pairs of clients set up.
+//! Calls that pairs of clients set up: the workload of the scenario `calls`. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -33,17 +33,20 @@ pub(crate) struct CallOptions {
     pub(crate) gather_ms: u64,
     /// Fail when the 99th percentile of the set-up time is above this, in milliseconds
     #[arg(long)]
-    pub max_setup_p99_ms: Option<f64>,
+    pub(crate) max_setup_p99_ms: Option<f64>,
 }
 
 /// Counts of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallTotals {
+    /// Calls that were started.
     pub(crate) begun: u64,
+    /// Calls of which all messages have arrived.
     pub(crate) set_up: u64,
 }
 
 impl CallOptions {
+    /// Returns the options of one process. Fails if the rate is below one call per process.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         Ok(Self { rate: share.of_rate(self.rate)?, run: self.run.of_share(share), ..self.clone() })
     }
@@ -70,6 +73,7 @@ struct Call {
 }
 
 impl Calls {
+    /// Creates the workload. `clients` is even and above 0.
     pub(crate) fn new(clients: u32, options: &CallOptions) -> Self {
         let (clients, seed) = (clients as usize, options.run.seed);
         Self {
@@ -136,13 +140,16 @@ const PARTS: u64 = 64;
 /// Number and size of the messages that the two sides of a call exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
+    /// Messages of the caller and of the callee.
     pub(super) caller: Side,
     pub(super) callee: Side,
 }
 
+/// Messages of one side of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
     description_bytes: usize,
+    /// Number of candidates.
     pub(super) candidates: u32,
 }
 
@@ -164,11 +171,12 @@ impl Side {
         1 + self.candidates
     }
 
-    /// Returns the sending time of a part since the start of candidate gathering.
+    /// Returns the sending time of a part, in microseconds since the side begins.
     pub(super) fn leaves_after_us(self, part: u32, gather_us: u64) -> u64 {
         gather_us * u64::from(part) / u64::from(self.candidates.max(1))
     }
 
+    /// Returns the data of a part: 0 is the description, others are candidates.
     pub(super) fn body(self, part: u32) -> Body {
         let bytes = self.bytes(part);
         if part == 0 { Body::description(bytes) } else { Body::candidate(bytes) }
@@ -188,6 +196,7 @@ pub(super) fn tag_of(call: u64, part: u32) -> u64 {
     call * PARTS + u64::from(part)
 }
 
+/// Returns the call and the part of a tag.
 pub(super) fn call_and_part(tag: u64) -> (u64, u32) {
     (tag / PARTS, (tag % PARTS) as u32)
 }
@@ -208,7 +217,7 @@ mod tests {
         record.measured_us = 0..u64::MAX;
         calls.begin(0, BEGIN_US, &mut plan, &mut record);
         let mut sent = 0;
-        while let Some(message) = plan.next(u64::MAX) {
+        while let Some(message) = plan.take_due(u64::MAX) {
             if arrives(sent) {
                 let now_us = message.at_us + latency_us;
                 let receiver = calls.partner_of[message.from];

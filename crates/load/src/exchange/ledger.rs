@@ -1,4 +1,4 @@
-//! Deliveries of messages and answers to requested acks, without I/O or clock.
+//! Deliveries of messages and answers to requested acks, for `exchange`. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -36,7 +36,7 @@ pub struct Totals {
     pub sent: u64,
     /// Messages that arrived, each counted once.
     pub delivered: u64,
-    /// Messages that never arrived.
+    /// Messages that never arrived, except `gone` ones.
     pub lost: u64,
     /// Messages with an `ack`, written to a socket that broke before its client had read them.
     #[serde(skip_serializing_if = "is_zero")]
@@ -51,27 +51,33 @@ pub struct Totals {
 }
 
 impl Ledger {
-    pub(crate) fn next(&self) -> u64 {
+    /// Returns the number of the next message.
+    pub(crate) fn next_number(&self) -> u64 {
         self.sent + 1
     }
 
+    /// Records that the next message was sent.
     pub(crate) fn sent(&mut self) {
         self.sent += 1;
     }
 
+    /// Records that the sender sent a message again, so that one duplicate is expected.
     pub(crate) fn retransmitted(&mut self, number: u64) {
         *self.copies.entry(number).or_default() += 1;
     }
 
+    /// Records a new socket of the receiver, on which each earlier message may arrive again.
     pub(crate) fn receiver_returned(&mut self) {
         self.on_earlier_sockets = self.highest;
         self.again_on_this.clear();
     }
 
+    /// Records a broken socket of the receiver, with the messages in flight.
     pub(crate) fn receiver_broke(&mut self) {
         self.breaks.push(self.highest + 1..=self.sent);
     }
 
+    /// Records that the sender got an `ack`.
     pub(crate) fn acked(&mut self, number: u64) {
         if !self.has(number) {
             self.acked.insert(number);
@@ -88,7 +94,7 @@ impl Ledger {
         self.acked.contains(&number) && self.breaks.iter().any(|in_flight| in_flight.contains(&number))
     }
 
-    /// Records an arrival. Returns `true` for the first one of this message.
+    /// Records an arrival. Returns `true` for the first one of a message, `false` for a duplicate.
     pub(crate) fn arrived(&mut self, number: u64) -> bool {
         self.acked.remove(&number);
         if number > self.highest {
@@ -111,6 +117,7 @@ impl Ledger {
         is_first
     }
 
+    /// Returns `true` if the message has arrived.
     pub(crate) fn has(&self, number: u64) -> bool {
         number <= self.highest && !self.missing.contains(&number)
     }
@@ -152,16 +159,19 @@ pub(crate) struct Acks {
     pub(crate) times: Latencies,
 }
 
+/// A message with a requested `ack`. Clients are numbers in the process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckRequest {
     pub(crate) sender: usize,
     pub(crate) receiver: usize,
+    /// Number in the ledger of the receiver.
     pub(crate) number: u64,
-    /// Time at which the message was due, in microseconds.
+    /// Time at which the message was due, in microseconds on the run's clock.
     pub(crate) time_us: u64,
     pub(crate) is_answered: bool,
 }
 
+/// Answer to a requested `ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckResult {
     /// `ack`: the message was delivered.
@@ -170,7 +180,7 @@ pub(crate) enum AckResult {
     Failed,
 }
 
-/// Comparison of answers and arrivals.
+/// Messages with a requested `ack`, by their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AckTotals {
     /// Messages with a requested answer.
@@ -195,6 +205,7 @@ impl Acks {
         self.totals.requested + 1
     }
 
+    /// Records a sent request with the id of [`Acks::next_id`].
     pub(crate) fn requested(&mut self, id: u64, request: AckRequest) {
         self.request_by_id.insert(id, request);
         self.totals.requested += 1;
@@ -218,6 +229,7 @@ impl Acks {
         None
     }
 
+    /// Returns the request of this id, if there is one.
     pub(crate) fn request(&self, id: u64) -> Option<AckRequest> {
         self.request_by_id.get(&id).copied()
     }
@@ -230,11 +242,14 @@ pub(crate) struct Recording {
     pub(crate) arrivals: Vec<Arrival>,
     /// End times of the sockets of clients that come back.
     pub(crate) closed_us: Vec<u64>,
+    /// Times at which clients have come back.
     pub(crate) returned_us: Vec<u64>,
 }
 
+/// First arrival of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
+    /// Time on the run's clock, in microseconds.
     pub(crate) at_us: u64,
     /// Microseconds since the intended time of sending.
     pub(crate) latency_us: u32,
@@ -263,7 +278,7 @@ mod tests {
     fn ledger(sent: u64, arrivals: &[u64]) -> Ledger {
         let mut ledger = Ledger::default();
         for number in 1..=sent {
-            assert_eq!(ledger.next(), number);
+            assert_eq!(ledger.next_number(), number);
             ledger.sent();
         }
         for number in arrivals {

@@ -1,4 +1,4 @@
-//! Command line, planned messages, and the workload of pairs.
+//! Options of a load, planned messages, and the workload of pairs, for `exchange`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,19 +17,23 @@ use crate::workers::Share;
 
 /// The load that the clients of an exchange produce.
 pub(crate) trait Workload: 'static {
-    /// Plans the messages of one unit of the schedule, which is due now.
+    /// Plans the messages of unit `number` (from 0), which is due at `at_us` on the run's clock.
     fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record);
     /// Handles the first arrival of a message.
     fn arrived(&mut self, _arrived: &Arrived, _plan: &mut Plan, _record: &mut Record) {}
+    /// Returns the number of units that still expect messages.
     fn open(&self) -> u64 {
         0
     }
 }
 
+/// First arrival of a message, for its workload.
 pub(crate) struct Arrived {
+    /// Number of the client that received it.
     pub(crate) receiver: usize,
     /// Tag that the workload assigned.
     pub(crate) tag: u64,
+    /// Time of the arrival on the run's clock, in microseconds.
     pub(crate) now_us: u64,
 }
 
@@ -40,6 +44,7 @@ pub(crate) struct Plan {
     due: BinaryHeap<Reverse<Message>>,
 }
 
+/// A planned message: its time on the run's clock, sender, the workload's tag, and data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Message {
     pub(super) at_us: u64,
@@ -50,12 +55,14 @@ pub(super) struct Message {
 }
 
 impl Plan {
+    /// Plans a message of client `from`, due at `at_us`. `tag` comes back with its arrival.
     pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, body: Body) {
         self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, body }));
         self.planned += 1;
     }
 
-    pub(super) fn next(&mut self, now_us: u64) -> Option<Message> {
+    /// Takes the first message that is due; `None` if there is none.
+    pub(super) fn take_due(&mut self, now_us: u64) -> Option<Message> {
         self.is_due(now_us).then(|| self.due.pop()).flatten().map(|Reverse(message)| message)
     }
 
@@ -63,12 +70,13 @@ impl Plan {
         self.due.is_empty()
     }
 
+    /// Returns `true` if a message is due.
     pub(super) fn is_due(&self, now_us: u64) -> bool {
         self.due.peek().is_some_and(|Reverse(next)| next.at_us <= now_us)
     }
 }
 
-/// Workload of clients that take turns to send to their partners.
+/// Workload of clients that take turns to send to their partners. Sizes do not depend on the seed.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     turns: Vec<usize>,
@@ -76,6 +84,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
+    /// Creates the workload. `clients` is above 0.
     pub(crate) fn new(clients: u32, options: &TrafficOptions) -> Self {
         Self { turns: turns(clients as usize, options.run.seed), size: options.size }
     }
@@ -88,7 +97,8 @@ impl Workload for Pairs {
     }
 }
 
-/// Returns the partner of each client. The number of clients is even.
+/// Returns the partner of each client. `FleetOptions::check_pairs` has checked that their number is
+/// even; of an odd number the last client would get client 0.
 pub(crate) fn partners(clients: usize, seed: u64) -> Vec<usize> {
     let order = shuffled(clients, seed);
     let mut partner_of = vec![0; clients];
@@ -99,7 +109,7 @@ pub(crate) fn partners(clients: usize, seed: u64) -> Vec<usize> {
     partner_of
 }
 
-/// Returns the order in which clients send.
+/// Returns all clients in the order in which they send.
 pub(crate) fn turns(clients: usize, seed: u64) -> Vec<usize> {
     shuffled(clients, seed.wrapping_add(1))
 }
@@ -120,7 +130,7 @@ pub(crate) struct RunOptions {
     /// Load before the measured time, in seconds; messages lost in it count too
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub(crate) warmup: u64,
-    /// Seed for pairs of clients, their order and sizes; equal seeds give equal loads
+    /// Seed for the pairs and the order of clients, and for the messages of calls
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Maximum wait for late messages at the end, in milliseconds
@@ -144,11 +154,12 @@ pub(crate) struct TrafficOptions {
 }
 
 impl RunOptions {
+    /// Returns the options of one process, with a seed of its own.
     pub(crate) fn of_share(&self, share: Share) -> Self {
         Self { seed: share.seed(self.seed), ..self.clone() }
     }
 
-    /// Reports the load, and the record of its clients.
+    /// Adds the options and the record of the clients to a report. `rate` is in units per second.
     pub(crate) fn describe(&self, report: &mut Report, clients: u32, rate: u64, record: &Record) {
         report.set("clients", clients);
         report.set("rate", rate);
@@ -159,12 +170,14 @@ impl RunOptions {
         record.describe(report);
     }
 
+    /// Returns the schedule of warm-up and measured time, at `rate` units per second.
     pub(crate) fn schedule(&self, rate: u64) -> Schedule {
         Schedule { rate, duration_us: (self.warmup + self.seconds) * 1_000_000 }
     }
 }
 
 impl TrafficOptions {
+    /// Returns the options of one process. Fails if the rate is below one message per process.
     pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
         Ok(Self { rate: share.of_rate(self.rate)?, run: self.run.of_share(share), ..self.clone() })
     }

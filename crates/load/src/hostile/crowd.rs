@@ -1,4 +1,4 @@
-//! The hostile clients. They have their own thread, so that they do not delay the good clients.
+//! The hostile clients of `hostile`, on their own thread, so that they do not delay the good ones.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 /// Connections per second: fewer than the servers accept, so that the crowd does not block itself.
 const CONNECTS_PER_SECOND: f64 = 1_500.0;
-/// Maximum additional time until all have connected.
+/// Maximum additional time until 90% have connected.
 const GATHER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Share of the crowd that counts as complete, since some clients are always reconnecting.
+/// Part of the crowd that counts as complete, since some clients are always reconnecting.
 const GATHERED_SHARE: f64 = 0.9;
-/// Minimum average share of the crowd in a valid measurement.
+/// Minimum part of the crowd that is connected in a valid measurement, on average.
 const MIN_SHARE: f64 = 0.8;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of loopback addresses that the handshakes come from.
@@ -53,15 +53,17 @@ struct Connected {
     deaf: Headcount,
 }
 
-/// Number of hostile clients, by kind.
+/// Number of hostile clients, by kind. A mean may be a fraction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct CrowdSize {
+    /// Connections that never end their handshake.
     pub(super) handshakes: f64,
+    /// Clients that never read.
     pub(super) deaf: f64,
 }
 
 impl Crowd {
-    /// Connects all clients and waits for them.
+    /// Connects all clients, in turn to `targets`. Fails if less than 90% connect in time.
     pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>) -> Result<Self> {
         let connected = Arc::new(Connected::default());
         let (end, ended) = oneshot::channel();
@@ -95,11 +97,13 @@ impl Crowd {
         Ok(crowd)
     }
 
+    /// Returns the number of connected clients now.
     pub(super) fn size(&self) -> CrowdSize {
         let count = |counter| (Arc::strong_count(counter) - 1) as f64;
         CrowdSize { handshakes: count(&self.connected.handshakes), deaf: count(&self.connected.deaf) }
     }
 
+    /// Ends all clients. Fails if their thread has failed.
     pub(super) fn disperse(self) -> Result<()> {
         drop(self.end);
         self.thread.join().unwrap_or_else(|_| bail!("the thread of the hostile clients has panicked"))
@@ -117,7 +121,7 @@ impl CrowdSize {
         Self { handshakes: mean(|size| size.handshakes), deaf: mean(|size| size.deaf) }
     }
 
-    /// Returns the kinds of which too few were connected.
+    /// Returns a message for each kind of which less than 80% were connected.
     pub(super) fn failures(self, expected: Self) -> impl Iterator<Item = String> {
         let kinds = [
             ("handshakes", self.handshakes, expected.handshakes),

@@ -1,3 +1,5 @@
+//! Assignment of clients to rooms, from the options of `rooms`. Pure.
+
 use std::ops::Range;
 
 use rand::SeedableRng as _;
@@ -16,6 +18,7 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
+    /// Assigns clients to rooms of about equal size; the seed of the options shuffles visitors.
     pub(super) fn new(clients: usize, options: &Options) -> Self {
         let (mut room_by_client, mut residents_by_room) = (Vec::new(), Vec::new());
         for (room, size) in sizes(clients, options.rooms as usize).enumerate() {
@@ -34,6 +37,7 @@ impl Assignment {
         self.room_by_client.len()
     }
 
+    /// Returns the number of a client's room.
     pub(super) fn room(&self, client: usize) -> usize {
         self.room_by_client[client]
     }
@@ -47,6 +51,7 @@ impl Assignment {
         self.residents_by_room[room].clone()
     }
 
+    /// Returns the number of clients of the largest room.
     pub(super) fn largest_room(&self) -> usize {
         self.room_by_client.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap_or(0)
     }

@@ -1,3 +1,5 @@
+//! Each change of a room, its answer, and the residents that received it, for `clients`. Pure.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -5,7 +7,8 @@ use serde::Serialize;
 use super::assignment::Assignment;
 use crate::latency::Latencies;
 
-/// Joins and leaves, and the clients that received them. Has no I/O or clock; times are arguments.
+/// Joins and leaves, numbered from 0, and the clients that received them. Times are microseconds on
+/// the run's clock.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     assignment: Assignment,
@@ -23,16 +26,21 @@ pub(super) struct Changes {
     pub(super) events: Latencies,
 }
 
+/// Counts of changes, also those before the run if they are answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ChangeTotals {
+    /// Scheduled changes that were requested.
     pub(super) begun: u64,
     pub(super) answered: u64,
+    /// Changes that a server answered by an error.
     pub(super) refused: u64,
     /// Turns of visitors whose last change had no answer.
     pub(super) late: u64,
+    /// Single changes that residents received.
     pub(super) received: u64,
     /// Changes that residents received only with a whole room state.
     pub(super) received_by_state: u64,
+    /// Changes that a resident received again.
     pub(super) duplicated: u64,
     /// Whole room states received by clients that were in the room already.
     pub(super) resyncs: u64,
@@ -62,6 +70,7 @@ struct Change {
 /// Members of a room, each with the change by which it joined.
 pub(super) type Members = BTreeMap<usize, Option<u64>>;
 
+/// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Join,
@@ -85,12 +94,13 @@ impl Changes {
         self.measured_from_us = now_us;
     }
 
-    /// Records a join before the run. Its receipt by others is not counted.
+    /// Records a join before the run and returns its number. Its receipt by others is not counted.
     pub(super) fn joins_first(&mut self, client: usize, at_us: u64) -> u64 {
         self.open(client, Act::Join, at_us, BTreeSet::new())
     }
 
-    /// Lets a visitor join or leave. Returns `None` if its last change has no answer yet.
+    /// Records the next join or leave of a visitor and returns its number. Returns `None` if the
+    /// last one has no answer yet.
     pub(super) fn begin(&mut self, client: usize, at_us: u64) -> Option<(u64, Act)> {
         let act = match self.seat_by_client[client] {
             SeatState::Out => Act::Join,
@@ -226,11 +236,12 @@ impl Changes {
         self.open_by_number.len()
     }
 
+    /// Returns the number of changes without an answer.
     pub(super) fn unanswered(&self) -> usize {
         self.open_by_number.values().filter(|change| !change.is_answered).count()
     }
 
-    /// Returns the number of changes that residents have not received.
+    /// Returns the number of outstanding receipts: changes times residents that lack them.
     pub(super) fn unreceived(&self) -> u64 {
         self.open_by_number.values().map(|change| change.unreceived.len() as u64).sum()
     }

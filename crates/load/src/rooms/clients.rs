@@ -1,3 +1,5 @@
+//! The clients of `rooms`: they send its requests, and pass received frames to the pure modules.
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,11 +22,13 @@ const QUEUE_IDS: u64 = 1 << 40;
 
 /// All clients of a run and their events. Clients of the waiting queue come last.
 pub(super) struct RoomClients {
+    /// Origin of all times of the run.
     pub(super) clock: Clock,
     pub(super) changes: RefCell<Changes>,
     pub(super) queue: RefCell<WaitingQueue>,
     pub(super) record: RefCell<Record>,
     rooms: Vec<String>,
+    /// Name of the room with the waiting queue.
     pub(super) queue_room: String,
     first_of_queue: usize,
     number_by_name: HashMap<String, usize>,
@@ -51,6 +55,7 @@ impl RoomClients {
         })
     }
 
+    /// Sets the measured time on the clock, in microseconds.
     pub(super) fn measure(&self, measured_us: Range<u64>) {
         self.changes.borrow_mut().measure_from(measured_us.start);
         self.queue.borrow_mut().measure_from(measured_us.start);
@@ -62,10 +67,12 @@ impl RoomClients {
         self.changes.borrow().totals.answered + self.queue.borrow().admitted()
     }
 
+    /// Returns `true` if all changes were answered and received, and all free seats filled.
     pub(super) fn is_settled(&self) -> bool {
         self.changes.borrow().open_changes() == 0 && self.queue.borrow().is_settled()
     }
 
+    /// Sets the sockets, in the order of the clients.
     pub(super) fn set_connected(&self, clients: &[Rc<Client>]) {
         *self.clients.borrow_mut() = clients.to_vec();
     }
@@ -88,12 +95,14 @@ impl RoomClients {
         self.record.borrow_mut().time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
+    /// Sends the join of client `number` of the waiting queue, from 0.
     pub(super) fn join_queue(&self, number: usize) {
         let text = join(&self.queue_room, QUEUE_IDS + 2 * number as u64, None);
         self.send(self.first_of_queue + number, text);
     }
 
-    /// Sends a leave from the room with the waiting queue. Returns `false` if the room is empty.
+    /// Sends a leave, due at `at_us`, from the room with the waiting queue. Returns `false` if the
+    /// room is empty.
     pub(super) fn leave_queue_room(&self, at_us: u64) -> bool {
         let leaver = self.queue.borrow_mut().leaver(at_us);
         let Some(number) = leaver else { return false };

@@ -1,4 +1,4 @@
-//! Requests of room clients, and the frames that they receive.
+//! Requests of room clients, and the frames that they receive, for `clients`. Pure.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,7 @@ pub(super) fn join(room: &str, id: u64, change: Option<u64>) -> String {
     format!(r#"{{"type":"join","room":"{room}","id":{id}{data}}}"#)
 }
 
+/// Returns a request to leave a room or its waiting queue.
 pub(super) fn leave(room: &str, id: u64) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
@@ -33,6 +34,7 @@ pub(super) struct Frame<'a> {
     pub(super) left: Vec<Member<'a>>,
 }
 
+/// A member of a room, or a client that left it.
 #[derive(Deserialize)]
 pub(super) struct Member<'a> {
     #[serde(borrow)]

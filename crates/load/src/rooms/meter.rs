@@ -1,4 +1,4 @@
-//! Readings of processes and of the store, and the costs between two of them.
+//! Readings of processes and of the store, and the costs between two of them, for `rooms`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -97,6 +97,7 @@ impl StoreCosts {
     }
 }
 
+/// Source of readings.
 pub(super) struct Meter {
     watched: Vec<Watched>,
     /// `None` if the mesh has no Redis or is unknown.
@@ -112,6 +113,7 @@ pub(super) struct Reading {
 }
 
 impl Meter {
+    /// Creates a meter of these processes and of the mesh's Redis. Fails if that is unreachable.
     pub(super) async fn new(watched: Vec<Watched>, mesh: Option<&MeshFile>) -> Result<Self> {
         let redis = match mesh.and_then(|mesh| mesh.redis.as_deref()) {
             Some(url) => {
@@ -123,11 +125,13 @@ impl Meter {
         Ok(Self { watched, redis })
     }
 
+    /// Reads all. `answered` is the number of answered changes. Fails if the Redis does not answer.
     pub(super) async fn read(&mut self, answered: u64) -> Result<Reading> {
         Ok(Reading { processes: servers::read(&self.watched), store: self.read_store().await?, answered })
     }
 
-    /// Returns growth above `limit`, in percent, that remains after `timeout`.
+    /// Returns a message per process or store whose growth since `before` stays above `limit`
+    /// percent for `timeout`.
     pub(super) async fn growth(&mut self, before: &Reading, timeout: Duration, limit: f64) -> Result<Vec<String>> {
         let give_up = Instant::now() + timeout;
         loop {
@@ -149,11 +153,13 @@ impl Meter {
 }
 
 impl Reading {
+    /// Returns the load of the store up to another reading; `None` without a store.
     pub(super) fn store_costs(&self, until: &Self) -> Option<StoreCosts> {
         let (before, after) = self.store.as_ref().zip(until.store.as_ref())?;
         Some(StoreCosts::between(before, after, until.answered - self.answered))
     }
 
+    /// Returns the usage of the processes up to another reading; `None` without processes.
     pub(super) fn costs(&self, until: &Self) -> Option<Costs> {
         let costs = Costs::between(&self.processes, &until.processes, until.answered - self.answered);
         Some(costs).filter(|costs| !costs.processes.is_empty())

@@ -1,3 +1,5 @@
+//! The waiting queue of a room and its order of admission, for `clients`. Pure.
+
 use std::collections::VecDeque;
 
 use serde::Serialize;
@@ -32,11 +34,14 @@ enum SeatState {
     Seated,
 }
 
+/// Results of the waiting queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct QueueTotals {
     clients: usize,
     seats: u32,
+    /// Members that left the room.
     pub(super) left: usize,
+    /// Clients admitted after waiting.
     pub(super) admitted: usize,
     /// Clients admitted before an earlier waiting client.
     pub(super) overtook: usize,
@@ -44,7 +49,7 @@ pub(super) struct QueueTotals {
     pub(super) above_capacity: bool,
     /// Number of unrequested messages with a queue position.
     pub(super) pushes: u64,
-    /// Minimum time between two unrequested positions to one client.
+    /// Minimum time between two unrequested positions to one client; `None` without two.
     pub(super) shortest_gap_ms: Option<u64>,
     /// Times from an intended leave to the admission of the next client, in microseconds.
     pub(super) admission_us: Percentiles,
@@ -60,10 +65,12 @@ impl WaitingQueue {
         self.measured_from_us = now_us;
     }
 
+    /// Returns `true` if the client is a member or waits.
     pub(super) fn has_seat(&self, client: usize) -> bool {
         self.seat_by_client[client] != SeatState::Out
     }
 
+    /// Records a queue position that a client received: the answer to its join, or unrequested.
     pub(super) fn waiting(&mut self, client: usize, now_us: u64) {
         let SeatState::Waiting { reported_us } = self.seat_by_client[client] else {
             // The answer to its join.
@@ -78,6 +85,7 @@ impl WaitingQueue {
         self.seat_by_client[client] = SeatState::Waiting { reported_us: Some(now_us) };
     }
 
+    /// Records a client's admission to the room.
     pub(super) fn joined(&mut self, client: usize, now_us: u64) {
         match self.seat_by_client[client] {
             SeatState::Seated => return,
@@ -95,7 +103,7 @@ impl WaitingQueue {
         self.seated.push_back(client);
     }
 
-    /// Returns the member that has been in the room for the longest time and leaves now.
+    /// Removes and returns the oldest member, which leaves at `at_us`; `None` if there is none.
     pub(super) fn leaver(&mut self, at_us: u64) -> Option<usize> {
         let client = self.seated.pop_front()?;
         self.seat_by_client[client] = SeatState::Out;
@@ -108,6 +116,7 @@ impl WaitingQueue {
         self.free_since_us.is_empty()
     }
 
+    /// Returns the number of clients admitted after waiting.
     pub(super) fn admitted(&self) -> u64 {
         self.admissions.len() as u64
     }

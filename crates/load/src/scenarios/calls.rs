@@ -34,6 +34,7 @@ struct Step {
     failures: usize,
 }
 
+/// Runs the scenario. Returns `None` in a worker.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     options.fleet.check_pairs(options.workers.processes)?;
     let Some(record) = at_rate(options, options.calls.rate).await? else { return Ok(None) };

@@ -30,6 +30,7 @@ pub struct Options {
     seconds: u64,
 }
 
+/// Runs the scenario. Returns `None` in a worker.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Some(record) = options.workers.work(&[], |share, gate| part(options, share, gate)).await? else {
         return Ok(None);

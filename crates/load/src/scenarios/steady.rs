@@ -28,6 +28,7 @@ pub struct Options {
     max_p99_ms: Option<f64>,
 }
 
+/// Runs the scenario. Returns `None` in a worker.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, traffic, workers, resume, max_p99_ms } = options;
     fleet.check_pairs(workers.processes)?;
