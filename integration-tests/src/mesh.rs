@@ -121,7 +121,7 @@ impl TestMesh {
         std::fs::rename(next, path).unwrap();
     }
 
-    /// Kills a server that stays in discovery. `MeshOptions::notice` must outlast the test.
+    /// Kills a server that stays in discovery. `MeshOptions::removal_delay` must outlast the test.
     pub async fn kill_unnoticed(&self, id: &str) {
         let is_down = async || {
             let servers = self.status();

@@ -12,11 +12,11 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Searches `dir`, or else the folder of the running program. A test binary lies in `deps`,
-    /// one folder below its package's binaries, so its parent folder is searched too.
+    /// Searches `dir`, or with `None` the folder of the running program. A test binary lies in
+    /// `deps`, one folder below its package's binaries, so its parent folder is searched too.
     ///
     /// # Errors
-    /// When a program is missing.
+    /// If a program is missing.
     pub fn locate(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::in_dir(dir);
@@ -44,7 +44,7 @@ impl Binaries {
     }
 }
 
-/// Returns the first program of this name in `PATH`.
+/// Returns the path of the first file of this name in `PATH`; `None` if there is none.
 #[must_use]
 pub fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

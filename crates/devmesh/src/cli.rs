@@ -33,19 +33,21 @@ pub(crate) struct Up {
 }
 
 impl Cli {
+    /// Returns `--dir`. Fails if it is missing.
     pub(crate) fn dir(&self) -> Result<&Path> {
         self.dir.as_deref().context("--dir is missing; name the folder of the mesh")
     }
 }
 
 impl Up {
+    /// Converts the flags. Fails if a program is missing.
     pub(crate) fn into_mesh_options(self, dir: &Path) -> Result<MeshOptions> {
         let binaries = Binaries::locate(self.bin_dir.as_deref())?;
         Ok(MeshOptions { dir: dir.to_owned(), binaries, ..self.options })
     }
 }
 
-/// Returns the table of `status`.
+/// Returns the table of `mesh-dev status`, one line per server.
 pub(crate) fn status_table(servers: &[ServerStatus]) -> String {
     let row = |id: &str, pid: &str, internal: &str, public: &str, state: &str| {
         format!("{id:<12}  {pid:>7}  {internal:<15}  {public:<15}  {state}\n")

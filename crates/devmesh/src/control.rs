@@ -89,11 +89,11 @@ impl Control {
         Ok(control)
     }
 
-    /// Executes the [`Mesh`] method of the same name and returns once it is done. Only the answer
-    /// to [`Act::Status`] contains servers.
+    /// Executes the [`Mesh`] method of the same name and returns once it is done. The list of
+    /// servers is empty unless `act` is [`Act::Status`].
     ///
     /// # Errors
-    /// As that method, or when the mesh has ended.
+    /// As that method; also if the mesh has ended, or does not answer within 180 s.
     pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
         match self.request(act).await? {
             Answer::Status { servers } => Ok(servers),
@@ -127,7 +127,7 @@ impl Control {
 /// Serves the control socket of `mesh` until a `down` request, which stops all servers.
 ///
 /// # Errors
-/// When the socket cannot be opened.
+/// If the socket cannot be opened or removed.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
     let path = control_socket(mesh.folder().root());
     mesh.folder().remove(SOCKET)?;

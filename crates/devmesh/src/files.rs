@@ -12,8 +12,7 @@ pub struct MeshFile {
     pub nodes: Vec<NodeEntry>,
     /// `redis://HOST:PORT/` of a mesh with `--redis`, otherwise `None`.
     pub redis: Option<String>,
-    /// Path of the file with the operator token of its servers. `None` in a file of an older
-    /// release.
+    /// Path of the file with the admin token of its servers. `None` in a file of an older release.
     #[serde(default)]
     pub admin_token_file: Option<String>,
 }
@@ -64,7 +63,7 @@ pub struct DiscoveredNode {
     pub id: String,
     /// `HOST:PORT` of the internal listener.
     pub address: String,
-    /// `true` while it drains.
+    /// `true` once it drains, until its end.
     pub draining: bool,
 }
 
@@ -72,8 +71,7 @@ impl MeshFile {
     /// Reads `mesh.json` of the mesh in `dir`.
     ///
     /// # Errors
-    /// When there is no such file, which means that no mesh runs there or that it is not ready
-    /// yet.
+    /// If there is no valid file. Without one no mesh runs there, or it is not ready yet.
     pub fn read(dir: impl AsRef<Path>) -> Result<Self> {
         let path = dir.as_ref().join("mesh.json");
         let text = std::fs::read_to_string(&path)
@@ -90,10 +88,10 @@ impl MeshFile {
         nodes.chain(balancers)
     }
 
-    /// Reads the operator token of its servers. Returns `None` if they require none.
+    /// Reads the admin token of the servers. Returns `None` if no file is named.
     ///
     /// # Errors
-    /// When its file cannot be read.
+    /// If the file cannot be read.
     pub fn admin_token(&self) -> Result<Option<String>> {
         let Some(path) = &self.admin_token_file else { return Ok(None) };
         let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;

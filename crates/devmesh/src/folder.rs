@@ -20,7 +20,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder if necessary and locks it.
+    /// Creates the folder if necessary and locks it. Fails if another mesh has it locked.
     pub(crate) fn open(root: &Path) -> Result<Self> {
         fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot create {}", root.display()))?;
         let root = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
@@ -81,7 +81,7 @@ impl Folder {
         }
     }
 
-    /// Returns the end of a server's log, to show with an error.
+    /// Returns the last 8 lines of a server's log, to show with an error; empty without a log.
     pub(crate) fn log_tail(&self, id: ServerId) -> String {
         const LINES: usize = 8;
         let text = fs::read(self.log_file(id)).unwrap_or_default();

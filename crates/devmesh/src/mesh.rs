@@ -45,8 +45,8 @@ impl Mesh {
     /// Starts a mesh. Returns once every server is ready. Removes the mesh file of an earlier run.
     ///
     /// # Errors
-    /// When another mesh runs in the folder, a port is taken, or a server does not come up. No
-    /// server is left running then.
+    /// If another mesh runs in the folder, a program or port is unavailable, or a server is not
+    /// ready in time. No server is left running then.
     pub async fn start(options: MeshOptions) -> Result<Arc<Self>> {
         let folder = Folder::open(&options.dir)?;
         folder.remove(MESH_FILE)?;
@@ -91,11 +91,11 @@ impl Mesh {
         drain.into_iter().map(drain_one).collect::<JoinSet<_>>().join_all().await.into_iter().collect()
     }
 
-    /// Kills a server (SIGKILL). Returns once it has left the discovery file, which is
-    /// [`MeshOptions::notice`] later.
+    /// Kills a server (SIGKILL). Returns once it has left the discovery file,
+    /// [`MeshOptions::removal_delay`] after its end.
     ///
     /// # Errors
-    /// When there is no such server, or it does not run.
+    /// If there is no such server, or it does not run.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.change(|state| state.begin_kill(id))?;
@@ -107,7 +107,7 @@ impl Mesh {
     /// at once.
     ///
     /// # Errors
-    /// When there is no such server, it is not ready, does not stop in time, or ends with an
+    /// If there is no such server, it is not ready, does not stop within 60 s, or ends with an
     /// error.
     pub async fn drain(&self, id: &str) -> Result<()> {
         self.drain_server(id.parse()?).await

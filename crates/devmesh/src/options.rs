@@ -45,7 +45,8 @@ pub struct MeshOptions {
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
-    /// Returns options for three nodes and a balancer on a free port, without Redis.
+    /// Returns options for three nodes and a balancer on a free port of 127.0.0.1, without Redis
+    /// and further flags. Removal takes 1 s, a start at most 15 s.
     pub fn new(dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         Self {
             dir: dir.into(),
@@ -54,7 +55,7 @@ impl MeshOptions {
             balancers: 1,
             redis: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
-            notice: Duration::from_secs(1),
+            removal_delay: Duration::from_secs(1),
             node_args: Vec::new(),
             balancer_args: Vec::new(),
             ready_within: READY_TIMEOUT,

@@ -9,7 +9,9 @@ use crate::id::ServerId;
 /// Addresses of one server's listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
+    /// Internal listener. A Redis does not use it.
     pub(crate) internal: SocketAddr,
+    /// Listener for clients, or the Redis itself.
     pub(crate) public: SocketAddr,
 }
 
@@ -26,7 +28,7 @@ pub(crate) fn hold_ports(id: ServerId, public: SocketAddr) -> Result<(Addresses,
 /// can listen on the port if it sets `SO_REUSEADDR` too, as all usual servers do.
 ///
 /// # Errors
-/// When another process listens there, or the address is not local.
+/// If another process listens there, or the address is not local.
 pub fn hold_port(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;

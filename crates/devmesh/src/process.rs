@@ -46,7 +46,7 @@ impl Process {
         ended.ok().and_then(|ending| ending.clone()).unwrap_or_else(|| "ended unobserved".to_owned())
     }
 
-    /// Sends a signal, unless the process has ended.
+    /// Sends a signal. Fails if the process has ended.
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         ensure!(self.ending.borrow().is_none(), "the process has ended");
         let pid = i32::try_from(self.pid).context("a process id out of range")?;

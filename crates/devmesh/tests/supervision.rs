@@ -316,7 +316,7 @@ fn options(dir: &Path, nodes: u32, balancers: u32, node_args: &[&str]) -> MeshOp
     MeshOptions {
         nodes,
         balancers,
-        notice: NOTICE,
+        removal_delay: NOTICE,
         node_args: node_args.iter().map(ToString::to_string).collect(),
         ..MeshOptions::new(dir, Binaries::locate(Some(&bin)).unwrap())
     }

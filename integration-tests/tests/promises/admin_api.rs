@@ -140,7 +140,7 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     let mesh = TestMesh::with(|options| {
         let token = options.dir.join("admin.token");
         std::fs::write(&token, "a-token-of-the-operators").unwrap();
-        options.notice = Duration::from_secs(60);
+        options.removal_delay = Duration::from_secs(60);
         options.node_args = vec![format!("--admin-token-file={}", token.display())];
     })
     .await;

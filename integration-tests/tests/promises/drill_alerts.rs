@@ -58,7 +58,7 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
 async fn with_little_room() -> Option<TestMesh> {
     TestMesh::with_redis(|options| {
         options.balancers = 2;
-        options.notice = Duration::from_millis(200);
+        options.removal_delay = Duration::from_millis(200);
         options.node_args.extend(["--hold-ms=3000", "--hold-bytes=262144"].map(str::to_owned));
         let flags = ["--max-sockets=40", "--max-client-buffer-bytes=1048576", "--drain-ms=1500"];
         options.balancer_args.extend(flags.map(str::to_owned));

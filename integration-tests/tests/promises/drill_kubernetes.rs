@@ -95,7 +95,7 @@ async fn failing_watches_lose_no_message() {
 #[tokio::test]
 async fn messages_flow_when_a_node_restarts_without_a_view() {
     let mut kubernetes = KubernetesMesh::with(|options| {
-        options.notice = Duration::from_secs(600);
+        options.removal_delay = Duration::from_secs(600);
         options.ready_within = MAX_RETRY_INTERVAL + SILENCE;
     })
     .await;

@@ -14,7 +14,7 @@ const SLACK: Duration = Duration::from_secs(2);
 async fn members_leave_once_when_their_server_is_killed() {
     let Some(mesh) = TestMesh::with_redis(|options| {
         options.balancers = 2;
-        options.notice = Duration::from_millis(300);
+        options.removal_delay = Duration::from_millis(300);
     })
     .await
     else {

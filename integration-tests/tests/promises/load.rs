@@ -143,7 +143,7 @@ async fn sockets_stay_open_while_nodes_join_and_leave() {
 
 /// A mesh with a control socket. Discovery soon forgets a killed server, so its restart is quick.
 async fn controlled_mesh() -> (TestMesh, JoinSet<()>) {
-    let mesh = TestMesh::with(|options| options.notice = Duration::from_millis(200)).await;
+    let mesh = TestMesh::with(|options| options.removal_delay = Duration::from_millis(200)).await;
     let control = mesh.serve_control().await;
     (mesh, control)
 }
