@@ -8,7 +8,7 @@ use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{BatchReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation};
 
-/// Takes any bytes as a batch, and as the body of a lane.
+/// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {

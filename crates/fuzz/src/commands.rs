@@ -20,15 +20,15 @@ const PER_CLIENT: usize = 3;
 const HOLD: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(250);
 const LAST_STEPS: Duration = Duration::from_secs(1);
-/// Time until all undeliverable messages are given up: the hold time and the grace of the sender's
+/// Time until all undeliverable messages have expired: the hold time and the grace of the sender's
 /// node.
 const ALL_OVER: Duration = Duration::from_secs(26);
 const MAX_LINES: usize = 200;
 /// Types of the servers' messages to clients.
 const SERVER_MESSAGES: &str = "welcome signal broadcast ack error joined waiting members_changed left ice_servers pong";
 
-/// Takes lines. The first byte selects one of three clients, which sends the rest; `~` advances
-/// the clock by 250 ms.
+/// Splits the bytes into at most 200 lines. The first byte of a line selects one of three clients,
+/// which sends the rest; `~` advances the clock by 250 ms. Each message must get an outcome.
 pub fn commands(data: &[u8]) {
     let Some(mut stage) = Stage::new() else { return };
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {

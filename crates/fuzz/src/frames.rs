@@ -4,8 +4,8 @@ use signaling_core::ws::{Decoder, Event, Limits, Violation};
 
 const LIMITS: Limits = Limits { max_message_bytes: 1024, max_fragments: 8, binary: true };
 
-/// Takes bytes of which the first one selects how the rest is cut. Any cut must give the same
-/// events and violation.
+/// Decodes the bytes after the first one, in pieces whose size that one selects. Any size must give
+/// the same events and violation.
 pub fn frames(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let whole = read(bytes, bytes.len().max(1));

@@ -1,5 +1,5 @@
 //! Fuzz targets for every parser of bytes from clients or other servers. A target is a function of
-//! any bytes that panics on an error.
+//! any bytes that panics on a fault.
 //!
 //! The programs in `fuzz/` at the workspace's root run them with libFuzzer (`make fuzz`). An
 //! ordinary test runs them on `corpus/`, whole and damaged, so that CI needs no engine. Targets
@@ -18,7 +18,7 @@ pub use frames::frames;
 pub use messages::messages;
 pub use trunks::trunks;
 
-/// A fuzz target.
+/// A fuzz target: it panics if the bytes show a fault.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `corpus/`.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use signaling_protocol::client::{self, ClientMessage, EdgeMessage};
 use signaling_protocol::server::write_signal;
 
-/// Takes any text.
+/// Parses any bytes as a message, in each way of the edge and the node, and compares the results.
 pub fn messages(text: &[u8]) {
     let parsed = client::parse(text);
     let names = client::names(text);

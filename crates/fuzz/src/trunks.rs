@@ -4,7 +4,8 @@ use signaling_wire::DecodeError;
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
-/// Takes bytes of which the first one selects the end that reads the rest; 2 selects a grant.
+/// Parses the bytes after the first one: 0 selects frames to a node, 2 a grant, others frames to an
+/// edge.
 pub fn trunks(data: &[u8]) {
     match data.split_first() {
         Some((0, bytes)) => run(bytes, ToNode::take, ToNode::append),
