@@ -14,32 +14,32 @@ export interface ClientOptions {
    * after each failure.
    */
   urls: string[];
-  /** 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`. */
+  /** Id of this client: 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`. */
   clientId: string;
   /**
    * Returns a token of the client. Called before the first attempt, before a token expires, and
-   * after a server rejected a token that it had accepted before. It has 30 s.
+   * after a server rejected a token that it had accepted before. Its time limit is 30 s.
    */
   token?: () => Promise<Token>;
   /** The global one unless given. Node.js has none before version 22. */
   WebSocket?: typeof WebSocket;
   /**
-   * Where the next page of the tab finds the session: sessionStorage unless given; null disables
-   * this. README.md specifies which tab may take it.
+   * Storage of the session for the next page of the tab: sessionStorage unless given; null disables
+   * this. README.md specifies which tab may continue it.
    */
   storage?: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'> | null;
-  /** Maximum queued requests: 256. */
+  /** Maximum queued requests; 256 unless given. */
   queue?: number;
-  /** Maximum bytes of queued requests: 1 MiB. */
+  /** Maximum bytes of queued requests; 1 MiB unless given. */
   queueBytes?: number;
-  /** Time limit of a request in milliseconds, including time without a connection: 60,000. */
+  /** Time limit of a request in ms, including time without a connection; 60,000 unless given. */
   timeoutMs?: number;
 }
 
 /** A member of a room. */
 export interface Member {
   client_id: string;
-  /** What the member showed when it joined. */
+  /** Data that the member shows; absent if it has none. */
   data?: unknown;
 }
 
@@ -47,7 +47,7 @@ export interface Member {
 export interface Welcome {
   type: 'welcome';
   client_id: string;
-  /** Whether the session continues an earlier one. */
+  /** True if an earlier session was resumed. Otherwise messages for that one may be lost. */
   resumed: boolean;
   /** Largest message that the server accepts, in bytes. */
   max_message_bytes: number;
@@ -56,15 +56,15 @@ export interface Welcome {
   node?: string;
 }
 
-/** Why there is no connection. All fields are absent if the application closed the client. */
+/** Reason for a lost connection. All fields are absent if the application closed the client. */
 export interface Loss {
   /** Close code of the socket; 1006 if it ended without a close frame. */
   code?: number;
   /** HTTP status of a refusal, for sockets that report it; browsers do not. */
   status?: number;
   /**
-   * Why the client gave up: no `welcome` within 10 s, no token within 30 s, no answer within 5 s of
-   * a ping, or a message that breaks the protocol.
+   * Reason for which the client ended it: no `welcome` within 10 s, no token within 30 s, no answer
+   * within 5 s of a ping, or a message that breaks the protocol (`nonsense`).
    */
   fault?: 'no_welcome' | 'no_token' | 'silent' | 'nonsense';
 }
@@ -93,18 +93,19 @@ export interface Broadcast {
   id?: number;
 }
 
-/** A page of a room's members; answers `join` and `members`. */
+/** A page of a room's members, after a join, for `members`, or because changes were missed. */
 export interface Joined {
   type: 'joined';
   room: string;
-  /** Version of the room. */
+  /** Version of the room. Each published change makes it larger. */
   version: number;
   /** Maximum members; null for no limit. */
   capacity: number | null;
-  /** Number of members. */
+  /** Number of members in the whole room. */
   count: number;
+  /** At most 500 members, oldest first. */
   members: Member[];
-  /** Whether further pages follow. */
+  /** True if members follow the last one: request them by `members`. */
   more: boolean;
 }
 
@@ -176,7 +177,7 @@ export class SendError extends Error {
 export class RequestError extends Error {
   /** `closed`, `expired`, or an error code of the protocol, usually `recipient_unavailable`. */
   readonly code: string;
-  /** `sent`: whether the request may have been delivered. */
+  /** `sent` is true if the request was sent, and so may have been delivered. */
   readonly outcome: 'closed' | { refused: string } | { expired: { sent: boolean } };
 }
 
@@ -187,11 +188,11 @@ type Listener<E> = (event: CustomEvent<E>) => void;
  * once.
  */
 export class Client extends EventTarget {
-  /** Makes a client without a connection: call `connect`. */
+  /** Creates a client without a connection: call `connect`. */
   constructor(options: ClientOptions);
   readonly clientId: string;
   readonly state: State['state'];
-  /** The latest ICE servers of a server. Empty before the first. */
+  /** The latest ICE servers from the mesh; empty before the first `welcome`. */
   readonly iceServers: RTCIceServer[];
   /** Node that serves this client; null if the mesh does not reveal it. */
   readonly node: string | null;
@@ -222,8 +223,8 @@ export class Client extends EventTarget {
    */
   broadcast(room: string, data: unknown): Promise<{ members: number }>;
   /**
-   * Requests at most 500 members of a room, starting behind the member `after`. The answer is a
-   * `joined` event. Throws a SendError without a connection.
+   * Requests at most 500 members of a room, starting after the client `after`, or with the first.
+   * The answer is a `joined` event. Throws a SendError without a connection.
    */
   members(room: string, after?: string): void;
   /** Ends the session, a saved one too. Requests without an outcome reject with `closed`. */

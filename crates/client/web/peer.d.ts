@@ -3,19 +3,19 @@
 export interface PeerOptions {
   /** True on exactly one side: this side rolls its offer back when two offers cross. */
   polite: boolean;
-  /** Carries a message to the other side's `receive`, in order. */
+  /** Transmits a JSON message to the other side's `receive`. Must keep the order. */
   send: (message: object) => void;
   /** Adds tracks, channels and listeners to each new connection. */
   setUp?: (connection: RTCPeerConnection) => void;
   configuration?: RTCConfiguration;
-  /** The global one unless given. */
+  /** Constructor of connections; the global one unless given. */
   RTCPeerConnection?: typeof RTCPeerConnection;
 }
 
 /** An RTCPeerConnection that negotiates and recovers by itself. */
 export class PeerConnection extends EventTarget {
   constructor(options: PeerOptions);
-  /** The present connection; null once closed. */
+  /** The current connection, which may be replaced; null once closed. */
   readonly connection: RTCPeerConnection | null;
   readonly connectionState: RTCPeerConnectionState;
   /** Handles a message that the other side passed to `send`. */

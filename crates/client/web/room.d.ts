@@ -3,13 +3,13 @@
 import type { Client } from './client.js';
 
 export interface RoomOptions {
-  /** Shown to the other members, at most 4 KiB as JSON. */
+  /** Data that the other members see, at most 4 KiB as JSON. */
   data?: unknown;
   /** Its tracks are sent to the other members. */
   stream?: MediaStream | null;
-  /** Called for each new connection; the client's latest ICE servers unless given. */
+  /** Returns the ICE servers of a new connection; the client's latest unless given. */
   iceServers?: () => RTCIceServer[];
-  /** Maximum members with a direct connection: 8. Further members are only listed. */
+  /** Maximum members with a direct connection; 8 unless given. Others are only listed. */
   maxPeers?: number;
   /** The global one unless given. */
   RTCPeerConnection?: typeof RTCPeerConnection;
@@ -21,9 +21,9 @@ export interface RoomMember {
   /** State of the direct connection; `none` for a member that is only listed. */
   state: RTCPeerConnectionState | 'none';
   channelState: RTCDataChannelState | 'none';
-  /** The member's stream, once a track of it arrived. */
+  /** The member's stream; null until a track of it arrived. */
   stream: MediaStream | null;
-  /** Whether the member's seat expired. It is listed while the direct connection lasts. */
+  /** True if the member's seat expired. It is listed while the direct connection lasts. */
   hasLeft: boolean;
 }
 
@@ -54,7 +54,7 @@ export class Room extends EventTarget {
   join(): Promise<void>;
   /** Closes all direct connections, and leaves. Rejects as `Client.leave` does. */
   leave(): Promise<void>;
-  /** Sends any JSON to all members with an open data channel, or to one. Returns their number. */
+  /** Sends JSON to member `to`, or to all, by open data channels. Returns the number reached. */
   send(data: unknown, to?: string): number;
   /** Replaces the stream that the other members get; null for none. */
   setStream(stream: MediaStream | null): void;
