@@ -19,12 +19,14 @@ pub struct Chatter {
 /// Result of the exchange. Times are from sending to the ack.
 #[derive(Debug)]
 pub struct Talk {
+    /// Number of timed messages: all but the first.
     pub messages: usize,
     pub p99: Duration,
     pub slowest: Duration,
 }
 
 impl Chatter {
+    /// Starts the pair with at most one message per 10 ms.
     pub async fn start(mesh: &TestMesh) -> Self {
         Self::every(Duration::from_millis(10), mesh).await
     }
@@ -36,6 +38,7 @@ impl Chatter {
         Self { stop, task: tokio::spawn(talk(from, to, pace, stopped)) }
     }
 
+    /// Stops after the current message. Panics if a message was lost.
     pub async fn stop(self) -> Talk {
         let _ = self.stop.send(());
         let mut times = self.task.await.unwrap();

@@ -18,6 +18,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
+    /// As [`Crowd::join`], and waits until all clients have all members of their rooms.
     pub async fn gather(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let crowd = Self::join(mesh, prefix, rooms, clients).await;
         let all = async || {
@@ -43,10 +44,12 @@ impl Crowd {
         Self { clients: joining.buffered(MAX_CONCURRENT).collect().await, rooms, prefix }
     }
 
+    /// Returns the name of the room of client `number`.
     pub fn room(&self, number: usize) -> String {
         room_of(self.prefix, number, self.rooms)
     }
 
+    /// Returns all departures, each with the id of the client that received it.
     pub fn departures(&self) -> impl Iterator<Item = (&str, Departure)> {
         let clients = self.clients.iter().enumerate();
         clients.flat_map(|(number, client)| {
@@ -70,6 +73,7 @@ impl Crowd {
         self.clients.iter().for_each(RoomClient::assert_no_faults);
     }
 
+    /// Asserts that a broadcast in each room reaches all its other members.
     pub async fn assert_broadcasts_arrive(&mut self, what: &str) {
         for number in 0..self.rooms {
             let (room, others) = (self.room(number), self.clients.len() / self.rooms - 1);

@@ -47,6 +47,7 @@ pub struct Relay {
 }
 
 impl Relay {
+    /// Starts a relay to a server (`HOST:PORT`, or a URL without a path). It holds nothing.
     pub async fn to(target: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, target) = (listener.local_addr().unwrap(), host(target).to_owned());
@@ -91,6 +92,7 @@ impl Relay {
         recipient.close().await;
     }
 
+    /// Holds back all connections.
     pub fn hold(&self) {
         self.held.send_replace(Held::Everything);
     }
@@ -100,6 +102,7 @@ impl Relay {
         self.held.send_replace(Held::LanesOf(senders.iter().map(ToString::to_string).collect()));
     }
 
+    /// Ends holding back. Held bytes then pass.
     pub fn let_go(&self) {
         self.held.send_replace(Held::Nothing);
     }

@@ -8,7 +8,7 @@ const SILENT: [&str; 2] = ["description", "default"];
 /// An OpenAPI document.
 pub struct Description(Value);
 
-/// One method of one path.
+/// One method, in upper case, of one path.
 pub struct Operation<'a> {
     pub method: String,
     pub path: &'a str,
@@ -21,6 +21,7 @@ impl Description {
         Self(document)
     }
 
+    /// Returns the operations of a kind of server: `node` or `balancer`.
     pub fn operations(&self, server: &str) -> Vec<Operation<'_>> {
         let by = |words: &Value| words["x-served-by"].as_array().unwrap().iter().any(|by| by == server);
         let paths = self.0["paths"].as_object().unwrap().iter();

@@ -21,7 +21,7 @@ use crate::TestMesh;
 const CLIENTS: u32 = 1_000;
 const RATE: u64 = 2_000;
 const SECONDS: u64 = 8;
-/// Minimum share of the schedule; a machine that sends less proves nothing.
+/// Minimum part of the schedule that is sent; a machine that sends less proves nothing.
 const MIN_SENT: f64 = 0.98;
 
 /// A load, and the fault during it.
@@ -31,13 +31,14 @@ pub struct Drill {
 }
 
 /// Result of a drill.
-#[must_use = "a drill proves something only by what is asked of its outcome"]
+#[must_use = "a drill proves something only by assertions on its outcome"]
 pub struct Outcome {
     name: &'static str,
     pub figures: Figures,
 }
 
 impl Drill {
+    /// Creates a drill with the load of the environment. `name` is for messages.
     pub fn new(name: &'static str) -> Self {
         let drawn = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
         let load = Load {
@@ -50,8 +51,8 @@ impl Drill {
         Self { name, load }
     }
 
-    /// Has clients reconnect when their balancer closes them, resume, and repeat messages without
-    /// an ack.
+    /// Has clients reconnect when their balancer closes them, resume, and retransmit messages
+    /// without an ack.
     pub fn with_reconnecting_clients(mut self) -> Self {
         self.load.reconnect = true;
         self
@@ -97,10 +98,12 @@ impl Outcome {
             .check(self.figures.sent_share >= MIN_SENT, "too little of the schedule was sent: take a lower DRILL_RATE")
     }
 
+    /// Asserts that the fault moved at least one session.
     pub fn assert_moved(&self) -> &Self {
         self.check(self.figures.moved > 0, "the fault moved no session")
     }
 
+    /// Asserts that the fault itself took less than `limit`.
     pub fn assert_done_within(&self, limit: Duration) -> &Self {
         self.check(self.figures.fault < limit, &format!("the fault took more than {limit:?}"))
     }
@@ -133,12 +136,12 @@ impl Outcome {
     }
 }
 
-/// Keeps the load running for a time.
+/// Waits, while a load runs on.
 pub async fn go_on(time: Duration) {
     sleep(time).await;
 }
 
-/// Reads a number from the environment.
+/// Reads a number from an environment variable. Panics if it is invalid.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     let Ok(text) = std::env::var(name) else { return default };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number that fits"))

@@ -23,6 +23,7 @@ pub struct Head {
 }
 
 impl Head {
+    /// Creates the head of a GET.
     pub fn get(target: &str) -> Self {
         let head = Self { method: "GET".into(), target: target.into(), version: "HTTP/1.1".into(), lines: Vec::new() };
         head.with("Host", "mesh.test")
@@ -41,6 +42,7 @@ impl Head {
             .with("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
     }
 
+    /// Creates the upgrade request of a client.
     pub fn connect(client_id: &str) -> Self {
         Self::upgrade(&format!("/v1/connect?client_id={client_id}"))
     }
@@ -71,7 +73,7 @@ impl Head {
         self.with("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Creates the requests of a client that show a token in each of the three ways.
+    /// Creates three requests of a client, each with the token in another place.
     pub fn with_token(client_id: &str, token: &str) -> [Self; 3] {
         [
             Self::connect(client_id).bearer(token),
@@ -104,10 +106,12 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Returns the first header of this lower-case name, if there is one.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the error code of a refusal. Panics if the answer is no well-formed refusal.
     pub fn error_code(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         let body: Value = serde_json::from_str(&self.body).unwrap();
@@ -165,7 +169,7 @@ pub async fn get(internal: &str, path: &str) -> Answer {
     ask(internal, Head::get(path).with("Connection", "close")).await
 }
 
-/// Sends an operator's `POST /admin/...` to a server.
+/// Sends an operator's `POST /admin/PATH` to a server and returns the answer, which must be 200.
 pub async fn admin(internal: &str, path: &str) -> Value {
     let (status, answer) = operator(internal, "POST", path, None).await;
     assert_eq!(status, 200, "{answer}");
@@ -183,7 +187,7 @@ pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Val
     (answer.status, serde_json::from_str(&answer.body).unwrap())
 }
 
-/// Reads exactly one answer.
+/// Reads exactly one answer, within 15 s.
 pub async fn read_answer(stream: &mut TcpStream) -> Answer {
     timeout(ANSWER_TIMEOUT, read(stream)).await.expect("no answer in time")
 }

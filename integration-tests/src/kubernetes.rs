@@ -32,10 +32,12 @@ pub struct KubernetesMesh {
 }
 
 impl KubernetesMesh {
+    /// Starts a mesh with default options.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
+    /// Starts a mesh with options changed by `change`.
     pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);
         let programs = tempfile::tempdir().unwrap();

@@ -18,7 +18,9 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(600);
 pub struct Run {
     /// `true` if the run found no fault of the mesh.
     pub is_success: bool,
+    /// Report as JSON.
     pub report: Value,
+    /// Standard error.
     pub complaints: String,
 }
 
@@ -27,7 +29,7 @@ pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
     mesh_load_alone(&[arguments, &["--dir", mesh.dir.path().to_str().unwrap()]].concat()).await
 }
 
-/// Runs `mesh-load` with these arguments.
+/// Runs `mesh-load` with these arguments. Panics without a report.
 pub async fn mesh_load_alone(arguments: &[impl AsRef<OsStr>]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());

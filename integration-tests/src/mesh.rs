@@ -33,10 +33,12 @@ impl Deref for TestMesh {
 }
 
 impl TestMesh {
+    /// Starts a mesh with default options: three nodes and a balancer.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
+    /// Starts a mesh with options changed by `change`, and waits for its views and trunks.
     pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
@@ -49,7 +51,7 @@ impl TestMesh {
         mesh
     }
 
-    /// Starts a mesh with a balancer with these flags.
+    /// Starts a mesh with so many nodes and one balancer with these flags.
     pub async fn with_flags(nodes: u32, flags: &[&str]) -> Self {
         Self::of((nodes, 1), &[], flags).await
     }
@@ -65,7 +67,7 @@ impl TestMesh {
     }
 
     /// Starts a mesh with rooms in a Redis of its own, short times, and the options of `change`.
-    /// `None` without an installed Redis.
+    /// Returns `None` without an installed Redis.
     pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
         program(&["redis-server"], "redis-server")?;
         let with_rooms = |options: &mut MeshOptions| {
@@ -104,12 +106,12 @@ impl TestMesh {
         }
     }
 
-    /// Returns the nodes in discovery.
+    /// Returns the entries of the discovery file.
     pub fn named_nodes(&self) -> Vec<Value> {
         serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
     }
 
-    /// Writes these nodes into discovery. Later changes of the set of nodes undo it.
+    /// Writes these entries into the discovery file. Later changes of the set of nodes undo it.
     pub fn name_nodes(&self, nodes: &[Value]) {
         self.replace_file("nodes.json", &serde_json::to_string(nodes).unwrap());
     }
@@ -155,7 +157,7 @@ impl TestMesh {
         self.metrics("node-", name, "").await.iter().sum()
     }
 
-    /// Returns a metric of each server whose id begins with `prefix`.
+    /// Returns a metric of each server whose id begins with `prefix`, as [`metric`] does.
     pub async fn metrics(&self, prefix: &str, name: &str, label: &str) -> Vec<f64> {
         let mut values = Vec::new();
         for server in self.state().servers().filter(|server| server.id.starts_with(prefix)) {
@@ -200,18 +202,22 @@ impl TestMesh {
         files.map(|file| String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
     }
 
+    /// Returns the client URL of the first balancer, without a path.
     pub fn url(&self) -> String {
         self.state().balancers[0].url.clone()
     }
 
+    /// Returns the client address of the first balancer, `HOST:PORT`.
     pub fn address(&self) -> String {
         host(&self.url()).to_owned()
     }
 
+    /// Returns the mesh secret.
     pub fn secret(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
 
+    /// Returns the id of the node that owns a client.
     pub fn owner(&self, client_id: &str) -> String {
         let state = self.state();
         let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
@@ -224,6 +230,7 @@ impl TestMesh {
         becomes(&self.balancer(), "signaling_handoffs_total", clients).await;
     }
 
+    /// Returns a client id with this prefix whose owner is `node`.
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }
@@ -237,7 +244,7 @@ pub fn with_buttons(options: &mut MeshOptions) {
 }
 
 /// Returns the admin token of the mesh that this process started with this internal listener
-/// (`http://HOST:PORT`).
+/// (`http://HOST:PORT`); `None` if there is no such mesh.
 pub fn admin_token(internal: &str) -> Option<String> {
     let is_of = |mesh: &MeshFile| mesh.servers().any(|server| server.internal == internal);
     let folders = FOLDERS.lock().unwrap();

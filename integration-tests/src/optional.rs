@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use signaling_devmesh::find_in_path;
 
-/// Finds the first of several programs in `PATH`, or in the folder of servers. Otherwise prints
-/// that the test is skipped.
+/// Finds the first of several programs in `PATH` or `/usr/sbin`. Otherwise returns `None` and
+/// reports as [`missing`].
 pub fn program(names: &[&str], package: &str) -> Option<PathBuf> {
     let server = |name: &&str| Some(Path::new("/usr/sbin").join(name)).filter(|file| file.is_file());
     let found = names.iter().find_map(|name| find_in_path(name).or_else(|| server(name)));
@@ -15,7 +15,7 @@ pub fn program(names: &[&str], package: &str) -> Option<PathBuf> {
     found
 }
 
-/// Prints that a test is skipped because `what` is missing.
+/// Prints that a test is skipped because `what` is missing. Panics with `CI=true`.
 pub fn missing(what: &str, package: &str) {
     assert!(
         std::env::var("CI").as_deref() != Ok("true"),

@@ -20,14 +20,17 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Peer<S = TcpStream> {
     pub id: String,
     pub socket: WebSocketStream<S>,
+    /// The `welcome` message.
     pub welcome: Value,
 }
 
 impl Peer {
+    /// Connects a plain client. Panics if the server refuses it.
     pub async fn connect(url: &str, client_id: &str) -> Self {
         Self::try_connect(url, client_id).await.unwrap()
     }
 
+    /// As [`Peer::connect`], with an error if the server refuses it.
     pub async fn try_connect(url: &str, client_id: &str) -> Result<Self, Error> {
         Self::open(url, client_id, "").await
     }
@@ -36,15 +39,17 @@ impl Peer {
         Self::open(url, client_id, "&reliable=1").await.unwrap()
     }
 
+    /// Resumes the session of a token of [`Peer::resume_token`].
     pub async fn resume(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, client_id, &format!("&resume={token}")).await.unwrap()
     }
 
+    /// Connects with an access token (JWT).
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, client_id, &format!("&token={token}")).await.unwrap()
     }
 
-    /// Connects a client with `more` parameters.
+    /// Connects a client with `more` query parameters, `&NAME=VALUE`.
     ///
     /// # Errors
     /// If the server refuses it.
@@ -99,6 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.send(&message).await;
     }
 
+    /// Confirms all messages up to number `n`.
     pub async fn received(&mut self, n: u64) {
         self.send(&json!({ "type": "received", "n": n })).await;
     }
@@ -109,6 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.recv().await["type"] == "pong"
     }
 
+    /// Returns the next message. Panics if none arrives within 30 s.
     pub async fn recv(&mut self) -> Value {
         loop {
             match timeout(MESSAGE_TIMEOUT, self.socket.next()).await.expect("no message in time") {
@@ -129,8 +136,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         }
     }
 
-    /// Waits until the server closes and returns the code of its close frame. Discards earlier
-    /// messages.
+    /// Waits until the server closes and returns the code of its close frame; `None` without one.
+    /// Discards earlier messages.
     pub async fn closed(&mut self) -> Option<u16> {
         loop {
             match timeout(MESSAGE_TIMEOUT, self.socket.next()).await.expect("not closed in time") {

@@ -59,6 +59,7 @@ impl PythonClient {
         serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()
     }
 
+    /// Closes its standard input and returns its exit status.
     pub async fn finish(self) -> ExitStatus {
         let Self { mut process, orders, received: _received } = self;
         drop(orders);

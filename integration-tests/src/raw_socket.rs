@@ -23,6 +23,7 @@ pub const PONG: u8 = 0x8a;
 /// An upgraded connection.
 pub struct RawSocket {
     pub stream: TcpStream,
+    /// The answer to the upgrade request.
     pub answer: Answer,
 }
 
@@ -71,6 +72,7 @@ impl RawSocket {
         (first, payload)
     }
 
+    /// Returns the next text message. Panics on a close frame.
     pub async fn message(&mut self) -> Value {
         loop {
             match self.frame().await {
@@ -81,8 +83,8 @@ impl RawSocket {
         }
     }
 
-    /// Waits for the close frame, and for the end of the connection soon after it. Discards other
-    /// frames.
+    /// Waits for the close frame, and for the end of the connection within 2 s. Returns code and
+    /// reason; 1005 without a code. Discards other frames.
     pub async fn closed(&mut self) -> (u16, String) {
         loop {
             let (first, payload) = self.frame().await;

@@ -44,6 +44,7 @@ impl Rendered {
         Self { folder, objects: serde_saphyr::from_multiple(str::from_utf8(&run.stdout).unwrap()).unwrap() }
     }
 
+    /// Returns the object of this kind and name. Panics if there is none.
     pub fn object(&self, kind: &str, name: &str) -> &Value {
         let found = self.objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
         found.unwrap_or_else(|| panic!("{}: no {kind} {name}", self.folder))
@@ -87,8 +88,8 @@ pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Checks that a generated document of the repository is up to date. Writes it if this environment
-/// variable is set.
+/// Asserts that a generated document of the repository equals `text`. Writes it first if the
+/// environment variable `variable` is set.
 pub fn assert_document(path: &str, text: &str, variable: &str) {
     let file = repository().join(path);
     if std::env::var_os(variable).is_some() {

@@ -25,6 +25,7 @@ const MAX_UNSENT: usize = 1_000;
 pub struct RoomClient {
     pub id: String,
     resume: String,
+    /// `true` if its socket resumed an earlier session.
     pub resumed: bool,
     seen: Arc<Mutex<Seen>>,
     outbox: mpsc::Sender<Message>,
@@ -52,10 +53,12 @@ impl RoomClient {
         Self { id, resume, resumed, seen, outbox, reading, last_request }
     }
 
+    /// Returns the record of all received messages.
     pub fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the record of one room so far.
     pub fn room(&self, room: &str) -> RoomSeen {
         self.seen().room(room)
     }
@@ -64,6 +67,7 @@ impl RoomClient {
         self.outbox.send(Message::text(message.to_string())).await.unwrap();
     }
 
+    /// Waits until the record fits. Panics after 10 s.
     pub async fn until(&self, what: &str, fits: impl Fn(&Seen) -> bool) {
         let start = Instant::now();
         while !fits(&self.seen()) {
@@ -76,6 +80,7 @@ impl RoomClient {
         assert_eq!(self.seen().faults().collect::<Vec<_>>(), [""; 0]);
     }
 
+    /// Sends a request with a new `id`, and returns its `ack` or `error`.
     pub async fn ask(&mut self, mut request: Value) -> Value {
         self.last_request += 1;
         let id = self.last_request;
@@ -85,6 +90,7 @@ impl RoomClient {
         self.seen().answer_by_request[&id].clone()
     }
 
+    /// Joins a room and returns the seat. Panics if the server refuses.
     pub async fn join(&mut self, room: &str) -> SeatStatus {
         let answer = self.ask(join(room, &self.id)).await;
         assert_eq!(answer["type"], "ack", "{} joins {room}: {answer}", self.id);
@@ -102,11 +108,13 @@ impl RoomClient {
         assert_eq!(answer["type"], "ack", "{} leaves {room}: {answer}", self.id);
     }
 
+    /// Broadcasts in a room and returns the number of members reached. Panics if refused.
     pub async fn broadcast(&mut self, room: &str, data: Value) -> u64 {
         let answer = self.ask(json!({ "type": "broadcast", "room": room, "data": data })).await;
         answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} broadcasts to {room}: {answer}", self.id))
     }
 
+    /// Requests a page of members after `after`, and returns the `joined` message.
     pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
         let before = self.seen().states.len();
         let mut request = json!({ "type": "members", "room": room });

@@ -19,6 +19,7 @@ impl RoomTimes {
     pub const SHORT: Self =
         Self { presence: Duration::from_secs(1), grace: Duration::from_secs(2), resume: Duration::from_secs(2) };
 
+    /// Returns the times as flags of a node.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--{name}-ms={}", time.as_millis());
         vec![flag("presence-refresh", self.presence), flag("seat-grace", self.grace), flag("resume", self.resume)]

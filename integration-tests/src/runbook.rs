@@ -19,7 +19,7 @@ pub fn alerts() -> BTreeSet<String> {
     text.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
 }
 
-/// One entry of the runbook.
+/// One entry of the runbook: the name of an alert and its shell command.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub alert: String,

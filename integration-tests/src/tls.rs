@@ -23,6 +23,7 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// Creates a certificate that is valid for 2 days.
     pub fn new(folder: &Path, name: &str) -> Self {
         Self::lasting(folder, name, 2)
     }
@@ -54,6 +55,7 @@ impl Certificate {
         std::fs::copy(&other.path, &self.path).unwrap();
     }
 
+    /// Returns the TLS configuration of a client that trusts this certificate alone.
     pub fn trusted(&self) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(&self.path).unwrap()).unwrap();
@@ -88,6 +90,7 @@ pub struct SecureMesh {
 }
 
 impl SecureMesh {
+    /// Starts a mesh with this many nodes and a certificate for `days` days.
     pub async fn start(nodes: u32, days: u32, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificate = Certificate::lasting(folder.path(), "first", days);

@@ -1,4 +1,4 @@
-//! Waits for conditions without fixed delays.
+//! Waits for conditions, polled every 20 ms. The tests and all other modules use it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use tokio::time::{Instant, sleep};
 
 /// Interval of checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Time limit of waits that promise no time: longer than any takes on a slow machine.
+/// Time limit of [`eventually`]: longer than any wait takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Calls `check` until it returns a value, and returns the value.
+/// Calls `check` until it returns a value, and returns the value. Panics after 60 s.
 pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
     within(TIMEOUT, what, check).await
 }

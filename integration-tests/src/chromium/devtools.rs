@@ -41,6 +41,7 @@ impl Devtools {
         answer.unwrap_or_else(|_| panic!("Chromium does not answer {method}"))
     }
 
+    /// Returns all errors so far on the page of a session.
     pub(super) async fn complaints(&self, session: &str) -> Vec<String> {
         let link = self.0.lock().await;
         link.complaints.iter().filter(|it| it.session == session).map(|it| it.text.clone()).collect()

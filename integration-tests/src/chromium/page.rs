@@ -59,6 +59,7 @@ impl<'a> Page<'a> {
         page
     }
 
+    /// Returns the value of a JavaScript expression, or of its promise. Panics if it throws.
     pub async fn evaluate(&self, expression: &str) -> Value {
         // A page opens no other page without a user gesture.
         let params =
@@ -68,13 +69,13 @@ impl<'a> Page<'a> {
         answer["result"]["value"].take()
     }
 
-    /// Returns the text of the last matching element.
+    /// Returns the text of the last matching element; `None` if there is none.
     pub async fn text(&self, selector: &str) -> Option<String> {
         let last = format!("[...document.querySelectorAll({})].at(-1)?.textContent", json!(selector));
         self.evaluate(&last).await.as_str().map(str::to_owned)
     }
 
-    /// Waits until the last matching element has this text.
+    /// Waits until the last matching element has this text, at most 20 s.
     pub async fn shows(&self, selector: &str, text: &str) {
         let is_shown = async || (self.text(selector).await.as_deref() == Some(text)).then_some(());
         if try_within(CHANGE_TIMEOUT, is_shown).await.is_none() {
@@ -83,7 +84,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Waits until an expression is `true`.
+    /// Waits until an expression is `true`, at most 20 s.
     pub async fn becomes(&self, expression: &str) {
         let is_true = async || (self.evaluate(expression).await == json!(true)).then_some(());
         if try_within(CHANGE_TIMEOUT, is_true).await.is_none() {
@@ -91,10 +92,12 @@ impl<'a> Page<'a> {
         }
     }
 
+    /// Returns the number of data channels that have ended since the page was loaded.
     pub async fn ended_channels(&self) -> u64 {
         self.evaluate("window.endedChannels").await.as_u64().unwrap()
     }
 
+    /// Returns the messages of this type from servers since the page was loaded.
     pub async fn received(&self, kind: &str) -> Vec<Value> {
         let all = self.evaluate("window.receivedMessages").await;
         all.as_array().unwrap().iter().filter(|message| message["type"] == kind).cloned().collect()
@@ -163,6 +166,7 @@ impl<'a> Page<'a> {
         self.call("Input.insertText", json!({ "text": text })).await;
     }
 
+    /// Returns all errors of the page so far: exceptions, failed loads and `console.error`.
     pub async fn complaints(&self) -> Vec<String> {
         // Earlier events arrive before the answer to a later command.
         self.evaluate("0").await;

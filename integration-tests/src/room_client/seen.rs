@@ -1,4 +1,4 @@
-//! A client's record of its rooms, and checks of its consistency. Pure: messages and times go in.
+//! A client's record of its rooms, and checks of its consistency, for `RoomClient`. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -12,8 +12,10 @@ pub struct Seen {
     room_by_name: BTreeMap<String, RoomSeen>,
     /// The `ack` or `error` to each request, by its `id`.
     pub answer_by_request: BTreeMap<u64, Value>,
+    /// All `joined` messages, in order.
     pub states: Vec<Value>,
     pub broadcasts: Vec<Value>,
+    /// Close frame or error at the end of the socket; `None` while it is open.
     pub closed: Option<String>,
 }
 
@@ -21,7 +23,9 @@ pub struct Seen {
 #[derive(Clone, Debug, Default)]
 pub struct RoomSeen {
     pub seat: SeatStatus,
+    /// Members and their data.
     pub members: BTreeMap<String, Value>,
+    /// Highest version received; 0 before the first.
     pub version: u64,
     /// Members that were shown as leaving, or were missing in a later full state.
     pub departures: Vec<Departure>,
@@ -57,6 +61,7 @@ impl Seen {
         Self { id: id.to_owned(), ..Self::default() }
     }
 
+    /// Returns the record of one room; an empty one if nothing arrived.
     pub fn room(&self, room: &str) -> RoomSeen {
         self.room_by_name.get(room).cloned().unwrap_or_default()
     }
