@@ -1,4 +1,4 @@
-//! The simulated clock and its scheduler.
+//! The simulated clock and its scheduler, which `world` runs.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
@@ -42,6 +42,7 @@ impl<W> Agenda<W> {
         self.base + Duration::from_micros(self.now)
     }
 
+    /// Schedules an action for `at`, or for now if that is in the past.
     pub(crate) fn schedule(&mut self, at: Micros, act: impl FnOnce(&mut W) + 'static) {
         self.scheduled += 1;
         self.acts.insert((at.max(self.now), self.scheduled), Box::new(act));
@@ -51,7 +52,8 @@ impl<W> Agenda<W> {
         self.schedule(self.now + delay, act);
     }
 
-    /// Removes the next action before `end` and advances the time to it, or to `end` without one.
+    /// Removes the next action before `end` and advances the time to it. Without one returns `None`
+    /// and advances the time to `end`.
     pub(crate) fn next_before(&mut self, end: Micros) -> Option<Act<W>> {
         let next = self.acts.first_entry().filter(|entry| entry.key().0 < end);
         self.now = next.as_ref().map_or(end, |entry| entry.key().0);

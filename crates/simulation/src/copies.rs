@@ -9,9 +9,8 @@ use signaling_wire::forward::{self, EnvelopeOutcome, Item, QueueId};
 
 use crate::event::MessageId;
 
-/// Messages between nodes, by their present queue id and number. Leftovers of a queue whose
-/// session moved away, and relayed messages, do not count: no node is responsible for forgetting
-/// them.
+/// Messages between nodes, by their present queue id and number. Leftovers of a queue whose session
+/// moved away, and relayed messages, do not count: no node is responsible for forgetting them.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(BTreeMap<MessageId, (QueueId, MessageNumber)>);
 

@@ -58,7 +58,7 @@ const DEMANDED: &[&str] = &[
 pub struct Counters(BTreeMap<Cow<'static, str>, u64>);
 
 impl Counters {
-    /// Adds `count` to `what`, which is listed from then on even if it is 0.
+    /// Adds `count` to the count of `what`. A count of 0 is shown too.
     pub(crate) fn add(&mut self, what: impl Into<Cow<'static, str>>, count: u64) {
         *self.0.entry(what.into()).or_default() += count;
     }
@@ -68,7 +68,7 @@ impl Counters {
         other.0.iter().for_each(|(what, count)| self.add(what.clone(), *count));
     }
 
-    /// Returns the demanded events that never happened.
+    /// Returns the events that a run of many seeds must contain and that never happened.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
         let faults = FaultKind::value_variants().iter().map(|kind| kind.name());
@@ -76,7 +76,7 @@ impl Counters {
         demanded.filter(|what| self.get(what) == 0).collect()
     }
 
-    /// Returns the count of `what`.
+    /// Returns the count of `what`; 0 if it never happened.
     #[must_use]
     pub fn get(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or_default()

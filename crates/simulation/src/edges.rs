@@ -1,4 +1,4 @@
-//! An edge: the real core with a simulated balancer shell around it.
+//! An edge: the real core with a simulated balancer shell around it. `world` passes its inputs.
 
 use std::collections::BTreeMap;
 
@@ -24,6 +24,7 @@ pub(crate) enum Link {
     Up { conn: ConnId },
 }
 
+/// One edge, over all its processes.
 pub(crate) struct EdgeHost {
     pub(crate) server: Server,
     started: Micros,

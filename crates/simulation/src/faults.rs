@@ -18,12 +18,18 @@ use crate::world::{Pause, Server, World};
 #[derive(Debug)]
 pub(crate) enum Undo {
     Nothing,
+    /// Start the node, or the edge, again.
     Restart(usize),
     RestartEdge(usize),
+    /// Stop the drained edge and start it again.
     ReplaceEdge(usize),
+    /// End the pause of the server.
     Resume(Host),
+    /// Let packets pass between these servers.
     Mend(Vec<(Host, Host)>),
+    /// Add the node to discovery.
     Show(usize),
+    /// Let discovery send views.
     EndSilence,
 }
 
@@ -34,6 +40,7 @@ const MAX_VIEW_DELAY: Micros = 6 * SECOND;
 const MAX_RESTART: Micros = 2 * SECOND;
 
 impl World {
+    /// Begins the fault with this index of the plan, if a target exists, and schedules its end.
     pub(crate) fn fault_begins(&mut self, index: usize) {
         let Some(fault) = self.faults.get(index).copied() else { return };
         let now = self.agenda.now();

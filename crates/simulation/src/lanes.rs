@@ -338,7 +338,8 @@ impl World {
         }
     }
 
-    /// Delays all that a node sends to another in their open exchange. A later exchange overtakes it.
+    /// Delays all that a node sends to another in their open exchange. A later exchange overtakes
+    /// it.
     pub(crate) fn stall_lane(&mut self, from: usize, to: usize) {
         let until = self.agenda.now() + self.rng.within(SECOND, 5 * SECOND);
         for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {

@@ -57,7 +57,8 @@ pub(crate) struct Place {
 struct Message {
     from: ClientIx,
     to: ClientIx,
-    life: Micros,
+    /// Maximum time that it is held: the smaller one of its TTL and the mesh's hold time.
+    hold: Micros,
     /// The sender's latest socket whose edge accepted the message, and the time.
     taken: Option<(SocketId, Micros)>,
     /// The accepting socket was slow. If it closed meanwhile, the message may be cut off.
@@ -111,16 +112,18 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Creates a ledger for a mesh with this hold time and buffer limit of edges, in frames.
     pub(crate) fn new(hold: Micros, store_frames: usize, reliable: Vec<bool>) -> Self {
         Self { reliable, max_pending: 2 * store_frames, hold, ..Self::default() }
     }
 
     /// Registers the next message that a client may send.
     pub(crate) fn expect(&mut self, from: ClientIx, to: ClientIx, ttl_ms: Option<u64>) {
-        let life = ttl_ms.map_or(self.hold, |ttl| self.hold.min(ttl * MS));
-        self.messages.push(Message { from, to, life, ..Message::default() });
+        let hold = ttl_ms.map_or(self.hold, |ttl| self.hold.min(ttl * MS));
+        self.messages.push(Message { from, to, hold, ..Message::default() });
     }
 
+    /// Records a broken promise, if it is the first.
     pub(crate) fn broken(&mut self, rule: &'static str, what: String) {
         self.violation.get_or_insert(Violation { at: self.now, rule, what });
     }
@@ -272,7 +275,7 @@ impl Ledger {
         if let Some((before, _)) = entry.told.replace((told, now)) {
             return self.broken("two outcomes", format!("{name} was told {before:?} and then {told:?}"));
         }
-        let Message { to, life, first_taken, repeated, got, .. } = *entry;
+        let Message { to, hold, first_taken, repeated, got, .. } = *entry;
         let written = !entry.written.is_empty();
         let pending = self.pending_by_socket.entry(sender).or_default();
         let crowded = pending.iter().filter(|other| self.messages[**other].to == to).count() >= MANY_FOR_ONE;
@@ -304,25 +307,25 @@ impl Ledger {
                 self.counters.add("messages unavailable", 1);
                 let at = first_taken.unwrap_or(at);
                 self.counters.add("unavailable though written", u64::from(written));
-                self.counters.add("messages given up early", u64::from(now < at + life));
-                let over = now.min(at + life);
+                self.counters.add("messages given up early", u64::from(now < at + hold));
+                let over = now.min(at + hold);
                 let since = at.saturating_sub(RECOVERY);
                 let passable = impassable.covers_nothing(at.saturating_sub(CALM_BEFORE), over);
                 let untroubled = either.covers_nothing(since, over);
                 // A full recipient socket delays delivery.
                 let free = either.with(busy).longest_gap(at, over);
                 let untaken = untroubled && (busy.covers_nothing(at, over) || free > MAX_ACK_DELAY);
-                if now < at + life && !crowded && away.covers_nothing(since, now) {
+                if now < at + hold && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, before its deadline, to a connected recipient");
                     return self.broken("given up early", what);
                 }
                 // A message that expires before the cut is detected is lost.
-                let outlives_a_cut = life > 2 * SILENCE;
+                let outlives_a_cut = hold > 2 * SILENCE;
                 if passable && !untroubled && !crowded && outlives_a_cut {
                     self.broken("unavailable", format!("{name}, though other nodes could relay it"));
                 // An absent sender asks again after the delivery, when the recipient may be gone.
                 } else if (untaken || free >= RECOVERY) && !(repeated && written) {
-                    let what = format!("{name}, though all was well for {} ms of its life", free / MS);
+                    let what = format!("{name}, though all was well for {} ms of its hold time", free / MS);
                     self.broken("unavailable", what);
                 }
                 if written && untroubled {

@@ -1,4 +1,4 @@
-//! A node: the real core with a simulated shell around it.
+//! A node: the real core with a simulated shell around it. `world` passes its inputs.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use crate::mutant::Mutant;
 use crate::trunks::End;
 use crate::world::{Server, World};
 
+/// One node, over all its processes.
 pub(crate) struct NodeHost {
     pub(crate) server: Server,
     pub(crate) core: NodeCore,

@@ -33,16 +33,16 @@ pub struct Size {
     /// Percentage of messages with a TTL of 1 s to 8 s.
     #[arg(long = "hasty", default_value_t = 5)]
     pub hasty_percent: u64,
-    /// Clients connect once, stay connected and read all output.
+    /// `true` if clients connect once, stay connected and read all output.
     #[arg(long = "steady")]
     pub steady_clients: bool,
     /// Percentage of worlds with rooms.
     #[arg(long = "rooms", default_value_t = 60)]
     pub rooms_percent: u64,
-    /// Edges of all worlds have the normal limits for senders and output.
+    /// `true` if edges of all worlds have the normal limits for senders and output.
     #[arg(skip)]
     pub roomy_edges: bool,
-    /// Rule that servers break, which must cause a violation.
+    /// Rule that servers break, which must cause a violation; `None` for correct servers.
     #[arg(long, value_name = "RULE")]
     pub mutant: Option<Mutant>,
 }
@@ -108,6 +108,7 @@ impl FaultKind {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
+    /// Time at which it begins.
     pub(crate) at: Micros,
     pub(crate) lasts: Micros,
 }
@@ -129,7 +130,7 @@ pub(crate) struct Traits {
     pub(crate) reliable: bool,
 }
 
-/// A planned message.
+/// A planned message: its time, sender, recipient, TTL (`None`: the hold time) and extra bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sending {
     pub(crate) at: Micros,
@@ -139,12 +140,15 @@ pub(crate) struct Sending {
     pub(crate) padding: usize,
 }
 
+/// All decisions before a run: clients, messages, other acts and faults.
 pub(crate) struct Plan {
     pub(crate) traits: Vec<Traits>,
     pub(crate) sendings: Vec<Sending>,
     pub(crate) acts: Vec<(Micros, Act<World>)>,
     pub(crate) faults: Vec<Fault>,
+    /// Hold time of the mesh.
     pub(crate) hold: Micros,
+    /// Frames that an edge buffers for a reliable client.
     pub(crate) store_frames: usize,
 }
 

@@ -23,6 +23,7 @@ impl Rng {
         if high <= low { low } else { low + self.next() % (high - low) }
     }
 
+    /// Returns a number in `0..length`, or 0 if `length` is 0.
     pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.within(0, length as u64)).unwrap_or_default()
     }

@@ -31,10 +31,12 @@ impl Spans {
         }
     }
 
+    /// Returns the spans of both sets.
     pub(crate) fn with(&self, other: &Self) -> Self {
         Self(self.0.iter().chain(&other.0).copied().collect())
     }
 
+    /// Returns `true` if no span overlaps the time between `from` and `until`.
     pub(crate) fn covers_nothing(&self, from: Micros, until: Micros) -> bool {
         self.0.iter().all(|(start, end)| *end <= from || until <= *start)
     }

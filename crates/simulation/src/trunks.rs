@@ -38,6 +38,7 @@ pub(crate) struct Side {
     /// Time from which the wire accepts more from here.
     busy_until: Micros,
     flush_at: Option<Micros>,
+    /// Time of the last input at this end.
     pub(crate) heard: Micros,
     said: Micros,
 }
@@ -47,9 +48,10 @@ pub(crate) struct Side {
 pub(crate) struct Conn {
     pub(crate) edge: usize,
     pub(crate) node: usize,
+    /// Keys in the cores of the edge and the node; `None` until that end has accepted it.
     pub(crate) link: Option<LinkKey>,
     pub(crate) trunk: Option<TrunkKey>,
-    /// `true` once nothing passes either way.
+    /// `true` once no bytes pass in either direction.
     pub(crate) severed: bool,
     sides: [Side; 2],
 }

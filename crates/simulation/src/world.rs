@@ -28,7 +28,7 @@ use crate::trunks::Conn;
 /// The result of one run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The first broken promise, if any.
+    /// The first broken promise; `None` if the run kept all.
     pub violation: Option<Violation>,
     /// Number of occurrences of each event.
     pub counters: Counters,
@@ -38,6 +38,7 @@ pub struct Outcome {
 
 /// Inputs of a paused server, in order of arrival.
 pub(crate) struct Pause {
+    /// Start of the pause.
     pub(crate) since: Micros,
     pub(crate) backlog: Vec<Input>,
 }
@@ -45,6 +46,7 @@ pub(crate) struct Pause {
 /// The latest process of a server.
 #[derive(Default)]
 pub(crate) struct Server {
+    /// `false` after a kill, until the restart.
     pub(crate) alive: bool,
     /// Number of killed processes.
     pub(crate) generation: u32,
@@ -97,6 +99,7 @@ pub(crate) struct World {
     pub(crate) mutant: Option<Mutant>,
     /// For a mutant: outcomes held back for order.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
+    /// `true` once clients leave for good at the end of the run.
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
 }
@@ -111,7 +114,8 @@ const TIGHT_OUTPUT_BYTES: usize = 48 * 1024;
 /// Buffers full of messages to absent clients empty once per hold time.
 const MAX_ROUNDS: usize = 40;
 
-/// Runs the world of `seed` until everything has settled, or the first promise is broken.
+/// Runs the world of `seed` until all messages have an outcome, or the first promise is broken.
+/// With `traced` the outcome has a log.
 #[must_use]
 pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
     let plan = Plan::draw(&mut Rng::new(seed), size);

@@ -24,6 +24,7 @@ pub(crate) use self::socket::Socket;
 /// First `id` of a plain client's room requests.
 const FIRST_ASK: u64 = 1_000_000_000;
 
+/// One client and its current connection.
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     socket: Option<SocketId>,
@@ -83,7 +84,7 @@ impl World {
         }
     }
 
-    /// Retries the connection, since the edge's process is down.
+    /// Fails an upgrade, since the edge's process is down. The client connects again later.
     pub(crate) fn upgrade_fails(&mut self, id: SocketId) {
         let again = self.rng.within(300 * MS, 1_500 * MS);
         let socket = &mut self.sockets[id];
@@ -114,6 +115,7 @@ impl World {
         }
     }
 
+    /// Returns the admission request of a socket's client, at random with its resume token.
     pub(crate) fn newcomer(&mut self, id: SocketId) -> Option<Newcomer> {
         let drawn = self.rng.bytes();
         let accepted_at_us = self.agenda.now();
@@ -146,6 +148,7 @@ impl World {
         self.later(Host::Edge(edge), at - now, move |world| world.socket_gone(id, exit));
     }
 
+    /// Has a client read nothing for a time.
     pub(crate) fn client_stalls(&mut self, index: ClientIx, lasts: Micros) {
         let now = self.agenda.now();
         let client = &mut self.clients[index];
@@ -159,6 +162,7 @@ impl World {
         self.counters.add("clients: stalls", 1);
     }
 
+    /// Has a client send a request, as soon as it can.
     pub(crate) fn client_wants(&mut self, index: ClientIx, wish: Wish) {
         let client = &mut self.clients[index];
         if let Some(reliable) = &client.reliable {

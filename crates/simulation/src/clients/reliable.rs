@@ -17,6 +17,7 @@ const MAX_UNACKNOWLEDGED: u64 = 64;
 /// Maximum delay of `received` otherwise.
 const MAX_RECEIVED_DELAY: u64 = 200 * MS;
 
+/// State of a reliable client.
 #[derive(Debug, Default)]
 pub(crate) struct Reliable {
     /// Number of sessions so far.
@@ -39,7 +40,9 @@ pub(crate) struct Reliable {
 /// Classification of a received message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
+    /// It is the first with its name.
     News,
+    /// A duplicate by its name.
     Repeat,
     /// An earlier message is missing.
     Gap,
@@ -85,6 +88,7 @@ impl Reliable {
         self.unanswered.remove(at).map(|(_, wish)| wish)
     }
 
+    /// Records a message with number `n` on the socket, and its name.
     pub(super) fn gets(&mut self, n: u64, name: &str) -> Got {
         if n != self.n + 1 {
             return Got::Gap;

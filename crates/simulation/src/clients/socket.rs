@@ -14,6 +14,7 @@ use crate::mutant::Mutant;
 use crate::plan::{Sending, Takes};
 use crate::world::World;
 
+/// State of a socket at its edge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// The upgrade has not been answered.
@@ -26,22 +27,31 @@ pub(super) enum State {
     Closed,
 }
 
+/// One connection of a client to an edge.
 #[derive(Debug, Default)]
 pub(crate) struct Socket {
     pub(crate) client: ClientIx,
     pub(super) edge: usize,
+    /// Key in the edge's core; `None` before the edge accepts it.
     pub(crate) key: Option<ClientKey>,
     pub(super) state: State,
     /// `true` once the client has left the socket, independent of the edge's state.
     pub(super) left: bool,
     /// `true` while the edge does not read the socket.
     pub(super) paused: bool,
+    /// Frames that have arrived and that the edge has not read.
     pub(super) unread: VecDeque<Said>,
+    /// Arrival time of the client's last frame at the edge.
     pub(super) up_arrives: Micros,
+    /// Bytes of an incomplete frame that the client has read.
     pub(super) received: Vec<u8>,
+    /// `true` once the client has read `welcome`.
     pub(super) welcomed: bool,
+    /// Time until which the client reads nothing.
     pub(super) rests_until: Micros,
+    /// `true` while the end of that time is scheduled.
     pub(super) writable_planned: bool,
+    /// `true` if the client reads late, at least for a time.
     pub(super) slow: bool,
     /// The socket whose welcome brought the resume token of this one.
     pub(super) token_of: Option<SocketId>,

@@ -100,6 +100,7 @@ impl RoomWorld {
         Some(request.to_json(ask, id))
     }
 
+    /// Returns `true` if the request has an `id`, so that its answer names it.
     pub(crate) fn takes_id(&self, ask: AskId) -> bool {
         self.requests.get(ask).is_some_and(RoomRequest::takes_id)
     }
