@@ -7,7 +7,6 @@ use futures_util::{StreamExt as _, stream};
 use crate::room_client::Departure;
 use crate::{RoomClient, SeatStatus, TestMesh, eventually, go_on};
 
-/// Maximum clients that connect or join at the same time.
 const MAX_CONCURRENT: usize = 32;
 
 /// Clients, each in one of several rooms.

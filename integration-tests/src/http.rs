@@ -10,7 +10,6 @@ use tokio::time::timeout;
 
 use crate::mesh::admin_token;
 
-/// Longer than any answer takes.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The head of a request, which tests can malform.

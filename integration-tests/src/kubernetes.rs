@@ -15,7 +15,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::TestMesh;
 
-/// Interval of checks on the processes.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Delay of the slices, for a probe and the controller.
 const LAG: Duration = Duration::from_millis(300);

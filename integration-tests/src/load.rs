@@ -11,7 +11,6 @@ use tokio::time::timeout;
 use crate::TestMesh;
 use crate::mesh::binaries;
 
-/// Longer than any run takes.
 const RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Result of a run.

@@ -13,7 +13,6 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::http::host;
 
-/// Longer than any message is held.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connected client, over TCP or another stream.

@@ -14,7 +14,6 @@ use crate::optional::missing;
 
 /// Debian's Python, for which Debian packages its modules.
 const SYSTEM_PYTHON: &str = "/usr/bin/python3";
-/// Longer than any answer takes.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connected `clients/python/signaling_client.py`. It ends when dropped.
@@ -67,7 +66,6 @@ impl PythonClient {
     }
 }
 
-/// Returns a Python that has the module.
 async fn python() -> Option<PathBuf> {
     for python in [Some(PathBuf::from(SYSTEM_PYTHON)), find_in_path("python3")].into_iter().flatten() {
         let import = Command::new(&python).args(["-c", "import websockets"]).stderr(Stdio::null()).status().await;

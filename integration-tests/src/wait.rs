@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Interval of checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Time limit of [`eventually`]: longer than any wait takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);

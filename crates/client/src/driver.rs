@@ -47,7 +47,6 @@ enum Connection<S> {
     Open(Box<Socket<S>>),
 }
 
-/// Input of the task.
 enum Input<S> {
     Changed,
     Time,

@@ -20,7 +20,6 @@ use crate::dial::Dial;
 use crate::ending::{Ending, Fault};
 
 const SUBPROTOCOL: &str = "signaling.v1";
-/// Close code of an end without a close frame.
 const ABNORMAL: u16 = 1006;
 /// Close code of a close frame without a code.
 const NO_CODE: u16 = 1005;

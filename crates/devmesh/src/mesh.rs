@@ -20,7 +20,6 @@ use crate::process::{EXITED, Process};
 use crate::ready::until_ready;
 use crate::state::{Phase, ServerStatus, Stage, State};
 
-/// Maximum time in which servers stop by themselves in `down`.
 const DOWN_GRACE: Duration = Duration::from_secs(3);
 /// Maximum time until the kernel has ended a killed process.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,10 +29,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A running local mesh. Dropping it kills its servers.
-///
-/// Operations on different servers may run at the same time. An operation that does not fit the
-/// state of its server is refused.
+/// A running local mesh. Dropping it kills its servers. Operations on different servers may run at
+/// the same time. An operation that does not fit the state of its server is refused.
 pub struct Mesh {
     options: MeshOptions,
     folder: Folder,

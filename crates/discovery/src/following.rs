@@ -12,9 +12,7 @@ use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
 use signaling_core::View;
 
-/// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum queued news of a source.
 const MAX_QUEUED_NEWS: usize = 16;
 /// Consecutive failures that cause a warning. A single one is a broken connection.
 const FAILURES_FOR_WARNING: u32 = 2;

@@ -15,12 +15,10 @@ use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
-/// Maximum node names in one log line.
 const MAX_NAMES: usize = 5;
 
 /// Writing side of a followed source; `Discovery` is the reading side.
 pub(crate) struct Publisher {
-    /// Text form of the source.
     source: String,
     views: watch::Sender<Arc<View>>,
     readings: watch::Sender<Readings>,

@@ -20,7 +20,6 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-/// Maximum time from the start of the connection to `welcome`.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(15);
 const READ_BUFFER_BYTES: usize = 8 * 1024;
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
@@ -33,7 +32,6 @@ type Socket = WebSocketStream<TcpStream>;
 pub(crate) struct Client {
     socket: RefCell<Socket>,
     is_open: Cell<bool>,
-    /// Waker of the task that reads the socket.
     reader: RefCell<Waker>,
     welcome: RefCell<Welcome>,
     /// Messages without an outcome, by id. `None` for a client that does not reconnect.
@@ -160,7 +158,6 @@ impl Client {
         }
     }
 
-    /// Writes buffered bytes and polls for the next message.
     fn poll_next(&self, context: &mut TaskContext<'_>) -> Poll<Option<tungstenite::Result<Message>>> {
         self.reader.borrow_mut().clone_from(context.waker());
         let mut socket = self.socket.borrow_mut();

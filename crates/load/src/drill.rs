@@ -80,7 +80,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
 }
 
 impl Options {
-    /// Returns the script in the order of time.
     fn steps(&self) -> Result<Vec<Step>> {
         let mut steps = self.act.clone();
         steps.sort_by(|one, other| one.at.total_cmp(&other.at));

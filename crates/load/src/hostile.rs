@@ -24,7 +24,6 @@ use crowd::{Crowd, CrowdSize};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 const MIB: f64 = 1024.0 * 1024.0;
-/// Metric with the maximum memory for an edge's clients.
 const BOUND: &str = "signaling_client_memory_bound_bytes";
 const GAUGES: [&str; 3] = ["signaling_handshakes", "signaling_client_sockets", "signaling_client_buffered_bytes"];
 const COUNTERS: [&str; 3] =
@@ -107,7 +106,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-/// Returns the addresses of all edges that the good clients connect to.
 fn targets(fleet: &FleetOptions, mesh: Option<&MeshFile>) -> Result<Vec<SocketAddr>> {
     let urls = match mesh {
         Some(mesh) if fleet.urls.is_empty() => mesh.balancers.iter().map(|balancer| balancer.url.clone()).collect(),
@@ -159,9 +157,7 @@ struct EdgeReport {
     resident_bytes: u64,
     /// Maximum memory by the edge's own bound, in bytes.
     bound_bytes: u64,
-    /// Maximum values of its gauges.
     highest: BTreeMap<&'static str, u64>,
-    /// Increases of its counters.
     counted: BTreeMap<&'static str, u64>,
     #[serde(skip)]
     first: BTreeMap<&'static str, u64>,

@@ -23,7 +23,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the failures of the mesh or of the measurement.
 fn run(scenario: &Scenario) -> Result<Vec<String>> {
     let limit = signaling_load::raise_descriptor_limit().context("cannot raise the limit of open files")?;
     let (json, sockets) = scenario.json_and_sockets();

@@ -31,7 +31,7 @@ const SDP_BYTES: usize = 3_000;
 const VARIED_ICE_BYTES: RangeInclusive<usize> = 200..=300;
 const VARIED_SDP_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const MIXED_RUN: u64 = 11;
-/// Maximum `data` of the harness: the servers' default limit for a message with its envelope.
+/// Maximum `data` in bytes. With its envelope it is below the servers' default limit.
 const MAX_BYTES: usize = 60_000;
 
 const ICE_TEXT: &str = "candidate:842163049 1 udp 1677729535 198.51.100.7 46154 typ srflx raddr 192.0.2.10 \
@@ -84,7 +84,6 @@ impl Body {
 #[derive(Debug)]
 pub(crate) struct Format {
     run: u32,
-    /// `true` if the server returns messages to their senders.
     is_echoed: bool,
     ice: String,
     sdp: String,

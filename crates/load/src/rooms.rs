@@ -25,9 +25,7 @@ use assignment::Assignment;
 use clients::RoomClients;
 use meter::{Meter, Reading};
 
-/// Maximum concurrent joins before the run.
 const MAX_CONCURRENT_JOINS: usize = 64;
-/// Maximum time until an answer before the run.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER_INTERVAL: Duration = Duration::from_millis(1);
 

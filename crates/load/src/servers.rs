@@ -12,7 +12,6 @@ const BALANCERS: &str = "balancers";
 const NODES: &str = "nodes";
 /// Group of the processes named with `--also`, such as a proxy under comparison.
 const OTHERS: &str = "others";
-/// Name of the sum of all groups.
 const ALL: &str = "all";
 
 /// A process whose usage is read. A restart changes its id.

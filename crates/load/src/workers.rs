@@ -105,9 +105,7 @@ impl Share {
     }
 }
 
-/// Line that a worker prints once its clients are connected.
 const READY: &str = "ready";
-/// Line that a worker receives once all are ready.
 const GO: &str = "go\n";
 
 /// Holds a worker until all have connected. `None`: there is only one process.
@@ -142,11 +140,9 @@ fn follow_first_process(open: oneshot::Sender<()>) {
     process::exit(1);
 }
 
-/// Maximum kept standard error of one worker.
 const MAX_ERROR_BYTES: u64 = 64 * 1024;
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A worker, which ends with this process.
 struct Worker {
     share: Share,
     child: Child,
@@ -155,7 +151,6 @@ struct Worker {
     errors: JoinHandle<String>,
 }
 
-/// Starts workers with `more` arguments, opens their gate and adds up their records.
 async fn work(processes: u32, more: &[String]) -> Result<Record> {
     let mut workers = Share::all(processes).map(|share| Worker::start(share, more)).collect::<Result<Vec<_>>>()?;
     let bar = progress(workers.len() as u64, "connecting");
@@ -204,7 +199,6 @@ impl Worker {
         if line.trim_end() == READY { Ok(()) } else { Err(self.failure().await) }
     }
 
-    /// Returns the line that it prints at the end.
     async fn finish(mut self) -> Result<String> {
         let mut line = String::new();
         self.output.read_line(&mut line).await?;

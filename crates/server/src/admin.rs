@@ -20,7 +20,6 @@ use crate::{Secret, Secrets};
 
 pub use self::foreign::OwnHosts;
 
-/// Path prefix of the routes for operators.
 const PREFIX: &str = "/admin";
 /// Path prefix of the routes for other servers of the mesh.
 pub const BETWEEN_SERVERS: &str = "/internal/v1/admin";
@@ -122,7 +121,6 @@ pub fn between_servers(routes: Routes, secrets: Secrets) -> Router {
     Router::new().nest(BETWEEN_SERVERS, complete(routes).layer(guard))
 }
 
-/// Adds answers to unknown paths and methods.
 fn complete(routes: Routes) -> Router {
     routes.router.fallback(not_found).method_not_allowed_fallback(other_method)
 }

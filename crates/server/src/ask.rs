@@ -3,7 +3,6 @@
 
 use tokio::sync::{mpsc, oneshot};
 
-/// Maximum queued calls.
 const MAX_QUEUED_CALLS: usize = 64;
 
 type Call<T> = Box<dyn FnOnce(&T) + Send>;

@@ -14,7 +14,6 @@ use crate::http::refusal;
 use crate::metrics::{InternalRefusal, METRICS};
 use crate::{Secret, Secrets};
 
-/// Maximum remembered sources of refused requests.
 const MAX_SOURCES: usize = 1_024;
 
 /// Returns `true` if the headers hold `Authorization: Bearer <secret>`. `false` without the header,

@@ -1,8 +1,6 @@
-//! Delayed reads of a busy server.
-//!
-//! A message that arrives alone costs a wake-up, a read and a write; messages that arrive during a
-//! delay share them. An idle server never delays, and a busier one delays longer. The hooks of
-//! `runtime` and the edge's event loop call it.
+//! Delayed reads of a busy server. A message that arrives alone costs a wake-up, a read and a
+//! write; messages that arrive during a delay share them. An idle server never delays, and a busier
+//! one delays longer. The hooks of `runtime` and the edge's event loop call it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;

@@ -193,7 +193,6 @@ impl Common {
     }
 }
 
-/// Returns a parser of milliseconds within a range.
 fn millis(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
     RangedU64ValueParser::<u64>::new().range(range).map(Duration::from_millis)
 }

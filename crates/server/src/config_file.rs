@@ -1,5 +1,4 @@
 //! Settings of a server from its command line, environment and configuration file.
-//!
 //! The file is a flat TOML table. A key is a flag without `--`, and stands for that flag in front
 //! of the command line, so that clap checks both alike. Flags and environment variables win over
 //! keys. The binaries' `main` calls [`load`].
@@ -198,7 +197,6 @@ fn as_flag(arg: &Arg, key: &str, value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// Returns the key that an unknown one resembles most.
 fn nearest(command: &Command, key: &str) -> Option<String> {
     let error = optional(command).try_get_matches_from(["server".to_owned(), format!("--{key}")]).err()?;
     let ContextValue::String(nearest) = error.get(ContextKind::SuggestedArg)? else { return None };

@@ -1,5 +1,4 @@
 //! The dashboard: a page that requests `/admin/nodes` of its own server once a second.
-//!
 //! Both servers add it to the internal listener. The page needs no token, its figures `/admin`.
 
 use axum::Router;

@@ -20,13 +20,10 @@ pub struct Health {
 
 #[derive(Debug)]
 struct State {
-    /// Reason why the server cannot take work.
     obstacle: Option<&'static str>,
     /// `true` after an operator's drain.
     out_of_service: bool,
-    /// `true` once the server is stopping.
     stops: bool,
-    /// Reason why new clients should use another server.
     elsewhere: Option<String>,
 }
 

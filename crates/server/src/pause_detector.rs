@@ -1,5 +1,4 @@
 //! Detection of process pauses: the process was stopped or starved, or its machine suspended.
-//!
 //! [`since_boot`] is the clock. The shells of edges and nodes call [`PauseDetector::beat`] at every
 //! turn.
 

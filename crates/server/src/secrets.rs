@@ -1,5 +1,4 @@
 //! The mesh's secrets: the one that a server sends, and a second one that it accepts too.
-//!
 //! A change takes three steps, each on all servers before the next. First, add the new secret as
 //! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
 //! server accepts the secret of any other.

@@ -14,7 +14,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Secrets;
 
-/// Maximum concurrent requests.
 const MAX_CONCURRENT: usize = 16;
 /// Maximum time for all servers together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);

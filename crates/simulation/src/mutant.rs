@@ -1,6 +1,5 @@
 //! Deliberately broken rules, one at a time. They prove that the simulation detects a violation of
 //! each rule.
-//!
 //! Some use a setting, some change frames on the wire (`wire`), a few suppress inputs of servers.
 
 mod wire;

@@ -22,7 +22,6 @@ struct Link {
     complaints: Vec<Complaint>,
 }
 
-/// An error on a page.
 struct Complaint {
     session: String,
     text: String,

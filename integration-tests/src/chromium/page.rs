@@ -12,7 +12,6 @@ use super::devtools::Devtools;
 use crate::binaries;
 use crate::wait::try_within;
 
-/// Time limit of a change of a page.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time without movement before a click.
 const STILL_FOR: Duration = Duration::from_millis(150);

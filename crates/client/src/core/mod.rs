@@ -362,7 +362,6 @@ impl Core {
         (self.resume, self.hint, self.retries) = (None, None, RetryState::default());
     }
 
-    /// Sends queued requests within the limits.
     fn flush(&mut self) {
         if let Phase::Connected(_) = self.phase {
             while let Some(text) = self.requests.next_to_send() {

@@ -9,7 +9,6 @@ use crate::ending::Fault;
 use crate::event::{Event, State, Welcome};
 use crate::outcome::{Delivered, Refusal, RequestError};
 
-/// A protocol error on this socket.
 struct ProtocolError;
 
 impl Core {

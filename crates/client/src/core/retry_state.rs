@@ -11,7 +11,6 @@ use crate::rules::{FIRST_BACKOFF, MAX_BACKOFF};
 #[derive(Debug)]
 pub(super) struct RetryState {
     backoff: Backoff,
-    /// Time of the first loss in the row.
     since: Ms,
 }
 

@@ -218,7 +218,6 @@ fn event_fields(event: &Event) -> Value {
     }
 }
 
-/// Adds a field that has a value.
 fn with<T: serde::Serialize>(mut object: Value, field: &str, value: &Option<T>) -> Value {
     if let Some(value) = value {
         object[field] = json!(value);
@@ -226,7 +225,6 @@ fn with<T: serde::Serialize>(mut object: Value, field: &str, value: &Option<T>) 
     object
 }
 
-/// Expands `{"fill":N}` to a text of N letters.
 fn filled(data: &Value) -> Value {
     data["fill"].as_u64().map_or_else(|| data.clone(), |bytes| json!("x".repeat(bytes as usize)))
 }

@@ -1,5 +1,4 @@
 //! Nodes from DNS: one address record or SRV record (RFC 2782) per node.
-//!
 //! The name is resolved again when the TTL of its records ends, at most once per second and at
 //! least every 30 s. A failed or empty answer keeps the last view. A node leaves only when two
 //! answers lack its record, the second after the validity of the first (at most 5 min). Before that

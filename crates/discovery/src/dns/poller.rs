@@ -45,7 +45,6 @@ impl Poller {
         }
     }
 
-    /// Sends one query and returns the time to the next one.
     async fn poll(&mut self) -> Duration {
         let limit = self.settings.answer_timeout;
         let answer = timeout(limit, self.query()).await;
@@ -79,7 +78,6 @@ impl Poller {
         }
     }
 
-    /// Returns the servers of an answer, and the end of its validity.
     async fn query(&mut self) -> Result<(Named, Instant), ReadError> {
         let resolver = match self.resolver.take() {
             Some(resolver) => resolver,

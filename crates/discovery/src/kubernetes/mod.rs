@@ -1,9 +1,7 @@
-//! Nodes from the EndpointSlices of a headless service.
-//!
-//! A watch follows each list. `Slices` keeps the slices by name, and extracts their pods. A
-//! watch that ends in time resumes where it ended. Any other end leads to a new list after a
-//! growing wait. A list repairs expired versions (410), lost events and a server with another
-//! history, so one is made every few minutes as well.
+//! Nodes from the EndpointSlices of a headless service. A watch follows each list. `Slices` keeps
+//! the slices by name, and extracts their pods. A watch that ends in time resumes where it ended.
+//! Any other end leads to a new list after a growing wait. A list repairs expired versions (410),
+//! lost events and a server with another history, so one is made every few minutes as well.
 //!
 //! | API server | effect |
 //! |---|---|

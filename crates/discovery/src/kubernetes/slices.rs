@@ -1,10 +1,8 @@
 //! All EndpointSlices of the service, built from lists and watch events, and their servers. Pure.
-//!
 //! A pod has a name, which is its node id, one address, and the conditions `serving` and
 //! `terminating`. An absent `serving` equals `ready`, an absent `ready` means true, an absent
 //! `terminating` means false. A present `serving` overrides `ready`, which is false for each
 //! terminating pod, and true for each pod under `publishNotReadyAddresses`.
-//!
 //! One pod may be in several slices: briefly while the controller moves it, and always in a
 //! dual-stack service, once per address family. It counts once, with its IPv4 address if it has
 //! one, so that all servers of a mesh agree.
@@ -36,7 +34,6 @@ struct Appearance {
     ends: bool,
 }
 
-/// Content of one slice.
 struct Content {
     appearances: Vec<Appearance>,
     /// Number of endpoints without a pod, a valid address or the named port.

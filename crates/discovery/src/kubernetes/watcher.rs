@@ -85,7 +85,6 @@ impl Watcher {
         Ok(())
     }
 
-    /// Lists all slices and returns the version of the list.
     async fn list(&mut self) -> Result<String, ReadError> {
         // A list without a requested version is current. Others may come from a server's cache.
         let params = ListParams::default().labels(&self.selector);
@@ -133,7 +132,6 @@ impl Watcher {
         Ok(version)
     }
 
-    /// Applies an event and returns its version.
     async fn take(&mut self, event: WatchEvent<EndpointSlice>) -> Result<String, ReadError> {
         let slice = match event {
             WatchEvent::Added(slice) | WatchEvent::Modified(slice) => {
@@ -165,7 +163,6 @@ impl Watcher {
     }
 }
 
-/// Awaits an answer, at most for `limit`.
 async fn answer<T>(limit: Duration, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ReadError> {
     match timeout(limit, request).await {
         Ok(answer) => answer.map_err(|error| read_error(&error)),

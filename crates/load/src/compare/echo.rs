@@ -20,12 +20,10 @@ use tokio_tungstenite::accept_async_with_config;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// Read buffer of an upgrade.
 const UPGRADE_BYTES: usize = 4 * 1024;
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause of accepting connections after the system has failed to accept one.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Message that clients of a mesh await before they send.
 const WELCOME: &[u8] = br#"{"type":"welcome"}"#;
 
 /// Options of `mesh-load echo`.

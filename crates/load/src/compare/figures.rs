@@ -166,7 +166,6 @@ impl Unit {
     }
 }
 
-/// Formats a value with three digits.
 fn short(value: f64) -> String {
     match value {
         ..9.995 => format!("{value:.2}"),

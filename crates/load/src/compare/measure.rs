@@ -93,7 +93,6 @@ pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> 
     Ok(Found { figures: [figure("front", front)].into_iter().chain(nodes).collect(), ..Found::default() })
 }
 
-/// Closes all clients. Fails if a server closed one before.
 fn close(fleet: Fleet, record: &Record) -> Result<()> {
     fleet.close();
     ensure!(record.closed.is_empty(), "sockets closed: {:?}", record.closed);

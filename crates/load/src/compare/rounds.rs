@@ -118,7 +118,6 @@ impl Rounds<'_> {
 struct Search {
     /// The next rate to try; `None` at the end of the search.
     next: Option<u64>,
-    /// The highest rate that was held.
     held: Option<u64>,
     is_going_down: bool,
 }

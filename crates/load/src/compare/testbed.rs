@@ -25,7 +25,6 @@ use crate::servers::{Watched, fetch, http, sum, watched};
 const NODES: u32 = 3;
 /// Accepts all clients at once.
 const ACCEPT_RATE: &str = "--accept-rate=1000000";
-/// Maximum time until each server has seen every node.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Contestants and their nodes, in a temporary directory. All end when this value is dropped.
@@ -165,7 +164,6 @@ async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<A
     Ok(mesh)
 }
 
-/// Waits until every server has seen every node, so that clients connect to their owners.
 async fn agree(mesh: &MeshFile) -> Result<()> {
     let http = http()?;
     let wanted = mesh.nodes.len() as u64;
@@ -177,10 +175,8 @@ async fn agree(mesh: &MeshFile) -> Result<()> {
     Ok(())
 }
 
-/// Maximum time from a server's start until it accepts connections.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of log lines shown of a server that did not start.
 const LOG_LINES: usize = 5;
 
 /// A server and its children, which are killed when this value is dropped.

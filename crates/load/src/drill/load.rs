@@ -21,13 +21,10 @@ use crate::message::Size;
 use crate::record::Record;
 use crate::schedule::Clock;
 
-/// Minimum time before the fault, for comparison.
 const MIN_CALM: Duration = Duration::from_secs(2);
 /// Part of the load, from its start, in which the fault begins.
 const FAULT_SHARE: f64 = 0.4;
-/// Minimum time between the end of the fault and the end of the load.
 const TAIL: Duration = Duration::from_secs(3);
-/// Maximum duration of a fault.
 const MAX_SECONDS: u64 = 180;
 /// Wait for late messages at the end: hold time and 5 s.
 const SETTLE_MS: u64 = 25_000;

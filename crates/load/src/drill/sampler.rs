@@ -42,7 +42,6 @@ pub(crate) struct Sample {
     pub(crate) sessions: u64,
 }
 
-/// One process of a server.
 type ServerRun = (String, u32);
 
 /// Sums of the servers' counters, each process from its start or from the start of the sampling.
@@ -69,7 +68,6 @@ impl Counts {
         self.handoffs.max(self.attached)
     }
 
-    /// Returns the results of `apply` for each field.
     fn with(self, other: Self, apply: fn(u64, u64) -> u64) -> Self {
         Self {
             handoffs: apply(self.handoffs, other.handoffs),
@@ -171,7 +169,6 @@ impl Sampler {
         running
     }
 
-    /// Handles an answer; `None` if its task was stopped.
     fn answered(&mut self, answer: Option<(ServerRun, Result<String, reqwest::Error>)>) {
         let Some((server, text)) = answer else { return };
         self.pending.remove(&server);

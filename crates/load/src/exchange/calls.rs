@@ -68,7 +68,6 @@ struct Call {
     caller: usize,
     begin_us: u64,
     shape: Shape,
-    /// Messages that have not arrived.
     missing: u32,
 }
 

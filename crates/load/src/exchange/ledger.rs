@@ -19,7 +19,6 @@ pub(crate) struct Ledger {
     /// Numbers received on earlier sockets, and the retransmitted ones of them.
     on_earlier_sockets: u64,
     again_on_this: BTreeSet<u64>,
-    /// Numbers with an `ack` that have not arrived.
     acked: BTreeSet<u64>,
     /// Numbers in flight when a socket of the receiver broke.
     breaks: Vec<RangeInclusive<u64>>,

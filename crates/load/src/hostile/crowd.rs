@@ -25,16 +25,13 @@ const GATHERED_SHARE: f64 = 0.9;
 /// Minimum part of the crowd that is connected in a valid measurement, on average.
 const MIN_SHARE: f64 = 0.8;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Number of loopback addresses that the handshakes come from.
 const ADDRESSES: u32 = 50;
-/// Interval between two bytes of a handshake.
 const BYTE_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between two messages of a client that does not read.
 const MESSAGE_INTERVAL: Duration = Duration::from_secs(2);
 const MESSAGE_BYTES: usize = 8 * 1024;
 /// Receive buffer of a client that does not read, in bytes.
 const RECEIVE_BUFFER: u32 = 4 * 1024;
-/// Delay after a refusal or a close.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The connected crowd, until it is dispersed or dropped.
@@ -150,13 +147,11 @@ async fn attack(CrowdSize { handshakes, deaf }: CrowdSize, connected: &Arc<Conne
     pending::<()>().await;
 }
 
-/// Returns the loopback address that a connection comes from.
 fn source(number: u32) -> IpAddr {
     let last = u8::try_from(number % ADDRESSES).unwrap_or_default() + 1;
     Ipv4Addr::new(127, 0, 0, last).into()
 }
 
-/// Sends handshakes byte by byte, repeatedly.
 async fn send_slow_handshakes(from: IpAddr, to: SocketAddr, connected: &Headcount) {
     let head = head("slow");
     loop {

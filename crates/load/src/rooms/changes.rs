@@ -63,7 +63,6 @@ struct Change {
     act: Act,
     begun_us: u64,
     is_answered: bool,
-    /// Residents that have not received the change.
     unreceived: BTreeSet<usize>,
 }
 

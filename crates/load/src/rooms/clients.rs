@@ -127,7 +127,6 @@ impl RoomClients {
         count(&mut self.record.borrow_mut().received, what);
     }
 
-    /// Handles a frame of a client of the waiting queue.
     fn received_in_queue(&self, number: usize, frame: &Frame<'_>, now_us: u64) {
         match &*frame.kind {
             "joined" => self.queue.borrow_mut().joined(number, now_us),

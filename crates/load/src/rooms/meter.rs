@@ -108,7 +108,6 @@ pub(super) struct Meter {
 pub(super) struct Reading {
     processes: servers::Reading,
     store: Option<StoreReading>,
-    /// Number of answered changes.
     answered: u64,
 }
 

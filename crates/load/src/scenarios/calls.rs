@@ -88,7 +88,6 @@ fn step(rate: u64, record: &Record) -> Step {
     Step { rate, p50_us: times.p50, p99_us: times.p99, failures: report.failures.len() }
 }
 
-/// Returns `true` if the last step took twice as long as the first, or had failures.
 fn has_doubled(steps: &[Step]) -> bool {
     let (Some(first), Some(last)) = (steps.first(), steps.last()) else { return false };
     last.failures > 0 || last.p99_us > 2 * first.p99_us

@@ -1,5 +1,4 @@
 //! Detection of requests that a foreign web page may have sent, for servers without an admin token.
-//!
 //! Browsers send the site of the page and the host of its URL. Both are checked, because a page
 //! whose foreign name resolves to this server (DNS rebinding) has the same origin. Pure.
 

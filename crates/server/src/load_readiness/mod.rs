@@ -1,6 +1,5 @@
 //! Readiness by load: a server with many more clients than its peers reports unready, so that a
 //! front proxy that only does round robin sends new clients elsewhere. Open sockets stay.
-//!
 //! [`rule`] decides from polled counts. [`LoadReadinessTask`] serves this server's count, whether
 //! or not the rule is on. With the rule it requests the counts of the peers once a second and sets
 //! `/readyz` of a balancer, or `/readyz/clients` of a node.
@@ -32,7 +31,6 @@ use crate::{Common, Health, Secrets};
 const PATH: &str = "/internal/v1/load";
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-/// Far longer than any report.
 const MAX_REPORT_BYTES: usize = 4_096;
 /// Age at which a report no longer stands for its server.
 const MAX_AGE: Duration = Duration::from_secs(6);

@@ -1,13 +1,10 @@
 //! Decides if this server reports unready. Pure: takes counts and the time, and returns a decision.
-//!
 //! A server becomes a candidate when its count exceeds the mean of all servers by
 //! [`Settings::above`] and by more than chance explains. It stays one until its count is near the
-//! mean.
-//!
-//! Candidates within the top third of all servers by count report unready. Each server computes
-//! that from the same polled counts. Silent and closed servers use up places of the third, so at
-//! least half of the servers stay ready. While a peer drains, its clients are about to come, and
-//! every server is ready.
+//! mean. Candidates within the top third of all servers by count report unready. Each server
+//! computes that from the same polled counts. Silent and closed servers use up places of the third,
+//! so at least half of the servers stay ready. While a peer drains, its clients are about to come,
+//! and every server is ready.
 
 use std::time::{Duration, Instant};
 
