@@ -63,7 +63,7 @@ pub(crate) fn command_line(
     Ok(line)
 }
 
-/// Returns the command line of a Redis without persistence.
+/// Returns the command line of a Redis without persistence. Fails if it is not installed.
 fn redis_command_line(addresses: Addresses, folder: &Folder) -> Result<Vec<OsString>> {
     let program = find_in_path("redis-server")
         .context("no redis-server in PATH; install it (`apt install redis-server`), or omit --redis")?;

@@ -96,7 +96,7 @@ impl Mesh {
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.change(|state| state.begin_kill(id))?;
-        self.end(id, Signal::SIGKILL, self.options.notice + KILL_TIMEOUT).await?;
+        self.end(id, Signal::SIGKILL, self.options.removal_delay + KILL_TIMEOUT).await?;
         Ok(())
     }
 
@@ -308,9 +308,9 @@ async fn watch_exit(mesh: Weak<Mesh>, id: ServerId, process: Process) {
             error!(%id, log = %running.folder.log_file(id).display(), "server ended unexpectedly: {ending}");
         }
     }
-    let notice = running.options.notice;
+    let removal_delay = running.options.removal_delay;
     drop(running);
-    sleep(notice).await;
+    sleep(removal_delay).await;
     if let Some(running) = mesh.upgrade() {
         running.change(|state| state.noticed(id, process.pid));
     }

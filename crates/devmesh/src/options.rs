@@ -13,7 +13,7 @@ pub struct MeshOptions {
     /// The mesh's folder, created if missing. It holds one mesh at a time.
     #[arg(skip)]
     pub dir: PathBuf,
-    /// The programs to run.
+    /// Paths of the programs of nodes and balancers.
     #[arg(skip)]
     pub binaries: Binaries,
     /// Number of nodes
@@ -30,14 +30,15 @@ pub struct MeshOptions {
     pub listen: SocketAddr,
     /// Time in ms that the discovery file still lists a killed node
     #[arg(long = "notice-ms", value_name = "NOTICE_MS", value_parser = milliseconds, default_value = "1000")]
-    pub notice: Duration,
+    pub removal_delay: Duration,
     /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
     #[arg(long = "node-arg", value_name = "FLAG", allow_hyphen_values = true)]
     pub node_args: Vec<String>,
     /// Further flag for each balancer; repeatable
     #[arg(long = "balancer-arg", value_name = "FLAG", allow_hyphen_values = true)]
     pub balancer_args: Vec<String>,
-    /// Maximum time from a server's start until `/readyz` succeeds.
+    /// Maximum time from the start of a server until it is ready. Then it is killed, and the
+    /// operation fails.
     #[arg(skip = READY_TIMEOUT)]
     pub ready_within: Duration,
 }

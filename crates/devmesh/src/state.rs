@@ -190,7 +190,7 @@ impl State {
         Some(before)
     }
 
-    /// Removes an ended process from the discovery file after the notice time.
+    /// Removes an ended process from the discovery file after the removal delay.
     pub(crate) fn noticed(&mut self, id: ServerId, pid: u32) {
         if let Some(server) = self.server_by_id.get_mut(&id)
             && server.phase.is_down()

@@ -21,16 +21,16 @@ pub struct Reassignments {
 }
 
 impl Reassignments {
-    /// Starts without clients. The seed is the same on all servers.
+    /// Creates an empty schedule. All servers have one seed. A client's time is within `window`.
     #[must_use]
     pub fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
         Self { own_id, hash_seed, window, due_by_client: SecondaryMap::new() }
     }
 
     /// Applies a new view. A client that another node owns gets a time, or keeps the one it has. A
-    /// client of this node loses its time. `share` draws the part of the window before a client's
-    /// time, 0 to 1.
-    pub fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut share: impl FnMut() -> f64) {
+    /// client of this node loses its time. `fraction` draws the part of the window before a time, 0
+    /// to 1. An empty view moves no client.
+    pub fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut fraction: impl FnMut() -> f64) {
         let settled = view.members().iter().any(|member| !member.draining);
         let candidates = view.members().iter().filter(|member| !settled || !member.draining);
         let ranking = Ranking::new(self.hash_seed, candidates.map(|member| member.id.as_str()));
@@ -45,7 +45,7 @@ impl Reassignments {
         }
     }
 
-    /// Removes and returns the clients whose time has come.
+    /// Removes and returns the clients whose time is not after `now`, in no order.
     pub fn take_due(&mut self, now: Instant) -> Vec<ClientKey> {
         let due = self.due_by_client.iter().filter(|(_, due)| **due <= now).map(|(client, _)| client);
         let due: Vec<_> = due.collect();
@@ -55,7 +55,7 @@ impl Reassignments {
         due
     }
 
-    /// Returns the number of clients to send away.
+    /// Returns the number of clients with a time.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.due_by_client.len()

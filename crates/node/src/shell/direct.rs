@@ -68,7 +68,6 @@ impl DirectEdge {
     /// # Errors
     /// If the system refuses to watch sockets.
     pub fn new(node: &Node, config: &EdgeConfig) -> io::Result<Self> {
-        let (trunk, signal) = node.trunk_up(NodeCore::local_trunk_up);
         let mut core = EdgeCore::new(config.core.clone());
         let link = core.link_up();
         let backend = LocalBackend { node: node.clone(), link };
@@ -129,7 +128,7 @@ impl DirectEdge {
                     let view = views.borrow_and_update().clone();
                     let fraction = || rand::rng().random();
                     let clients = self.edge.with_core(|core| {
-                        reassignments.set_view(Instant::now(), &view, core, share);
+                        reassignments.set_view(Instant::now(), &view, core, fraction);
                         reassignments.clients()
                     });
                     info!(clients, "direct clients of other nodes will be closed");
