@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant as StdInstant};
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use crate::flap_damper::FlapDamper;
@@ -12,7 +12,9 @@ use crate::publisher::Publisher;
 use crate::{ReadError, Settings, Subject};
 use signaling_core::View;
 
-const TICK: Duration = Duration::from_millis(250);
+/// Time without news after which timeouts are checked. A file is read more often.
+const TICK: Duration = Duration::from_millis(300);
+/// Maximum queued news of a source.
 const MAX_QUEUED_NEWS: usize = 16;
 /// Consecutive failures that cause a warning. A single one is a broken connection.
 const FAILURES_FOR_WARNING: u32 = 2;
@@ -68,17 +70,13 @@ impl Following {
         (NewsSender(sender), following)
     }
 
-    /// Applies reports, and checks timeouts every 250 ms, until the sender is dropped.
+    /// Applies reports, and checks timeouts after 300 ms without one, until the sender is dropped.
     pub(crate) async fn follow(mut self) {
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                news = self.news.recv() => match news {
-                    Some(news) => self.apply(news),
-                    None => return,
-                },
-                _ = ticks.tick() => {}
+            match timeout(TICK, self.news.recv()).await {
+                Ok(Some(news)) => self.apply(news),
+                Ok(None) => return,
+                Err(_) => {}
             }
             self.damper.tick(Instant::now().into_std());
             // An empty view is doubtful. That was logged when it was read.

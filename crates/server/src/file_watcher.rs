@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use signaling_discovery::read_bounded;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 
+use crate::clock::ticks;
 use crate::reloadable_file::MAX_FILE_BYTES;
 
 /// Interval of checks for changes of files. It is short, since an operator waits for the effect.
@@ -34,7 +34,7 @@ impl FileWatcher {
     /// An unreadable file differs from any readable one. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
-            sleep(CHECK_INTERVAL).await;
+            ticks(CHECK_INTERVAL).tick().await;
             let seen = hash_contents(&self.paths).await;
             if std::mem::replace(&mut self.seen, seen) != seen {
                 return;

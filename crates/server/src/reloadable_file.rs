@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use signaling_discovery::read_bounded;
 use tokio::task::spawn_blocking;
-use tokio::time::sleep;
 use tracing::{info, warn};
 
+use crate::clock::ticks;
 use crate::config::ConfigError;
 use crate::file_watcher::CHECK_INTERVAL;
 use crate::metrics::{FileReload, METRICS};
@@ -78,7 +78,7 @@ impl ReloadableFile {
             if read.as_ref().ok() != self.content.as_ref() {
                 break read;
             }
-            sleep(CHECK_INTERVAL).await;
+            ticks(CHECK_INTERVAL).tick().await;
         };
         let parsed = read
             .as_deref()
@@ -114,6 +114,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::task::LocalSet;
+    use tokio::time::sleep;
 
     use super::*;
 

@@ -88,7 +88,7 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
 
 #[tokio::test]
 async fn node_without_view_refuses_trunks_lanes_and_clients() {
-    let mesh = TestMesh::with(|options| (options.nodes, options.notice) = (1, Duration::from_secs(600))).await;
+    let mesh = TestMesh::with(|options| (options.nodes, options.removal_delay) = (1, Duration::from_secs(600))).await;
     let state = mesh.state();
     let authorized = |head: Head| head.bearer(&mesh.secret()).to_string();
     let lane = Head::post(lane::PATH, 0);

@@ -19,12 +19,12 @@ use signaling_core::View;
 use signaling_metrics::{Counter, Gauge, metrics};
 use signaling_protocol::NodeId;
 use tokio::sync::watch;
-use tokio::time::sleep;
 use tracing::info;
 
 use self::rule::{LoadReadiness, LoadReport, ReadinessState};
 pub use self::rule::{MAX_UNREADY, Settings};
 use crate::auth::require_mesh_secret;
+use crate::clock::ticks;
 use crate::server_client::ServerClient;
 use crate::{Common, Health, Secrets};
 
@@ -122,7 +122,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
                 } else {
                     self.report.send_replace(self.own());
                 }
-                sleep(POLL_INTERVAL).await;
+                ticks(POLL_INTERVAL).tick().await;
             }
         })
     }
