@@ -7,6 +7,7 @@ use std::time::Duration;
 use signaling_core::edge::FlushUrgency;
 use signaling_wire::limits;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{self, timeout_at};
 
 use crate::clock::next_multiple;
@@ -76,6 +77,8 @@ impl FlushSignal {
                 }
             }
         }
+        // The other tasks of this turn may add frames.
+        yield_now().await;
         self.due.set(Due::Never);
     }
 }
