@@ -99,7 +99,7 @@ impl IceConfig {
         let list = async {
             match list_file {
                 Some(file) => {
-                    file.follow(parse_list, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await
+                    file.follow(parse_list, |fixed| change(&|servers| servers.fixed = Arc::clone(&fixed))).await;
                 }
                 None => std::future::pending().await,
             }
