@@ -7,7 +7,6 @@ use std::time::Duration;
 use signaling_core::edge::FlushUrgency;
 use signaling_wire::limits;
 use tokio::sync::Notify;
-use tokio::task::yield_now;
 use tokio::time::{self, timeout_at};
 
 use crate::clock::next_multiple;
@@ -77,8 +76,6 @@ impl FlushSignal {
                 }
             }
         }
-        // The other tasks of this turn may add frames.
-        yield_now().await;
         self.due.set(Due::Never);
     }
 }

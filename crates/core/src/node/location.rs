@@ -26,6 +26,20 @@ pub(super) struct Location {
     pub(super) until: Instant,
     /// `true` if handed off from here. Valid until the next view, which names the owner.
     pub(super) released: bool,
+    /// The peer that reported the same session before and has not withdrawn it. Lanes of two peers
+    /// have no common order, so the earlier report may be the valid one. `None`: there is none.
+    former: Option<PeerKey>,
+}
+
+impl Location {
+    /// Returns the location without a peer's report. `None`: no other peer reported the session.
+    fn without(self, peer: PeerKey) -> Option<Self> {
+        match self.former {
+            Some(former) if self.peer == peer => Some(Self { peer: former, former: None, ..self }),
+            former if self.peer != peer => Some(Self { former: former.filter(|former| *former != peer), ..self }),
+            _ => None,
+        }
+    }
 }
 
 /// Returns the item that reports a client as attached here, or as detached.
@@ -46,15 +60,26 @@ impl NodeCore {
     /// before the client, or the client has left: a location received just now is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= NEWS;
-        if self.directory.locations.get(client).is_some_and(is_old) {
-            self.directory.locations.remove(client);
+        if let Some(peer) = self.directory.locations.get(client).filter(|known| is_old(known)).map(|known| known.peer) {
+            self.withdraw(client, peer);
+        }
+    }
+
+    /// Forgets a peer's report of a client.
+    fn withdraw(&mut self, client: &str, peer: PeerKey) {
+        if let Some((client, known)) = self.directory.locations.remove_entry(client)
+            && let Some(known) = known.without(peer)
+        {
+            self.directory.locations.insert(client, known);
         }
     }
 
     /// Stores the location of a client that was handed off from here to a peer.
     pub(super) fn released_to(&mut self, now: Instant, client: ClientId, session: SessionId, peer: PeerKey) {
         let until = now + self.settings.rules.located_for;
-        self.directory.locations.insert(client, Location { peer, session, reported_at: now, until, released: true });
+        self.directory
+            .locations
+            .insert(client, Location { peer, session, reported_at: now, until, released: true, former: None });
     }
 
     /// Handles a peer's report that it has the client (`here`), or no longer has it.
@@ -67,15 +92,16 @@ impl NodeCore {
         here: bool,
     ) {
         if !here {
-            let is_it = |known: &Location| known.peer == peer && known.session == session;
-            if self.directory.locations.get(client.as_str()).is_some_and(is_it) {
-                self.directory.locations.remove(client.as_str());
+            if self.directory.locations.get(client.as_str()).is_some_and(|known| known.session == session) {
+                self.withdraw(client.as_str(), peer);
                 self.custody.routes_dirty = true;
             }
             return;
         }
         let until = now + self.settings.rules.located_for;
-        let known = Location { peer, session, reported_at: now, until, released: false };
+        let before = self.directory.locations.get(client.as_str()).filter(|known| known.session == session);
+        let former = before.and_then(|known| if known.peer == peer { known.former } else { Some(known.peer) });
+        let known = Location { peer, session, reported_at: now, until, released: false, former };
         if let Some((key, holder)) = self.directory.holder(client.as_str()) {
             if (holder.id, holder.accepted_at_us) == (session, accepted_at_us) {
                 // It counts once the socket's edge has detached it here, unless the peer takes it
