@@ -330,6 +330,8 @@ impl World {
                     continue;
                 }
                 exchange.side(end).severed = true;
+                // TCP sends no further acknowledgements once the earlier ones are not confirmed.
+                exchange.side(End::Receiver).severed = true;
                 let detected = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
                 if let Some(delay) = detected {
                     self.later(here, delay, move |world| world.lane_ends(id, end));

@@ -8,6 +8,8 @@ mod settle;
 mod store;
 mod watch;
 
+use std::collections::BTreeMap;
+
 use signaling_core::node::RoomSettings;
 use signaling_rooms::{Rooms, Rules};
 
@@ -32,6 +34,8 @@ pub(crate) struct RoomWorld {
     /// A replica's state, with the number of changes in it.
     copy: Option<(Rooms, Watch, u64)>,
     changes: u64,
+    /// Time of the last answer for each room in which the store may lack members.
+    settled_after: BTreeMap<usize, Micros>,
     requests: Vec<RoomRequest>,
     /// Number of requests that clients sent.
     said: u64,
@@ -55,6 +59,7 @@ impl RoomWorld {
             watch: Watch::new(rules),
             copy: None,
             changes: 0,
+            settled_after: BTreeMap::new(),
             requests: std::mem::take(&mut plan.requests),
             said: 0,
             clients: (0..clients).map(|_| RoomClient::default()).collect(),
@@ -80,6 +85,11 @@ impl RoomWorld {
     /// Returns `true` if nodes may still restore data that the store lost.
     fn may_fill(&self, from: Micros, until: Micros) -> bool {
         self.has_lost(from.saturating_sub(2 * self.stale()), until)
+    }
+
+    /// Returns `true` if the store reported since then that a room may lack members.
+    fn was_settling(&self, room: usize, since: Micros) -> bool {
+        self.settled_after.get(&room).is_some_and(|at| *at >= since)
     }
 
     fn stale(&self) -> Micros {

@@ -76,6 +76,9 @@ impl World {
         let result = rooms.store.apply(EPOCH_MS + now / MS, request);
         let seen = rooms.watch.observe(now, request, &result);
         rooms.changes += result.changes.len() as u64;
+        if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
+            rooms.settled_after.insert(room, now);
+        }
         self.counters.add("rooms: admitted from the queue", seen.admitted);
         self.counters.add("rooms: seats moved to another node", seen.moved);
         self.trace.line(|| format!("store {}: {:?} -> {}", request.room, request.op, describe(&result)));
