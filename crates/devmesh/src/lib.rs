@@ -2,9 +2,9 @@
 //!
 //! [`Mesh`] starts `signaling-node` and `signaling-balancer` and connects them through a discovery
 //! file, as an orchestrator does. It can scale, drain, kill, restart, replace and pause them, and
-//! cut their lanes. On request it also starts a `redis-server` without persistence, in which the nodes keep rooms. The
-//! binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Control`] acts on a mesh in another
-//! process.
+//! cut their lanes. On request it also starts a `redis-server` without persistence, in which the
+//! nodes keep rooms. The binary `mesh-dev up` is a [`Mesh`] with a control socket. [`Control`] acts
+//! on a mesh in another process.
 //!
 //! It runs on one machine and restarts nothing by itself: a dead server stays down and is reported.
 //!

@@ -1,4 +1,4 @@
-//! Times at which all delayed and periodic work of a process is due, so that one wake-up serves all.
+//! Common times of all delayed and periodic work of a process, so that one wake-up serves all.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -7,8 +7,8 @@ use tokio::time::{self, Interval, MissedTickBehavior, interval_at};
 
 use crate::unix_time;
 
-/// Returns the next multiple of `period` on the clock. Servers of one machine have the same, so that
-/// their delayed output arrives together. `period` must divide one second.
+/// Returns the next multiple of `period` on the clock. Servers of one machine have the same, so
+/// that their delayed output arrives together. `period` must divide one second.
 #[must_use]
 pub fn next_multiple(now: Instant, period: Duration) -> Instant {
     static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
