@@ -18,9 +18,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::info;
 
-/// Maximum clients released per tick: 20,000/s by [`HANDOFF_TICK`], leaving time for other traffic.
+/// Maximum clients handed off per [`HANDOFF_TICK`]: 20,000/s, which leaves time for other traffic.
 pub const HANDOFFS_PER_TICK: usize = 100;
-/// Interval of releases.
+/// Interval between handoffs of up to [`HANDOFFS_PER_TICK`] clients.
 pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
 
 /// Maximum time to close all trunks before the process ends.
@@ -36,26 +36,27 @@ pub struct BalancerBackend {
     planned: Rc<Notify>,
 }
 
+/// State that all clones of a [`BalancerBackend`] share.
 pub(crate) struct State {
     /// Nodes, their links and suspicions, and unplaced clients.
     pub(crate) placement: Placement,
     /// Planned handoffs.
     pub(crate) moves: HandoffScheduler,
-    /// Open links, in use or retired.
+    /// Links that are not closed yet: in use, replaced by another of the same node, or down.
     pub(crate) links: SecondaryMap<LinkKey, NodeLink>,
     /// `true` once the process ends; no trunk is opened then.
     pub(crate) is_ending: bool,
 }
 
-/// A link to a node, with the task that waits for its end.
+/// A link to a node, and the sender that tells a waiting task why the link closed.
 pub(crate) struct NodeLink {
     node: NodeId,
     closed: oneshot::Sender<TrunkCloseReason>,
 }
 
 impl BalancerBackend {
-    /// Creates a backend without trunks. All servers have one `hash_seed`. `health` becomes ready
-    /// while a node takes clients.
+    /// Creates a backend without trunks. `hash_seed` must be the same on all servers. `health` is
+    /// ready while a node takes clients.
     #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
@@ -67,13 +68,13 @@ impl BalancerBackend {
         Self { state: Rc::new(RefCell::new(state)), health, planned: Rc::default() }
     }
 
-    /// Calls a function with the state. It must not call the backend.
+    /// Calls a function with the state. Panics if the function calls the backend.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         act(&mut self.state.borrow_mut())
     }
 
-    /// Adds a trunk to a node. The returned receiver gets the reason of its end. Fails if the
-    /// system refuses to watch the socket.
+    /// Adds a trunk as the link in use of its node. The receiver gets the reason of its end. Fails
+    /// if the system refuses to watch the socket.
     pub(crate) fn add_trunk(
         &self,
         edge: &Edge,
@@ -87,7 +88,7 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes this the link to its node, in place of another one, unless it is down. Rebalances.
+    /// Makes `link` the link in use of its node, if it is up and known. Rebalances in any case.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
         edge.with_core(|core| {
@@ -100,7 +101,8 @@ impl BalancerBackend {
         });
     }
 
-    /// Assigns unplaced clients, plans handoffs of misplaced ones, and sets the readiness.
+    /// Assigns unplaced clients, refuses new ones with 503 if no node is usable, plans handoffs of
+    /// misplaced ones, and sets the readiness.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
         let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
             (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable_count())

@@ -58,6 +58,7 @@ enum Input<S> {
 }
 
 impl<D: Dial> Driver<D> {
+    /// Creates the task; [`run`](Self::run) starts it. `state` is shared with the client's handles.
     pub(crate) fn new(state: Arc<Inner>, options: Options, dialer: D, events: mpsc::Sender<Event>) -> Self {
         Self {
             state,
@@ -71,7 +72,7 @@ impl<D: Dial> Driver<D> {
         }
     }
 
-    /// Runs until the client is closed and its events are sent, or their receiver dropped.
+    /// Runs until the client is closed. Then sends the last events, unless their receiver is gone.
     pub(crate) async fn run(mut self) {
         loop {
             let (effects, deadline, is_closed) = {

@@ -3,7 +3,8 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 
-/// The name of one server of a local mesh: `balancer-0`, `node-3`, `redis`. Sorted by number.
+/// The name of one server of a local mesh: `balancer-0`, `node-3`, `redis`. Sorted by kind, then
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ServerId {
     /// `balancer-N`.

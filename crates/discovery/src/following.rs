@@ -22,20 +22,20 @@ const FAILURES_FOR_WARNING: u32 = 2;
 /// Report of a source.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All servers that the source lists now, with distinct ids.
+    /// All servers that the source lists now, with distinct ids. None is a doubtful reading.
     Seen {
         observations: Vec<Observation>,
-        /// End of the time in which the source may repeat this reading. `None` if it reports each
-        /// change.
+        /// Time until which the source may return this reading again. `None`: reports each change.
         until: Option<StdInstant>,
     },
     /// The whole view of a source that needs no damping, or the error of its reading.
     View(Result<View, ReadError>),
     /// The last reading is still valid.
     StillValid,
-    /// The source works: an answer arrived, or a watch has run for a while. Ends its failures.
+    /// The source works: an answer arrived, or a watch has run for a while.
+    /// Resets the count of its failures.
     Working,
-    /// The source could not be read.
+    /// The source could not be read. Warns from the second failure without `Working` on.
     Failed(ReadError),
 }
 
@@ -43,7 +43,7 @@ pub(crate) enum News {
 pub(crate) struct NewsSender(mpsc::Sender<News>);
 
 impl NewsSender {
-    /// Queues a report; waits while 16 are queued. The receiver ends later, in the same task.
+    /// Queues a report. Waits while 16 are queued. Drops it if the receiver is gone.
     pub(crate) async fn send(&self, news: News) {
         let _ = self.0.send(news).await;
     }
@@ -70,7 +70,7 @@ impl Following {
         (NewsSender(sender), following)
     }
 
-    /// Applies reports, and checks timeouts after 300 ms without one, until the sender is dropped.
+    /// Applies reports until the sender is dropped. Publishes the view after each, or each 300 ms.
     pub(crate) async fn follow(mut self) {
         loop {
             match timeout(TICK, self.news.recv()).await {

@@ -89,7 +89,8 @@ impl Options {
 }
 
 /// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and reports.
-/// Fails if the options conflict, or a client cannot connect or join.
+/// Fails if options conflict, a client cannot connect or join, or a server cannot be measured.
+/// Lost changes and exceeded limits are failures in the report, not errors.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);

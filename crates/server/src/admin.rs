@@ -51,7 +51,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { router: Router::new(), list: Vec::new() }
     }
 
-    /// Adds a route. `path` omits the prefix. Panics if the route exists.
+    /// Adds a route. `path` has no prefix. Panics if the route exists or `path` lacks a first `/`.
     #[must_use]
     pub fn with<H: Handler<T, S>, T: 'static>(mut self, method: Method, path: &str, handler: H) -> Self {
         let filter = match method {
@@ -85,7 +85,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         self.router
     }
 
-    /// Returns all routes, sorted, as upper-case method and path with the prefix `/admin`.
+    /// Returns all routes, sorted, as upper-case method and path, always with the prefix `/admin`.
     #[must_use]
     pub fn list(&self) -> Vec<(String, String)> {
         let words =

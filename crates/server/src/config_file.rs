@@ -41,8 +41,7 @@ pub struct ConfigFileArgs {
     pub print_config: bool,
 }
 
-/// Returns a server's command line with help of at most 100 columns, and of one form: the long form
-/// of clap takes five lines per flag.
+/// Returns the command line of `A` with short help only, at most 100 columns wide.
 #[must_use]
 pub fn command<A: CommandFactory>() -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
@@ -50,8 +49,8 @@ pub fn command<A: CommandFactory>() -> Command {
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Reads the settings of this process and returns them as validated by `check`. With `--check` also
-/// calls `check_more`, for files that a server can start without.
+/// Returns this process's settings of type `A`, which must contain [`ConfigFileArgs`], as `check`
+/// validated them. With `--check` also calls `check_more`, for files a server can start without.
 ///
 /// # Errors
 /// Returns the exit code of a process that must end, after printing the reason: 2 for invalid

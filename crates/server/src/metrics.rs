@@ -3,7 +3,7 @@
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, metrics};
 
 metrics! {
-    /// Metrics of every server.
+    /// Metrics of every server and its trunks. The macro also defines their static, `METRICS`.
     pub struct ServerMetrics {
         ready: Gauge = "signaling_ready", "1 while `/readyz` reports ready, else 0";
         draining: Gauge = "signaling_draining", "1 while the server drains or an operator keeps it out of service, else 0";
@@ -31,12 +31,12 @@ metrics! {
 }
 
 label! {
-    /// The missing or wrong proof of a request that the internal listener refused.
+    /// Why the internal listener refused: bad mesh secret, bad admin token, or foreign web page.
     pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token", ForeignPage = "foreign_page" }
 }
-// Result of reading a changed mesh secret.
+// Result of reading a changed mesh secret: in use now, or unreadable or invalid.
 label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unusable" } }
-// Result of reading another changed file.
+// Result of reading another changed file: in use now, or unreadable or invalid.
 label! { pub(crate) enum FileReload = "result" { Ok = "ok", Failed = "failed" } }
 label! {
     /// Label of a [`TrunkCloseReason`](crate::trunk::TrunkCloseReason).

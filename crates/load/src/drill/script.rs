@@ -31,7 +31,7 @@ const SERVER_ACTIONS: [&str; 6] = ["kill", "pause", "resume", "drain", "replace"
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// Seconds since the start of the measured time.
+    /// Seconds since the start of the measured time. Negative or not finite counts as 0.
     pub(crate) at: f64,
     /// The action.
     pub(crate) action: Action,
@@ -48,7 +48,7 @@ pub(crate) struct Performed {
 }
 
 impl Action {
-    /// Returns `true` if clients are expected to lose their sockets.
+    /// Returns `true` if clients may lose their sockets: for a cut and any action on a balancer.
     pub(crate) fn ends_sockets(&self) -> bool {
         match self {
             Self::Scale(_) | Self::CutLane(..) => false,
@@ -57,6 +57,7 @@ impl Action {
         }
     }
 
+    /// Returns `true` if sessions may move to another node: for all but cuts and balancers.
     pub(crate) fn moves_sessions(&self) -> bool {
         !self.ends_sockets() && !matches!(self, Self::CutLane(..))
     }
@@ -121,8 +122,9 @@ impl FromStr for Step {
     }
 }
 
-/// Performs steps in the order of their times, which count from `begin_us`. Continues after a
-/// failed one. `control` is the mesh-dev of the servers; without it all actions but `cut` fail.
+/// Performs steps in the given order, each at its time after `begin_us`, or at once if past.
+/// Continues after a failed one. `control` is the mesh-dev of the servers; without it all actions
+/// but `cut` fail.
 pub(crate) async fn perform(
     steps: &[Step],
     control: Option<&Control>,

@@ -13,7 +13,7 @@ use super::super::outbound::OutboundMessage;
 use super::budget::AcceptedBroadcasts;
 use super::task::Purpose;
 
-/// State of a client that needs the whole state of a room.
+/// [`LocalSeat::sent`] of a client that must get the whole state of the room.
 pub(super) const NO_STATE: Stamp = Stamp { incarnation: 0, version: 0 };
 
 /// Returns `true` if a client that received `sent` does not have all of `known`.
@@ -26,7 +26,7 @@ pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
 pub(super) struct LocalSeat {
     /// The seat as last known here; the store decides.
     pub(super) seat: Seat,
-    /// The room's state that the client has, or [`NO_STATE`]. It moves with the seat.
+    /// The room's state that the client has, or [`NO_STATE`]. The next node gets it with the seat.
     pub(super) sent: Stamp,
     /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
     pub(super) sent_ahead: Option<(u64, Instant)>,
@@ -65,7 +65,7 @@ impl LocalSeat {
     }
 }
 
-/// A client's command, with its content. `fresh`: `true` if no node has had the message before.
+/// A client's command, with its content.
 #[derive(Debug, Clone)]
 pub(in crate::node) enum CommandKind {
     Join {
@@ -73,6 +73,7 @@ pub(in crate::node) enum CommandKind {
         data: Option<Box<str>>,
     },
     Leave,
+    /// Asks for one page of the room's members.
     Members {
         /// Last client of the previous page. `None`: the first page.
         after: Option<ClientId>,
@@ -80,7 +81,7 @@ pub(in crate::node) enum CommandKind {
     Broadcast {
         /// The message to each member.
         copy: OutboundMessage,
-        /// A node may have accepted it before. Then it may be under way and is not refused.
+        /// `true` if a node may have accepted it before. It may be under way, so it is not refused.
         may_be_accepted: bool,
     },
     /// A signal, sent if its recipient shares a room with the sender.
@@ -97,13 +98,13 @@ pub(in crate::node) enum CommandKind {
 pub(in crate::node) struct Command {
     /// The session key of its socket.
     pub(in crate::node) key: SessionKey,
-    /// Its uplink frame, which the outcome answers.
+    /// Sequence number of its uplink frame. The outcome is the answer to that frame.
     pub(in crate::node) seq: Seq,
     /// Its number in the session.
     pub(in crate::node) number: MessageNumber,
     /// The client's `id` for the `ack`. `None`: no `ack`.
     pub(in crate::node) id: Option<u64>,
-    /// Its room. For a signal, the room of the current store call. `None`: none yet, or a farewell.
+    /// Its room; of a signal, the room of its store call. `None`: no store call yet, or a farewell.
     pub(in crate::node) room: Option<RoomName>,
     pub(in crate::node) kind: CommandKind,
 }
@@ -119,7 +120,7 @@ impl Command {
     }
 }
 
-/// A session with seats or pending commands. It may linger.
+/// A session with seats or pending commands. It is kept for a while after its socket is lost.
 #[derive(Debug)]
 pub(super) struct RoomSession {
     pub(super) client: ClientId,
@@ -148,7 +149,7 @@ impl RoomSession {
         }
     }
 
-    /// Creates the record of a session from another node.
+    /// Creates a session from another node, without its seats. Its earlier broadcasts are unknown.
     pub(super) fn from_other_node(client: ClientId, accepted_at_us: u64) -> Self {
         Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, accepted_at_us) }
     }
@@ -180,7 +181,7 @@ impl RoomSession {
         Requester { client, session, accepted_at_us, number, node }
     }
 
-    /// Returns its seats for the next node.
+    /// Returns its seats for the next node, without seats that are out or unknown.
     pub(super) fn seat_states(&self) -> Vec<SeatState<'_>> {
         self.seats.iter().filter_map(|(room, local)| local.state(room)).collect()
     }
