@@ -56,11 +56,12 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
 
-    /// Store of rooms: memory (for a single node), redis://HOST:PORT[/DATABASE],
-    /// redis-cluster://HOST:PORT,... or redis-sentinel://HOST:PORT,.../MASTER[/DATABASE].
+    /// Place of rooms, equal on all nodes: mesh (each room has an owner and a backup among the
+    /// nodes), redis://HOST:PORT[/DATABASE], redis-cluster://HOST:PORT,... or
+    /// redis-sentinel://HOST:PORT,.../MASTER[/DATABASE].
     /// Credentials are USER:PASSWORD@ before HOST, those of sentinels
     /// ?sentinelUsername=USER&sentinelPassword=PASSWORD
-    #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "memory",
+    #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "mesh",
           help_heading = ROOMS)]
     pub room_store: RoomStoreText,
 

@@ -6,13 +6,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use signaling_core::edge::Rate;
-use signaling_rooms::{Clock, KeyPrefix, MemoryStore, RedisRegistry, RedisStore, Rules, Store, StoreError};
+use signaling_rooms::{Clock, KeyPrefix, RedisStore, Rules, StoreError};
 
 /// Value of `--room-store`. Prints without passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub enum RoomStoreAt {
-    /// In this process.
-    Memory,
+    /// At the nodes of the mesh, without a store.
+    Mesh,
     /// In the Redis at this valid URL, which may contain a password.
     Redis(Box<str>),
 }
@@ -24,7 +24,7 @@ pub const MAX_WAITING: u32 = 10_000;
 /// Configuration of rooms.
 #[derive(Debug, Clone)]
 pub struct RoomConfig {
-    /// Location of the store.
+    /// Location of the rooms.
     pub store: RoomStoreAt,
     /// First part of every key in a Redis.
     pub prefix: KeyPrefix,
@@ -40,33 +40,35 @@ pub struct RoomConfig {
 }
 
 impl RoomConfig {
-    /// Opens the stores. They connect at their first request. Only Redis has a registry.
+    /// Opens the store, which connects at its first request. `None`: the nodes own the rooms.
     ///
     /// # Errors
     /// If the address is invalid.
-    pub fn open(&self) -> Result<(Store, Option<RedisRegistry>), StoreError> {
-        let rules = self.rules();
+    pub fn open(&self) -> Result<Option<RedisStore>, StoreError> {
         match &self.store {
-            RoomStoreAt::Memory => Ok((Store::Memory(MemoryStore::new(rules, Clock::Own)), None)),
+            RoomStoreAt::Mesh => Ok(None),
             RoomStoreAt::Redis(url) => {
-                let store = RedisStore::new(url, rules, Clock::Own)?.with_prefix(self.prefix.clone());
-                let registry = store.registry();
-                Ok((Store::Redis(store), Some(registry)))
+                let store = RedisStore::new(url, self.rules(), Clock::Own)?;
+                Ok(Some(store.with_prefix(self.prefix.clone())))
             }
         }
     }
 
-    /// Returns the rules that the store applies to rooms.
+    /// Returns the rules of rooms.
     #[must_use]
     pub fn rules(&self) -> Rules {
         let stale = Rules::stale_after(self.presence);
-        Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING), stale, ..Rules::default() }
+        let claimed = self.store == RoomStoreAt::Mesh;
+        Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING), stale, claimed, ..Rules::default() }
     }
 
     /// Returns the maximum time until other members receive a client's departure: after the crash
     /// of its balancer, and after that of its node too. A heartbeat detects a silent client sooner.
     #[must_use]
     pub fn bounds(&self, resume: Duration) -> (Duration, Duration) {
+        if self.store == RoomStoreAt::Mesh {
+            return (self.grace + SLACK, self.rules().stale + SLACK);
+        }
         // The store checks an expired seat only at the next refresh or other access to the room.
         let delay = if self.grace > resume { self.presence } else { Duration::ZERO };
         let with_node = self.rules().stale + self.presence;
@@ -82,10 +84,10 @@ impl FromStr for RoomStoreAt {
 
     /// Errors never quote the text, which may contain a password.
     fn from_str(text: &str) -> Result<Self, String> {
-        let why = "is `memory`, `redis://[user:password@]host:port[/database]`, `redis-cluster://host:port,host:port` or \
+        let why = "is `mesh`, `redis://[user:password@]host:port[/database]`, `redis-cluster://host:port,host:port` or \
              `redis-sentinel://[user:password@]host:port,host:port/master[/database]`";
         match text {
-            "memory" => Ok(Self::Memory),
+            "mesh" => Ok(Self::Mesh),
             url if [SINGLE, CLUSTER, SENTINEL].iter().any(|scheme| url.starts_with(scheme)) => {
                 match RedisStore::check_url(url) {
                     Ok(()) => Ok(Self::Redis(url.into())),
@@ -104,7 +106,7 @@ impl RoomStoreAt {
     /// If there is no Redis, the URL already has a password, or the file does not hold exactly one
     /// line. Never quotes the password.
     pub fn with_password(self, content: &[u8]) -> Result<Self, &'static str> {
-        let Self::Redis(url) = &self else { return Err("is for a Redis: --room-store is `memory`") };
+        let Self::Redis(url) = &self else { return Err("is for a Redis: --room-store is `mesh`") };
         let password = content.trim_ascii();
         if password.is_empty() || password.iter().any(u8::is_ascii_control) {
             return Err("must hold a password in one line");
@@ -152,7 +154,7 @@ impl fmt::Display for RoomStoreAt {
     /// Omits users and passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Memory => f.write_str("memory"),
+            Self::Mesh => f.write_str("mesh"),
             Self::Redis(url) => {
                 // Options of sentinels contain their password.
                 let (scheme, servers) = servers_of(url.split_once('?').map_or(url, |(url, _)| url));
@@ -212,7 +214,7 @@ mod tests {
             "redis-sentinel://u:secret@10.0.0.1:1,10.0.0.2/rooms/2?sentinelPassword=secret".parse().unwrap();
         assert_eq!(sentinels.to_string(), "redis-sentinel://10.0.0.1:1,10.0.0.2/rooms/2");
         assert_eq!(format!("{:?}", "redis://:secret@h".parse::<RoomStoreText>().unwrap()), "***");
-        assert_eq!("memory".parse::<RoomStoreAt>().unwrap(), RoomStoreAt::Memory);
+        assert_eq!("mesh".parse::<RoomStoreAt>().unwrap(), RoomStoreAt::Mesh);
         assert!("http://127.0.0.1".parse::<RoomStoreAt>().is_err());
     }
 
@@ -247,7 +249,7 @@ mod tests {
             RedisStore::check_url("redis://:a%2Fb%3Ac%40d%2Ce%25@h:1").is_ok() && shown.to_string() == "redis://h:1"
         );
         for (url, content, part) in [
-            ("memory", "secret", "memory"),
+            ("mesh", "secret", "mesh"),
             ("redis://:other@h:1", "secret", "take that one out"),
             ("redis://h:1", " \n", "one line"),
             ("redis://h:1", "secret\nsecret", "one line"),
@@ -260,7 +262,7 @@ mod tests {
     #[test]
     fn bounds_follow_from_the_settings() {
         let config = RoomConfig {
-            store: RoomStoreAt::Memory,
+            store: RoomStoreAt::Redis("redis://h".into()),
             prefix: KeyPrefix::default(),
             capacity: None,
             broadcast_rate: None,
@@ -270,5 +272,7 @@ mod tests {
         let seconds = |seconds| Duration::from_secs(seconds);
         assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));
         assert_eq!(config.bounds(seconds(5)), (seconds(52), seconds(67)));
+        let mesh = RoomConfig { store: RoomStoreAt::Mesh, ..config };
+        assert_eq!(mesh.bounds(seconds(5)), (seconds(32), seconds(47)));
     }
 }

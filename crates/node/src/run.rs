@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
+use signaling_rooms::RedisStore;
 use signaling_server::ask::local_calls;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
@@ -16,13 +17,12 @@ use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
 use signaling_server::server_client::ServerClient;
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
 use signaling_wire::Incarnation;
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::room_store::{MAX_WAITING, RoomStoreAt};
+use crate::room_store::MAX_WAITING;
 use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
 use signaling_core::edge::Reassignments;
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
@@ -43,7 +43,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
-    let (store, registry) = config.rooms.open().context("--room-store")?;
+    let store = config.rooms.open().context("--room-store")?;
+    let registry = store.as_ref().map(RedisStore::registry);
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
@@ -71,7 +72,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
-    let (requests, operator_requests) = mpsc::channel(shell::MAX_OPERATOR_REQUESTS);
     let secrets = config.common.mesh_secrets.clone();
     let (asker, questions) = local_calls();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
@@ -81,13 +81,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
-    let operators = shell::operators(OperatorApi {
-        floor: asker,
-        peers,
-        requests,
-        registry: registry.clone(),
-        switch: switch.clone(),
-    });
+    let operators =
+        shell::operators(OperatorApi { floor: asker, peers, registry: registry.clone(), switch: switch.clone() });
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(DirectEdge::clients);
     let load_readiness =
@@ -112,10 +107,11 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(node.clone().sweep());
     let ice_node = node.clone();
     tasks.spawn_local(config.ice.clone().follow(move |ice| ice_node.with_core(|core| core.set_ice_servers(ice))));
-    for urgency in Urgency::ALL {
-        tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
+    if let Some(store) = store {
+        for urgency in Urgency::ALL {
+            tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
+        }
     }
-    tasks.spawn_local(shell::run_operator_requests(node.clone(), store, operator_requests));
     if let Some(registry) = registry {
         let own = config.common.id.clone();
         tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
@@ -214,13 +210,13 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         max_message_bytes: config.common.max_message_bytes,
         reveal_nodes: config.common.reveal_nodes,
         rooms: RoomSettings {
-            shared: config.rooms.store != RoomStoreAt::Memory,
+            mesh: Some(config.rooms.rules()).filter(|rules| rules.claimed),
             presence: config.rooms.presence,
             grace: config.rooms.grace,
             max_waiting: Some(MAX_WAITING),
             broadcast_rate: config.rooms.broadcast_rate,
             signal_scope: config.signal_scope,
-            registered: config.rooms.store != RoomStoreAt::Memory,
+            registered: !config.rooms.rules().claimed,
             ..RoomSettings::default()
         },
         mesh_secret: Arc::from(config.common.mesh_secrets.primary().as_bytes()),

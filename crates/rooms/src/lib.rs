@@ -1,13 +1,14 @@
 //! Rooms with an exact capacity and a waiting queue, and a registry of the serving node of clients.
 //!
-//! A node sends each [`Op`] to its [`Store`] and announces the changes in its [`OpResult`] to the
+//! Each [`Op`] is applied by the nodes that own the room or by a store. The changes in its
+//! [`OpResult`] are announced to the
 //! members. This crate has no clients, sockets or wire events.
 //!
 //! | content | item |
 //! |---|---|
 //! | operations on a room and their results | [`Op`], [`OpResult`] |
 //! | the rules, without I/O or clock | [`Rooms`] |
-//! | the store of one process: the rules and a clock | [`MemoryStore`] |
+//! | one room, as the nodes that own it keep it | [`Room`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
 //! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
 //! | the serving node of each client, and the cleanup after dead nodes | [`RedisRegistry`] |
@@ -30,7 +31,7 @@
 //! let mut join = |name: &str, session| {
 //!     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("node-0").unwrap());
 //!     let session = SessionId([session; 16]);
-//!     let requester = Requester { client, session, accepted_at_us: 1, number: 1, node };
+//!     let requester = Requester { client, session, accepted_at_us: 1, turn: 1, number: 1, node };
 //!     let op = Op::Join { requester, data: None };
 //!     rooms.apply(1_700_000_000_000, &Request { room: room.clone(), op })
 //! };
@@ -39,9 +40,9 @@
 //! ```
 
 mod change_sequencer;
+#[cfg(feature = "redis")]
 mod clock;
 mod core;
-mod memory;
 mod op;
 mod prefix;
 #[cfg(feature = "redis")]
@@ -51,13 +52,13 @@ mod rules;
 mod store;
 
 pub use self::change_sequencer::{Announcement, ChangeSequencer};
+#[cfg(feature = "redis")]
 pub use self::clock::Clock;
-pub use self::core::Rooms;
-pub use self::memory::MemoryStore;
+pub use self::core::{Room, Rooms};
 pub use self::op::{Change, Member, Op, OpResult, Reason, Request, Requester, Seat, SeatStatus, Stamp};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 #[cfg(feature = "redis")]
 pub use self::redis::{RedisRegistry, RedisStore};
 pub use self::registry::{Cleaned, Entry, Registration, Sweep};
 pub use self::rules::Rules;
-pub use self::store::{Store, StoreError};
+pub use self::store::StoreError;

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::SessionId;
 
 /// Requester of an operation: a client's session at a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requester {
     /// Id of the client.
     pub client: ClientId,
@@ -14,6 +15,8 @@ pub struct Requester {
     pub session: SessionId,
     /// Time when the session's socket was accepted, in microseconds since 1970.
     pub accepted_at_us: u64,
+    /// Rises with each attachment of the session to a node, and with each [`Op::Drop`] of the node.
+    pub turn: u64,
     /// Number of the command in its session, rising, at most 2^53 - 1. A repetition keeps it.
     pub number: u64,
     /// The node that serves the session.
@@ -23,7 +26,7 @@ pub struct Requester {
 /// A client's seat in a room. The store keeps it, the node of the client keeps a copy, and
 /// [`Op::Refresh`] and [`Op::Restore`] compare the two. Between nodes it travels as
 /// [`SeatState`](signaling_wire::seats::SeatState).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
     /// The session that has the seat, with the number of its last command about the room.
     pub requester: Requester,
@@ -31,6 +34,14 @@ pub struct Seat {
     pub status: SeatStatus,
     /// JSON that the other members see. `None`: none.
     pub data: Option<Box<str>>,
+}
+
+impl Requester {
+    /// Returns `true` if `other` is the same session with a later socket or attachment.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        self.session == other.session && (self.accepted_at_us, self.turn) < (other.accepted_at_us, other.turn)
+    }
 }
 
 impl Seat {
@@ -42,7 +53,7 @@ impl Seat {
 }
 
 /// Status of a client in a room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SeatStatus {
     /// A member of the room.
     Member {
@@ -77,7 +88,7 @@ impl SeatStatus {
 }
 
 /// An operation on one room.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// Admits a client to the room or the waiting queue, or reports its status.
     Join {
@@ -142,7 +153,7 @@ pub struct Request {
 }
 
 /// Reason why a member left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// The client left on request.
     Left,
@@ -151,7 +162,7 @@ pub enum Reason {
 }
 
 /// A change that is announced to the members. Each one raises the room's version by one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// A new member, or a member with new data.
     Joined(Member),
@@ -165,7 +176,7 @@ pub enum Change {
 }
 
 /// A member as the other members see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Id of the client.
     pub client: ClientId,
@@ -183,7 +194,7 @@ pub struct Stamp {
 }
 
 /// Result of an operation.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpResult {
     /// Changes when the store may have lost writes of this room: the room was made anew, or another
     /// server process serves it. 0: the store does not have the room.

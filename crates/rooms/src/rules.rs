@@ -14,6 +14,9 @@ pub struct Rules {
     pub max_waiting: Option<u32>,
     /// Time without a refresh after which a member or waiting client expires.
     pub stale: Duration,
+    /// `true` if a seat needs no refresh: it lives until its session or its node ends, see
+    /// [`Room::unclaim`](crate::Room::unclaim).
+    pub claimed: bool,
     /// Time that a departed client is remembered. Its repeated commands are recognized, and it is
     /// not taken for a member that the store has lost.
     pub remembered: Duration,
@@ -35,6 +38,7 @@ impl Default for Rules {
             capacity: None,
             max_waiting: None,
             stale: Rules::stale_after(Duration::from_secs(20)),
+            claimed: false,
             remembered: Duration::from_secs(5 * 60),
             idle: Duration::from_secs(15 * 60),
             page: 500,
@@ -57,9 +61,10 @@ impl Rules {
     }
 
     /// Returns the milliseconds for all nodes to restore their seats once the store is back: half
-    /// of `stale`. The minimum covers a call in flight when the store failed, and the reconnect.
+    /// of `stale`, or the minimum without refreshes. The minimum covers a call in flight when the
+    /// store failed, and the reconnect.
     pub(crate) fn settle_ms(&self) -> i64 {
-        (self.stale_ms() / 2).max(MIN_SETTLE_MS)
+        if self.claimed { MIN_SETTLE_MS } else { (self.stale_ms() / 2).max(MIN_SETTLE_MS) }
     }
 
     pub(crate) fn remembered_ms(&self) -> i64 {

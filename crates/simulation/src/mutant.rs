@@ -91,6 +91,14 @@ pub enum Mutant {
     Refresh,
     /// Nodes do not restore data that the store lost.
     Restore,
+    /// An owner does not ask nodes to claim the seats of a room that it takes over.
+    ClaimSeats,
+    /// Edges do not count the attachments of a session.
+    Turns,
+    /// Nodes do not drop the seats of sessions that end or move.
+    SeatDrops,
+    /// No copy of a room reaches another node.
+    RoomCopies,
     /// A node without a view accepts trunks and batches.
     View,
 }

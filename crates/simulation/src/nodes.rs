@@ -50,6 +50,12 @@ pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     counters.add("rooms: resyncs", counts.resyncs);
     counters.add("rooms: seats restored", counts.restored);
     counters.add("rooms: broadcasts", counts.broadcasts);
+    if let Some(counts) = core.mesh_room_counts() {
+        counters.add("rooms: taken over", counts.taken_over);
+        counters.add("rooms: rebuilt", counts.rebuilt);
+        counters.add("rooms: copies sent", counts.copied);
+        counters.add("rooms: requests without an answer in time", counts.timeouts);
+    }
 }
 
 impl NodeHost {
@@ -122,6 +128,7 @@ impl World {
     pub(crate) fn node_turn(&mut self, index: usize) {
         let node = &self.nodes[index];
         let conns: Vec<_> = node.conns.values().copied().collect();
+        self.nodes[index].core.send_room_tasks(self.agenda.instant());
         conns.into_iter().for_each(|conn| self.flush(conn, End::Node, false));
         self.lanes_turn(index);
         self.ask_store(index);

@@ -199,6 +199,10 @@ impl World {
             self.hang_up();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);
+            if self.nodes.iter().any(|node| node.server.alive && !node.core.is_quiet()) {
+                // Seats may have expired just now.
+                self.pass_until(quiet + 2 * SECOND);
+            }
             self.check_nothing_is_left();
             let looked = self.list_rooms();
             self.pass_until(quiet + looked);
@@ -308,7 +312,9 @@ impl World {
         for (index, NodeHost { core, .. }) in self.nodes.iter().enumerate().filter(|(_, node)| node.server.alive) {
             if !core.is_quiet() || core.held_bytes() > 0 {
                 let (sessions, held) = (core.sessions(), core.held_bytes());
-                let what = format!("at n{index}: {sessions} sessions, {held} bytes held, or messages in custody");
+                let rooms = core.mesh_room_figures();
+                let what =
+                    format!("at n{index}: {sessions} sessions, {held} bytes held, {rooms:?} or messages in custody");
                 self.ledger.broken("left behind", what);
             }
         }

@@ -46,11 +46,14 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
     let lanes = || Size { faults: 20, messages: 1_500, kinds: vec![FaultKind::CutLane], ..Size::default() };
     let hasty = || Size { hasty_percent: 60, ..all() };
-    let rooms = || Size { rooms_percent: 100, messages: 100, ..all() };
+    let rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 0, messages: 100, ..all() };
+    let mesh_rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 100, messages: 100, ..all() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
         Mutant::RoomIncarnations => (rooms(), Promise(44)),
+        Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns => (mesh_rooms(), Promise(0)),
+        Mutant::RoomCopies => (mesh_rooms(), More("rooms: both copies lost", 200)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::Prev | Mutant::Written | Mutant::Again | Mutant::Eviction | Mutant::ReceivedTracker => {
             (all(), Promise(11))

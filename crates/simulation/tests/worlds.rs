@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use clap::ValueEnum as _;
-use signaling_simulation::{FaultKind, Size, run};
+use signaling_simulation::{Counters, FaultKind, Size, run};
 
 fn assert_kept(seeds: std::ops::Range<u64>, size: &Size) {
     for seed in seeds {
@@ -34,5 +34,21 @@ fn promises_are_kept_without_faults() {
 fn promises_are_kept_through_each_kind_of_fault() {
     for kind in FaultKind::value_variants() {
         assert_kept(0..3, &Size { faults: 2, kinds: vec![*kind], ..Size::default() });
+    }
+}
+
+#[test]
+fn rooms_that_nodes_own_survive_faults() {
+    let size = Size { rooms_percent: 100, mesh_rooms_percent: 100, ..Size::default() };
+    let mut counters = Counters::default();
+    for seed in 0..100 {
+        let outcome = run(seed, &size, false);
+        assert_eq!(outcome.violation, None, "seed {seed}");
+        counters.merge(&outcome.counters);
+    }
+    let demanded =
+        ["copies sent", "taken over", "rebuilt", "requests without an answer in time", "admitted from the queue"];
+    for what in demanded {
+        assert!(counters.get(&format!("rooms: {what}")) > 0, "{what} never happened");
     }
 }

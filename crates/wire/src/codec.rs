@@ -4,6 +4,8 @@
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::{BorrowDecode, Encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::limits::MAX_FRAME_BYTES;
 
@@ -38,6 +40,22 @@ pub fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &mut &'a [u8]) -> Result<T, Deco
         bincode::borrow_decode_from_slice(bytes, CONFIG).map_err(|error| DecodeError::new(error.to_string()))?;
     *bytes = bytes.get(used..).unwrap_or_default();
     Ok(frame)
+}
+
+/// Returns the encoding of a value without a wire type of its own, such as an operation on a room.
+pub fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    let bytes = bincode::serde::encode_to_vec(value, bincode::config::standard());
+    debug_assert!(bytes.is_ok(), "{:?}", bytes.as_ref().err());
+    bytes.unwrap_or_default()
+}
+
+/// Reads a value that [`to_bytes`] has written. Its size is bounded by that of `bytes`.
+///
+/// # Errors
+/// If the bytes are no value of this type.
+pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let read = bincode::serde::decode_from_slice(bytes, bincode::config::standard());
+    read.map(|(value, _)| value).map_err(|error| DecodeError::new(error.to_string()))
 }
 
 /// Gives a type the methods to write and read its values one behind the other.

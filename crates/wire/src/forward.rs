@@ -4,7 +4,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
-use crate::{BatchNumber, MessageNumber, Origin, RemainingTtl, Seq, SessionId};
+use crate::{BatchNumber, MessageNumber, Origin, RemainingTtl, RoomRequestId, Seq, SessionId};
 
 /// Id of an envelope's outbound queue at the node of its sender. It means nothing to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
@@ -128,6 +128,8 @@ pub enum Item<'a> {
         session: SessionId,
         /// Time at which its last socket was accepted, in microseconds since 1970.
         accepted_at_us: u64,
+        /// Its turn at the sender of this batch, see `signaling_rooms::Requester`.
+        turn: u64,
         /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
     },
@@ -144,6 +146,94 @@ pub enum Item<'a> {
         /// `true` if waiting clients have new positions.
         queue_moved: bool,
     },
+    /// An operation on a room, for the room's owner.
+    RoomRequest {
+        /// Number of the request at the sender of this batch, returned with the result.
+        id: RoomRequestId,
+        /// Name of the room.
+        room: &'a str,
+        /// Incarnation of the room that the requesting node follows. 0: none.
+        incarnation: u64,
+        /// The highest version of it that clients of that node have.
+        version: u64,
+        /// The operation, as [`codec::to_bytes`] writes it.
+        op: &'a [u8],
+    },
+    /// The result of an operation on a room.
+    RoomResult {
+        /// Number of the request at the receiver of this batch.
+        id: RoomRequestId,
+        /// The result, as [`codec::to_bytes`] writes it.
+        result: &'a [u8],
+    },
+    /// An operation that a room's owner has applied, for the room's backup.
+    RoomLog {
+        /// Name of the room.
+        room: &'a str,
+        /// Place of the operation in the room's log.
+        at: LogPosition,
+        /// Time of the operation, in milliseconds since 1970.
+        now: u64,
+        /// The operation, as [`codec::to_bytes`] writes it.
+        entry: &'a [u8],
+        /// Node that requested it, and its number there. `None`: the owner itself, which needs no
+        /// result.
+        requester: Option<(&'a str, RoomRequestId)>,
+    },
+    /// A part of a copy of a room, for its owner or backup. The parts of a copy follow each other.
+    RoomCopy {
+        /// Name of the room.
+        room: &'a str,
+        /// The last operation in the copy.
+        at: LogPosition,
+        /// Number of bytes before this part.
+        offset: u64,
+        /// Bytes of the room, as [`codec::to_bytes`] writes it.
+        part: &'a [u8],
+        /// `true` for the last part.
+        last: bool,
+    },
+    /// Answer of a backup: it has the copy that begins an epoch, or refuses the log of that epoch.
+    RoomCopied {
+        /// Name of the room.
+        room: &'a str,
+        /// The epoch.
+        epoch: u64,
+        /// `false`: the backup follows another node, or lacks an operation.
+        accepted: bool,
+    },
+    /// The receiver's copy of a room is not needed any more if its epoch is earlier.
+    RoomRetired {
+        /// Name of the room.
+        room: &'a str,
+        /// The epoch.
+        epoch: u64,
+    },
+    /// Asks the receiver to claim the seats of its sessions in a room that the sender took over.
+    ClaimSeats {
+        /// Name of the room.
+        room: &'a str,
+    },
+    /// Asks whether the receiver has this view, and for its copies of the sender's rooms.
+    ViewQuery {
+        /// Hash of the view's nodes and of which of them drain.
+        view: u64,
+        /// Number of the query at the sender of this batch.
+        query: u64,
+        /// Number of views that the sender has adopted.
+        adoption: u64,
+    },
+    /// The sender of this batch has the view of a query. Its copies came before.
+    ViewConfirmed {
+        /// Number of the query.
+        query: u64,
+        /// Number of views that the sender has adopted.
+        adoption: u64,
+        /// Rooms of the receiver in which clients of the sender have seats.
+        rooms: Vec<&'a str>,
+        /// `false` if further rooms follow.
+        last: bool,
+    },
     /// One message for several recipients at the receiver of this batch.
     Copies {
         /// The message, to the first of them.
@@ -151,6 +241,16 @@ pub enum Item<'a> {
         /// The other recipients.
         others: Vec<Recipient<'a>>,
     },
+}
+
+/// Place of an operation in the log of a room. A new owner or another backup begins an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Encode, Decode)]
+#[cfg_attr(test, derive(arbitrary::Arbitrary))]
+pub struct LogPosition {
+    /// Rises with each change of owner or backup.
+    pub epoch: u64,
+    /// Number of operations in the epoch so far.
+    pub number: u64,
 }
 
 /// Another recipient of a message.

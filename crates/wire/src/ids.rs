@@ -8,7 +8,8 @@ use crate::DecodeError;
 macro_rules! random {
     ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bincode::Encode, bincode::Decode)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(bincode::Encode, bincode::Decode, serde::Serialize, serde::Deserialize)]
         #[cfg_attr(test, derive(arbitrary::Arbitrary))]
         pub struct $type(pub [u8; $bytes]);
 

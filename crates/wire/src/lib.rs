@@ -23,6 +23,6 @@ pub mod trunk;
 pub use batches::Batches;
 pub use codec::DecodeError;
 pub use ids::{Incarnation, SessionId};
-pub use numbers::{BatchNumber, DownSeq, ExchangeNumber, MessageNumber, Seq};
+pub use numbers::{BatchNumber, DownSeq, ExchangeNumber, MessageNumber, RoomRequestId, Seq};
 pub use remaining_ttl::RemainingTtl;
 pub use trunk::Origin;

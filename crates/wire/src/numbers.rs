@@ -60,6 +60,11 @@ number!(
     ExchangeNumber
 );
 
+number!(
+    /// Number of a request to the owner of a room, in one incarnation of the requesting node.
+    RoomRequestId
+);
+
 impl MessageNumber {
     /// No message.
     pub const NONE: Self = Self(0);

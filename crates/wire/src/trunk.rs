@@ -73,6 +73,8 @@ pub struct Attach<'a> {
     pub client_id: &'a str,
     /// Time at which the edge accepted the socket, in microseconds since 1970. The later one stays.
     pub accepted_at_us: u64,
+    /// Number of the session's attachments with this socket, this one included.
+    pub turn: u32,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
     /// Number of the session's latest uplink frame.
@@ -95,6 +97,7 @@ impl<'a> Attach<'a> {
             session,
             client_id,
             accepted_at_us,
+            turn: 1,
             reliable: false,
             seq: Seq(0),
             request: Request::default(),

@@ -51,12 +51,14 @@ impl EdgeCore {
             return;
         }
         let Some(slot) = link.assign(client) else { return };
+        session.turn += 1;
         let none = ConnectRequest::default();
         let attach = Attach {
             slot,
             session: session.id,
             client_id: session.client_id.as_str(),
             accepted_at_us: session.accepted_at_us,
+            turn: session.turn,
             reliable: session.is_reliable(),
             seq: session.buffer.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),

@@ -123,6 +123,8 @@ pub struct Session {
     pub id: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub accepted_at_us: u64,
+    /// Number of its attachments so far.
+    pub(super) turn: u32,
     /// Messages sent to a reliable client. `None`: a plain client.
     pub(super) received: Option<Box<ReceivedTracker>>,
     /// Upgrade request, until a node admits the client. Later attaches need only `state`.
@@ -166,6 +168,7 @@ impl Session {
             client_id: newcomer.client_id,
             id: newcomer.session,
             accepted_at_us: newcomer.accepted_at_us,
+            turn: 0,
             received: newcomer.reliable.then(Box::default),
             request: Some(Box::new(newcomer.request)),
             state: None,

@@ -127,10 +127,28 @@ impl NodeCore {
                     self.lingering_comes(now, &client, (*session, *accepted_at_us, *seq), ttl.as_duration());
                 }
             }
-            Item::Seats { client_id, session, accepted_at_us, seats } => {
+            Item::Seats { client_id, session, accepted_at_us, turn, seats } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.merge_seats(now, &client, (*session, *accepted_at_us), seats);
+                    self.merge_seats(now, &client, *session, (*accepted_at_us, *turn), seats);
                 }
+            }
+            Item::RoomRequest { id, room, incarnation, version, op } => {
+                let known = Stamp { incarnation: *incarnation, version: *version };
+                self.room_requested_by(now, sender, (*id, known), room, op);
+            }
+            Item::RoomResult { id, result } => self.room_result(now, *id, result),
+            Item::RoomLog { .. } => self.room_logged(now, sender, item),
+            Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
+            Item::RoomCopied { room, epoch, accepted } => self.room_copied(now, sender, room, *epoch, *accepted),
+            Item::RoomRetired { room, epoch } => self.room_retired(room, *epoch),
+            Item::ClaimSeats { room } => {
+                if let Ok(room) = RoomName::new(room) {
+                    self.claim_seats(&room);
+                }
+            }
+            Item::ViewQuery { view, query, adoption } => self.view_queried(now, sender, (*view, *query), *adoption),
+            Item::ViewConfirmed { query, adoption, rooms, last } => {
+                self.view_confirmed(now, sender, (*query, *adoption), rooms, *last);
             }
             Item::RoomChanged { room, incarnation, version, changes, queue_moved } => {
                 if let Ok(room) = RoomName::new(room) {
@@ -151,6 +169,9 @@ impl NodeCore {
                 self.retransmit(now, queue);
             }
             self.tell_all_owners(now);
+            if let Some(node) = self.peers.id(key).cloned() {
+                self.room_peer_restarted(now, &node);
+            }
         }
     }
 

@@ -145,6 +145,8 @@ pub(super) struct Lane {
     /// Outcomes and notes wait up to the flush delay.
     outcomes: VecDeque<QueuedOutcome>,
     notes: Batches,
+    /// `true` if a note must not wait for the flush delay.
+    has_urgent_note: bool,
     window: VecDeque<SentBatch>,
     window_bytes: usize,
     /// Batches of the window that the present exchange has sent.
@@ -160,6 +162,7 @@ impl Lane {
             bytes: 0,
             outcomes: VecDeque::new(),
             notes: Batches::default(),
+            has_urgent_note: false,
             window: VecDeque::new(),
             window_bytes: 0,
             sent: 0,
@@ -251,6 +254,24 @@ impl Lane {
         self.note_below(MAX_WAITING, notes)
     }
 
+    /// Adds a note that does not wait for the flush delay. Returns `false` without room.
+    pub(super) fn note_now(&mut self, note: &[u8]) -> bool {
+        let room = self.note(note);
+        self.has_urgent_note |= room;
+        room
+    }
+
+    /// Adds notes that belong together, without the flush delay. Returns `false` and adds none if
+    /// less than half of the room is left.
+    pub(super) fn note_run(&mut self, notes: &[Vec<u8>]) -> bool {
+        let room = self.notes.bytes() < MAX_WAITING / 2;
+        if room {
+            notes.iter().for_each(|note| self.notes.add(|out| out.extend_from_slice(note)));
+            self.has_urgent_note = true;
+        }
+        room
+    }
+
     /// Adds a note that may be sent later. Returns `false` if less than half of the room is left.
     pub(super) fn note_if_roomy(&mut self, note: &[u8]) -> bool {
         self.note_below(MAX_WAITING / 2, note)
@@ -314,7 +335,7 @@ impl Lane {
             Exchange::Cut { .. } => FlushUrgency::Immediate,
             Exchange::Open { .. } if self.sent < self.window.len() => FlushUrgency::Immediate,
             Exchange::Open { .. } if is_full => FlushUrgency::Idle,
-            Exchange::Open { .. } if !self.envelopes.is_empty() => FlushUrgency::Immediate,
+            Exchange::Open { .. } if !self.envelopes.is_empty() || self.has_urgent_note => FlushUrgency::Immediate,
             Exchange::Open { .. } if !self.outcomes.is_empty() || !self.notes.is_empty() => FlushUrgency::Delayed,
             Exchange::Open { .. } => FlushUrgency::Idle,
         }
@@ -347,6 +368,7 @@ impl Lane {
         self.bytes -= bytes;
         let outcomes: Vec<_> = self.outcomes.drain(..self.outcomes.len().min(BATCH_OUTCOMES)).collect();
         let notes = self.notes.take();
+        self.has_urgent_note &= !self.notes.is_empty();
         bytes += outcomes.len() * OUTCOME_BYTES + notes.len() + OUTCOME_BYTES;
         SentBatch { number, since: now, bytes, envelopes, outcomes, notes }
     }

@@ -10,6 +10,7 @@
 //! | `directory` | sessions, lingering sessions, locations, waiting newcomers |
 //! | `custody` | outbound queues and held messages |
 //! | `rooms` | seats and room commands |
+//! | `mesh_rooms` | rooms that nodes own, without a store |
 //!
 //! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
 //! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
@@ -39,6 +40,7 @@ mod kicking;
 mod lane;
 mod linger;
 mod location;
+mod mesh_rooms;
 mod outbound;
 mod outbound_queues;
 mod outcome;
@@ -65,6 +67,7 @@ use slotmap::new_key_type;
 
 use self::custody::Custody;
 use self::directory::Directory;
+use self::mesh_rooms::MeshRooms;
 use self::peers::Peers;
 use self::rooms::Rooms;
 use self::trunks::Trunks;
@@ -73,6 +76,7 @@ use crate::ice::IceServers;
 pub use self::batch::{BatchError, InboundExchange};
 pub use self::directory::UndeliveredSender;
 pub use self::hold::HoldLimits;
+pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
@@ -188,6 +192,8 @@ pub struct NodeCore {
     directory: Directory,
     custody: Custody,
     rooms: Rooms,
+    /// `None` if the rooms are in a store.
+    mesh_rooms: Option<MeshRooms>,
     kicks: KickList,
     ice: IceServers,
     scratch: Vec<u8>,
@@ -203,6 +209,7 @@ impl NodeCore {
             trunks: Trunks::default(),
             directory: Directory::new(settings.epoch.0, &settings.rules),
             rooms: Rooms::new(settings.epoch.0, settings.rooms),
+            mesh_rooms: settings.rooms.mesh.map(|rules| MeshRooms::new(&settings, rules)),
             kicks: KickList::default(),
             ice: IceServers::default(),
             scratch: Vec::new(),
@@ -245,13 +252,15 @@ impl NodeCore {
 
     /// Returns `true` if no session, message, room command, or item for a healthy node is pending.
     pub fn is_quiet(&self) -> bool {
-        self.directory.is_empty() && self.custody.is_empty() && self.rooms.is_quiet() && self.peers.is_quiet()
+        let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
+        self.directory.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
     }
 
     /// Returns `true` if only timers of seconds run: rare sweeps suffice.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.custody.is_empty() && self.directory.is_settled() && self.rooms.is_idle()
+        let rooms = self.rooms.is_idle() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_idle);
+        self.custody.is_empty() && self.directory.is_settled() && rooms
     }
 
     /// Returns the number of lingering sessions.

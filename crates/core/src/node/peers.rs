@@ -323,6 +323,22 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
+    /// Queues an item that does not wait for the flush delay. Returns `false` without a peer or
+    /// room.
+    pub(super) fn note_now(&mut self, peer: &NodeId, item: &Item<'_>) -> bool {
+        let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
+        let sent = lane.is_some_and(|lane| lane.note_now(&encoded(item)));
+        self.dropped += u64::from(!sent);
+        sent
+    }
+
+    /// Queues items that belong together, without the flush delay. Returns `false` and queues none
+    /// without a peer, or if less than half of the room is left.
+    pub(super) fn note_run(&mut self, peer: &NodeId, items: &[Item<'_>]) -> bool {
+        let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
+        lane.is_some_and(|lane| lane.note_run(&items.iter().map(encoded).collect::<Vec<_>>()))
+    }
+
     /// Queues encoded items that belong together, or drops them if there is no room.
     pub(super) fn note_bytes(&mut self, peer: PeerKey, items: &[u8]) {
         let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(items));

@@ -53,6 +53,8 @@ pub(super) struct AttachInfo {
     pub(super) session: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
+    /// Number of the session's attachments with this socket.
+    pub(super) turn: u32,
     /// `true` for a reliable client.
     pub(super) reliable: bool,
     /// Number of the session's latest uplink frame.
@@ -78,6 +80,7 @@ impl AttachInfo {
             client_id,
             session: attach.session,
             accepted_at_us: attach.accepted_at_us,
+            turn: attach.turn,
             reliable: attach.reliable,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
@@ -98,6 +101,8 @@ pub(super) struct Session {
     pub(super) id: SessionId,
     /// Time at which the edge accepted the socket, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
+    /// Number of its attachments with this socket.
+    pub(super) turn: u32,
     /// Trunk of its edge, and its slot there.
     pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
@@ -147,6 +152,7 @@ impl Session {
             key: arrival.key,
             id: arrival.session,
             accepted_at_us: arrival.accepted_at_us,
+            turn: arrival.turn,
             trunk,
             slot: arrival.slot,
             seq: arrival.seq,

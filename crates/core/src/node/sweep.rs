@@ -33,6 +33,7 @@ impl NodeCore {
         self.give_up_expecting(now);
         self.directory.sweep(now);
         self.sweep_rooms(now);
+        self.sweep_mesh_rooms(now);
         self.announce_waiting(REFUSALS_PER_SWEEP);
         if self.directory.is_announcement_due(now) {
             self.tell_all_owners(now);

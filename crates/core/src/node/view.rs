@@ -19,6 +19,7 @@ impl NodeCore {
         self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
+        self.set_room_view(now);
         self.reroute(now);
     }
 
@@ -79,6 +80,7 @@ impl NodeCore {
         self.rehouse(now);
         self.hand_over_lingering(now);
         self.tell_all_owners(now);
+        self.check_backups(now);
     }
 
     /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.
@@ -135,6 +137,7 @@ impl NodeCore {
         if self.peers.answered(now, peer) {
             self.rehouse(now);
             self.tell_all_owners(now);
+            self.check_backups(now);
         }
     }
 

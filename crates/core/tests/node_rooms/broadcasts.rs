@@ -138,9 +138,8 @@ fn broadcast_over_budget_asks_the_store_once() {
 #[test]
 fn broadcast_retransmitted_at_next_node_is_not_refused() {
     let broadcast_rate = Some(Rate { per_second: 1, burst: 4 });
-    let mut stage =
-        Stage::with(&["n0", "n1"], 0, RoomSettings { shared: true, broadcast_rate, ..RoomSettings::default() })
-            .with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
+    let mut stage = Stage::with(&["n0", "n1"], 0, RoomSettings { broadcast_rate, ..RoomSettings::default() })
+        .with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
     let [one, two, three] = [1, 2, 3].map(numbered);
     stage.loses_batches = true;
     [&one, &two].into_iter().for_each(|text| stage.say("a", text));
@@ -160,7 +159,7 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
 
 /// A room of many pages, with these members and others elsewhere.
 fn large_room() -> Stage {
-    large_room_with(RoomSettings { shared: true, ..RoomSettings::default() })
+    large_room_with(RoomSettings { ..RoomSettings::default() })
 }
 
 fn large_room_with(settings: RoomSettings) -> Stage {
@@ -176,7 +175,8 @@ fn large_room_with(settings: RoomSettings) -> Stage {
 
 fn joins_elsewhere(stage: &mut Stage, name: &str, session: u8) {
     let (client, node) = (ClientId::new(name).unwrap(), NodeId::new("gone").unwrap());
-    let requester = Requester { client, session: SessionId([session; 16]), accepted_at_us: 1_000, number: 1, node };
+    let requester =
+        Requester { client, session: SessionId([session; 16]), accepted_at_us: 1_000, turn: 1, number: 1, node };
     let data = Some(format!("\"{}\"", "x".repeat(4_000)).into());
     stage.apply_in_store("r", Op::Join { requester, data });
 }

@@ -1,6 +1,5 @@
 //! Room commands, their answers, and the messages to other members.
 
-use signaling_core::node::RoomSettings;
 use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{SECOND, Stage};
@@ -98,14 +97,4 @@ fn join_is_refused_beyond_the_limits_of_data_and_rooms() {
     }
     assert!(stage.join("a", "too-many")[0].contains("overloaded"));
     assert!(stage.join("a", "small-0")[0].contains(r#""type":"joined""#), "it is in there already");
-}
-
-#[test]
-fn join_is_refused_without_shared_store_in_larger_mesh() {
-    let mut stage = Stage::with(&["n0", "n1"], 0, RoomSettings::default());
-    stage.attach("a", "n0");
-    assert!(stage.join("a", "r")[0].contains("room_store_unavailable"));
-    let mut alone = Stage::with(&["n0"], 0, RoomSettings::default());
-    alone.attach("a", "n0");
-    assert_eq!(alone.join("a", "r"), [JOINED_A, ACK]);
 }

@@ -57,7 +57,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Creates nodes of these names, which all have each other in their views.
     pub(crate) fn new(ids: &[&'static str], capacity: u32) -> Self {
-        Self::with(ids, capacity, RoomSettings { shared: true, ..RoomSettings::default() })
+        Self::with(ids, capacity, RoomSettings { ..RoomSettings::default() })
     }
 
     pub(crate) fn with(ids: &[&'static str], capacity: u32, rooms: RoomSettings) -> Self {
@@ -288,9 +288,8 @@ impl Stage {
 
     /// Sets a room's capacity through a node, like an operator.
     pub(crate) fn set_capacity(&mut self, room: &str, capacity: u32) {
-        let result = self.apply_in_store(room, Op::SetCapacity { capacity: Some(capacity) });
-        let (now, room) = (self.now, RoomName::new(room).unwrap());
-        self.nodes[0].core.room_was_changed(now, &room, result);
+        let (room, op) = (RoomName::new(room).unwrap(), Op::SetCapacity { capacity: Some(capacity) });
+        self.nodes[0].core.request_for_operator(0, signaling_rooms::Request { room, op });
         self.settle();
     }
 
@@ -316,7 +315,7 @@ impl Stage {
     fn requester(&self, name: &str, number: u64) -> Requester {
         let Client { session, slot, node, .. } = self.clients[name];
         let (client, node) = (ClientId::new(name).unwrap(), NodeId::new(self.nodes[node].id).unwrap());
-        Requester { client, session, accepted_at_us: u64::from(slot), number, node }
+        Requester { client, session, accepted_at_us: u64::from(slot), turn: 1, number, node }
     }
 
     /// Returns the members of a room in the store.

@@ -23,6 +23,7 @@ mod rooms;
 mod trunks;
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -42,6 +43,7 @@ use tracing::{debug, info, warn};
 use self::inbound_lanes::InboundLane;
 use self::lanes::LaneClient;
 use self::report::EdgeName;
+use self::rooms::OperatorReply;
 use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency};
 
 pub use self::direct::DirectEdge;
@@ -50,7 +52,7 @@ pub use self::lanes::{client, follow};
 pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
-pub use self::rooms::{MAX_OPERATOR_REQUESTS, run_operator_requests, run_room_tasks};
+pub use self::rooms::run_room_tasks;
 
 /// A node. Clones share one state, on one thread. Calls must not nest.
 #[derive(Clone)]
@@ -88,6 +90,9 @@ struct State {
     /// Signals new requests to the room store.
     urgent: Rc<FlushSignal>,
     background: Rc<FlushSignal>,
+    /// Operators that wait for answers, by the number of the request.
+    operator_replies: BTreeMap<u64, OperatorReply>,
+    last_operator_request: u64,
 }
 
 /// The lane to one peer.
@@ -125,6 +130,8 @@ impl Node {
             hurry: Rc::default(),
             urgent: Rc::default(),
             background: Rc::default(),
+            operator_replies: BTreeMap::new(),
+            last_operator_request: 0,
         })))
     }
 
@@ -268,6 +275,14 @@ impl State {
         if self.is_idle && !self.core.is_idle() {
             self.is_idle = false;
             self.hurry.notify_one();
+        }
+        if self.core.has_unsent_room_tasks() {
+            self.core.send_room_tasks(Instant::now());
+        }
+        for (number, answer) in self.core.take_operator_answers() {
+            if let Some(reply) = self.operator_replies.remove(&number) {
+                let _ = reply.send(answer);
+            }
         }
         for (trunk, signal) in &self.trunks {
             signal.request(self.core.trunk_wants(trunk));

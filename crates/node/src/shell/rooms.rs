@@ -1,26 +1,27 @@
 //! Sends the core's requests to the room store and returns the answers. Client requests and seat
-//! refreshes use separate tasks, so that neither delays the other.
+//! refreshes use separate tasks, so that neither delays the other. If nodes own the rooms, the core
+//! sends its requests in lanes, and only those of operators pass here.
 
 use std::rc::Rc;
 use std::time::Instant;
 
-use signaling_rooms::{OpResult, Request, Store, StoreError};
+use signaling_rooms::{OpResult, RedisStore, Request, StoreError};
 use signaling_server::FlushSignal;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use super::Node;
 use super::metrics::METRICS;
 use signaling_core::node::{NodeCore, RoomTask, Urgency};
 
-/// A room request of an operator, with the sender for its answer once the core has applied it.
-pub(super) type OperatorRoomRequest = (Request, oneshot::Sender<Result<OpResult, StoreError>>);
+/// Sender of the answer to a room request of an operator.
+pub(super) type OperatorReply = oneshot::Sender<Result<OpResult, StoreError>>;
 
-/// Maximum queued room requests of operators.
-pub const MAX_OPERATOR_REQUESTS: usize = 64;
+/// Maximum room requests of operators without an answer.
+const MAX_OPERATOR_REQUESTS: usize = 64;
 
 /// Executes the core's requests of one urgency, batch by batch. Never returns.
-pub async fn run_room_tasks(node: Node, store: Store, urgency: Urgency) {
+pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
     let wake = node.store_wake(urgency);
     let mut down_since = None;
     loop {
@@ -60,19 +61,23 @@ fn report(down_since: &mut Option<Instant>, answers: &[Result<OpResult, StoreErr
     }
 }
 
-/// Executes room requests of operators one by one. Returns when all senders are dropped.
-pub async fn run_operator_requests(node: Node, store: Store, mut requests: mpsc::Receiver<OperatorRoomRequest>) {
-    while let Some((request, reply)) = requests.recv().await {
-        let mut answers = store.apply(vec![request.clone()]).await;
-        let answer = answers.pop().unwrap_or_else(|| Err(StoreError("no answer".into())));
-        if let Ok(result) = &answer {
-            node.with_core(|core| core.room_was_changed(Instant::now(), &request.room, result.clone()));
-        }
-        let _ = reply.send(answer);
-    }
-}
-
 impl Node {
+    /// Queues a room request of an operator. `reply` gets the answer once the core has applied it.
+    pub(super) fn request_room(&self, request: Request, reply: OperatorReply) {
+        let number = {
+            let mut state = self.0.borrow_mut();
+            if state.operator_replies.len() >= MAX_OPERATOR_REQUESTS {
+                let _ = reply.send(Err(StoreError("too many requests of operators".into())));
+                return;
+            }
+            state.last_operator_request += 1;
+            let number = state.last_operator_request;
+            state.operator_replies.insert(number, reply);
+            number
+        };
+        self.with_core(|core| core.request_for_operator(number, request));
+    }
+
     fn store_wake(&self, urgency: Urgency) -> Rc<FlushSignal> {
         let state = self.0.borrow();
         Rc::clone(match urgency {

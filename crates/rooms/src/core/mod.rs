@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use signaling_protocol::RoomName;
 
-use self::room::Room;
+pub use self::room::Room;
+use self::room::signed;
 use crate::rules::MIN_SETTLE_MS;
 use crate::{OpResult, Request, Rules};
 
@@ -52,7 +53,7 @@ impl Rooms {
         if let Some(settled_at) = settled_at.filter(|settled_at| now < *settled_at) {
             room.may_be_lost(settled_at);
         }
-        let result = room.apply(&self.rules, self.run, now, &request.op);
+        let result = room.apply_in_run(&self.rules, self.run, now, &request.op);
         if room.is_blank() {
             self.room_by_name.remove(&request.room);
         }
@@ -78,8 +79,4 @@ impl Rooms {
             room_by_name.retain(|_, room| !room.is_over(rules, now));
         }
     }
-}
-
-fn signed(now: u64) -> i64 {
-    i64::try_from(now).unwrap_or(i64::MAX / 4)
 }

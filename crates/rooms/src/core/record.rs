@@ -2,19 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
 
 use crate::{Requester, Seat, SeatStatus};
 
+/// Value of [`Record::refreshed_at`] for a seat that lives as long as its session and node.
+pub(super) const CLAIMED: i64 = i64::MAX;
+
 /// A client's latest seat in a room.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The present seat, or the last one of a gone client.
     pub(super) seat: Seat,
     /// `true` if the client has left or expired.
     pub(super) is_gone: bool,
+    /// `true` if the session has ended at its node. A repeated claim of it is late.
+    pub(super) has_ended: bool,
     /// Time of the last refresh, in milliseconds since 1970. Shifted if less or more lifetime is
-    /// left than after a refresh.
+    /// left than after a refresh. [`CLAIMED`] if the seat needs none.
     pub(super) refreshed_at: i64,
 }
 
@@ -63,13 +69,28 @@ impl Record {
 }
 
 /// All records of a room, with indexes for each order.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<Record>", into = "Vec<Record>")]
 pub(super) struct Records {
     by_client: BTreeMap<ClientId, Record>,
     members_by_refresh: BTreeSet<(i64, ClientId)>,
     others_by_refresh: BTreeSet<(i64, ClientId)>,
     members_by_place: BTreeSet<(u64, ClientId)>,
     waiting_by_place: BTreeSet<(u64, ClientId)>,
+}
+
+impl From<Vec<Record>> for Records {
+    fn from(list: Vec<Record>) -> Self {
+        let mut records = Self::default();
+        list.into_iter().for_each(|record| records.put(record));
+        records
+    }
+}
+
+impl From<Records> for Vec<Record> {
+    fn from(records: Records) -> Self {
+        records.by_client.into_values().collect()
+    }
 }
 
 impl Records {
@@ -149,11 +170,29 @@ impl Records {
         self.members_by_place.iter().filter(behind).filter_map(|(_, client)| self.get(client))
     }
 
+    /// Returns the records of members and waiting clients, by client.
+    pub(super) fn present(&self) -> impl Iterator<Item = &Record> {
+        self.by_client.values().filter(|record| !record.is_gone)
+    }
+
     /// Returns the nodes that serve members and waiting clients, sorted.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
-        let present = self.by_client.values().filter(|record| !record.is_gone);
-        let nodes: BTreeSet<_> = present.map(|record| record.seat.requester.node.clone()).collect();
+        let nodes: BTreeSet<_> = self.present().map(|record| record.seat.requester.node.clone()).collect();
         nodes.into_iter().collect()
+    }
+
+    /// Returns the claimed seats at a node, or at all nodes.
+    pub(super) fn claimed_at(&self, node: Option<&NodeId>) -> Vec<Record> {
+        let is_claimed = |record: &&Record| {
+            record.refreshed_at == CLAIMED && node.is_none_or(|node| record.seat.requester.node == *node)
+        };
+        self.by_client.values().filter(is_claimed).cloned().collect()
+    }
+
+    /// Returns the time of the earliest refresh, in milliseconds since 1970. `None`: none expires.
+    pub(super) fn first_refresh(&self) -> Option<i64> {
+        let firsts = [self.members_by_refresh.first(), self.others_by_refresh.first()];
+        firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED).min()
     }
 
     pub(super) fn is_empty(&self) -> bool {

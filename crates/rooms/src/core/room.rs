@@ -1,15 +1,19 @@
 //! One room: its records, version and capacity. [`Rooms`](super::Rooms) applies operations to it.
 
-use signaling_protocol::ClientId;
+use serde::{Deserialize, Serialize};
+use signaling_protocol::{ClientId, NodeId};
 use signaling_wire::SessionId;
 
-use super::record::{Record, Records};
+use super::record::{CLAIMED, Record, Records};
 use crate::rules::millis;
-use crate::{Change, Member, Op, OpResult, Reason, Requester, Rules, Seat, SeatStatus};
+use crate::{Change, Member, Op, OpResult, Reason, Requester, Rules, Seat, SeatStatus, Stamp};
 
-/// A room's state. All times are in milliseconds since 1970.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Room {
+/// One room. [`Rooms`](super::Rooms) has many; a mesh without a store keeps each at its owner.
+///
+/// Two copies that apply the same operations at the same times are equal.
+/// All times are in milliseconds since 1970.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Room {
     records: Records,
     /// Set by the first change, together with `incarnation` and `run`.
     version: Option<u64>,
@@ -34,9 +38,83 @@ struct Step<'a> {
 }
 
 impl Room {
+    /// Creates a room in place of a lost one. No client is admitted until its seats are restored.
+    #[must_use]
+    pub fn rebuilt(rules: &Rules, now: u64) -> Self {
+        let settled_at = signed(now) + rules.settle_ms();
+        Self { version: Some(now), incarnation: now, settled_at, touched: signed(now), ..Self::default() }
+    }
+
+    /// Applies an operation. A time before that of the last operation counts as that time.
+    pub fn apply(&mut self, rules: &Rules, now: u64, op: &Op) -> OpResult {
+        let (run, now) = (self.run, signed(now).max(self.touched));
+        self.apply_in_run(rules, run, now, op)
+    }
+
+    /// Has the claimed seats at a node, or at all nodes, expire after [`Rules::stale`]. A later
+    /// operation of a seat's session claims the seat again.
+    pub fn unclaim(&mut self, now: u64, node: Option<&NodeId>) {
+        let refreshed_at = signed(now).max(self.touched);
+        for known in self.records.claimed_at(node) {
+            self.records.put(Record { refreshed_at, ..known });
+        }
+    }
+
+    /// Handles the loss of operations: a node has received a higher version of the room. Nodes see
+    /// another incarnation, and restore the seats that the room lacks.
+    pub fn lost_operations(&mut self, rules: &Rules, now: u64, version: u64) {
+        let now = signed(now).max(self.touched);
+        self.incarnation = unsigned(now).max(self.incarnation + 1);
+        self.version = self.version.max(Some(version));
+        self.settled_at = now + rules.settle_ms();
+    }
+
+    /// Returns the state after the last operation.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
+    }
+
+    /// Returns the nodes that serve members and waiting clients, sorted.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<NodeId> {
+        self.records.nodes()
+    }
+
+    /// Returns the seats of members and waiting clients by client, without `ahead`, each with the
+    /// time at which it expires unless it is claimed. `None`: it is claimed.
+    pub fn seats(&self, rules: &Rules) -> impl Iterator<Item = (&Seat, Option<u64>)> {
+        let expires = |at| (at != CLAIMED).then(|| unsigned(at + rules.stale_ms()));
+        self.records.present().map(move |record| (&record.seat, expires(record.refreshed_at)))
+    }
+
+    /// Returns the numbers of members and waiting clients.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (self.records.member_count() as u64, self.records.waiting_count() as u64)
+    }
+
+    /// Returns `true` if a room with claimed seats can be forgotten: no client has a seat or is
+    /// remembered, and a capacity of its own has not been used for 100 times [`Rules::idle`].
+    #[must_use]
+    pub fn is_finished(&self, rules: &Rules, now: u64) -> bool {
+        self.records.is_empty() && (self.capacity.is_none() || self.is_over(rules, signed(now)))
+    }
+
+    /// Returns the time at which an operation would expire or admit a client, or at which the room
+    /// is finished. `None`: no such time.
+    #[must_use]
+    pub fn deadline(&self, rules: &Rules) -> Option<u64> {
+        let settles = (self.settled_at > self.touched).then_some(self.settled_at);
+        let expires = self.records.first_refresh().map(|at| (at + rules.stale_ms()).max(self.settled_at));
+        let is_idle = self.records.is_empty();
+        let finished = is_idle.then(|| self.touched + self.capacity.map_or(0, |_| millis(rules.idle * 100)) + 1);
+        [settles, expires, finished].into_iter().flatten().min().map(unsigned)
+    }
+
     /// Applies an operation, expires stale seats and fills free ones. `run`: the server process.
-    pub(super) fn apply(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> OpResult {
-        if now - self.touched > rules.stale_ms() && self.records.member_count() > 0 {
+    pub(super) fn apply_in_run(&mut self, rules: &Rules, run: u64, now: i64, op: &Op) -> OpResult {
+        if !rules.claimed && now - self.touched > rules.stale_ms() && self.records.member_count() > 0 {
             // The store was unreachable, so present clients get time to refresh their seats.
             self.settled_at = now + rules.settle_ms();
         }
@@ -120,11 +198,16 @@ impl Step<'_> {
                 let status = known.seat.status;
                 let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
                 let is_news = changed.is_some() && status.is_member();
-                let seat = Seat { requester: requester.clone(), status, data: changed.or(known.seat.data) };
+                let is_late = self.rules.claimed && requester.is_before(&known.seat.requester);
+                let requester = self.latest(&known.seat.requester, requester);
+                let seat = Seat { requester, status, data: changed.or_else(|| known.seat.data.clone()) };
                 if is_news {
                     self.joined(&seat);
                 }
-                self.put(seat);
+                match is_late {
+                    true => self.room.records.put(Record { seat, ..known }),
+                    false => self.put(seat),
+                }
             }
             _ => {
                 let is_admitted = self.room.has_room(self.rules, self.now);
@@ -153,7 +236,17 @@ impl Step<'_> {
 
     /// Stores a seat as refreshed now.
     fn put(&mut self, seat: Seat) {
-        self.room.records.put(Record { seat, is_gone: false, refreshed_at: self.now });
+        let refreshed_at = if self.rules.claimed { CLAIMED } else { self.now };
+        self.room.records.put(Record { seat, is_gone: false, has_ended: false, refreshed_at });
+    }
+
+    /// Returns the requester of a command for its record. A session that has moved on since the
+    /// command stays with its later node.
+    fn latest(&self, known: &Requester, requester: &Requester) -> Requester {
+        match self.rules.claimed && requester.is_before(known) {
+            true => Requester { number: requester.number.max(known.number), ..known.clone() },
+            false => requester.clone(),
+        }
     }
 
     fn leave(&mut self, requester: &Requester) {
@@ -161,7 +254,7 @@ impl Step<'_> {
         if known.outdates(requester) || known.has_done(requester) {
             return;
         }
-        known.seat.requester = requester.clone();
+        known.seat.requester = self.latest(&known.seat.requester, requester);
         match known.is_gone {
             true => self.room.records.put(known),
             false => self.gone(known, Reason::Left),
@@ -183,8 +276,13 @@ impl Step<'_> {
     fn end_session(&mut self, requester: &Requester, keep: i64) {
         let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
         let Requester { session, node, .. } = &known.seat.requester;
-        if (session, node) == (&requester.session, &requester.node) && !known.is_gone {
+        let is_outdated = requester.turn == known.seat.requester.turn && requester.number < known.seat.requester.number;
+        let is_late = self.rules.claimed && (requester.is_before(&known.seat.requester) || is_outdated);
+        if (session, node) == (&requester.session, &requester.node) && !known.is_gone && !is_late {
             known.refreshed_at = self.now - self.rules.stale_ms() + keep;
+            known.has_ended = true;
+            let Requester { accepted_at_us, turn, .. } = *requester;
+            (known.seat.requester.accepted_at_us, known.seat.requester.turn) = (accepted_at_us, turn);
             self.room.records.put(known);
         }
     }
@@ -192,7 +290,11 @@ impl Step<'_> {
     fn refresh(&mut self, requester: &Requester) {
         let known = self.room.records.get(&requester.client);
         let present = known.filter(|known| !known.is_gone && !known.outdates(requester));
-        let Some(Record { mut seat, .. }) = present.cloned() else { return };
+        let Some(Record { mut seat, has_ended, .. }) = present.cloned() else { return };
+        let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
+        if self.rules.claimed && is_late && seat.requester.session == requester.session {
+            return;
+        }
         let is_same = seat.requester.session == requester.session;
         let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
         seat.requester = Requester { number, ..requester.clone() };
@@ -216,6 +318,9 @@ impl Step<'_> {
             // The record of a later command of the session keeps its number and data.
             seat.requester.number = later.seat.requester.number;
             seat.data.clone_from(&later.seat.data);
+        }
+        if let Some(known) = known {
+            seat.requester = self.latest(&known.seat.requester, &seat.requester);
         }
         let is_news = seat.is_member() || known.is_some_and(Record::is_member);
         self.queue_moved |= known.is_some_and(Record::is_waiting);
@@ -316,6 +421,10 @@ impl Step<'_> {
         }
         (members, false)
     }
+}
+
+pub(super) fn signed(time: u64) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX / 4)
 }
 
 fn unsigned(time: i64) -> u64 {

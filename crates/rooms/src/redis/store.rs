@@ -58,8 +58,9 @@ impl RedisStore {
         Connection::check_url(url)
     }
 
-    /// Applies operations in order. Each fails if the server does not answer in time.
-    pub(crate) async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
+    /// Applies operations in order. Each fails if the server does not answer in time. A batch costs
+    /// little more than one operation.
+    pub async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
         let answers = self.connection.send(commands).await;
         answers.into_iter().map(|answer| result(answer?)).collect()
@@ -92,7 +93,7 @@ impl RedisStore {
 }
 
 fn add_requester<'a>(call: &'a mut Cmd, requester: &Requester) -> &'a mut Cmd {
-    let Requester { client, session, accepted_at_us, number, node } = requester;
+    let Requester { client, session, accepted_at_us, number, node, .. } = requester;
     call.arg(client.as_str()).arg(session.to_string()).arg(*accepted_at_us).arg(*number).arg(node.as_str())
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, SeatStatus, Store};
+use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, SeatStatus};
 
 use crate::server::Server;
-use crate::test_room::{TestRoom, apply, redis_store, requester, rules, seat};
+use crate::test_room::{Store, TestRoom, apply, redis_store, requester, rules, seat};
 
 const SERVER: &str = "ROOMS_TEST_SERVER";
 const PART: &str = "ROOMS_TEST_PART";

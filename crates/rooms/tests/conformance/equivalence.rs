@@ -7,17 +7,18 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus, Store};
+use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
 use crate::server::Server;
-use crate::test_room::STALE;
+use crate::test_room::{STALE, Store};
 
 fn someone() -> impl Strategy<Value = Requester> {
     (0..6_u8, 0..2_u8, 0..12_u64, 0..2_u8).prop_map(|(client, session, number, node)| Requester {
         client: ClientId::new(&format!("c{client}")).unwrap(),
         session: SessionId([session + 1; 16]),
         accepted_at_us: 7 + u64::from(session / 2),
+        turn: 0,
         number,
         node: NodeId::new(&format!("node-{node}")).unwrap(),
     })
@@ -53,7 +54,7 @@ fn step() -> impl Strategy<Value = (u64, bool, Op)> {
 }
 
 #[test]
-fn redis_result_equals_memory_result_for_every_operation() {
+fn redis_result_equals_core_result_for_every_operation() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rules = Rules {
@@ -86,9 +87,9 @@ fn redis_result_equals_memory_result_for_every_operation() {
                     server.forget_run(room.as_str());
                 }
                 let request = Request { room: room.clone(), op };
-                let memory = rooms.apply(now, &request);
+                let expected = rooms.apply(now, &request);
                 let other = runtime.block_on(store.apply(vec![request.clone()]));
-                prop_assert_eq!(vec![Ok(memory)], other, "step {}: {:?}", at, request);
+                prop_assert_eq!(vec![Ok(expected)], other, "step {}: {:?}", at, request);
             }
             Ok(())
         })

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use signaling_rooms::{Op, OpResult, RedisStore, Requester, Store, StoreError};
+use signaling_rooms::{Op, OpResult, RedisStore, Requester, StoreError};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::server::{Server, free_port, wait_until};
-use crate::test_room::{apply, eventually, redis_store, requester, rules};
+use crate::test_room::{Store, apply, eventually, redis_store, requester, rules};
 
 /// Time limit for a connected store after a new master accepts writes.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(2);

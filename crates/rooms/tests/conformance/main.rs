@@ -1,4 +1,4 @@
-//! Requirements on every store. Each test runs on the memory store and on a Redis that it starts.
+//! Requirements on every store. Each test runs on the rules in Rust and on a Redis that it starts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod contention;

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, Request, Requester, Rooms, Store};
+use signaling_rooms::{Op, Request, Requester, Rooms};
 
 use crate::server::Server;
-use crate::test_room::{TestRoom, apply, eventually, is_member, redis_store, requester, rules};
+use crate::test_room::{Store, TestRoom, apply, eventually, is_member, redis_store, requester, rules};
 
 /// Time limit for the restart of a server.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(10);

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use signaling_protocol::{ClientId, NodeId};
-use signaling_rooms::{Op, Registration, Store};
+use signaling_rooms::{Op, Registration};
 use signaling_wire::SessionId;
 
 use crate::server::Server;
-use crate::test_room::{apply, redis_store, requester, rules};
+use crate::test_room::{Store, apply, redis_store, requester, rules};
 
 #[tokio::test]
 async fn meshes_with_different_prefixes_share_no_room() {

@@ -1,13 +1,12 @@
 //! A room in a store with a manual clock, and its clients.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
-    Change, Clock, MemoryStore, Op, OpResult, Reason, RedisStore, Request, Requester, Rules, Seat, SeatStatus, Store,
-    StoreError,
+    Change, Clock, Op, OpResult, Reason, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus, StoreError,
 };
 use signaling_wire::SessionId;
 
@@ -16,8 +15,29 @@ use crate::server::Server;
 /// Time without a refresh after which seats expire, for [`rules`].
 pub(crate) const STALE: Duration = Duration::from_secs(45);
 
+/// An implementation of the rules.
+#[derive(Clone)]
+pub(crate) enum Store {
+    /// The rules in Rust, with a clock in milliseconds since 1970.
+    Core(Arc<Mutex<Rooms>>, Arc<AtomicU64>),
+    /// The scripts in Redis.
+    Redis(RedisStore),
+}
+
+impl Store {
+    pub(crate) async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
+        match self {
+            Self::Core(rooms, clock) => {
+                let (mut rooms, now) = (rooms.lock().unwrap(), clock.load(Ordering::Relaxed));
+                requests.iter().map(|request| Ok(rooms.apply(now, request))).collect()
+            }
+            Self::Redis(store) => store.apply(requests).await,
+        }
+    }
+}
+
 /// One room in a store. `clock` is the store's time in milliseconds since 1970, `server` the own
-/// Redis, and `None` for a store in memory.
+/// Redis, and `None` for the rules in Rust.
 pub(crate) struct TestRoom {
     pub(crate) store: Store,
     pub(crate) name: RoomName,
@@ -35,7 +55,7 @@ pub(crate) fn rules(capacity: u32) -> Rules {
 pub(crate) fn on_both<F: Future<Output = ()>>(rules: Rules, test: impl Fn(TestRoom) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        test(TestRoom::memory(rules)).await;
+        test(TestRoom::core(rules)).await;
         test(TestRoom::redis(rules)).await;
     });
 }
@@ -51,9 +71,10 @@ pub(crate) fn redis_store(url: &str, rules: Rules) -> RedisStore {
 }
 
 impl TestRoom {
-    pub(crate) fn memory(rules: Rules) -> Self {
+    pub(crate) fn core(rules: Rules) -> Self {
         let clock = new_clock();
-        Self::new(Store::Memory(MemoryStore::new(rules, Clock::Given(Arc::clone(&clock)))), clock, None)
+        let rooms = Arc::new(Mutex::new(Rooms::new(rules)));
+        Self::new(Store::Core(rooms, Arc::clone(&clock)), clock, None)
     }
 
     pub(crate) fn redis(rules: Rules) -> Self {
@@ -73,7 +94,7 @@ impl TestRoom {
     /// Continues the room as another server process.
     pub(crate) fn fail_over(&self) {
         match &self.store {
-            Store::Memory(store) => store.restarted(),
+            Store::Core(rooms, clock) => rooms.lock().unwrap().restarted(clock.load(Ordering::Relaxed)),
             Store::Redis(store) => {
                 store.restarted();
                 self.server.as_ref().unwrap().forget_run(self.name.as_str());
@@ -159,6 +180,7 @@ pub(crate) fn requester(name: &str) -> Requester {
         client: ClientId::new(name).unwrap(),
         session: SessionId(session),
         accepted_at_us: 1_800_000_000_000_000,
+        turn: 0,
         number: 0,
         node: NodeId::new("node-0").unwrap(),
     }

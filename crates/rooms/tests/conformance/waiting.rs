@@ -136,7 +136,7 @@ proptest! {
     fn queue_is_fair_and_capacity_exact_for_any_commands(acts in acts()) {
         let (mut inside, mut waiting, mut capacity): (Vec<usize>, Vec<usize>, u32) = (Vec::new(), Vec::new(), 3);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut room = TestRoom::memory(rules(3));
+        let mut room = TestRoom::core(rules(3));
         for act in acts {
             let result = match act {
                 Act::Join(client) => {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use signaling_rooms::Op;
+use signaling_wire::codec;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
 use signaling_wire::{BatchNumber, MessageNumber, RemainingTtl, Seq};
@@ -19,6 +21,7 @@ impl Mutant {
                     stored.insert(attach.slot, attach.seq);
                     match self {
                         Self::Born => attach.accepted_at_us = 0,
+                        Self::Turns => attach.turn = 1,
                         Self::Seats => attach.state = attach.state.map(without_seats),
                         _ => {}
                     }
@@ -89,7 +92,12 @@ impl Mutant {
             Item::Lingering { .. } => self == Self::Lingering,
             Item::Seats { .. } => self == Self::LingeringSeats,
             Item::RoomChanged { .. } => self == Self::RoomChanges,
-            Item::RequestSession { .. } | Item::Copies { .. } => false,
+            Item::ClaimSeats { .. } => self == Self::ClaimSeats,
+            Item::RoomCopy { .. } => self == Self::RoomCopies,
+            Item::RoomRequest { op, .. } => {
+                self == Self::SeatDrops && codec::from_bytes(op).is_ok_and(|op| matches!(op, Op::Drop { .. }))
+            }
+            _ => false,
         }
     }
 }

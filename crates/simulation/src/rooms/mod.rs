@@ -1,6 +1,7 @@
 //! Rooms: one store for all nodes with the real rules on the simulated clock, clients in rooms,
 //! and checks of their guarantees.
 
+mod mesh;
 mod plan;
 mod room_client;
 mod room_view;
@@ -11,17 +12,23 @@ mod watch;
 use std::collections::BTreeMap;
 
 use signaling_core::node::RoomSettings;
+use signaling_protocol::RoomName;
 use signaling_rooms::{Rooms, Rules};
+use signaling_wire::forward::LogPosition;
 
 use self::room_client::{RoomClient, RoomRequest};
 use self::watch::Watch;
-use crate::agenda::{Micros, micros};
+use crate::agenda::{Micros, SECOND, micros};
 use crate::counters::Counters;
 use crate::event::{AskId, SocketId, Wish};
 use crate::rng::Rng;
+use crate::trouble::Trouble;
 use crate::world::World;
 
 pub(crate) use self::plan::RoomPlan;
+
+/// Maximum time in which nodes give a room another owner or backup after a fault.
+const MAX_REPAIR: Micros = 5 * SECOND;
 
 /// All state of rooms outside the nodes.
 pub(crate) struct RoomWorld {
@@ -34,6 +41,10 @@ pub(crate) struct RoomWorld {
     /// A replica's state, with the number of changes in it.
     copy: Option<(Rooms, Watch, u64)>,
     changes: u64,
+    /// The last operation that a node announced, by room.
+    observed: BTreeMap<RoomName, LogPosition>,
+    /// Times at which an owner lacked operations that were announced before.
+    lost_at: Vec<Micros>,
     /// Time of the last answer for each room in which the store may lack members.
     settled_after: BTreeMap<usize, Micros>,
     requests: Vec<RoomRequest>,
@@ -51,7 +62,8 @@ impl Default for RoomWorld {
 impl RoomWorld {
     pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
         let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence);
-        let rules = Rules { capacity: plan.capacity, stale: Rules::stale_after(presence), ..Rules::default() };
+        let (stale, claimed) = (Rules::stale_after(presence), plan.mesh);
+        let rules = Rules { capacity: plan.capacity, stale, claimed, ..Rules::default() };
         Self {
             rng: Rng::new(seed ^ 0x0005_70fe),
             rules,
@@ -59,6 +71,8 @@ impl RoomWorld {
             watch: Watch::new(rules),
             copy: None,
             changes: 0,
+            observed: BTreeMap::new(),
+            lost_at: Vec::new(),
             settled_after: BTreeMap::new(),
             requests: std::mem::take(&mut plan.requests),
             said: 0,
@@ -69,7 +83,11 @@ impl RoomWorld {
 
     /// Returns the room settings of nodes.
     pub(crate) fn settings(&self) -> RoomSettings {
-        self.plan.settings.unwrap_or_default()
+        let settings = self.plan.settings.unwrap_or_default();
+        match self.plan.mesh {
+            true => RoomSettings { mesh: Some(self.rules), records_commits: true, ..settings },
+            false => settings,
+        }
     }
 
     fn presence(&self) -> Micros {
@@ -78,8 +96,16 @@ impl RoomWorld {
 
     /// Returns `true` if the store lost data in this time.
     fn has_lost(&self, from: Micros, until: Micros) -> bool {
-        let mut losses = self.plan.losses();
+        let mut losses = self.plan.losses().chain(self.lost_at.iter().copied());
         losses.any(|at| (from..=until).contains(&at))
+    }
+
+    /// Returns `true` if no fault delayed operations on rooms in this time.
+    fn is_served(&self, trouble: &Trouble, from: Micros, until: Micros) -> bool {
+        match self.plan.mesh {
+            true => trouble.any.with(&trouble.impassable).covers_nothing(from.saturating_sub(MAX_REPAIR), until),
+            false => self.plan.away.covers_nothing(from, until),
+        }
     }
 
     /// Returns `true` if nodes may still restore data that the store lost.
@@ -127,6 +153,7 @@ impl RoomWorld {
             return;
         }
         counters.add("rooms: worlds with rooms", 1);
+        counters.add("rooms: worlds with rooms that nodes own", u64::from(self.plan.mesh));
         counters.add("rooms: store emptied", self.plan.emptied.len() as u64);
         counters.add("rooms: store away", self.plan.away.len() as u64);
     }

@@ -15,6 +15,8 @@ use crate::spans::Spans;
 pub(crate) struct RoomPlan {
     /// `None` means a world without rooms.
     pub(super) settings: Option<RoomSettings>,
+    /// `true` if nodes own the rooms; `false` if a store has them.
+    pub(super) mesh: bool,
     /// Default capacity of rooms.
     pub(super) capacity: Option<u32>,
     pub(super) capacities: Vec<Option<u32>>,
@@ -39,13 +41,14 @@ impl RoomPlan {
         }
         let seconds = |rng: &mut Rng, low, high| Duration::from_secs(rng.within(low, high));
         let (presence, grace) = (seconds(rng, 8, 12), seconds(rng, 4, 12));
-        plan.settings = Some(RoomSettings { shared: true, presence, grace, ..RoomSettings::default() });
+        plan.settings = Some(RoomSettings { presence, grace, ..RoomSettings::default() });
         plan.capacity = rng.pick(&[None, Some(3), Some(6)]).unwrap_or_default();
         let of_its_own = |_| rng.pick(&[None, None, Some(2), Some(3), Some(4), Some(0)]).unwrap_or_default();
         plan.capacities = (0..ROOMS).map(of_its_own).collect();
         (0..size.clients).for_each(|client| plan.room_client(rng, client));
         plan.requests.sort_by_key(|ask| ask.at);
-        if size.faults > 0 {
+        plan.mesh = rng.percent(size.mesh_rooms_percent);
+        if size.faults > 0 && !plan.mesh {
             plan.store(rng);
             plan.set_backs(rng);
         }

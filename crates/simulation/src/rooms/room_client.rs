@@ -244,7 +244,7 @@ impl World {
             (_, SenderResult::StoreAway) => {
                 let since = said.saturating_sub(3 * SECOND);
                 let fills = what == RequestKind::Broadcast && (may_fill || self.rooms.was_settling(room, said));
-                (!fills && self.rooms.plan.away.covers_nothing(since, now))
+                (!fills && self.rooms.is_served(&self.trouble, since, now))
                     .then_some("refused, though the store is there")
             }
             (RequestKind::Broadcast | RequestKind::Members, SenderResult::NotInRoom) => {
@@ -305,7 +305,7 @@ impl World {
     pub(crate) fn refused_by_rooms(&mut self, index: ClientIx, answer: SenderResult) {
         let now = self.agenda.now();
         let since = now.saturating_sub(40 * SECOND);
-        let calm = self.rooms.plan.away.covers_nothing(since, now) && !self.rooms.may_fill(since, now);
+        let calm = self.rooms.is_served(&self.trouble, since, now) && !self.rooms.may_fill(since, now);
         if answer == SenderResult::StoreAway && calm {
             self.ledger.broken("room answers", format!("c{index}: refused, though the store is there"));
         }

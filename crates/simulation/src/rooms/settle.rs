@@ -32,7 +32,11 @@ impl World {
         if self.rooms.has_lost(from.saturating_sub(self.rooms.stale()), now) {
             return;
         }
-        let trouble = self.trouble.lossy.with(&self.rooms.plan.away).with(&self.clients[client].away);
+        let trouble = match self.rooms.plan.mesh {
+            true => self.trouble.any.with(&self.trouble.impassable),
+            false => self.trouble.lossy.with(&self.rooms.plan.away),
+        };
+        let trouble = trouble.with(&self.clients[client].away);
         let calm = trouble.longest_gap(from, now);
         if calm > self.rooms.presence() + RECOVERY {
             let what = format!("c{client} is out of r{room}, after {} ms without trouble", calm / MS);
@@ -42,7 +46,10 @@ impl World {
 
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
         let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
-        let result = self.store_applies(&request);
+        let result = match self.rooms.plan.mesh {
+            true => super::mesh::list(self.owned_room(&request.room), &self.rooms.rules),
+            false => self.store_applies(&request),
+        };
         let shown = |data: &str| -> Shown { data.parse().ok() };
         let member = |member: &signaling_rooms::Member| {
             Some((number(member.client.as_str())?, member.data.as_deref().and_then(shown)))

@@ -11,13 +11,18 @@ use crate::mutant::Mutant;
 use crate::world::World;
 
 /// Start of the world on the store's clock, in milliseconds.
-const EPOCH_MS: u64 = 1_700_000_000_000;
+pub(super) const EPOCH_MS: u64 = 1_700_000_000_000;
+/// Time at which rooms that nodes own get their capacities: all nodes have a view.
+const CAPACITIES_AT: Micros = 500 * MS;
 /// Maximum time of a call to a store that does not answer.
 const MAX_CALL: Micros = 2_000 * MS;
 
 impl World {
     /// Sends a node's pending tasks to the store, one batch of each urgency at a time.
     pub(crate) fn ask_store(&mut self, index: usize) {
+        if self.rooms.plan.mesh {
+            return self.run_mesh_rooms(index);
+        }
         let node = &mut self.nodes[index];
         let process = (index, node.server.generation);
         for urgency in Urgency::ALL {
@@ -72,16 +77,22 @@ impl World {
 
     pub(super) fn store_applies(&mut self, request: &Request) -> OpResult {
         let now = self.agenda.now();
+        let result = self.rooms.store.apply(EPOCH_MS + now / MS, request);
+        self.trace.line(|| format!("store {}: {:?} -> {}", request.room, request.op, describe(&result)));
+        self.observe_operation(now, request, &result);
+        result
+    }
+
+    /// Checks an operation, the next one of its room.
+    pub(super) fn observe_operation(&mut self, now: Micros, request: &Request, result: &OpResult) {
         let rooms = &mut self.rooms;
-        let result = rooms.store.apply(EPOCH_MS + now / MS, request);
-        let seen = rooms.watch.observe(now, request, &result);
+        let seen = rooms.watch.observe(now, request, result);
         rooms.changes += result.changes.len() as u64;
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             rooms.settled_after.insert(room, now);
         }
         self.counters.add("rooms: admitted from the queue", seen.admitted);
         self.counters.add("rooms: seats moved to another node", seen.moved);
-        self.trace.line(|| format!("store {}: {:?} -> {}", request.room, request.op, describe(&result)));
         for what in seen.wrong {
             self.ledger.broken("room admission", what);
         }
@@ -94,7 +105,6 @@ impl World {
                 }
             }
         }
-        result
     }
 
     pub(crate) fn store_is_emptied(&mut self) {
@@ -123,13 +133,17 @@ impl World {
     pub(super) fn give_capacities(&mut self) {
         for (room, capacity) in self.rooms.plan.capacities.clone().into_iter().enumerate() {
             if let (Some(capacity), Ok(room)) = (capacity, RoomName::new(&format!("r{room}"))) {
-                self.store_applies(&Request { room, op: Op::SetCapacity { capacity: Some(capacity) } });
+                let request = Request { room, op: Op::SetCapacity { capacity: Some(capacity) } };
+                match self.rooms.plan.mesh {
+                    true => self.agenda.schedule(CAPACITIES_AT, move |world: &mut Self| world.give_capacity(request)),
+                    false => drop(self.store_applies(&request)),
+                }
             }
         }
     }
 }
 
-fn describe(result: &OpResult) -> String {
+pub(super) fn describe(result: &OpResult) -> String {
     let OpResult { incarnation, version, capacity, count, waiting, changes, queue_moved, statuses, .. } = result;
     format!(
         "version {incarnation}/{version}, {count} of {capacity:?}, {waiting} wait, {changes:?}, moved {queue_moved}, {statuses:?}"

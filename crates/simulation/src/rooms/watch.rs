@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Change, Op, OpResult, Request, Requester, Rules, SeatStatus};
+use signaling_rooms::{Change, Op, OpResult, Request, Requester, Room as State, Rules, SeatStatus};
 use signaling_wire::SessionId;
 
+use super::store::EPOCH_MS;
 use crate::agenda::{MS, Micros, micros};
 
 /// The store's clock has a resolution of 1 ms.
@@ -32,6 +33,7 @@ pub(super) struct Room {
     pub(super) unsure_until: u64,
     pub(super) changed_at: Micros,
     count: u64,
+    incarnation: u64,
 }
 
 /// Observations of one operation.
@@ -74,6 +76,44 @@ impl Watch {
         }
     }
 
+    /// Adopts a room whose earlier operations are not known: from another owner, or with another
+    /// backup. Returns `true` if it lacks operations that were observed.
+    pub(super) fn adopt(&mut self, now: Micros, name: &RoomName, state: &State, result: &OpResult) -> bool {
+        let room = self.rooms.entry(name.clone()).or_default();
+        let (incarnation, before) = (std::mem::replace(&mut room.incarnation, result.incarnation), room.newest);
+        let is_other = incarnation != 0 && incarnation != result.incarnation && !room.seats.is_empty();
+        let is_lost = is_other || result.version < before;
+        if is_lost {
+            self.ever_emptied = true;
+            room.unsure_until = before;
+        }
+        room.note(now, result);
+        room.newest = room.newest.max(result.version);
+        room.unsure_until = room.unsure_until.max(result.version.saturating_sub(result.changes.len() as u64));
+        room.changed_at = now;
+        room.count = result.count;
+        self.take_seats(name, state);
+        is_lost
+    }
+
+    /// Takes the seats and their expiry from a room that nodes own.
+    pub(super) fn take_seats(&mut self, name: &RoomName, state: &State) {
+        let Some(room) = self.rooms.get_mut(name) else { return };
+        let seat = |(seat, expires): (&signaling_rooms::Seat, Option<u64>)| {
+            let until = expires.map_or(Micros::MAX, |at| at.saturating_sub(EPOCH_MS) * MS);
+            let waits = match seat.status {
+                SeatStatus::Waiting { place, .. } => Some(place),
+                _ => None,
+            };
+            let (requester, node) = (&seat.requester, seat.requester.node.clone());
+            (
+                requester.client.clone(),
+                Seat { session: (requester.accepted_at_us, requester.session), node, waits, until },
+            )
+        };
+        room.seats = state.seats(&self.rules).map(seat).collect();
+    }
+
     /// Records an operation of the store.
     pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
         let stale = micros(self.rules.stale);
@@ -89,7 +129,7 @@ impl Watch {
             let (count, capacity) = (result.count, result.capacity);
             seen.wrong.push(format!("{} has {count} members of {capacity:?}: {:?}", request.room, request.op));
         }
-        room.count = result.count;
+        (room.count, room.incarnation) = (result.count, result.incarnation);
         match &request.op {
             // A leave that arrives again after a later command changes nothing.
             Op::Leave { requester } if matches!(result.statuses[..], [SeatStatus::Out | SeatStatus::Unknown]) => {

@@ -24,7 +24,7 @@ const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 
 impl NodeCore {
     /// Sends a room's changes to the peer nodes with seats in it.
-    pub(super) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
+    pub(in crate::node) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
         let OpResult { incarnation, version, changes, queue_moved, nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes.iter().filter(|node| **node != self.settings.id) {

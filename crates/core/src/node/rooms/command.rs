@@ -53,10 +53,6 @@ pub(super) const STORE_UNAVAILABLE: Refusal = Refusal {
     retry_after_ms: Some(RETRY_AFTER_MS),
     ..refusal(ErrorCode::RoomStoreUnavailable, "rooms cannot be read or changed now")
 };
-const NOT_SHARED: Refusal = refusal(
-    ErrorCode::RoomStoreUnavailable,
-    "this mesh has several nodes, and each would have rooms of its own: they need --room-store redis://...",
-);
 const NOT_ADMITTED: Refusal = refusal(ErrorCode::Forbidden, "your token does not let you into this room");
 const NOT_IN_ROOM: Refusal = refusal(ErrorCode::NotInRoom, "only members of the room may do that");
 const TOO_MANY_ROOMS: Refusal =
@@ -73,8 +69,9 @@ impl NodeCore {
     pub(in crate::node) fn command(&mut self, command: Command) {
         let Some(session) = self.directory.get_mut(command.key) else { return };
         session.commands += 1;
-        let (id, client, accepted_at_us) = (session.id, session.client_id.clone(), session.accepted_at_us);
-        let new = || RoomSession::new(client, accepted_at_us);
+        let (id, client) = (session.id, session.client_id.clone());
+        let attachment = (session.accepted_at_us, self.rooms.turn(session.turn));
+        let new = || RoomSession::new(client, attachment);
         let room_session = self.rooms.sessions.entry(id).or_insert_with(new);
         room_session.commands.push_back(command);
         if room_session.commands.len() == 1 {
@@ -119,9 +116,6 @@ impl NodeCore {
                 let grant = self.directory.get(command.key).and_then(|session| session.grant.as_ref());
                 let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
                 capacity = admitted.ok_or(NOT_ADMITTED)?.filter(|_| seat.is_none());
-                if !self.rooms.settings.shared && self.peers.view().len() > 1 {
-                    return Err(NOT_SHARED);
-                }
                 if seat.is_none() && room_session.seats.len() >= self.rooms.settings.per_client {
                     self.rooms.counts.too_many_rooms += 1;
                     return Err(TOO_MANY_ROOMS);
@@ -192,6 +186,11 @@ impl NodeCore {
             CommandKind::Leave | CommandKind::Farewell => {
                 if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
                     room_session.seats.remove(room);
+                    let requester = room_session.requester(session, command.number, &self.settings.id);
+                    if result.statuses.first().is_some_and(|status| status.is_member() || status.is_waiting()) {
+                        // A later command of the session was carried out before.
+                        self.drop_unknown_seat(session, room, requester);
+                    }
                 }
                 self.rooms.remove_seat(room, session);
                 self.finish(session, &[left(room)], None);

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use signaling_protocol::ClientId;
+use signaling_protocol::{ClientId, limits};
+use signaling_rooms::{Op, Requester};
 use signaling_wire::forward::Item;
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind};
+use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, next_holder};
+use super::task::{Purpose, RoomTask, Urgency};
 
 impl NodeCore {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
@@ -28,20 +30,21 @@ impl NodeCore {
     /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
     /// resumed session receives the whole state of its rooms.
     pub(in crate::node) fn attach_seats(&mut self, now: Instant, arrival: &AttachInfo) {
-        let AttachInfo { session, accepted_at_us, newcomer, .. } = *arrival;
+        let AttachInfo { session, accepted_at_us, turn, newcomer, .. } = *arrival;
+        let turn = self.rooms.turn(turn);
         if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
         }
         if !newcomer {
             let state = SessionState::read(&arrival.state).unwrap_or_default();
-            self.replace_seats(now, &arrival.client_id, (session, accepted_at_us), &state.seats);
+            self.replace_seats(now, arrival, &state.seats);
         }
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
-        (room_session.accepted_at_us, room_session.socket_lost_at) = (accepted_at_us, None);
+        (room_session.accepted_at_us, room_session.turn, room_session.socket_lost_at) = (accepted_at_us, turn, None);
         let mut missed = Vec::new();
         for (room, local) in &mut room_session.seats {
-            local.seat.requester.accepted_at_us = accepted_at_us;
+            (local.seat.requester.accepted_at_us, local.seat.requester.turn) = (accepted_at_us, turn);
             if newcomer {
                 local.sent_ahead = None;
             }
@@ -61,15 +64,15 @@ impl NodeCore {
     fn replace_seats(
         &mut self,
         now: Instant,
-        client: &ClientId,
-        (session, accepted_at_us): (SessionId, u64),
+        &AttachInfo { ref client_id, session, accepted_at_us, turn, .. }: &AttachInfo,
         states: &[SeatState<'_>],
     ) {
         if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
             return;
         }
+        let first_turn = self.rooms.turn(turn);
         let (id, rooms) = (&self.settings.id, &mut self.rooms);
-        let new = || RoomSession::from_other_node(client.clone(), accepted_at_us);
+        let new = || RoomSession::from_other_node(client_id.clone(), (accepted_at_us, first_turn));
         let room_session = rooms.sessions.entry(session).or_insert_with(new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());
@@ -89,9 +92,15 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let first = room_session.first_command();
         room_session.commands.retain(|command| command.key != key);
-        let has_next = room_session.first_command() != first;
-        for room in std::mem::take(&mut room_session.seats).into_keys() {
+        let (has_next, turn) = (room_session.first_command() != first, room_session.turn);
+        for (room, LocalSeat { seat, .. }) in std::mem::take(&mut room_session.seats) {
             self.rooms.remove_seat(&room, session);
+            if let Some(rules) = self.rooms.settings.mesh {
+                // The session's next node claims the seat, unless both it and the edge are lost.
+                let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester };
+                let op = Op::Drop { requester, keep: rules.stale };
+                self.rooms.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room, op));
+            }
         }
         if has_next {
             self.next_command(session);
@@ -124,7 +133,8 @@ impl NodeCore {
         accepted_at_us: u64,
     ) -> Option<Item<'a>> {
         let room_session = self.rooms.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
-        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: room_session.seat_states() })
+        let (turn, seats) = (room_session.turn, room_session.seat_states());
+        Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, turn, seats })
     }
 
     /// Sends a former session's seats to the peer node that serves it now. The session may have
@@ -137,8 +147,9 @@ impl NodeCore {
     ) {
         let is_older = |known: &&RoomSession| known.accepted_at_us < accepted_at_us && !known.seats.is_empty();
         let Some(former) = self.rooms.sessions.get(&session).filter(is_older) else { return };
-        let RoomSession { accepted_at_us, .. } = *former;
-        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, seats: former.seat_states() };
+        let RoomSession { accepted_at_us, turn, .. } = *former;
+        let seats = former.seat_states();
+        let item = Item::Seats { client_id: client.as_str(), session, accepted_at_us, turn, seats };
         self.peers.note(Some(peer), &item);
     }
 
@@ -149,17 +160,22 @@ impl NodeCore {
         &mut self,
         now: Instant,
         client: &ClientId,
-        (session, accepted_at_us): (SessionId, u64),
+        session: SessionId,
+        (accepted_at_us, turn): (u64, u64),
         states: &[SeatState<'_>],
     ) {
         let holder = self.directory.holder(client.as_str()).filter(|(_, holder)| holder.id == session);
-        let resumed = holder.map(|(_, holder)| holder.accepted_at_us);
+        let resumed = holder.map(|(_, holder)| (holder.accepted_at_us, self.rooms.turn(holder.turn)));
         let lingers = self.directory.lingering.get(client).is_some_and(|lingering| lingering.session == session);
         if resumed.is_none() && !lingers {
             return;
         }
-        let new = || RoomSession::from_other_node(client.clone(), resumed.unwrap_or(accepted_at_us));
+        let attachment = resumed.unwrap_or((accepted_at_us, next_holder(turn, self.rooms.drops)));
+        let new = || RoomSession::from_other_node(client.clone(), attachment);
         let room_session = self.rooms.sessions.entry(session).or_insert_with(new);
+        if room_session.accepted_at_us == attachment.0 {
+            room_session.turn = room_session.turn.max(attachment.1);
+        }
         let requester = room_session.requester(session, MessageNumber::NONE, &self.settings.id);
         let mut news = Vec::new();
         for (room, mut local) in states.iter().filter_map(|state| LocalSeat::read(now, state, requester.clone())) {

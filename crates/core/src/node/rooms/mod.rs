@@ -38,6 +38,7 @@ use std::time::{Duration, Instant};
 
 use crate::edge::Rate;
 use signaling_protocol::RoomName;
+use signaling_rooms::{OpResult, StoreError};
 use signaling_wire::SessionId;
 use signaling_wire::grant::SignalScope;
 
@@ -55,8 +56,12 @@ pub use self::task::{RoomTask, Urgency};
 /// Settings of rooms.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomSettings {
-    /// `true` if the store serves the whole mesh. If not, a mesh of several nodes has no rooms.
-    pub shared: bool,
+    /// Rules of rooms that the nodes own. `None`: the rooms are in a store.
+    pub mesh: Option<signaling_rooms::Rules>,
+    /// `true` to keep the results of room operations for [`NodeCore::take_room_commits`].
+    ///
+    /// [`NodeCore::take_room_commits`]: super::NodeCore::take_room_commits
+    pub records_commits: bool,
     /// Interval between refreshes of all seats.
     pub presence: Duration,
     /// Time for which the store keeps a seat after its session ended without a goodbye.
@@ -74,11 +79,12 @@ pub struct RoomSettings {
 }
 
 impl Default for RoomSettings {
-    /// Rooms of this node alone, with the default times.
+    /// Rooms in a store, with the default times.
     fn default() -> Self {
         let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
         Self {
-            shared: false,
+            mesh: None,
+            records_commits: false,
             presence,
             grace,
             registered: false,
@@ -112,8 +118,14 @@ pub(super) struct Rooms {
     held: BTreeMap<SessionId, HeldCommand>,
     next_ended_check: Instant,
     registry_changes: RegistryChanges,
+    operator_answers: Vec<OperatorAnswer>,
+    /// Number of seats that were dropped during their sessions.
+    drops: u32,
     counts: RoomCounts,
 }
+
+/// The answer to an operator's request, with its number.
+type OperatorAnswer = (u64, Result<OpResult, StoreError>);
 
 /// Events in rooms since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
@@ -162,6 +174,8 @@ impl Rooms {
             held: BTreeMap::new(),
             next_ended_check: start,
             registry_changes: RegistryChanges::new(settings.registered),
+            operator_answers: Vec::new(),
+            drops: 0,
             counts: RoomCounts::default(),
         }
     }
@@ -169,6 +183,16 @@ impl Rooms {
     /// Returns `true` if no room has changes to send or questions to the store.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty() && self.held.is_empty()
+    }
+
+    /// Returns the turn of a session by the number of its attachments.
+    fn turn(&self, attachments: u32) -> u64 {
+        room_session::later_turn(u64::from(attachments) << 40, self.drops)
+    }
+
+    /// Returns the rooms in which sessions of this node have seats.
+    pub(super) fn local_rooms(&self) -> impl Iterator<Item = &RoomName> {
+        self.local.keys()
     }
 
     /// Returns `true` if no command is pending.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::RoomName;
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
+use signaling_protocol::{RoomName, limits};
 use signaling_rooms::{Op, OpResult, Requester, Seat, SeatStatus, Stamp};
-use signaling_wire::SessionId;
+use signaling_wire::{MessageNumber, SessionId};
 
 use super::super::NodeCore;
-use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession};
+use super::room_session::{Command, LocalSeat, NO_STATE, RoomSession, later_turn};
 use super::task::{Purpose, RoomTask, Urgency};
 use super::{Rooms, messages};
 
@@ -77,8 +77,20 @@ impl Rooms {
         self.enqueue_seats(room, Op::Restore { seats, version });
     }
 
+    /// Has a seat expire unless the session has it at this node, or claims it again.
+    pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
+        let Some(rules) = self.settings.mesh.filter(|_| self.seat_mut(session, room).is_none()) else { return };
+        let op = Op::Drop { requester, keep: rules.stale };
+        self.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room.clone(), op));
+    }
+
     fn seats(&self, room: &RoomName, sessions: &[SessionId]) -> Vec<Seat> {
-        let seat = |session| Some(self.sessions.get(session)?.seats.get(room)?.seat.clone());
+        let seat = |session| {
+            let room_session = self.sessions.get(session)?;
+            let mut seat = room_session.seats.get(room)?.seat.clone();
+            seat.requester.turn = room_session.turn;
+            Some(seat)
+        };
         sessions.iter().filter_map(seat).collect()
     }
 
@@ -110,6 +122,9 @@ impl NodeCore {
         }
         self.process_active_rooms(now);
         self.retry_held(now);
+        if self.mesh_rooms.is_some() {
+            return;
+        }
         if now >= self.rooms.refresh_at {
             if self.rooms.background.is_empty() {
                 self.rooms.refresh_at = now + self.rooms.settings.presence;
@@ -144,7 +159,7 @@ impl NodeCore {
     }
 
     /// Refreshes seats that came from another node or may have changed.
-    pub(super) fn refresh_unconfirmed(&mut self, room: &RoomName) {
+    pub(in crate::node) fn refresh_unconfirmed(&mut self, room: &RoomName) {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         let sessions = std::mem::take(&mut local.unconfirmed);
         self.refresh(room, sessions);
@@ -277,7 +292,10 @@ impl NodeCore {
                     return;
                 };
                 room_session.seats.remove(room);
+                let requester = room_session.requester(session, MessageNumber(number), &self.settings.id);
                 self.rooms.remove_seat(room, session);
+                // An earlier join without an answer may be carried out only now.
+                self.drop_unknown_seat(session, room, requester);
                 let message = RoomMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
                 self.send_state(session);
                 self.notify(key, &message);
@@ -313,10 +331,33 @@ impl NodeCore {
             let Some(room_session) = self.rooms.sessions.remove(&session) else { continue };
             for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats {
                 self.rooms.remove_seat(&room, session);
+                let (turn, number) = (room_session.turn, limits::MAX_REQUEST_ID);
+                let requester = Requester { turn, number, ..requester };
                 let task = RoomTask::new(Purpose::Upkeep, room, Op::Drop { requester, keep });
                 self.rooms.enqueue(Urgency::Background, task);
             }
         }
+    }
+
+    /// Has a seat of which this node does not know expire: the answer to its join came too late.
+    pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
+        if self.rooms.settings.mesh.is_none() {
+            return;
+        }
+        let known = self.rooms.sessions.get_mut(&session);
+        if known.as_ref().is_some_and(|room_session| room_session.seats.contains_key(room)) {
+            return;
+        }
+        let is_same = |known: &&mut RoomSession| known.accepted_at_us == requester.accepted_at_us;
+        let mut turn = requester.turn;
+        if let Some(room_session) = known.filter(is_same) {
+            // Later operations of the session have a later turn, and claim the seat again.
+            self.rooms.drops += 1;
+            turn = room_session.turn;
+            room_session.turn = later_turn(turn, self.rooms.drops);
+        }
+        let number = limits::MAX_REQUEST_ID;
+        self.rooms.drop_seat(session, room, Requester { turn, number, ..requester });
     }
 
     /// Removes a session without seats and pending commands.

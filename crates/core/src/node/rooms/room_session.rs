@@ -21,6 +21,16 @@ pub(super) fn is_behind(sent: Stamp, known: Stamp) -> bool {
     sent.incarnation != known.incarnation || sent.version < known.version
 }
 
+/// Returns the turn of the same attachment after this number of drops at the node.
+pub(super) fn later_turn(turn: u64, drops: u32) -> u64 {
+    (turn >> 32 << 32) + u64::from(drops)
+}
+
+/// Returns the turn of a lingering session at the next node. It is before the next attachment.
+pub(super) fn next_holder(turn: u64, drops: u32) -> u64 {
+    later_turn(turn.saturating_add(1 << 32), drops)
+}
+
 /// A session's seat in a room, and what its client received of the room.
 #[derive(Debug, Clone)]
 pub(super) struct LocalSeat {
@@ -126,6 +136,8 @@ pub(super) struct RoomSession {
     pub(super) client: ClientId,
     /// Time at which its last socket was accepted, in microseconds since 1970.
     pub(super) accepted_at_us: u64,
+    /// Rises with each attachment with that socket, and with each seat that is dropped here.
+    pub(super) turn: u64,
     pub(super) seats: BTreeMap<RoomName, LocalSeat>,
     /// Queue of commands. The store works on the first one.
     pub(super) commands: VecDeque<Command>,
@@ -137,10 +149,11 @@ pub(super) struct RoomSession {
 }
 
 impl RoomSession {
-    pub(super) fn new(client: ClientId, accepted_at_us: u64) -> Self {
+    pub(super) fn new(client: ClientId, (accepted_at_us, turn): (u64, u64)) -> Self {
         Self {
             client,
             accepted_at_us,
+            turn,
             seats: BTreeMap::new(),
             commands: VecDeque::new(),
             found: Vec::new(),
@@ -150,8 +163,8 @@ impl RoomSession {
     }
 
     /// Creates a session from another node, without its seats. Its earlier broadcasts are unknown.
-    pub(super) fn from_other_node(client: ClientId, accepted_at_us: u64) -> Self {
-        Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, accepted_at_us) }
+    pub(super) fn from_other_node(client: ClientId, attachment: (u64, u64)) -> Self {
+        Self { accepted_broadcasts: AcceptedBroadcasts::from_other_node(), ..Self::new(client, attachment) }
     }
 
     /// Returns `true` if a command is pending.
@@ -177,8 +190,8 @@ impl RoomSession {
 
     /// Returns the requester for the store: this session at `node`, with the number of a command.
     pub(super) fn requester(&self, session: SessionId, number: MessageNumber, node: &NodeId) -> Requester {
-        let (client, accepted_at_us, number, node) = (self.client.clone(), self.accepted_at_us, number.0, node.clone());
-        Requester { client, session, accepted_at_us, number, node }
+        let Self { ref client, accepted_at_us, turn, .. } = *self;
+        Requester { client: client.clone(), session, accepted_at_us, turn, number: number.0, node: node.clone() }
     }
 
     /// Returns its seats for the next node, without seats that are out or unknown.

@@ -7,8 +7,8 @@ use signaling_rooms::{Op, OpResult, Request, Stamp, StoreError};
 use signaling_wire::{Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
-use super::Rooms;
 use super::changes::STATE_RETRY;
+use super::{OperatorAnswer, Rooms};
 
 /// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
@@ -32,14 +32,14 @@ impl Urgency {
 }
 
 /// One operation on a room, and the purpose of its answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RoomTask {
     pub(super) purpose: Purpose,
     request: Request,
 }
 
 /// Reason of a store operation, which determines the use of its answer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Purpose {
     /// The first command in the queue of a session.
     Command { session: SessionId, key: SessionKey, seq: Seq },
@@ -49,6 +49,8 @@ pub(super) enum Purpose {
     State,
     /// The token of a joining client sets the capacity of the room.
     Capacity,
+    /// An operator waits for the answer, by this number.
+    Operator(u64),
     /// A seat is dropped, or a probe checks that the store has not lost the room.
     Upkeep,
 }
@@ -56,6 +58,11 @@ pub(super) enum Purpose {
 impl RoomTask {
     pub(super) fn new(purpose: Purpose, room: RoomName, op: Op) -> Self {
         Self { purpose, request: Request { room, op } }
+    }
+
+    /// Returns `true` if a client or operator waits for the answer.
+    pub(in crate::node) fn is_awaited(&self) -> bool {
+        matches!(self.purpose, Purpose::Command { .. } | Purpose::Capacity | Purpose::Operator(_))
     }
 
     /// Returns the request for the store.
@@ -77,6 +84,13 @@ impl Rooms {
         } else {
             tasks.push_back(task);
         }
+    }
+}
+
+impl Rooms {
+    /// Takes the next operation; one in the background only if `may_wait`. `None`: there is none.
+    pub(in crate::node) fn next_task(&mut self, may_wait: bool) -> Option<RoomTask> {
+        self.urgent.pop_front().or_else(|| self.background.pop_front_if(|_| may_wait))
     }
 }
 
@@ -104,7 +118,10 @@ impl NodeCore {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
         self.rooms.store_answered(now, answer.is_ok());
-        let Ok(result) = answer else { return self.store_failed(now, &room, &purpose) };
+        if let Purpose::Operator(number) = purpose {
+            self.rooms.operator_answers.push((number, answer.clone()));
+        }
+        let Ok(result) = answer else { return self.store_failed(now, &room, &purpose, op) };
         self.notify_peers(&room, &result);
         let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
@@ -118,6 +135,9 @@ impl NodeCore {
             (Purpose::State, _) => self.state_answered(now, &room, &result),
             (&Purpose::Command { session, key, seq }, _) => {
                 self.command_answered(now, (session, key, seq), &room, &result);
+                if let Op::Join { requester, .. } = &op {
+                    self.drop_unknown_seat(session, &room, requester.clone());
+                }
                 true
             }
             _ => true,
@@ -131,13 +151,32 @@ impl NodeCore {
         }
     }
 
-    /// Handles a failure of the store. The next refresh repeats the refresh of a seat, dropped
-    /// seats expire, and a joining client receives the error.
-    fn store_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose) {
+    /// Handles the result of a join that was answered before or given up.
+    pub(in crate::node) fn joined_late(&mut self, task: &RoomTask, result: &OpResult) {
+        let has_seat = result.statuses.first().is_some_and(|status| status.is_member() || status.is_waiting());
+        if let (Purpose::Command { session, .. }, Op::Join { requester, .. }) = (&task.purpose, &task.request.op)
+            && has_seat
+        {
+            // Later operations of the session have a later turn or number.
+            self.rooms.drop_seat(*session, &task.request.room, requester.clone());
+        }
+    }
+
+    /// Handles a failure of the store or owner. The next refresh repeats the refresh of a seat,
+    /// dropped seats expire, and a joining client receives the error.
+    fn store_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Op) {
         match *purpose {
-            Purpose::Command { session, key, seq } => self.command_failed(now, (session, key, seq)),
+            Purpose::Command { session, key, seq } => {
+                match op {
+                    Op::Join { requester, .. } => self.drop_unknown_seat(session, room, requester),
+                    // The command may be carried out later.
+                    Op::Leave { .. } => self.rooms.schedule_refresh(room, session),
+                    _ => {}
+                }
+                self.command_failed(now, (session, key, seq));
+            }
             Purpose::State => self.rooms.retry_state(room, now + STATE_RETRY),
-            Purpose::Seats { .. } | Purpose::Capacity | Purpose::Upkeep => {}
+            Purpose::Seats { .. } | Purpose::Capacity | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
     }
 
@@ -145,9 +184,13 @@ impl NodeCore {
         self.room_changed(now, room, result.stamp(), result.changes, result.queue_moved);
     }
 
-    /// Handles the result of an operation that an operator requested.
-    pub fn room_was_changed(&mut self, now: Instant, room: &RoomName, result: OpResult) {
-        self.notify_peers(room, &result);
-        self.take_changes(now, room, result);
+    /// Queues an operation for an operator, whose answer has this number.
+    pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
+        self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
+    }
+
+    /// Takes the answers for operators, by number.
+    pub fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
+        std::mem::take(&mut self.rooms.operator_answers)
     }
 }

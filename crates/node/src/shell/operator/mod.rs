@@ -17,9 +17,7 @@ use signaling_server::admin::handlers::{QueryResult, bad_request, document, quer
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::{LocalCaller, Stopped};
 use signaling_server::http::Refused;
-use tokio::sync::mpsc;
 
-use super::rooms::OperatorRoomRequest;
 use super::{Floor, Node};
 use signaling_core::node::NodeCore;
 
@@ -33,9 +31,7 @@ pub struct OperatorApi {
     pub floor: LocalCaller<Floor>,
     /// The peer nodes.
     pub peers: PeerQueries,
-    /// Requests to the room store.
-    pub requests: mpsc::Sender<OperatorRoomRequest>,
-    /// Registry of clients; `None`: rooms are in memory, not in Redis.
+    /// Registry of clients; `None`: the rooms are not in Redis.
     pub registry: Option<RedisRegistry>,
     /// Drains and undrains this node.
     pub switch: DrainSwitch,

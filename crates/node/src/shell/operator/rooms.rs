@@ -28,7 +28,8 @@ impl OperatorApi {
     async fn ask_store(&self, room: RoomName, op: Op) -> Result<OpResult, StoreError> {
         let stops = || StoreError("this node stops".into());
         let (reply, answer) = oneshot::channel();
-        self.requests.send((Request { room, op }, reply)).await.map_err(|_| stops())?;
+        let request = Request { room, op };
+        self.floor.ask(move |floor| floor.node.request_room(request, reply)).await.map_err(|_| stops())?;
         answer.await.map_err(|_| stops())?
     }
 }

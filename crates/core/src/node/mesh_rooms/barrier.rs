@@ -1,0 +1,259 @@
+//! The barrier before this node serves rooms of a new view: each member has confirmed the view, and
+//! has sent its copies of these rooms. So no former owner commits an operation after that.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rooms::{Op, Stamp};
+use signaling_wire::codec;
+use signaling_wire::forward::Item;
+
+use super::super::NodeCore;
+use super::MeshRooms;
+use super::requests::Requester;
+
+/// Interval of repeated queries.
+const QUERY_INTERVAL: Duration = Duration::from_millis(500);
+/// Maximum requests that wait for the barrier. Others are repeated by their nodes.
+const MAX_PARKED: usize = 10_000;
+/// Maximum room names of one item: 128 KiB.
+const NAMES_PER_ITEM: usize = 1_000;
+/// Maximum copies encoded for one member at a time.
+const COPIES_AT_ONCE: usize = 1_000;
+
+/// A query of a peer for the view with this hash, with its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Query {
+    view: u64,
+    number: u64,
+}
+
+/// A room, its state at the requesting node, and an operation on it.
+type ParkedRequest = (RoomName, Stamp, Op);
+
+/// Confirmations that this node waits for or owes.
+#[derive(Default)]
+pub(super) struct Barrier {
+    /// Number of the present query.
+    query: u64,
+    /// Members that have not confirmed the view.
+    waiting: BTreeSet<NodeId>,
+    /// Members that have confirmed it, with the number of views that they had adopted then.
+    confirmed: BTreeMap<NodeId, u64>,
+    /// `true` if a room was given up during the wait: the members are asked once more.
+    again: bool,
+    asked: Option<Instant>,
+    /// Rooms with seats of sessions at these members.
+    reported: BTreeSet<(RoomName, NodeId)>,
+    parked: BTreeMap<Requester, ParkedRequest>,
+    /// The last queries of peers whose views this node did not have.
+    unanswered: BTreeMap<NodeId, Query>,
+    /// Copies to send to peers before the confirmation of their queries.
+    answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
+}
+
+impl Barrier {
+    /// Returns `true` if all members have confirmed the present view.
+    pub(super) fn is_complete(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Returns the number of members that have not confirmed the present view.
+    pub(super) fn unconfirmed(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns `true` if no confirmation is pending here or owed to a peer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.answering.is_empty()
+    }
+
+    /// Stores a request until the barrier is complete.
+    pub(super) fn park(&mut self, requester: Requester, request: ParkedRequest) {
+        if self.parked.len() < MAX_PARKED {
+            self.parked.insert(requester, request);
+        }
+    }
+}
+
+impl MeshRooms {
+    /// Starts to wait for all other members.
+    pub(super) fn start_barrier(&mut self, now: Instant) {
+        let Self { barrier, members, id, .. } = self;
+        barrier.query += 1;
+        barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
+        barrier.confirmed.clear();
+        barrier.reported.clear();
+        (barrier.again, barrier.asked) = (false, Some(now));
+    }
+}
+
+impl NodeCore {
+    /// Waits for all members once more: a room was given up.
+    pub(super) fn restart_barrier(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        if mesh.barrier.is_complete() {
+            mesh.start_barrier(now);
+            self.query_members(now);
+            self.finish_barrier(now);
+        } else {
+            mesh.barrier.again = true;
+        }
+    }
+
+    /// Asks the members that have not confirmed the view.
+    pub(super) fn query_members(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.barrier.asked = Some(now);
+        let query = Item::ViewQuery { view: mesh.view, query: mesh.barrier.query, adoption: mesh.adoption };
+        for member in &mesh.barrier.waiting {
+            self.peers.note_now(member, &query);
+        }
+    }
+
+    pub(super) fn repeat_queries(&mut self, now: Instant) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
+        if !mesh.barrier.is_complete() && mesh.barrier.asked.is_none_or(is_due) {
+            self.query_members(now);
+        }
+    }
+
+    /// Handles a query of a peer. A peer that has adopted another view since it confirmed this one
+    /// may have owned rooms meanwhile: it is asked again.
+    pub(in crate::node) fn view_queried(
+        &mut self,
+        now: Instant,
+        sender: &NodeId,
+        (view, number): (u64, u64),
+        adoption: u64,
+    ) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        if mesh.barrier.confirmed.get(sender).is_some_and(|confirmed| adoption > *confirmed) {
+            mesh.void_confirmation(sender);
+            self.query_members(now);
+        }
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        if mesh.answers(sender, number) {
+            return;
+        }
+        mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
+        self.answer_known_queries();
+    }
+
+    /// Answers the queries for the present view.
+    pub(super) fn answer_known_queries(&mut self) {
+        let Some(MeshRooms { view, members, barrier, copies, ranking, .. }) = &mut self.mesh_rooms else { return };
+        barrier.unanswered.retain(|peer, query| {
+            let is_known = query.view == *view;
+            if is_known {
+                let is_owned = |room: &RoomName| super::owner_in(ranking, room) == Some(peer.as_str());
+                barrier.answering.insert(peer.clone(), (query.number, copies.rooms_for(peer, is_owned).into()));
+            }
+            !is_known && members.contains(peer)
+        });
+        self.continue_answers();
+    }
+
+    /// Sends copies to peers as far as their lanes have room, then the confirmations.
+    pub(super) fn continue_answers(&mut self) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        for (peer, (query, mut rooms)) in std::mem::take(&mut mesh.barrier.answering) {
+            if self.send_copies(&peer, &mut rooms) {
+                self.confirm_view(&peer, query);
+            } else if let Some(mesh) = &mut self.mesh_rooms {
+                mesh.barrier.answering.insert(peer, (query, rooms));
+            }
+        }
+    }
+
+    /// Sends copies of rooms to their owner. Returns `false` if some are left for later.
+    fn send_copies(&mut self, peer: &NodeId, rooms: &mut VecDeque<RoomName>) -> bool {
+        for _ in 0..COPIES_AT_ONCE {
+            let Some(room) = rooms.pop_front() else { return true };
+            let copy = self.mesh_rooms.as_ref().and_then(|mesh| mesh.copies.get(&room));
+            let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), copy.at)) else { continue };
+            if !self.send_copy(peer, &room, &state, at) {
+                rooms.push_front(room);
+                return false;
+            }
+        }
+        rooms.is_empty()
+    }
+
+    /// Confirms the present view to a peer, with its rooms in which clients here have seats.
+    fn confirm_view(&mut self, peer: &NodeId, query: u64) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let is_owned = |room: &&RoomName| mesh.owner_of(room) == Some(peer.as_str());
+        let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).map(RoomName::as_str).collect();
+        let adoption = mesh.adoption;
+        let mut parts: Vec<_> = rooms.chunks(NAMES_PER_ITEM).map(<[_]>::to_vec).collect();
+        let final_part = parts.pop().unwrap_or_default();
+        for rooms in parts {
+            self.peers.note_now(peer, &Item::ViewConfirmed { query, adoption, rooms, last: false });
+        }
+        self.peers.note_now(peer, &Item::ViewConfirmed { query, adoption, rooms: final_part, last: true });
+    }
+
+    /// Handles a member's confirmation of the view.
+    pub(in crate::node) fn view_confirmed(
+        &mut self,
+        now: Instant,
+        sender: &NodeId,
+        (query, adoption): (u64, u64),
+        rooms: &[&str],
+        last: bool,
+    ) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        if query != mesh.barrier.query {
+            return;
+        }
+        let reported = rooms.iter().filter_map(|room| Some((RoomName::new(room).ok()?, sender.clone())));
+        mesh.barrier.reported.extend(reported);
+        if last && mesh.barrier.waiting.remove(sender) {
+            mesh.barrier.confirmed.insert(sender.clone(), adoption);
+            self.finish_barrier(now);
+        }
+    }
+
+    /// Serves all rooms of this node once all members have confirmed the view.
+    pub(super) fn finish_barrier(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        if !mesh.barrier.is_complete() {
+            return;
+        }
+        if std::mem::take(&mut mesh.barrier.again) {
+            mesh.start_barrier(now);
+            return self.query_members(now);
+        }
+        let own = self.rooms.local_rooms().filter(|room| mesh.owns(room)).map(|room| (room.clone(), mesh.id.clone()));
+        let own: Vec<_> = own.collect();
+        let mut reported = std::mem::take(&mut mesh.barrier.reported);
+        reported.extend(own);
+        let parked = std::mem::take(&mut mesh.barrier.parked);
+        self.take_over_rooms(now, &reported);
+        for (requester, (room, known, op)) in parked {
+            self.room_requested(now, requester, room, known, op);
+        }
+    }
+}
+
+impl MeshRooms {
+    /// Waits for a member once more.
+    pub(super) fn void_confirmation(&mut self, member: &NodeId) {
+        if self.barrier.confirmed.remove(member).is_some() && self.members.contains(member) {
+            self.barrier.waiting.insert(member.clone());
+        }
+    }
+
+    /// Ends the answers to queries for an earlier view.
+    pub(super) fn drop_answers(&mut self) {
+        self.barrier.answering.clear();
+    }
+
+    /// Returns `true` if the answer to this query is on its way.
+    fn answers(&self, peer: &NodeId, query: u64) -> bool {
+        self.barrier.answering.get(peer).is_some_and(|(answered, _)| *answered == query)
+    }
+}

@@ -1,0 +1,299 @@
+//! Rooms without a store: each room has an owner and a backup among the nodes.
+//!
+//! The owner of a room is the node with the highest rendezvous score for the room's name, by the
+//! view alone. It puts the operations of all nodes in order and applies them. It sends each one to
+//! the backup, which applies it too, announces its changes and sends the result to the node that
+//! requested it. So a client learns nothing that only one node knows. An owner without a backup
+//! announces and answers itself.
+//!
+//! | content | module |
+//! |---|---|
+//! | requests of this node, repeated until they are answered | `requests` |
+//! | rooms that this node owns: operations, backups, expiry | `owner` |
+//! | copies of rooms that other nodes own | `copies` |
+//! | the wait for all members before this node serves rooms of a new view | `barrier` |
+//!
+//! `docs/ROOMS.md` has the rules and the failures that they survive. `view`, `sweep` and `batch`
+//! call this module; `rooms` has the clients' side of rooms.
+
+mod barrier;
+mod copies;
+mod owner;
+mod requests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Instant, UNIX_EPOCH};
+
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rendezvous::{KeyHash, Ranking};
+use signaling_rooms::{Op, OpResult, Room, Rules};
+use signaling_wire::RoomRequestId;
+use signaling_wire::forward::LogPosition;
+
+use self::barrier::Barrier;
+use self::copies::{Copies, PartialCopies};
+use self::owner::{LogEntry, OwnedRoom};
+use self::requests::{Requester, Requests};
+use super::{NodeCore, Settings};
+use crate::View;
+
+/// Rooms of the mesh, as far as this node takes part.
+pub(super) struct MeshRooms {
+    id: NodeId,
+    hash_seed: u64,
+    rules: Rules,
+    /// One moment on both clocks. Rooms need a clock without jumps.
+    start: (Instant, u64),
+    /// Hash of the present view, and the number of views so far.
+    view: u64,
+    adoption: u64,
+    members: BTreeSet<NodeId>,
+    /// Members that do not drain, or all if all drain.
+    ranking: Ranking,
+    requests: Requests,
+    barrier: Barrier,
+    owned: BTreeMap<RoomName, OwnedRoom>,
+    /// Times in ms since 1970 at which an owned room changes without a request.
+    deadlines: BTreeSet<(u64, RoomName)>,
+    /// Owned rooms of which the backup lacks a copy, for lack of room in its lane.
+    unsent: BTreeSet<RoomName>,
+    /// Nodes that have to claim the seats of their sessions, by room.
+    unclaimed: BTreeSet<(RoomName, NodeId)>,
+    copies: Copies,
+    partial: PartialCopies,
+    counts: MeshRoomCounts,
+    commits: Option<Vec<RoomCommit>>,
+}
+
+/// Events of rooms that are owned by nodes, since the start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MeshRoomCounts {
+    /// Rooms taken over from another owner.
+    pub taken_over: u64,
+    /// Rooms whose copies were all lost, rebuilt from the seats at the nodes.
+    pub rebuilt: u64,
+    /// Copies sent to backups.
+    pub copied: u64,
+    /// Requests without an answer in time.
+    pub timeouts: u64,
+}
+
+/// Present numbers of rooms that are owned by nodes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MeshRoomFigures {
+    /// Rooms that this node owns.
+    pub owned: usize,
+    /// Copies of rooms that other nodes own.
+    pub copies: usize,
+    /// Copies that wait for the next owners of their rooms.
+    pub waiting: usize,
+    /// Requests without an answer.
+    pub requests: usize,
+    /// Members of the view that have not confirmed it to this node.
+    pub unconfirmed: usize,
+}
+
+/// An operation whose result this node announced, for tests of whole meshes.
+#[derive(Debug)]
+pub struct RoomCommit {
+    /// Name of the room.
+    pub room: RoomName,
+    /// Place of the operation in the room's log.
+    pub at: LogPosition,
+    /// Time of the operation, in milliseconds since 1970.
+    pub clock: u64,
+    /// The operation. `None`: seats of a lost node were marked.
+    pub op: Option<Op>,
+    /// Its result.
+    pub result: OpResult,
+    /// The room after it.
+    pub state: Room,
+}
+
+impl MeshRooms {
+    pub(super) fn new(settings: &Settings, rules: Rules) -> Self {
+        let (instant, wall) = settings.epoch;
+        let since = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Self {
+            id: settings.id.clone(),
+            hash_seed: settings.hash_seed,
+            rules,
+            start: (instant, u64::try_from(since).unwrap_or(u64::MAX)),
+            view: View::default().hash(),
+            adoption: 0,
+            members: BTreeSet::new(),
+            ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
+            requests: Requests::new(settings.incarnation),
+            barrier: Barrier::default(),
+            owned: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            unsent: BTreeSet::new(),
+            unclaimed: BTreeSet::new(),
+            copies: Copies::default(),
+            partial: PartialCopies::default(),
+            counts: MeshRoomCounts::default(),
+            commits: settings.rooms.records_commits.then(Vec::new),
+        }
+    }
+
+    /// Returns the time of room operations, in milliseconds since 1970.
+    fn clock(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.start.0).as_millis();
+        self.start.1.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the owner of a room by the present view. `None`: there is no view.
+    fn owner_of(&self, room: &RoomName) -> Option<&str> {
+        owner_in(&self.ranking, room)
+    }
+
+    fn record_commit(&mut self, room: &RoomName, (clock, entry): (u64, &LogEntry), result: &OpResult) {
+        let Some(commits) = &mut self.commits else { return };
+        let owned = self.owned.get(room).map(|owned| (owned.at, &owned.room));
+        let Some((at, state)) = owned.or_else(|| self.copies.get(room).map(|copy| (copy.at, &copy.room))) else {
+            return;
+        };
+        let (room, op, result, state) = (room.clone(), entry.op().cloned(), result.clone(), state.clone());
+        commits.push(RoomCommit { room, at, clock, op, result, state });
+    }
+
+    fn owns(&self, room: &RoomName) -> bool {
+        self.owner_of(room) == Some(self.id.as_str())
+    }
+
+    /// Returns `true` if no request, copy or confirmation is pending.
+    pub(super) fn is_idle(&self) -> bool {
+        let all_sent = self.unsent.is_empty() && self.unclaimed.is_empty();
+        self.requests.is_empty() && all_sent && self.barrier.is_idle()
+    }
+
+    /// Returns `true` if no request of this node is pending, and no room waits for its next owner.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.requests.is_empty() && self.copies.waiting() == 0
+    }
+
+    /// Adopts a view. Returns `false` if it has not changed.
+    fn adopt(&mut self, view: &View) -> bool {
+        if self.view == view.hash() {
+            return false;
+        }
+        self.view = view.hash();
+        self.adoption += 1;
+        self.members = view.members().iter().map(|member| member.id.clone()).collect();
+        let all_drain = view.members().iter().all(|member| member.draining);
+        let eligible = view.members().iter().filter(|member| all_drain || !member.draining);
+        self.ranking = Ranking::new(self.hash_seed, eligible.map(|member| member.id.as_str()));
+        true
+    }
+}
+
+fn owner_in<'a>(ranking: &'a Ranking, room: &RoomName) -> Option<&'a str> {
+    ranking.owner(KeyHash::of(room.as_str())).map(|rank| ranking.id(rank))
+}
+
+impl NodeCore {
+    /// Follows the view: gives up rooms of other nodes, and asks the members for confirmations.
+    pub(super) fn set_room_view(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let before = mesh.members.clone();
+        if !mesh.adopt(self.peers.view()) {
+            return;
+        }
+        let lost: Vec<_> = before.difference(&mesh.members).cloned().collect();
+        let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
+        mesh.give_up_rooms();
+        mesh.drop_answers();
+        mesh.start_barrier(now);
+        self.query_members(now);
+        self.finish_barrier(now);
+        self.answer_known_queries();
+        self.check_backups(now);
+        for node in lost {
+            self.unclaim_seats(now, &node);
+        }
+        for node in joined {
+            self.reclaim_seats(&node);
+        }
+        self.ask_for_claims();
+        self.resend_requests(now, |_| true);
+    }
+
+    /// Handles the restart of a peer: it has lost its rooms and copies.
+    pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.copies.unfollow(node);
+        mesh.void_confirmation(node);
+        self.replace_backup(now, node);
+        self.unclaim_seats(now, node);
+        self.resend_requests(now, |owner| owner == node);
+        self.query_members(now);
+    }
+
+    /// Does the periodic work of rooms that nodes own.
+    pub(super) fn sweep_mesh_rooms(&mut self, now: Instant) {
+        if self.mesh_rooms.is_none() {
+            return;
+        }
+        self.repeat_requests(now);
+        self.repeat_queries(now);
+        self.continue_answers();
+        self.send_unsent_copies();
+        self.ask_for_claims();
+        self.expire_seats(now);
+    }
+
+    /// Announces a result, and sends it to the node that requested it.
+    fn commit(
+        &mut self,
+        now: Instant,
+        room: &RoomName,
+        (clock, entry): (u64, &LogEntry),
+        requester: Option<&Requester>,
+        mut result: OpResult,
+    ) {
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.record_commit(room, (clock, entry), &result);
+        }
+        self.notify_peers(room, &result);
+        let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
+        let queue_moved = std::mem::take(&mut result.queue_moved);
+        if std::mem::take(&mut result.nodes).contains(&self.settings.id) {
+            self.room_changed(now, room, at, changes, queue_moved);
+        }
+        match requester {
+            Some(requester) if requester.node == self.settings.id => self.request_answered(now, requester.id, result),
+            Some(requester) => self.send_result(requester, &result),
+            None => {}
+        }
+    }
+
+    /// Takes the operations whose results this node announced. Empty unless
+    /// [`RoomSettings::records_commits`](super::RoomSettings::records_commits) is set.
+    pub fn take_room_commits(&mut self) -> Vec<RoomCommit> {
+        let commits = self.mesh_rooms.as_mut().and_then(|mesh| mesh.commits.as_mut());
+        commits.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Returns a room if this node owns it and serves it now.
+    pub fn owned_room(&self, room: &str) -> Option<&Room> {
+        self.mesh_rooms.as_ref()?.owned.get(room).map(|owned| &owned.room)
+    }
+
+    /// Returns the counts of rooms that nodes own. `None`: the rooms are in a store.
+    pub fn mesh_room_counts(&self) -> Option<MeshRoomCounts> {
+        self.mesh_rooms.as_ref().map(|mesh| mesh.counts)
+    }
+
+    /// Returns the numbers of rooms that nodes own. `None`: the rooms are in a store.
+    pub fn mesh_room_figures(&self) -> Option<MeshRoomFigures> {
+        let mesh = self.mesh_rooms.as_ref()?;
+        let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
+        let waiting = mesh.copies.waiting();
+        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed: mesh.barrier.unconfirmed() })
+    }
+}
+
+/// Returns the first request number of a process start, which differs after a restart.
+fn first_request(incarnation: signaling_wire::Incarnation) -> RoomRequestId {
+    RoomRequestId(u64::from_le_bytes(incarnation.0) >> 1)
+}

@@ -1,0 +1,188 @@
+//! Requests of this node to the owners of rooms. Each is repeated until it is answered, so that the
+//! crash of an owner, backup or lane loses none. Operations have the same effect when repeated.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rooms::{Op, OpResult, Stamp, StoreError};
+use signaling_wire::forward::Item;
+use signaling_wire::{Incarnation, RoomRequestId, codec};
+
+use super::super::NodeCore;
+use super::super::rooms::{RoomTask, Urgency};
+use super::first_request;
+
+/// Interval of repeated requests.
+const REPEAT_INTERVAL: Duration = Duration::from_millis(300);
+/// Time after which a request of a client fails.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum joins that may be carried out once more.
+const MAX_UNCERTAIN: usize = 10_000;
+/// Maximum pending requests without a waiting client. Further ones stay in their queue.
+const MAX_BACKGROUND: usize = 10_000;
+
+/// The node and number of a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Requester {
+    pub(super) node: NodeId,
+    pub(super) id: RoomRequestId,
+}
+
+struct Request {
+    task: RoomTask,
+    since: Instant,
+    sent: Instant,
+}
+
+/// Requests without an answer.
+pub(super) struct Requests {
+    last: RoomRequestId,
+    pending: BTreeMap<RoomRequestId, Request>,
+    /// Joins that may be carried out once more: they timed out, or were repeated.
+    uncertain: BTreeMap<RoomRequestId, RoomTask>,
+}
+
+impl Requests {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self { last: first_request(incarnation), pending: BTreeMap::new(), uncertain: BTreeMap::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Remembers a join whose result may still come. The oldest ones are forgotten.
+    fn remember(&mut self, id: RoomRequestId, task: &RoomTask) {
+        if let Op::Join { .. } = task.request().op {
+            self.uncertain.insert(id, task.clone());
+            if self.uncertain.len() > MAX_UNCERTAIN {
+                self.uncertain.pop_first();
+            }
+        }
+    }
+
+    fn add(&mut self, now: Instant, task: RoomTask) -> RoomRequestId {
+        self.last = self.last.plus(1);
+        self.pending.insert(self.last, Request { task, since: now, sent: now });
+        self.last
+    }
+}
+
+impl NodeCore {
+    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`].
+    #[inline]
+    pub fn has_unsent_room_tasks(&self) -> bool {
+        self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))
+    }
+
+    /// Sends the queued operations to the owners of their rooms.
+    pub fn send_room_tasks(&mut self, now: Instant) {
+        while let Some(mesh) = &mut self.mesh_rooms {
+            let may_wait = mesh.requests.len() < MAX_BACKGROUND;
+            let Some(task) = self.rooms.next_task(may_wait) else { return };
+            let id = mesh.requests.add(now, task);
+            self.send_request(now, id, false);
+        }
+    }
+
+    fn send_request(&mut self, now: Instant, id: RoomRequestId, is_repeated: bool) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let Some(Request { task, sent, .. }) = mesh.requests.pending.get_mut(&id) else { return };
+        *sent = now;
+        let request = task.request().clone();
+        let Some(owner) = mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
+        let known = self.rooms.known_state(&request.room);
+        if owner == mesh.id {
+            let requester = Requester { node: owner, id };
+            return self.room_requested(now, requester, request.room, known, request.op);
+        }
+        let (op, Stamp { incarnation, version }) = (codec::to_bytes(&request.op), known);
+        let item = Item::RoomRequest { id, room: request.room.as_str(), incarnation, version, op: &op };
+        // A lane without progress has the request already. The next exchange sends it again.
+        let is_stalled = self.peers.key(owner.as_str()).is_some_and(|peer| self.peers.is_stalled(now, peer));
+        if is_repeated && is_stalled {
+            return;
+        }
+        self.peers.note_now(&owner, &item);
+    }
+
+    /// Sends the pending requests again to those owners for which `wanted` returns `true`.
+    pub(super) fn resend_requests(&mut self, now: Instant, wanted: impl Fn(&NodeId) -> bool) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let owner = |room: &RoomName| mesh.owner_of(room).and_then(|owner| NodeId::new(owner).ok());
+        let is_wanted = |request: &Request| owner(&request.task.request().room).is_some_and(|owner| wanted(&owner));
+        let pending = mesh.requests.pending.iter();
+        let ids: Vec<_> = pending.filter(|(_, request)| is_wanted(request)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.send_request(now, id, false);
+        }
+    }
+
+    /// Ends overdue requests of clients, and repeats the others.
+    pub(super) fn repeat_requests(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let is_over =
+            |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
+        let overdue: Vec<_> = mesh.requests.pending.extract_if(.., |_, request| is_over(request)).collect();
+        mesh.counts.timeouts += overdue.len() as u64;
+        let is_due = |request: &Request| now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
+        let pending = mesh.requests.pending.iter();
+        let due: Vec<_> = pending.filter(|(_, request)| is_due(request)).map(|(id, _)| *id).collect();
+        for (id, request) in &overdue {
+            mesh.requests.remember(*id, &request.task);
+        }
+        for (_, request) in overdue {
+            self.room_answered(now, request.task, Err(StoreError("the owner of the room does not answer".into())));
+        }
+        for id in due {
+            self.send_request(now, id, true);
+        }
+    }
+
+    /// Handles the request of a peer.
+    pub(in crate::node) fn room_requested_by(
+        &mut self,
+        now: Instant,
+        sender: &NodeId,
+        (id, known): (RoomRequestId, Stamp),
+        room: &str,
+        op: &[u8],
+    ) {
+        match (RoomName::new(room), codec::from_bytes(op)) {
+            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, room, known, op),
+            _ => self.counts.dropped += 1,
+        }
+    }
+
+    /// Handles the result of a request of this node.
+    pub(in crate::node) fn room_result(&mut self, now: Instant, id: RoomRequestId, result: &[u8]) {
+        match codec::from_bytes(result) {
+            Ok(result) => self.request_answered(now, id, result),
+            Err(_) => self.counts.dropped += 1,
+        }
+    }
+
+    /// Handles the result of a request. A repeated one has no effect.
+    pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        if let Some(Request { task, since, sent }) = mesh.requests.pending.remove(&id) {
+            if sent != since {
+                mesh.requests.remember(id, &task);
+            }
+            self.room_answered(now, task, Ok(result));
+        } else if let Some(task) = mesh.requests.uncertain.get(&id).cloned() {
+            self.joined_late(&task, &result);
+        }
+    }
+
+    /// Sends a result to the node that requested the operation.
+    pub(super) fn send_result(&mut self, requester: &Requester, result: &OpResult) {
+        let result = codec::to_bytes(result);
+        self.peers.note_now(&requester.node, &Item::RoomResult { id: requester.id, result: &result });
+    }
+}
