@@ -18,6 +18,7 @@ mod direct_clients;
 mod drill_absent;
 mod drill_alerts;
 mod drill_kubernetes;
+mod drill_mesh_rooms;
 mod drill_redis;
 mod drill_rooms;
 mod drill_sdk;

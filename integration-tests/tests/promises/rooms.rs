@@ -1,11 +1,10 @@
-//! The promises about rooms, on real processes: once with the memory of one node, once with three
-//! nodes and a Redis.
+//! The promises about rooms, on three real nodes: once without a store, once with a Redis.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::room_client::{SeatStatus, join};
+use signaling_integration_tests::room_client::SeatStatus;
 use signaling_integration_tests::room_times::printed_bound;
 use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, eventually, operator, stays};
 
@@ -17,20 +16,20 @@ const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume:
 /// Between the end of a session and the next refresh of its room much time may pass.
 const RARE_REFRESHES: RoomTimes = RoomTimes { presence: Duration::from_secs(20), ..SHORT };
 
-/// Starts a mesh with two balancers, and either three nodes with a Redis or one with its memory.
+/// Starts a mesh with two balancers and three nodes.
 async fn mesh(has_redis: bool, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
     let with_rooms = |options: &mut MeshOptions| {
-        (options.nodes, options.balancers) = (if has_redis { 3 } else { 1 }, 2);
+        (options.nodes, options.balancers) = (3, 2);
         options.node_args = times.flags();
         options.node_args.extend(flags.iter().map(ToString::to_string));
     };
     if has_redis { TestMesh::with_redis(with_rooms).await } else { Some(TestMesh::with(with_rooms).await) }
 }
 
-/// Runs each test with the memory of a node and with a Redis.
+/// Runs each test without a store and with a Redis.
 macro_rules! over_both {
     ($($name:ident($times:expr $(, $flag:literal)*),)*) => {
-        mod memory {
+        mod mesh {
             $(#[tokio::test]
             async fn $name() {
                 let mesh = super::mesh(false, $times, &[$($flag),*]).await.unwrap();
@@ -54,6 +53,7 @@ over_both! {
     seat_of_a_lost_client_is_kept_for_the_grace_time(super::LONG_GRACE, "--room-capacity=1"),
     resumed_member_has_not_left(super::SHORT),
     raised_capacity_admits_the_waiting_queue_in_order(super::SHORT, "--room-capacity=1"),
+    members_stay_unchanged_while_nodes_come_and_go(super::SHORT),
 }
 
 async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
@@ -240,19 +240,7 @@ async fn registry_follows_a_client_until_it_closes() {
     eventually("alice to be forgotten", is_gone).await;
 }
 
-#[tokio::test]
-async fn join_is_refused_when_nodes_have_no_common_store() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
-    let mut alice = client(&mesh, 0, "alice").await;
-
-    let refused = alice.ask(join("r", "alice")).await;
-
-    assert_eq!((&refused["code"], &refused["room"]), (&json!("room_store_unavailable"), &json!("r")));
-}
-
-#[tokio::test]
-async fn members_stay_unchanged_while_nodes_come_and_go() {
-    let Some(mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
+async fn members_stay_unchanged_while_nodes_come_and_go(mesh: TestMesh) {
     let mut crowd = Crowd::gather(&mesh, "scale", 10, 100).await;
     let begin = Instant::now();
     let versions = |crowd: &Crowd| -> Vec<u64> {
