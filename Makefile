@@ -55,12 +55,12 @@ help: ## Show this list
 		/^##  / { print substr($$0, 3) } \
 		/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: deps-run deps-redis ## Start a local mesh with a Redis and the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
+run: deps-run ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
 	@echo "The demo page: http://$(LISTEN)/ (Ctrl-C stops the mesh)"
 	@cargo run -q -p signaling-devmesh --bin mesh-dev -- up \
 		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR) \
-		--redis --balancer-arg=--demo --balancer-arg=--reveal-nodes --node-arg=--reveal-nodes
+		--balancer-arg=--demo --balancer-arg=--reveal-nodes --node-arg=--reveal-nodes
 
 build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
@@ -159,13 +159,10 @@ release: $(if $(DRY_RUN),,deps-package) ## Write VERSION=x.y.z into manifests an
 	@.ci/release
 
 ##@ Prepare (the targets above call these; they install only what is missing)
-.PHONY: deps-run deps-redis deps-test deps-check deps-package deps-bench deps-manifests deps-fuzz
+.PHONY: deps-run deps-test deps-check deps-package deps-bench deps-manifests deps-fuzz
 deps-run: ## What building needs: Rust and a linker
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
-
-deps-redis: ## What rooms that span nodes need: a Redis
-	@.ci/deps redis-server
 
 deps-manifests: ## What checking manifests needs: newer kubectl and kind, and the schemas of Kubernetes
 	@for tool in kubectl kind kubernetes-validate; do \
