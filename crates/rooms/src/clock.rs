@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// A store's clock.
 #[derive(Debug, Clone)]
 pub enum Clock {
-    /// The store's own clock: the process's for memory, or the Redis server's, which nodes share.
+    /// The clock of the Redis server, which nodes share.
     Own,
     /// Milliseconds since 1970 that a test sets.
     Given(Arc<AtomicU64>),

@@ -95,10 +95,12 @@ impl Room {
     }
 
     /// Returns `true` if a room with claimed seats can be forgotten: no client has a seat or is
-    /// remembered, and a capacity of its own has not been used for 100 times [`Rules::idle`].
+    /// remembered, no lost seat may be restored, and a capacity of its own has not been used for
+    /// 100 times [`Rules::idle`].
     #[must_use]
     pub fn is_finished(&self, rules: &Rules, now: u64) -> bool {
-        self.records.is_empty() && (self.capacity.is_none() || self.is_over(rules, signed(now)))
+        let is_unused = self.records.is_empty() && signed(now) >= self.settled_at;
+        is_unused && (self.capacity.is_none() || self.is_over(rules, signed(now)))
     }
 
     /// Returns the time at which an operation would expire or admit a client, or at which the room
@@ -108,7 +110,8 @@ impl Room {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
         let expires = self.records.first_refresh().map(|at| (at + rules.stale_ms()).max(self.settled_at));
         let is_idle = self.records.is_empty();
-        let finished = is_idle.then(|| self.touched + self.capacity.map_or(0, |_| millis(rules.idle * 100)) + 1);
+        let unused = self.touched + self.capacity.map_or(0, |_| millis(rules.idle * 100)) + 1;
+        let finished = is_idle.then(|| unused.max(self.settled_at));
         [settles, expires, finished].into_iter().flatten().min().map(unsigned)
     }
 

@@ -14,11 +14,11 @@ use crate::server::Server;
 use crate::test_room::{STALE, Store};
 
 fn someone() -> impl Strategy<Value = Requester> {
-    (0..6_u8, 0..2_u8, 0..12_u64, 0..2_u8).prop_map(|(client, session, number, node)| Requester {
+    (0..6_u8, 0..2_u8, 0..3_u64, 0..12_u64, 0..2_u8).prop_map(|(client, session, turn, number, node)| Requester {
         client: ClientId::new(&format!("c{client}")).unwrap(),
         session: SessionId([session + 1; 16]),
         accepted_at_us: 7 + u64::from(session / 2),
-        turn: 0,
+        turn,
         number,
         node: NodeId::new(&format!("node-{node}")).unwrap(),
     })
@@ -39,7 +39,7 @@ fn seats() -> impl Strategy<Value = Vec<Seat>> {
 }
 
 /// An operation, the seconds before it, and `true` if another server process continues then.
-fn step() -> impl Strategy<Value = (u64, bool, Op)> {
+pub(crate) fn step() -> impl Strategy<Value = (u64, bool, Op)> {
     let op = prop_oneof![
         6 => (someone(), data()).prop_map(|(requester, data)| Op::Join { requester, data }),
         3 => someone().prop_map(|requester| Op::Leave { requester }),

@@ -1,0 +1,289 @@
+//! One room as a node owns it: claimed seats, turns of sessions, lost copies, deadlines.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use signaling_protocol::NodeId;
+use signaling_rooms::{Op, OpResult, Requester, Room, Rules, Seat, SeatStatus};
+use signaling_wire::codec;
+
+use crate::equivalence;
+use crate::test_room::{STALE, ahead, changes_of, is_member, requester, rules, seat};
+
+/// Time of the first operation, in milliseconds since 1970.
+const T: u64 = 1_800_000_000_000;
+const STALE_MS: u64 = STALE.as_secs() * 1_000;
+/// Time without admission after a loss.
+const SETTLE_MS: u64 = 5_000;
+const DAY_MS: u64 = 86_400_000;
+
+fn claimed(capacity: u32) -> Rules {
+    Rules { claimed: true, ..rules(capacity) }
+}
+
+fn node(name: &str) -> NodeId {
+    NodeId::new(name).unwrap()
+}
+
+/// Returns the session of a client at a node, with its attachment and command.
+fn at(client: &str, on: &str, turn: u64, number: u64) -> Requester {
+    Requester { node: node(on), turn, number, ..requester(client) }
+}
+
+fn join(requester: Requester) -> Op {
+    Op::Join { requester, data: None }
+}
+
+fn claim(requester: Requester) -> Op {
+    Op::Refresh { seats: vec![seat(requester, SeatStatus::Unknown)] }
+}
+
+fn touch() -> Op {
+    Op::Refresh { seats: Vec::new() }
+}
+
+/// Joins clients at time [`T`], each by its first command, from `(client, node)`.
+fn room_of(rules: &Rules, clients: &[(&str, &str)]) -> Room {
+    let mut room = Room::default();
+    for (client, on) in clients {
+        room.apply(rules, T, &join(at(client, on, 1, 1)));
+    }
+    room
+}
+
+#[test]
+fn claimed_seat_needs_no_refresh() {
+    let rules = claimed(1);
+    let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b")]);
+    assert_eq!((room.counts(), room.deadline(&rules)), ((1, 1), None));
+    assert_eq!(changes_of(&room.apply(&rules, T + DAY_MS, &touch())), [""; 0]);
+    assert_eq!((room.counts(), room.nodes()), ((1, 1), vec![node("a"), node("b")]));
+    assert!(room.seats(&rules).all(|(_, expires)| expires.is_none()));
+}
+
+#[test]
+fn seats_of_a_lost_node_expire_unless_claimed() {
+    let rules = claimed(2);
+    // Lost node, clients that claim their seats at node `c`, changes at the deadline.
+    for (lost, claims, expected) in [
+        (Some("a"), &[][..], &["!alice", "+carol"][..]),
+        (Some("a"), &["alice"], &[]),
+        (Some("b"), &[], &["!bob"]),
+        (Some("c"), &["alice", "bob"], &[]),
+        (None, &["bob", "carol"], &["!alice", "+carol"]),
+        (None, &["alice", "bob", "carol"], &[]),
+    ] {
+        let mut room = room_of(&rules, &[("alice", "a"), ("bob", "b"), ("carol", "b")]);
+        room.unclaim(T + 1, lost.map(node).as_ref());
+        let is_lost = lost != Some("c");
+        assert_eq!(room.deadline(&rules), is_lost.then_some(T + 1 + STALE_MS), "{lost:?}");
+        for client in claims {
+            room.apply(&rules, T + 2, &claim(at(client, "c", 2, 1)));
+        }
+        assert_eq!(changes_of(&room.apply(&rules, T + STALE_MS, &touch())), [""; 0], "{lost:?}");
+        let changes = changes_of(&room.apply(&rules, T + 1 + STALE_MS, &touch()));
+        assert_eq!(changes, expected, "{lost:?} {claims:?}");
+    }
+}
+
+#[test]
+fn operation_from_before_a_move_does_not_bring_the_seat_back() {
+    let rules = claimed(1);
+    let keep = Duration::from_secs(9);
+    let restored = |requester| {
+        let seats = vec![seat(requester, SeatStatus::Member { place: 5 })];
+        Op::Restore { seats, version: 0 }
+    };
+    let dropped = |requester| Op::Drop { requester, keep };
+    let ended = Some(T + 1 + 9_000);
+    // Alice joined at node `b` by command 5 in turn 2. Operations, and the node, number and expiry
+    // of her seat after them.
+    for (ops, expected) in [
+        (vec![claim(at("alice", "a", 1, 5))], ("b", 5, None)),
+        (vec![claim(at("alice", "a", 3, 5))], ("a", 5, None)),
+        (vec![join(at("alice", "a", 1, 6))], ("b", 6, None)),
+        (vec![join(at("alice", "a", 3, 6))], ("a", 6, None)),
+        (vec![join(at("alice", "a", 1, 5))], ("b", 5, None)),
+        (vec![restored(at("alice", "a", 1, 5))], ("b", 5, None)),
+        (vec![restored(at("alice", "a", 1, 6))], ("b", 6, None)),
+        (vec![restored(at("alice", "a", 3, 6))], ("a", 6, None)),
+        (vec![dropped(at("alice", "b", 1, 5))], ("b", 5, None)),
+        (vec![dropped(at("alice", "a", 3, 5))], ("b", 5, None)),
+        (vec![dropped(at("alice", "b", 2, 5))], ("b", 5, ended)),
+        (vec![dropped(at("alice", "b", 2, 5)), claim(at("alice", "b", 2, 5))], ("b", 5, ended)),
+        (vec![dropped(at("alice", "b", 2, 5)), claim(at("alice", "a", 1, 5))], ("b", 5, ended)),
+        (vec![dropped(at("alice", "b", 2, 5)), claim(at("alice", "a", 3, 5))], ("a", 5, None)),
+        (vec![dropped(at("alice", "b", 3, 5)), claim(at("alice", "b", 2, 5))], ("b", 5, ended)),
+    ] {
+        let mut room = Room::default();
+        room.apply(&rules, T, &join(at("alice", "b", 2, 5)));
+        for op in &ops {
+            assert_eq!(changes_of(&room.apply(&rules, T + 1, op)), [""; 0], "{ops:?}");
+        }
+        let seats: Vec<_> = room.seats(&rules).collect();
+        let [(Seat { requester: Requester { node, number, .. }, .. }, expires)] = seats[..] else {
+            panic!("{seats:?}")
+        };
+        assert_eq!((node.as_str(), *number, expires), expected, "{ops:?}");
+    }
+}
+
+#[test]
+fn late_leave_of_a_moved_session_counts_once() {
+    let rules = claimed(0);
+    let mut room = room_of(&rules, &[("alice", "a")]);
+    room.apply(&rules, T, &claim(at("alice", "b", 2, 1)));
+    let leave = Op::Leave { requester: at("alice", "a", 1, 2) };
+    assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), ["-alice"]);
+    assert_eq!(changes_of(&room.apply(&rules, T + 2, &leave)), [""; 0]);
+    assert_eq!(changes_of(&room.apply(&rules, T + 3, &claim(at("alice", "b", 2, 1)))), [""; 0]);
+    assert_eq!(changes_of(&room.apply(&rules, T + 4, &join(at("alice", "b", 2, 3)))), ["+alice"]);
+}
+
+#[test]
+fn rebuilt_room_restores_seats_before_it_admits() {
+    let rules = claimed(1);
+    let mut room = Room::rebuilt(&rules, T);
+    assert_eq!((room.stamp().incarnation, room.deadline(&rules)), (T, Some(T + SETTLE_MS)));
+    assert!(!room.is_finished(&rules, T + SETTLE_MS - 1) && room.is_finished(&rules, T + SETTLE_MS));
+
+    let newcomer = room.apply(&rules, T + 1, &join(at("dora", "a", 1, 1)));
+    assert_eq!((ahead(&newcomer), newcomer.settling), (0, true));
+    let members = [("alice", 7), ("bob", 8)].map(|(name, place)| seat(requester(name), SeatStatus::Member { place }));
+    let waiting = seat(requester("carol"), SeatStatus::Waiting { place: 9, ahead: 3 });
+    let seats = members.into_iter().chain([waiting]).collect();
+    let restored = room.apply(&rules, T + 2, &Op::Restore { seats, version: T + 50 });
+    assert_eq!(changes_of(&restored), [""; 0], "a restored member is no news");
+    assert!(restored.version > T + 50, "clients request the state: {}", restored.version);
+    assert_eq!((room.counts(), room.deadline(&rules)), ((2, 2), Some(T + 2 + SETTLE_MS)));
+
+    for (name, change) in [("alice", &["-alice"][..]), ("bob", &["-bob", "+carol"])] {
+        let leave = Op::Leave { requester: Requester { number: 1, ..requester(name) } };
+        assert_eq!(changes_of(&room.apply(&rules, T + 2 + SETTLE_MS, &leave)), change);
+    }
+}
+
+#[test]
+fn room_that_lost_operations_settles_as_a_new_incarnation() {
+    let rules = claimed(2);
+    let mut room = room_of(&rules, &[("alice", "a")]);
+    let before = room.stamp();
+    room.lost_operations(&rules, T + 1, before.version + 7);
+
+    let after = room.stamp();
+    assert_eq!((after.incarnation > before.incarnation, after.version), (true, before.version + 7));
+    assert_eq!(room.deadline(&rules), Some(T + 1 + SETTLE_MS));
+    assert!(!is_member(&room.apply(&rules, T + SETTLE_MS, &join(at("bob", "a", 1, 1)))));
+    assert_eq!(changes_of(&room.apply(&rules, T + 1 + SETTLE_MS, &touch())), ["+bob"]);
+
+    room.lost_operations(&rules, T, 0);
+    assert!(room.stamp().incarnation > after.incarnation && room.stamp().version > after.version);
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    let rules = claimed(1);
+    let mut room = room_of(&rules, &[("alice", "a")]);
+    room.apply(&rules, T + 100, &join(at("bob", "a", 1, 1)));
+    assert_eq!(ahead(&room.apply(&rules, T - 100, &join(at("carol", "a", 1, 1)))), 1);
+    room.unclaim(T - 100, None);
+    assert_eq!(room.deadline(&rules), Some(T + 100 + STALE_MS));
+}
+
+#[test]
+fn room_is_finished_when_no_client_is_remembered() {
+    let rules = claimed(0);
+    let remembered = u64::try_from(rules.remembered.as_millis()).unwrap();
+    let idle = u64::try_from(rules.idle.as_millis()).unwrap();
+    let leave = |client| Op::Leave { requester: at(client, "a", 1, 2) };
+    let capacity = |capacity| Op::SetCapacity { capacity };
+    // Operations at `T`, and the time until the room is finished. `None`: never.
+    for (ops, expected) in [
+        (vec![touch()], Some(1)),
+        (vec![join(at("alice", "a", 1, 1))], None),
+        (vec![join(at("alice", "a", 1, 1)), leave("alice")], Some(remembered + 1)),
+        (vec![join(at("alice", "a", 1, 1)), join(at("bob", "a", 1, 1)), leave("alice")], None),
+        (vec![capacity(Some(3))], Some(idle * 100 + 1)),
+        (vec![capacity(Some(3)), capacity(None)], Some(1)),
+        (vec![join(at("alice", "a", 1, 1)), capacity(Some(3)), leave("alice")], Some(remembered + idle * 100 + 1)),
+    ] {
+        let mut room = Room::default();
+        ops.iter().for_each(|op| drop(room.apply(&rules, T, op)));
+        let mut finished = None;
+        // An owner applies an operation at each deadline until the room is finished.
+        for _ in 0..10 {
+            let Some(deadline) = room.deadline(&rules) else { break };
+            if room.is_finished(&rules, deadline) {
+                finished = Some(deadline - T);
+                break;
+            }
+            room.apply(&rules, deadline, &touch());
+        }
+        assert_eq!(finished, expected, "{ops:?}");
+    }
+}
+
+/// An entry of a room's log.
+#[derive(Debug, Clone)]
+enum Entry {
+    Op(Op),
+    Unclaim(Option<NodeId>),
+    Lost(u64),
+}
+
+impl Entry {
+    fn apply(&self, room: &mut Room, rules: &Rules, now: u64) -> OpResult {
+        match self {
+            Self::Op(op) => return room.apply(rules, now, op),
+            Self::Unclaim(node) => room.unclaim(now, node.as_ref()),
+            Self::Lost(version) => room.lost_operations(rules, now, *version),
+        }
+        room.apply(rules, now, &touch())
+    }
+}
+
+/// Entries with the seconds before each. `true`: the copy is sent to another node before it.
+fn log() -> impl Strategy<Value = Vec<(u64, bool, Entry)>> {
+    let lost_node = prop::option::of((0..2_u8).prop_map(|number| node(&format!("node-{number}"))));
+    let entry = prop_oneof![
+        1 => lost_node.prop_map(Entry::Unclaim),
+        1 => (0..4_000_000_000_000_u64).prop_map(Entry::Lost),
+    ];
+    let operation = equivalence::step().prop_map(|(seconds, _, op)| (seconds, Entry::Op(op)));
+    let step = prop_oneof![9 => operation, 1 => (0..60_u64, entry)];
+    prop::collection::vec((step, any::<bool>()).prop_map(|((seconds, entry), sent)| (seconds, sent, entry)), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn copy_stays_equal_when_it_applies_the_same_log(claimed in any::<bool>(), log in log()) {
+        let rules = Rules { claimed, max_waiting: Some(2), stale_at_once: 2, ..rules(2) };
+        let (mut room, mut copy, mut now) = (Room::default(), Room::default(), T);
+        for (seconds, is_sent, entry) in log {
+            now += seconds * 1_000;
+            if is_sent {
+                copy = codec::from_bytes(&codec::to_bytes(&copy)).unwrap();
+            }
+            let results = [&mut room, &mut copy].map(|room| entry.apply(room, &rules, now));
+            prop_assert_eq!(&results[0], &results[1], "{:?}", entry);
+            prop_assert_eq!(codec::to_bytes(&room), codec::to_bytes(&copy), "{:?}", entry);
+            prop_assert_eq!(room.deadline(&rules), copy.deadline(&rules), "{:?}", entry);
+        }
+    }
+
+    #[test]
+    fn room_changes_by_itself_only_at_its_deadline(log in log()) {
+        let rules = Rules { max_waiting: Some(2), ..claimed(2) };
+        let (mut room, mut now) = (Room::default(), T);
+        for (seconds, _, entry) in log {
+            now += seconds * 1_000;
+            if room.deadline(&rules).is_none_or(|deadline| deadline > now) {
+                let result = room.clone().apply(&rules, now, &touch());
+                prop_assert_eq!((changes_of(&result), result.queue_moved), (vec![], false), "before {:?}", entry);
+            }
+            entry.apply(&mut room, &rules, now);
+        }
+    }
+}
