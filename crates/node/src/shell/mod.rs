@@ -272,12 +272,12 @@ impl State {
     }
 
     fn wake(&mut self) {
+        if self.core.has_unsent_room_tasks() {
+            self.core.send_room_tasks(Instant::now());
+        }
         if self.is_idle && !self.core.is_idle() {
             self.is_idle = false;
             self.hurry.notify_one();
-        }
-        if self.core.has_unsent_room_tasks() {
-            self.core.send_room_tasks(Instant::now());
         }
         for (number, answer) in self.core.take_operator_answers() {
             if let Some(reply) = self.operator_replies.remove(&number) {
