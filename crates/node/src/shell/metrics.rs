@@ -45,6 +45,18 @@ metrics! {
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
             "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting queue (line)";
         broadcasts: Counter = "signaling_broadcasts_total", "Messages to all members of a room";
+        rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
+        room_copies: Gauge = "signaling_room_copies",
+            "Copies of rooms that other nodes own: as their backup, or until their next owner has them";
+        room_takeovers: Counter = "signaling_room_takeovers_total", "Rooms that this node took over from another owner";
+        rooms_rebuilt: Counter = "signaling_rooms_rebuilt_total",
+            "Rooms whose copies were all lost, which this node rebuilt from the seats at the nodes";
+        room_copies_sent: Counter = "signaling_room_copies_sent_total",
+            "Copies of whole rooms that this node sent to their backups";
+        room_timeouts: Counter = "signaling_room_request_timeouts_total",
+            "Room requests of clients that their owner and backup did not answer within 2 s";
+        view_unconfirmed: Gauge = "signaling_room_view_unconfirmed",
+            "Nodes of the view that have not confirmed it; until all have, this node serves no rooms that are new to it";
         store_up: Gauge = "signaling_room_store_up",
             "1 if the last operation of the room store succeeded or there was none, else 0; checked every few seconds";
         store: HistogramBuckets = "signaling_room_store_seconds",
@@ -121,4 +133,13 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.joins_refused.of(JoinLimit::Rooms).publish(counts.too_many_rooms);
     metrics.joins_refused.of(JoinLimit::Line).publish(counts.full_queues);
     metrics.store_failures.publish(counts.failures);
+    if let (Some(figures), Some(counts)) = (core.mesh_room_figures(), core.mesh_room_counts()) {
+        metrics.rooms_owned.publish(figures.owned as u64);
+        metrics.room_copies.publish(figures.copies as u64);
+        metrics.view_unconfirmed.publish(figures.unconfirmed as u64);
+        metrics.room_takeovers.publish(counts.taken_over);
+        metrics.rooms_rebuilt.publish(counts.rebuilt);
+        metrics.room_copies_sent.publish(counts.copied);
+        metrics.room_timeouts.publish(counts.timeouts);
+    }
 }
