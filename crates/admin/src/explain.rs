@@ -1,9 +1,10 @@
-//! Explanation of a client's placement: its owner by hash, and its state at the nodes.
+//! Explanations of clients and rooms: their owners by hash, and their state at the nodes.
 
 use serde::{Deserialize, Serialize};
 use signaling_rendezvous::{KeyHash, Ranking};
 
 use crate::Missing;
+use crate::rooms::RoomOnNode;
 use crate::servers::ViewName;
 
 /// `GET /admin/explain/CLIENT` of a node: the node `asked`, and `why`, a text from
@@ -116,9 +117,51 @@ pub enum SeatState {
     Unknown,
 }
 
-/// Returns all nodes with their scores for a client (16 hexadecimal digits), the highest first.
-pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, client: &str) -> Vec<(String, String)> {
-    let (ranking, key) = (Ranking::new(hash_seed, nodes), KeyHash::of(client));
+/// `GET /admin/rooms/ROOM/explain`: the node `asked`, and `why`, a text from
+/// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes of its view
+/// (`None`: the view is empty, or the rooms are in a store). `nodes`: all that answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomExplanation {
+    pub room: String,
+    pub asked: String,
+    /// The asked node's view.
+    pub view: ViewName,
+    pub why: String,
+    /// `true` if the rooms are in a store, so that no node owns them.
+    pub in_store: bool,
+    pub owner: Option<String>,
+    pub ranking: Vec<Candidate>,
+    pub nodes: Vec<RoomAtNode>,
+    pub missing: Vec<Missing>,
+}
+
+/// State of a room at one node: its view, the seats of its own clients, and the room itself if the
+/// node owns it now. `unconfirmed`: nodes of its view that have not confirmed that view to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomAtNode {
+    pub node: String,
+    pub view: ViewName,
+    pub members: u64,
+    pub waiting: u64,
+    pub unconfirmed: usize,
+    pub owned: Option<OwnedRoom>,
+}
+
+/// A room at its owner. `incarnation` is higher if the room was rebuilt, `version` rises with each
+/// change. `nodes`: the seats by node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedRoom {
+    pub incarnation: u64,
+    pub version: u64,
+    pub members: u64,
+    pub waiting: u64,
+    pub nodes: Vec<RoomOnNode>,
+}
+
+/// Returns all nodes with their scores for a client or room, the highest first. A score has 16
+/// hexadecimal digits.
+pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, name: &str) -> Vec<(String, String)> {
+    let (ranking, key) = (Ranking::new(hash_seed, nodes), KeyHash::of(name));
     let candidates = ranking.candidates(key).into_iter();
     candidates.map(|at| (ranking.id(at).to_owned(), format!("{:016x}", ranking.score_of(key, at)))).collect()
 }
@@ -176,6 +219,40 @@ impl Explanation {
     }
 }
 
+impl RoomExplanation {
+    /// Returns a summary of one or two sentences.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        if self.in_store {
+            return "The rooms of this mesh are in a store: no node owns them.".to_owned();
+        }
+        let Some(owner) = &self.owner else {
+            return "The view has no node: no node owns the room.".to_owned();
+        };
+        let by = format!("{owner} owns it: the highest score of the nodes that do not drain");
+        let Some(at) = self.nodes.iter().find(|at| at.node == *owner) else {
+            return format!("{by}. It does not answer.");
+        };
+        match &at.owned {
+            Some(OwnedRoom { version, members, waiting, .. }) => {
+                format!("{by}. It serves version {version} with {members} members and {waiting} waiting.")
+            }
+            None if at.unconfirmed > 0 => {
+                let behind = self.without_view_of(at);
+                let names = if behind.is_empty() { at.unconfirmed.to_string() } else { behind.join(", ") };
+                format!("{by}. It does not serve it yet: nodes have not confirmed its view ({names}).")
+            }
+            None => format!("{by}. It has no such room: no client has a seat."),
+        }
+    }
+
+    /// Returns the nodes with another view than a node, and those without an answer.
+    fn without_view_of(&self, at: &RoomAtNode) -> Vec<&str> {
+        let others = self.nodes.iter().filter(|other| other.view != at.view).map(|other| &*other.node);
+        others.chain(self.missing.iter().map(|missing| &*missing.node)).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,5 +285,38 @@ mod tests {
         let owner = ranking.owner(KeyHash::of("alice")).map(|at| ranking.id(at).to_owned());
         assert_eq!(owner.as_ref(), scores.first().map(|(node, _)| node));
         assert!(scores.windows(2).all(|pair| pair[0].1 > pair[1].1), "{scores:?}");
+    }
+
+    #[test]
+    fn room_sentence_names_owner_state_and_nodes_it_waits_for() {
+        let node = |name: &str, view, owned, unconfirmed| RoomAtNode {
+            node: name.into(),
+            view: ViewName::new(view, 3),
+            owned,
+            unconfirmed,
+            ..RoomAtNode::default()
+        };
+        let missing = |name: &str| Missing { node: name.into(), why: "no answer".into() };
+        let room = OwnedRoom { version: 7, members: 2, waiting: 1, ..OwnedRoom::default() };
+        let sentence = |nodes, missing| {
+            let owner = Some("node-1".to_owned());
+            RoomExplanation { owner, nodes, missing, ..RoomExplanation::default() }.sentence()
+        };
+        for (text, end) in [
+            (sentence(vec![node("node-1", 1, Some(room), 0)], vec![]), "version 7 with 2 members and 1 waiting."),
+            (sentence(vec![node("node-1", 1, None, 0)], vec![]), "no client has a seat."),
+            (sentence(vec![node("node-2", 1, None, 0)], vec![missing("node-1")]), "It does not answer."),
+            (
+                sentence(vec![node("node-1", 1, None, 2), node("node-2", 2, None, 0)], vec![missing("node-3")]),
+                "have not confirmed its view (node-2, node-3).",
+            ),
+            (sentence(vec![node("node-1", 1, None, 2)], vec![]), "have not confirmed its view (2)."),
+        ] {
+            assert!(text.starts_with("node-1 owns it") && text.ends_with(end), "{text}");
+        }
+        let in_store = RoomExplanation { in_store: true, ..RoomExplanation::default() };
+        assert!(
+            in_store.sentence().contains("store") && RoomExplanation::default().sentence().contains("no node owns")
+        );
     }
 }

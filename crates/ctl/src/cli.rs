@@ -51,10 +51,13 @@ pub(crate) enum Command {
         /// client_id
         id: String,
     },
-    /// Explain which node owns a client, and why
+    /// Explain which node owns a client or room, and why
     Explain {
-        /// client_id
+        /// client_id, or with --room the name of a room
         id: String,
+        /// Explain a room
+        #[arg(long)]
+        room: bool,
     },
     /// List the clients that would move if a node joined or left
     #[command(group = clap::ArgGroup::new("change").required(true))]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use signaling_admin::clients::{Client, Clients, Kicked};
-use signaling_admin::explain::Explanation;
+use signaling_admin::explain::{Explanation, RoomExplanation};
 use signaling_admin::placement::BalancerExplanation;
 use signaling_admin::preview::Preview;
 use signaling_admin::rooms::{self, Room, Rooms};
@@ -43,7 +43,11 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             let (answer, client) = api.get::<Client>(&["clients", &id]).await?;
             out.answer(&answer, &client.missing, || show::client(&client, out.width))
         }
-        Command::Explain { id } => explain(&api, &out, &id).await,
+        Command::Explain { id, room: false } => explain(&api, &out, &id).await,
+        Command::Explain { id, room: true } => {
+            let (answer, room) = api.get::<RoomExplanation>(&["rooms", &id, "explain"]).await?;
+            out.answer(&answer, &room.missing, || show::room_explanation(&room, out.width))
+        }
         Command::Preview { join, leave, pages } => {
             let query = join.map(|node| ("join", node)).or(leave.map(|node| ("leave", node)));
             let preview: Preview = all_pages(&api, &["preview"], query, Reader::new(pages)).await?;

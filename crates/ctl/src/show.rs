@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
-use signaling_admin::explain::{ClientOnNode, Explanation, SeatOnNode, SeatState};
+use signaling_admin::explain::{Candidate, ClientOnNode, Explanation, RoomExplanation, SeatOnNode, SeatState};
 use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
 use signaling_admin::preview::{Change, Preview};
 use signaling_admin::rooms::{Room, Rooms};
@@ -75,13 +75,39 @@ pub(crate) fn client(client: &Client, width: Width) -> String {
 }
 
 pub(crate) fn explanation(it: &Explanation, width: Width) -> String {
-    let mut ranking = Table::new("RANK#  NODE  SCORE  MAY OWN  DRAINING  SUSPECT");
-    for (rank, node) in (1..).zip(&it.ranking) {
-        let (draining, suspect) = (yes(node.draining), yes(node.suspect));
-        ranking.row([&rank, &node.node, &node.score, &yes(node.eligible), &draining, &suspect]);
-    }
     let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
-    text + &ranking.section(width) + &on_nodes(&it.nodes, width)
+    text + &ranking(&it.ranking, width) + &on_nodes(&it.nodes, width)
+}
+
+fn ranking(nodes: &[Candidate], width: Width) -> String {
+    let mut table = Table::new("RANK#  NODE  SCORE  MAY OWN  DRAINING  SUSPECT");
+    for (rank, node) in (1..).zip(nodes) {
+        let (draining, suspect) = (yes(node.draining), yes(node.suspect));
+        table.row([&rank, &node.node, &node.score, &yes(node.eligible), &draining, &suspect]);
+    }
+    table.section(width)
+}
+
+/// Shows a room's owner, then at each node its view, its seats, and its seats at the owner.
+pub(crate) fn room_explanation(it: &RoomExplanation, width: Width) -> String {
+    let mut text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.room, it.why, it.asked, it.view.hash);
+    text.push_str(&ranking(&it.ranking, width));
+    let mut nodes = Table::new("AT  VIEW  MEMBERS#  WAITING#  MEMBERS AT OWNER#  WAITING AT OWNER#  UNCONFIRMED#");
+    let owner = it.nodes.iter().find(|at| Some(&at.node) == it.owner.as_ref());
+    let known = owner.and_then(|at| at.owned.as_ref());
+    for at in &it.nodes {
+        let counted = known.map(|known| known.nodes.iter().find(|seats| seats.node == at.node));
+        let counted = counted.map(|seats| seats.map_or((0, 0), |seats| (seats.members, seats.waiting)));
+        let (members, waiting) = (or_none(counted.map(|it| it.0)), or_none(counted.map(|it| it.1)));
+        let view = format!("{:.8}", at.view.hash);
+        nodes.row([&at.node, &view, &at.members, &at.waiting, &members, &waiting, &at.unconfirmed]);
+    }
+    text.push_str(&nodes.section(width));
+    for (at, room) in it.nodes.iter().filter_map(|at| Some((at, at.owned.as_ref()?))) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "\nRoom at {}: incarnation {}, version {}", at.node, room.incarnation, room.version);
+    }
+    text
 }
 
 /// Lists the state of a client at each node, then its seats.

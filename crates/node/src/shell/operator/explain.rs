@@ -1,16 +1,19 @@
-//! Explanations of a client's placement.
+//! Explanations of the placement of clients and rooms.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, State};
 use signaling_admin::explain::{
-    Candidate, ClientOnNode, Explanation, Held, LingeringOnNode, Queue, SeatOnNode, SeatState, SessionOnNode, scores,
+    Candidate, ClientOnNode, Explanation, Held, LingeringOnNode, OwnedRoom, Queue, RoomAtNode, RoomExplanation,
+    SeatOnNode, SeatState, SessionOnNode, scores,
 };
+use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::SeatStatus;
-use signaling_server::admin::handlers::{QueryResult, client, query, view_name};
+use signaling_rooms::{Room, Rules, SeatStatus};
+use signaling_server::admin::handlers::{QueryResult, bad_name, client, query, view_name};
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 use tokio::time::sleep;
@@ -134,4 +137,74 @@ fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatOnNode {
         SeatStatus::Out | SeatStatus::Unknown => (SeatState::Unknown, None),
     };
     SeatOnNode { room: room.as_str().to_owned(), standing, ahead }
+}
+
+pub(super) async fn room(
+    State(api): State<OperatorApi>,
+    Path(name): Path<String>,
+    parsed: QueryResult<Here>,
+) -> Result<Json<RoomExplanation>, Refused> {
+    let (room, Here { here }) = (RoomName::new(&name).map_err(bad_name)?, query(parsed)?);
+    let path = format!("rooms/{room}/explain?here=true");
+    let own = api.core(move |core| room_of_core(core, &room));
+    if here {
+        return Ok(Json(own.await?));
+    }
+    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<RoomExplanation>(http::Method::GET, &path));
+    let mut explanation = own?;
+    explanation.nodes.extend(others.into_iter().flat_map(|(_, other)| other.nodes));
+    explanation.nodes.sort_by(|a, b| a.node.cmp(&b.node));
+    explanation.missing = missing;
+    explanation.why = explanation.sentence();
+    Ok(Json(explanation))
+}
+
+/// Explains a room by the state of this node alone.
+fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
+    let (settings, view) = (core.settings(), core.view());
+    let rules = settings.rooms.mesh;
+    // Unlike a client, a room has no stand-in: its owner follows from the view alone.
+    let all_drain = view.members().iter().all(|member| member.draining);
+    let candidate = |(node, score): (String, String)| {
+        let draining = view.get(&node).is_some_and(|member| member.draining);
+        let suspect = core.suspects().any(|suspect| suspect.as_str() == node);
+        Candidate { eligible: all_drain || !draining, draining, suspect, node, score, trunk: None }
+    };
+    let members = view.members().iter().map(|member| member.id.as_str());
+    let ranking: Vec<_> = scores(settings.hash_seed, members, room.as_str()).into_iter().map(candidate).collect();
+    let owner = ranking.iter().find(|node| node.eligible && rules.is_some()).map(|node| node.node.clone());
+    let (members, waiting) = core.room(room.as_str()).unwrap_or_default();
+    let here = RoomAtNode {
+        node: settings.id.to_string(),
+        view: view_name(view),
+        members,
+        waiting,
+        unconfirmed: core.mesh_room_figures().map_or(0, |figures| figures.unconfirmed),
+        owned: core.owned_room(room.as_str()).zip(rules).map(|(room, rules)| owned_room(room, &rules)),
+    };
+    let mut explanation = RoomExplanation {
+        room: room.to_string(),
+        asked: settings.id.to_string(),
+        view: view_name(view),
+        why: String::new(),
+        in_store: rules.is_none(),
+        owner,
+        ranking,
+        nodes: vec![here],
+        missing: Vec::new(),
+    };
+    explanation.why = explanation.sentence();
+    explanation
+}
+
+fn owned_room(room: &Room, rules: &Rules) -> OwnedRoom {
+    let mut by_node: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (seat, _) in room.seats(rules) {
+        let (members, waiting) = by_node.entry(seat.requester.node.as_str()).or_default();
+        *(if seat.is_member() { members } else { waiting }) += 1;
+    }
+    let on_node = |(node, (members, waiting)): (&str, _)| RoomOnNode { node: node.to_owned(), members, waiting };
+    let (stamp, (members, waiting)) = (room.stamp(), room.counts());
+    let (incarnation, version) = (stamp.incarnation, stamp.version);
+    OwnedRoom { incarnation, version, members, waiting, nodes: by_node.into_iter().map(on_node).collect() }
 }

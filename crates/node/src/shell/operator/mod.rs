@@ -57,6 +57,7 @@ fn routes() -> Routes<OperatorApi> {
         .with(Method::Get, "/kicks", kicks::list)
         .with(Method::Get, "/rooms", rooms::list)
         .with(Method::Get, "/rooms/{room}", rooms::show)
+        .with(Method::Get, "/rooms/{room}/explain", explain::room)
         .with(Method::Put, "/rooms/{room}/capacity", rooms::set_capacity)
         .with(Method::Delete, "/rooms/{room}/capacity", rooms::reset_capacity)
         .with(Method::Get, "/explain/{client}", explain::explain)
