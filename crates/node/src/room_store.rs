@@ -63,7 +63,8 @@ impl RoomConfig {
     }
 
     /// Returns the maximum time until other members receive a client's departure: after the crash
-    /// of its balancer, and after that of its node too. A heartbeat detects a silent client sooner.
+    /// of its balancer, and after the crash of its node too. Without a store the latter time begins
+    /// when the view drops the node. A heartbeat detects a silent client sooner.
     #[must_use]
     pub fn bounds(&self, resume: Duration) -> (Duration, Duration) {
         if self.store == RoomStoreAt::Mesh {

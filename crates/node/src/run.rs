@@ -60,11 +60,12 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         "node starts"
     );
     let (with_balancer, with_node) = config.rooms.bounds(config.resume);
+    let node_ends = if config.rooms.rules().claimed { "left the view" } else { "crashed" };
     info!(
         store = %config.rooms.store,
         capacity = config.rooms.capacity,
-        "a client whose balancer crashed is out of rooms after {with_balancer:?} at the latest, after {with_node:?} if its node \
-         crashed too"
+        "a client whose balancer crashed is out of rooms after {with_balancer:?} at the latest, or {with_node:?} after its node \
+         {node_ends} too"
     );
     info!("memory for absent clients is at most {} MiB (--hold-bytes)", config.absent_bytes().div_ceil(1024 * 1024));
 
