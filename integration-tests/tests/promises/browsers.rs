@@ -215,16 +215,14 @@ async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
     (mesh, page)
 }
 
-/// Starts a browser, and a mesh with rooms and the page. `None` if one of them is not installed.
+/// Starts a browser, and a mesh with rooms and the page. `None` if no browser is installed.
 async fn start(change: impl FnOnce(&mut MeshOptions)) -> Option<(Chromium, TestMesh)> {
     let browser = Chromium::start().await?;
     let with_page = |options: &mut MeshOptions| {
-        // Pages load slowly, so no times of rooms are short.
-        options.node_args.clear();
         with_buttons(options);
         change(options);
     };
-    Some((browser, TestMesh::with_redis(with_page).await?))
+    Some((browser, TestMesh::with(with_page).await))
 }
 
 /// Opens the page in the room, and waits until it is in.
