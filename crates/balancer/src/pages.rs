@@ -71,7 +71,6 @@ pub(crate) fn router(demo: bool) -> Router {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::path::{Path, PathBuf};
 

@@ -206,7 +206,6 @@ fn endpoint(url: &str, client_id: &ClientId) -> Result<Uri, OptionsError> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

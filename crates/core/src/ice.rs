@@ -143,7 +143,6 @@ pub fn is_turn(url: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -75,7 +75,6 @@ impl FromStr for ClassRates {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -135,8 +135,6 @@ fn content_hash(members: &[Member]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::collections::BTreeMap;
 
     use proptest::prelude::*;

@@ -208,8 +208,6 @@ fn read_secret(path: &Path) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -143,8 +143,6 @@ pub(crate) struct Pages {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use clap::CommandFactory as _;
 
     use super::*;

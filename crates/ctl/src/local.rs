@@ -57,8 +57,6 @@ impl LocalMesh {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const FILE: &str = r#"{"balancers":[{"id":"balancer-0","internal":"http://127.0.0.1:4001","pid":1}],

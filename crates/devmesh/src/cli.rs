@@ -62,7 +62,6 @@ pub(crate) fn status_table(servers: &[ServerStatus]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
     #[test]

@@ -93,7 +93,6 @@ impl Folder {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

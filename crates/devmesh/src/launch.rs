@@ -76,7 +76,6 @@ fn redis_command_line(addresses: Addresses, folder: &Folder) -> Result<Vec<OsStr
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::binaries::Binaries;
     use ServerId::{Balancer, Node};

@@ -38,7 +38,6 @@ pub fn hold_port(address: SocketAddr) -> io::Result<TcpSocket> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::net::{TcpListener, TcpStream};
 
     use super::*;

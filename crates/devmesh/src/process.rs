@@ -99,7 +99,6 @@ fn describe(status: ExitStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[tokio::test]

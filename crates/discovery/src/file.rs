@@ -55,8 +55,6 @@ pub(crate) async fn read_news(path: &Path) -> News {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use proptest::prelude::*;
 
     use super::*;

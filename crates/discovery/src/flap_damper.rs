@@ -161,8 +161,6 @@ impl FlapDamper {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
     use ServerStatus::{Draining, Ending, Serving, Unready};
 

@@ -156,8 +156,6 @@ fn names(members: &[Member]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use signaling_protocol::NodeId;
 
     use super::*;

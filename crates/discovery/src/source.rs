@@ -120,8 +120,6 @@ impl fmt::Display for Source {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
-
     use super::*;
 
     #[test]

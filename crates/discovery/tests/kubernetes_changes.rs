@@ -1,6 +1,5 @@
 //! Real changes of pods in EndpointSlices reach the view, and apparent ones do not. With
 //! `TEST_KUBECONFIG` the tests use a real cluster (`make test-k8s`).
-#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,5 +1,4 @@
 //! Faults of an API server leave the view correct or unchanged. Uses the real client over sockets.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 

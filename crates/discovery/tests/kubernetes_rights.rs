@@ -1,5 +1,4 @@
 //! The Role in `deploy/` allows exactly the requests of discovery.
-#![allow(clippy::unwrap_used)]
 
 mod support;
 

@@ -1,5 +1,4 @@
 //! The server codec against the client of `tungstenite`.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::VecDeque;
 

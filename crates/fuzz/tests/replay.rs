@@ -1,5 +1,4 @@
 //! Replays the kept findings of the fuzzer.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
 use std::path::Path;

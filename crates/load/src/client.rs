@@ -271,7 +271,6 @@ fn short(error: &tungstenite::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use tokio::net::TcpListener;
     use tokio_tungstenite::accept_async;
 

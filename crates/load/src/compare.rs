@@ -168,7 +168,6 @@ fn failures(contestants: &[Contestant], runs: &[Run]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

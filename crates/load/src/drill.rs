@@ -158,7 +158,6 @@ fn judge(report: &mut Report, act: &Performed, found: &ActReport, max_settle_ms:
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing;
 

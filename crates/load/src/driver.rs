@@ -145,7 +145,6 @@ pub(crate) async fn wait(seconds: u64, what: &'static str) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[tokio::test]

@@ -372,7 +372,6 @@ pub(crate) async fn play<W: Workload>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::message::Body;
     use crate::testing::options;

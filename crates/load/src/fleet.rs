@@ -269,7 +269,6 @@ fn prefix(text: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

@@ -197,7 +197,6 @@ impl EdgeReport {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

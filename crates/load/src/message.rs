@@ -194,7 +194,6 @@ fn pad(text: &str, length: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::collections::BTreeSet;
 
     use super::*;

@@ -182,7 +182,6 @@ fn add(sum: &mut Value, more: Value) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn record(lost: u64, closed: &str) -> Record {

@@ -236,7 +236,6 @@ async fn run_schedule(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

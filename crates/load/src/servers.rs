@@ -232,7 +232,6 @@ pub(crate) fn sum(page: &str, name: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

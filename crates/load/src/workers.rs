@@ -226,7 +226,6 @@ async fn read_errors(mut stderr: ChildStderr) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

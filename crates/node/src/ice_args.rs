@@ -122,7 +122,6 @@ impl IceConfig {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use clap::Parser;
 

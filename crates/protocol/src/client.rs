@@ -277,7 +277,6 @@ pub fn peek(text: &[u8]) -> EdgeMessage {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use super::*;
 

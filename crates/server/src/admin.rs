@@ -151,8 +151,6 @@ async fn other_method() -> Response {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use ::http::header::AUTHORIZATION;
     use axum::body::Body;
     use tower::ServiceExt;

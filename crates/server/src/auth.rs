@@ -58,8 +58,6 @@ impl RefusalLog {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::net::Ipv4Addr;
 
     use super::*;

@@ -203,8 +203,6 @@ fn parse_filter(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::fs;
 
     use ::http::Request;

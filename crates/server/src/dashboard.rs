@@ -32,7 +32,6 @@ pub fn router() -> Router {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;

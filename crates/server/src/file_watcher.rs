@@ -54,7 +54,6 @@ async fn hash_contents(paths: &Arc<[PathBuf]>) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use tokio::time::timeout;
 

@@ -18,8 +18,6 @@ pub fn raise_open_files() -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -90,8 +90,6 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const LOOPBACK: &str = "127.0.0.1:0";

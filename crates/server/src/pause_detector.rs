@@ -61,7 +61,6 @@ mod tests {
     /// suspension. Where the system refuses one, the test prints that it is skipped.
     #[cfg(target_os = "linux")]
     #[test]
-    #[allow(clippy::unwrap_used)]
     fn pause_clock_runs_on_while_the_machine_is_suspended() {
         use std::process::Command;
 

@@ -107,8 +107,6 @@ impl fmt::Debug for ReloadableFile {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::cell::RefCell;
     use std::rc::Rc;
     use std::time::Duration;

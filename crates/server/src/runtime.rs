@@ -63,8 +63,6 @@ fn runtime(coalescer: &Coalescer) -> io::Result<Runtime> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::time::{Duration, Instant};
 
     use super::*;

@@ -109,8 +109,6 @@ impl fmt::Debug for HashSeed {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const TEXT: &str = "0123456789abcdef";

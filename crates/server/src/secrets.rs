@@ -90,8 +90,6 @@ fn parse(content: &[u8]) -> Result<Arc<[Secret]>, SecretError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::time::Duration;
 
     use ::http::header::AUTHORIZATION;

@@ -79,8 +79,6 @@ pub async fn watch_event_loop() {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use tokio::time::{advance, timeout};
 
     use super::*;

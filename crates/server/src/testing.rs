@@ -1,5 +1,4 @@
 //! Helpers of this crate's unit tests.
-#![allow(clippy::unwrap_used)]
 
 use axum::Router;
 use axum::body::{Body, to_bytes};

@@ -1,6 +1,5 @@
 //! A listener that runs out of descriptors. In a file of its own: it lowers the limit of the whole
 //! process.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use axum::body::{Body, to_bytes};
 use http::{HeaderValue, Request};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

@@ -1,5 +1,4 @@
 //! Tests of trunks to nodes that views drop and add again.
-#![allow(clippy::unwrap_used)]
 
 use axum::Router;
 use clap::Parser as _;

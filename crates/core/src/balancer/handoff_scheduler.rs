@@ -95,7 +95,6 @@ impl HandoffScheduler {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::Arc;
 

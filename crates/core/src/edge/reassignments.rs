@@ -63,7 +63,6 @@ impl Reassignments {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use signaling_protocol::ClientId;
     use signaling_rendezvous::KeyHash;

@@ -127,7 +127,6 @@ impl ReceivedTracker {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use signaling_wire::{MessageNumber, SessionId};
 

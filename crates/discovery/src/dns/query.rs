@@ -62,8 +62,6 @@ impl fmt::Display for DnsQuery {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

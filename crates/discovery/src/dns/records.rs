@@ -74,8 +74,6 @@ fn parse(id: &str, address: &str) -> Result<(NodeId, Address), String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use hickory_resolver::proto::rr::Name;
     use hickory_resolver::proto::rr::rdata::SRV;
 

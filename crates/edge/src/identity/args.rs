@@ -132,7 +132,6 @@ impl IdentityConfig {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use clap::Parser;
 

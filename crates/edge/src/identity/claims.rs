@@ -71,7 +71,6 @@ fn room_patterns(claim: &Value) -> Result<Vec<RoomPattern>, TokenRefusal> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use serde_json::json;
 

@@ -129,7 +129,6 @@ fn public_key(algorithm: Algorithm, text: &[u8]) -> Result<DecodingKey, KeyError
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -44,7 +44,6 @@ impl Origins {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use http::HeaderValue;
 

@@ -138,7 +138,6 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use http::HeaderValue;
     use tokio::io::AsyncWriteExt as _;

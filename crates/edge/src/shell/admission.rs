@@ -168,7 +168,6 @@ impl Drop for AdmittedClient {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::Ipv4Addr;
 

@@ -49,7 +49,6 @@ pub(super) fn allow(response: &mut Response<Body>, origin: Option<HeaderValue>) 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -85,7 +85,6 @@ impl Handshakes {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use tokio::task::Id;
 

@@ -249,8 +249,6 @@ impl LinkContext<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::io::{Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;

@@ -75,7 +75,6 @@ fn decode(name: &str, value: &str) -> Result<String, BadQuery> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

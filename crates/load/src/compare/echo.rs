@@ -102,7 +102,6 @@ async fn upgrade(stream: TcpStream) -> Result<TcpStream> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use futures_util::{SinkExt as _, StreamExt as _};
     use tokio::task::{LocalSet, spawn_local};
     use tokio_tungstenite::tungstenite::Message;

@@ -237,7 +237,6 @@ fn tail(log: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use std::net::TcpListener;
 
     use tempfile::TempDir;

@@ -145,7 +145,6 @@ pub(crate) async fn perform(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -202,7 +202,6 @@ pub(super) fn call_and_part(tag: u64) -> (u64, u32) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

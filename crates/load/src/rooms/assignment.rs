@@ -64,7 +64,6 @@ fn sizes(clients: usize, rooms: usize) -> impl Iterator<Item = usize> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

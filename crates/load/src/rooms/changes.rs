@@ -248,7 +248,6 @@ impl Changes {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::testing::options;
 

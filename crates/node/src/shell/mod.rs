@@ -302,8 +302,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use signaling_core::node::Settings;
     use signaling_protocol::ClientId;
     use signaling_server::unix_time;

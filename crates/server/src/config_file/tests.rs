@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use clap::Parser;
 use clap::builder::FalseyValueParser;
 use tempfile::NamedTempFile;

@@ -67,8 +67,6 @@ pub async fn not_found() -> Response {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use axum::body::to_bytes;
 
     use super::*;

@@ -183,8 +183,6 @@ fn peers(own: &str, view: &View, reports: &Reports) -> Vec<Option<LoadReport>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use signaling_core::Member;
 
     use super::*;

@@ -1,7 +1,5 @@
 //! Reports of all servers: nodes of the view, then the balancers behind their trunks.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::time::Duration;
 
 use axum::Router;

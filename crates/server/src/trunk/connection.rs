@@ -159,8 +159,6 @@ fn would_block(error: &tungstenite::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use std::net::{Shutdown, TcpListener};
 
     use mio::net::TcpStream;

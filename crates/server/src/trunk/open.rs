@@ -48,8 +48,6 @@ fn behind_head(read: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
     use tokio_tungstenite::tungstenite::handshake::derive_accept_key;

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use k8s_openapi::List;
 
 use super::*;
