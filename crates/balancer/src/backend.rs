@@ -41,7 +41,7 @@ pub(crate) struct State {
     /// Nodes, their links and suspicions, and unplaced clients.
     pub(crate) placement: Placement,
     /// Planned handoffs.
-    pub(crate) moves: HandoffScheduler,
+    pub(crate) handoffs: HandoffScheduler,
     /// Links that are not closed yet: in use, replaced by another of the same node, or down.
     pub(crate) links: SecondaryMap<LinkKey, NodeLink>,
     /// `true` once the process ends; no trunk is opened then.
@@ -61,7 +61,7 @@ impl BalancerBackend {
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
             placement: Placement::new(hash_seed),
-            moves: HandoffScheduler::new(HANDOFFS_PER_TICK),
+            handoffs: HandoffScheduler::new(HANDOFFS_PER_TICK),
             links: SecondaryMap::new(),
             is_ending: false,
         };
@@ -104,8 +104,8 @@ impl BalancerBackend {
     /// Assigns unplaced clients, refuses new ones with 503 if no node is usable, plans handoffs of
     /// misplaced ones, and sets the readiness.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
-        let (begins, unplaced, usable) = self.with(|State { placement, moves, .. }| {
-            (moves.plan(now, placement, core), placement.take_unplaced(), placement.usable_count())
+        let (begins, unplaced, usable) = self.with(|State { placement, handoffs, .. }| {
+            (handoffs.plan(now, placement, core), placement.take_unplaced(), placement.usable_count())
         });
         if let Some(clients) = begins {
             info!(clients, of = core.len(), "handoffs planned");
@@ -134,10 +134,10 @@ impl BalancerBackend {
             self.planned.notified().await;
             let mut ticks = interval(HANDOFF_TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            while !self.with(|state| state.moves.is_over()) {
+            while !self.with(|state| state.handoffs.is_over()) {
                 ticks.tick().await;
                 let over = edge.with_core(|core| {
-                    self.with(|State { placement, moves, .. }| moves.tick(Instant::now(), placement, core))
+                    self.with(|State { placement, handoffs, .. }| handoffs.tick(Instant::now(), placement, core))
                 });
                 if let Some(RebalanceSummary { clients, took }) = over {
                     info!(clients, ms = took.as_millis(), "handoffs done");
@@ -199,11 +199,11 @@ impl Backend for BalancerBackend {
                     self.on_announcement(now, core, link, false);
                 }
             }
-            LinkEvent::Down { is_lost } => self.with(|State { placement, moves, links, .. }| {
+            LinkEvent::Down { is_lost } => self.with(|State { placement, handoffs, links, .. }| {
                 let Some(NodeLink { node, .. }) = links.get(link) else { return };
                 placement.link_down(node, link);
                 if is_lost {
-                    moves.lost(node.as_str(), link, placement, core);
+                    handoffs.lost(node.as_str(), link, placement, core);
                 }
             }),
             LinkEvent::Closed(reason) => {

@@ -13,7 +13,7 @@ use signaling_server::config::check_source;
 use signaling_server::load_readiness::{LoadReadinessArgs, Settings};
 use signaling_server::{Common, CommonArgs, ConfigError};
 
-/// Signaling balancer: holds client sockets and moves sessions between nodes behind them.
+/// Signaling balancer: holds client sockets and hands sessions off between nodes behind them.
 #[derive(Debug, Parser)]
 #[command(name = "signaling-balancer", version)]
 pub struct Args {

@@ -19,8 +19,8 @@ metrics! {
 label! { pub(crate) enum OpenFailure = "reason" { Refused = "refused", Timeout = "timeout" } }
 
 /// Sets the gauges of nodes and sessions.
-pub(crate) fn publish(State { placement, moves, .. }: &State) {
+pub(crate) fn publish(State { placement, handoffs, .. }: &State) {
     publish_suspects(placement.suspect_count());
     METRICS.usable.publish(placement.usable_count() as u64);
-    METRICS.misplaced.publish(moves.waiting() as u64);
+    METRICS.misplaced.publish(handoffs.waiting() as u64);
 }

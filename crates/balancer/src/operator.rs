@@ -52,7 +52,7 @@ impl Floor {
                 suspects,
                 totals,
                 latency_us,
-                flows: state.moves.counts().iter().map(|(from, to, clients)| Flow::new(from, to, clients)).collect(),
+                flows: state.handoffs.counts().iter().map(|(from, to, clients)| Flow::new(from, to, clients)).collect(),
                 ..base
             }
         })
@@ -83,7 +83,7 @@ pub(crate) fn routes() -> Routes<OperatorApi> {
 }
 
 /// Returns the routes that other servers call.
-pub(crate) fn between_servers() -> Routes<OperatorApi> {
+pub(crate) fn server_routes() -> Routes<OperatorApi> {
     Routes::new().with(Method::Get, "/server", server)
 }
 
@@ -145,7 +145,7 @@ fn explanation<'a>(
 fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -> EdgeSession {
     let link = session.attached_to().map(|(link, _)| link);
     let is_elsewhere = |link| placement.owner_elsewhere(session.key, link).is_some();
-    let (place, moves) = match session.attachment {
+    let (place, is_moving) = match session.attachment {
         Attachment::Detached => (PlaceState::Nowhere, false),
         Attachment::Attached(_) => (PlaceState::At, link.is_some_and(is_elsewhere)),
         Attachment::Releasing(_) => (PlaceState::Leaving, true),
@@ -163,7 +163,7 @@ fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -
         },
         place,
         node: link.and_then(|link| placement.node_at(link)).map(|node| node.as_str().to_owned()),
-        moving_to: owner.filter(|_| moves).map(str::to_owned),
+        moving_to: owner.filter(|_| is_moving).map(str::to_owned),
         unfated: Queue { messages: session.buffer.len(), bytes: session.buffer.bytes() },
         unwritten_bytes: session.unwritten_bytes(),
     }

@@ -32,7 +32,7 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Interval of checks for the end of probations.
 const PROBATION_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum time of handoffs from a trunk that left the view: twice the time of 100,000 handoffs.
-/// Remaining clients move as after a crash.
+/// Remaining clients then move as after a crash, without a handoff.
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETIRE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -69,16 +69,19 @@ pub(crate) struct Guarded {
 }
 
 impl Inner {
+    /// Locks the state, also after a panic of another holder.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Guarded> {
         // A panic leaves a decision incomplete, in this client alone. It must not spread to the
         // holders of handles.
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the time since the client was created.
     pub(crate) fn now(&self) -> Ms {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(Ms::MAX)
     }
 
+    /// Returns the present time with a random number, for an input of the core.
     pub(crate) fn moment(&self) -> Moment {
         Moment { now: self.now(), random: self.lock().random.random() }
     }

@@ -48,6 +48,7 @@ impl fmt::Debug for Token {
 /// Error of a token source. It is logged, and the source is called again later.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 type TokenFuture = Pin<Box<dyn Future<Output = Result<Token, TokenError>> + Send>>;
+/// Callback that returns a new token.
 pub(crate) type TokenSource = Arc<dyn Fn() -> TokenFuture + Send + Sync>;
 
 /// Limits on the requests of a client.

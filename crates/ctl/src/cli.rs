@@ -59,13 +59,13 @@ pub(crate) enum Command {
         #[arg(long)]
         room: bool,
     },
-    /// List the clients that would move if a node joined or left
+    /// List the clients that would get another owner if a node joined or left
     #[command(group = clap::ArgGroup::new("change").required(true))]
     Preview {
         /// Node that joins or returns to service
         #[arg(long, group = "change", value_name = "NODE")]
         join: Option<String>,
-        /// Node that leaves or drains
+        /// Node that leaves the view. A drain has the same effect, unless all other nodes drain
         #[arg(long, group = "change", value_name = "NODE")]
         leave: Option<String>,
         #[command(flatten)]

@@ -32,10 +32,10 @@ pub(crate) enum News {
     View(Result<View, ReadError>),
     /// The last reading is still valid.
     StillValid,
-    /// The source works: an answer arrived, or a watch has run for a while.
-    /// Resets the count of its failures.
+    /// The source works: a query was answered, or a watch has run for a while. Only this resets the
+    /// count of failures: a source that can list but not watch reports `Seen` between failures.
     Working,
-    /// The source could not be read. Warns from the second failure without `Working` on.
+    /// The source could not be read. From the second failure since `Working` on, logs a warning.
     Failed(ReadError),
 }
 

@@ -51,10 +51,12 @@ impl Publisher {
         publisher
     }
 
+    /// Returns the channel of the published views.
     pub(crate) fn views(&self) -> watch::Sender<Arc<View>> {
         self.views.clone()
     }
 
+    /// Returns a receiver of the outcomes of readings.
     pub(crate) fn readings(&self) -> watch::Receiver<Readings> {
         self.readings.subscribe()
     }

@@ -91,8 +91,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_readiness.router())
-        .merge(admin::between_servers(operators.clone(), secrets.clone()))
-        .merge(admin::guarded(operators, config.common.admin_token.clone(), own_hosts))
+        .merge(admin::server_router(operators.clone(), secrets.clone()))
+        .merge(admin::operator_router(operators, config.common.admin_token.clone(), own_hosts))
         .merge(dashboard::router())
         .fallback(not_found);
     tasks.spawn_local(questions.answer(Floor { node: node.clone(), direct: direct.clone(), status }));

@@ -56,6 +56,7 @@ impl Rules {
         refreshed_every * 2 + refreshed_every / 4
     }
 
+    /// Returns the milliseconds after which a seat without a refresh expires.
     pub(crate) fn stale_ms(&self) -> i64 {
         millis(self.stale)
     }
@@ -67,6 +68,7 @@ impl Rules {
         if self.claimed { MIN_SETTLE_MS } else { (self.stale_ms() / 2).max(MIN_SETTLE_MS) }
     }
 
+    /// Returns the milliseconds for which an ended session is remembered.
     pub(crate) fn remembered_ms(&self) -> i64 {
         millis(self.remembered)
     }

@@ -102,11 +102,12 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     }
 }
 
-/// Puts routes for operators under `/admin`, behind a guard. With a token, a request without it as
-/// `Authorization: Bearer` is answered 401, even if the route does not exist. Without a token, a
-/// request of a foreign web page, or to a host outside `hosts`, is answered 403.
-pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router {
-    let router = complete(routes);
+/// Serves routes for operators under `/admin`. With a token, answers 401 to a request without it as
+/// `Authorization: Bearer`, also for an unknown route. Without a token, answers 403 to a request of
+/// a foreign web page or to a host outside `hosts`. Then answers 404 for an unknown route, and 405
+/// for another method.
+pub fn operator_router(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router {
+    let router = with_fallbacks(routes);
     let router = match token {
         Some(token) => router.layer(from_fn_with_state(token, check)),
         None => router.layer(from_fn_with_state(hosts, refuse_foreign)),
@@ -114,14 +115,14 @@ pub fn guarded(routes: Routes, token: Option<Secret>, hosts: OwnHosts) -> Router
     Router::new().nest(PREFIX, router)
 }
 
-/// Puts routes under [`BETWEEN_SERVERS`], for other servers. A request without the mesh secret is
-/// answered 401.
-pub fn between_servers(routes: Routes, secrets: Secrets) -> Router {
+/// Serves routes for other servers under [`BETWEEN_SERVERS`]. Answers 401 to a request without the
+/// mesh secret, then 404 for an unknown route, and 405 for another method.
+pub fn server_router(routes: Routes, secrets: Secrets) -> Router {
     let guard = from_fn_with_state(secrets, require_mesh_secret);
-    Router::new().nest(BETWEEN_SERVERS, complete(routes).layer(guard))
+    Router::new().nest(BETWEEN_SERVERS, with_fallbacks(routes).layer(guard))
 }
 
-fn complete(routes: Routes) -> Router {
+fn with_fallbacks(routes: Routes) -> Router {
     routes.router.fallback(not_found).method_not_allowed_fallback(other_method)
 }
 
@@ -164,21 +165,21 @@ mod tests {
     async fn foreign_pages_are_refused_when_no_token_is_set() {
         for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
             let request = || Request::get("/admin/view").header(name, value);
-            let open = guarded(routes(), None, hosts());
+            let open = operator_router(routes(), None, hosts());
             let response = open.oneshot(request().body(Body::empty()).unwrap()).await.unwrap();
             assert_eq!(response.status(), 403, "{name}");
             // A foreign page cannot have the token.
             let shown = request().header(AUTHORIZATION, format!("Bearer {TOKEN}")).body(Body::empty()).unwrap();
-            let closed = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
+            let closed = operator_router(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
             assert_eq!(closed.oneshot(shown).await.unwrap().status(), 200, "{name}");
         }
     }
 
     #[tokio::test]
     async fn admin_api_requires_the_token_when_set() {
-        let open = guarded(routes(), None, hosts());
+        let open = operator_router(routes(), None, hosts());
         assert_eq!(ask(&open, "/admin/view", None).await, (200, "a view".into()));
-        let router = guarded(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
+        let router = operator_router(routes(), Some(Secret::new(TOKEN).unwrap()), hosts());
         for (path, with_token) in [("/admin/view", 200), ("/admin/other", 404)] {
             assert_eq!(ask(&router, path, Some(TOKEN)).await.0, with_token);
             for wrong in [None, Some("0123456789abcdeF")] {
@@ -191,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn wrong_method_is_refused_with_the_allowed_ones() {
-        let router = guarded(routes(), None, hosts());
+        let router = operator_router(routes(), None, hosts());
         let request = Request::post("/admin/view").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!((response.status().as_u16(), &response.headers()["allow"]), (405, &"GET,HEAD".parse().unwrap()));
@@ -199,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn routes_between_servers_need_the_mesh_secret() {
-        let router = between_servers(routes(), testing::secrets(TOKEN));
+        let router = server_router(routes(), testing::secrets(TOKEN));
         for (shown, status) in [(None, 401), (Some("0123456789abcdeF"), 401), (Some(TOKEN), 200)] {
             assert_eq!(ask(&router, "/internal/v1/admin/view", shown).await.0, status, "{shown:?}");
         }

@@ -214,7 +214,7 @@ mod tests {
     use tower::ServiceExt as _;
 
     use super::*;
-    use crate::admin::{Method, Routes, guarded};
+    use crate::admin::{Method, Routes, operator_router};
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -242,7 +242,7 @@ mod tests {
         common.args.discovery = "static:a=mesh-a.internal:7900,b=mesh-b.internal:7900".parse().unwrap();
         let hosts = common.own_hosts("0.0.0.0:7900".parse().unwrap());
         let routes = Routes::new().with(Method::Get, "/view", async || "a view");
-        let router = guarded(routes, None, hosts);
+        let router = operator_router(routes, None, hosts);
         for (host, status) in [("a:7900", 200), ("mesh-a.internal", 200), ("mesh-b.internal", 403)] {
             let request = Request::get("/admin/view").header("host", host).body(Body::empty()).unwrap();
             assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{host}");

@@ -26,8 +26,8 @@ const INVALID: u8 = 2;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Configuration")]
 pub struct ConfigFileArgs {
-    /// TOML file with settings: keys are flags without `--`. Flags and environment variables win
-    /// over it
+    /// TOML file with settings; each key is a flag without `--`. Flags and environment variables
+    /// override keys
     #[arg(long, env = "SIGNALING_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -36,7 +36,8 @@ pub struct ConfigFileArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Print all settings as a configuration file, with passwords masked, and exit
+    /// Print the settings in effect, including defaults, as a configuration file, and exit. User,
+    /// password and query of URLs are masked
     #[arg(long)]
     pub print_config: bool,
 }

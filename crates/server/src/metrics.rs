@@ -8,7 +8,7 @@ metrics! {
         ready: Gauge = "signaling_ready", "1 while `/readyz` reports ready, else 0";
         draining: Gauge = "signaling_draining", "1 while the server drains or an operator keeps it out of service, else 0";
         event_loop_delay: HistogramBuckets = "signaling_event_loop_delay_seconds",
-            "Delay of the event loop, measured every 250 ms; the read delay of a busy server (`--coalesce-us`) counts";
+            "Lateness of a timer that fires every 250 ms; a busy event loop and its read delay (`--coalesce-us`) add to it";
         process_pauses: Counter = "signaling_process_pauses_total",
             "Pauses of the process of 2 s or more: it was stopped, or had no CPU";
         suspects: Gauge = "signaling_suspect_nodes", "Nodes that this server avoids because they did not answer";
@@ -16,14 +16,14 @@ metrics! {
             "Requests refused at the internal listener, by the missing or wrong proof";
         accept_errors: Counter = "signaling_accept_errors_total",
             "Errors of `accept` at both listeners; the usual cause is a shortage of descriptors";
-        mesh_secrets: Gauge = "signaling_mesh_secrets", "Mesh secrets accepted; 2 during a rotation";
+        mesh_secrets: Gauge = "signaling_mesh_secrets", "Secrets of `--mesh-secret-file` that this server accepts: 1, or 2 during a rotation";
         mesh_secret_loads: By<SecretLoad> = "signaling_mesh_secret_loads_total",
             "Reads of a changed mesh secret, by result";
         file_reloads: By<FileReload> = "signaling_file_reloads_total",
             "Reads of other changed files that flags name, by result; the log names flag and file";
         trunk_closes: By<TrunkCloseLabel> = "signaling_trunks_ended_total",
-            "Trunks ended at this end: by the peer (closed), without a sign of life (silent), by a connection error \
-             (failed), by an invalid frame (protocol_error) or by this server (local)";
+            "Trunks ended: closed by the other end (closed), without input or progress for 2 s (silent), by a connection \
+             error (failed), by an invalid batch (protocol_error) or closed by this server (local)";
         trunk_bytes: By<Direction> = "signaling_trunk_bytes_total", "Bytes of batches carried over trunks";
         trunk_write: HistogramBuckets = "signaling_trunk_write_seconds",
             "Time until the kernel takes a batch for a trunk; it grows with a slow peer or network";
@@ -39,7 +39,8 @@ label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unus
 // Result of reading another changed file: in use now, or unreadable or invalid.
 label! { pub(crate) enum FileReload = "result" { Ok = "ok", Failed = "failed" } }
 label! {
-    /// Label of a [`TrunkCloseReason`](crate::trunk::TrunkCloseReason).
+    /// Label for the [`TrunkCloseReason`](crate::trunk::TrunkCloseReason) of the same name; `Local`
+    /// is `ClosedLocally`.
     pub(crate) enum TrunkCloseLabel = "reason" {
         Closed = "closed", Silent = "silent", Failed = "failed", ProtocolError = "protocol_error", Local = "local",
     }

@@ -1,5 +1,5 @@
 //! `POST /admin/drain` and `POST /admin/undrain` for operators. The servers' `run` waits for the
-//! switch and moves the clients.
+//! switch. A node then hands its clients off, and a balancer closes their sockets.
 
 use ::http::StatusCode;
 use axum::Json;
@@ -26,7 +26,7 @@ impl DrainSwitch {
         Self { health, shutdown }
     }
 
-    /// Returns `POST /drain` and `POST /undrain`, for [`admin::guarded`](crate::admin::guarded).
+    /// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`].
     /// Both are idempotent. A stopping server answers `/undrain` with 409.
     #[must_use]
     pub fn routes(&self) -> Routes {

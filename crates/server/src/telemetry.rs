@@ -66,7 +66,7 @@ pub(crate) fn page() -> String {
     signaling_metrics::encode()
 }
 
-/// Measures the delay of the event loop every 100 ms, and counts pauses of 2 s or more, which peers
+/// Measures the delay of the event loop every 250 ms, and counts pauses of 2 s or more, which peers
 /// must have noticed. Runs until dropped.
 pub async fn watch_event_loop() {
     let mut ticks = ticks(DELAY_INTERVAL);

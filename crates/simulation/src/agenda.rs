@@ -9,6 +9,7 @@ pub(crate) type Micros = u64;
 pub(crate) const MS: Micros = 1_000;
 pub(crate) const SECOND: Micros = 1_000_000;
 
+/// Returns a duration in microseconds; at most half of the maximum.
 pub(crate) fn micros(duration: Duration) -> Micros {
     Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX / 2)
 }
@@ -33,6 +34,7 @@ impl<W> Default for Agenda<W> {
 }
 
 impl<W> Agenda<W> {
+    /// Returns the present time since the start of the run.
     pub(crate) fn now(&self) -> Micros {
         self.now
     }
@@ -48,6 +50,7 @@ impl<W> Agenda<W> {
         self.acts.insert((at.max(self.now), self.scheduled), Box::new(act));
     }
 
+    /// Schedules an action after a delay.
     pub(crate) fn after(&mut self, delay: Micros, act: impl FnOnce(&mut W) + 'static) {
         self.schedule(self.now + delay, act);
     }

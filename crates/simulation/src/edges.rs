@@ -52,6 +52,7 @@ const MAX_RETRY_AFTER: Micros = SECOND;
 /// Maximum time to the admission decision for a new client.
 const DECISION_TIMEOUT: Micros = 8 * SECOND;
 
+/// Adds the counts of an edge's core to the counters of the run.
 pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     let counts = core.counts();
     counters.add("edges: uplink frames", counts.ups);
@@ -83,6 +84,7 @@ impl EdgeHost {
 }
 
 impl World {
+    /// Starts an edge under a new name.
     pub(crate) fn add_edge(&mut self, index: usize) {
         self.edges.push(EdgeHost::new(Server::start(0), 0, 0, &self.edge_settings));
         self.edge_checks_links_later(index);
@@ -208,6 +210,7 @@ impl World {
         }
     }
 
+    /// Gives an edge this version of the view.
     pub(crate) fn edge_view(&mut self, index: usize, version: usize) {
         let edge = &mut self.edges[index];
         edge.placement.set_view(self.agenda.instant(), self.views[version].clone());
@@ -218,6 +221,7 @@ impl World {
         self.rebalance(index);
     }
 
+    /// Uses a trunk that its node accepted.
     pub(crate) fn edge_connected(&mut self, id: ConnId) {
         let conn = &mut self.conns[id];
         let (index, node) = (conn.edge, conn.node);
@@ -234,6 +238,7 @@ impl World {
         self.rebalance(index);
     }
 
+    /// Gives up a connection that is still not accepted.
     pub(crate) fn connect_failed(&mut self, id: ConnId) {
         let mut links = self.edges[self.conns[id].edge].links.values();
         if links.any(|link| matches!(link, Link::Connecting { conn, .. } if *conn == id)) {
@@ -263,6 +268,7 @@ impl World {
         }
     }
 
+    /// Handles bytes of a node that arrive at an edge.
     pub(crate) fn edge_frames(&mut self, id: ConnId, bytes: &[u8]) {
         let heard = self.arrives(id, End::Edge);
         let conn = &self.conns[id];
@@ -294,6 +300,7 @@ impl World {
         }
     }
 
+    /// Handles a client's request for an upgrade at an edge.
     pub(crate) fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
         let Some(newcomer) = self.newcomer(socket) else { return };
         let edge = &mut self.edges[index];
@@ -318,6 +325,7 @@ impl World {
     }
 }
 
+/// Returns the name of the node with this index.
 #[expect(clippy::unwrap_used, reason = "a letter and digits are an id")]
 pub(crate) fn node_id(node: usize) -> NodeId {
     NodeId::new(&format!("n{node}")).unwrap()

@@ -73,6 +73,7 @@ impl World {
         self.undo.insert(index, undo);
     }
 
+    /// Undoes the fault with this index. Does nothing if it is over.
     pub(crate) fn fault_ends(&mut self, index: usize) {
         let Some(undo) = self.undo.remove(&index) else { return };
         self.trace.line(|| format!("FAULT ends: {undo:?}"));

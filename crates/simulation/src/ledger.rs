@@ -91,6 +91,7 @@ const MANY_FOR_ONE: usize = 60;
 /// Maximum time from the end of the hold time to the outcome.
 const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 
+/// Record of all messages, which finds broken promises.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) now: Micros,

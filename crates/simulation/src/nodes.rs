@@ -29,6 +29,7 @@ pub(crate) struct NodeHost {
     pub(crate) asked: [Option<Vec<RoomTask>>; 2],
 }
 
+/// Adds the counts of a node's core to the counters of the run.
 pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     let counts = core.counts();
     counters.add("nodes: requests", counts.requests);
@@ -75,6 +76,7 @@ impl NodeHost {
 }
 
 impl World {
+    /// Starts a node under a new name.
     pub(crate) fn add_node(&mut self, index: usize) {
         let settings = self.node_settings(index);
         self.nodes.push(NodeHost::new(Server::start(0), settings));
@@ -113,6 +115,7 @@ impl World {
         self.node_sweeps_after(index, micros(SWEEP_INTERVAL));
     }
 
+    /// Handles bytes of an edge that arrive at a node. Bytes that it cannot read are a violation.
     pub(crate) fn node_frames(&mut self, id: ConnId, bytes: &[u8]) {
         let conn = &self.conns[id];
         let (index, trunk) = (conn.node, conn.trunk);
@@ -134,6 +137,7 @@ impl World {
         self.ask_store(index);
     }
 
+    /// Gives a node this version of the view.
     pub(crate) fn node_view(&mut self, index: usize, version: usize) {
         let node = &mut self.nodes[index];
         node.core.set_view(self.agenda.instant(), self.views[version].clone());
@@ -145,6 +149,7 @@ impl World {
         self.mutant != Some(Mutant::View) && !self.nodes[index].core.has_view()
     }
 
+    /// Accepts a trunk, or refuses it if the node has no view.
     pub(crate) fn node_connected(&mut self, id: ConnId) {
         let conn = &self.conns[id];
         let (index, edge) = (conn.node, conn.edge);
@@ -166,6 +171,7 @@ impl World {
         self.answer_connect(id);
     }
 
+    /// Counts copies that nodes still had after the sender's `ack`.
     pub(crate) fn observe_copies(&mut self, bytes: &[u8]) {
         let over = self.copies.observe(bytes);
         let left_behind = over.into_iter().filter(|message| self.ledger.is_acked(*message)).count();

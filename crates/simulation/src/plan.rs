@@ -51,6 +51,7 @@ pub struct Size {
 }
 
 impl Size {
+    /// Returns the kinds of faults that may happen; all if none are named.
     pub(crate) fn kinds(&self) -> &[FaultKind] {
         if self.kinds.is_empty() { FaultKind::value_variants() } else { &self.kinds }
     }
@@ -175,6 +176,7 @@ fn keeping_exit(drawn: u64) -> Exit {
 }
 
 impl Plan {
+    /// Draws the clients, messages and faults of a run.
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
         let mut plan = Self {
             traits: vec![Traits { takes: Takes::All, reliable: false }; size.clients],

@@ -11,6 +11,7 @@ impl Rng {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
     }
 
+    /// Returns the next random number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,6 +34,7 @@ impl Rng {
         self.next() % 100 < percent
     }
 
+    /// Returns random bytes.
     pub(crate) fn bytes<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| self.next().to_le_bytes()[0])
     }

@@ -11,6 +11,7 @@ impl Spans {
         self.0.len()
     }
 
+    /// Adds a span. [`Micros::MAX`] as its end means that it has none yet.
     pub(crate) fn add(&mut self, from: Micros, until: Micros) {
         self.0.push((from, until));
     }

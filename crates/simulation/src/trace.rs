@@ -13,6 +13,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// Adds a line with the present time, if the log is on.
     pub(crate) fn line(&mut self, text: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:>3}.{:06} {}", self.now / SECOND, self.now % SECOND, text()));

@@ -20,6 +20,7 @@ pub(crate) enum End {
 }
 
 impl End {
+    /// Returns the opposite end.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Edge => Self::Node,
@@ -57,10 +58,12 @@ pub(crate) struct Conn {
 }
 
 impl Conn {
+    /// Returns the state of one end.
     pub(crate) fn side(&mut self, end: End) -> &mut Side {
         &mut self.sides[end as usize]
     }
 
+    /// Returns `true` if this end has neither closed nor lost the connection.
     pub(crate) fn is_open(&self, end: End) -> bool {
         self.sides[end as usize].open
     }
@@ -80,6 +83,7 @@ impl Conn {
 /// Interval of the flushes of frames that may wait for others.
 const FLUSH_DELAY: Micros = 10 * MS;
 const PING_AFTER: Micros = 500 * MS;
+/// Silence after which an end closes the connection.
 pub(crate) const SILENCE: Micros = 2 * SECOND;
 
 /// Returns the time of the next flush of delayed frames.

@@ -56,15 +56,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Creates the state of a started process.
     pub(crate) fn start(generation: u32) -> Self {
         Self { alive: true, generation, ..Self::default() }
     }
 
+    /// Creates the state of a killed server, before its restart.
     pub(crate) fn killed(&self) -> Self {
         Self { generation: self.generation + 1, ..Self::default() }
     }
 }
 
+/// State of a run: servers, wires, clients and planned faults.
 #[derive(Default)]
 pub(crate) struct World {
     pub(crate) agenda: Agenda<World>,
@@ -246,6 +249,7 @@ impl World {
         }
     }
 
+    /// Runs an input of a server and then the server's turn.
     pub(crate) fn carry_out(&mut self, host: Host, input: Input) {
         (input.run)(self);
         match host {
@@ -254,6 +258,7 @@ impl World {
         }
     }
 
+    /// Returns the state of a server's process.
     pub(crate) fn server(&self, host: Host) -> &Server {
         match host {
             Host::Edge(index) => &self.edges[index].server,
@@ -291,10 +296,12 @@ impl World {
         self.later_as(Kind::Received, host, delay, run);
     }
 
+    /// Returns `true` unless a fault cuts the wire in this direction.
     pub(crate) fn reaches(&self, from: Host, to: Host) -> bool {
         !self.cut.contains(&(from, to))
     }
 
+    /// Returns settings for a new process of a node, with a new incarnation.
     pub(crate) fn node_settings(&mut self, index: usize) -> node::Settings {
         let epoch = (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         let (id, incarnation) = (node_id(index), Incarnation(self.rng.bytes()));

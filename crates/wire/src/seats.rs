@@ -1,4 +1,4 @@
-//! Seats of sessions that move between nodes, and changes of rooms.
+//! Seats of sessions in handoffs, resumes and lingering sessions, and changes of rooms.
 //!
 //! The state of a session, opaque to edges, is one word and, if it has any, its seats.
 

@@ -29,6 +29,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Creates the state of a socket that was just welcomed.
     pub(super) fn new(now: Ms) -> Self {
         Self { welcomed_at: now, ping_at: now + PING_INTERVAL, ..Self::default() }
     }

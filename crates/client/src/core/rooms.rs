@@ -33,6 +33,7 @@ impl Rooms {
         }
     }
 
+    /// Forgets a room, which is not joined again after a reconnect.
     pub(crate) fn leave(&mut self, room: &str) {
         self.rooms.retain(|kept| kept.room != room);
     }
@@ -42,6 +43,7 @@ impl Rooms {
         self.rooms.iter().map(|kept| Request::Join { room: kept.room.clone(), data: kept.data.clone() })
     }
 
+    /// Returns the rooms for a saved session.
     pub(crate) fn save(&self) -> Vec<SavedRoom> {
         self.rooms.clone()
     }

@@ -103,6 +103,7 @@ impl EdgeCore {
         }
     }
 
+    /// Forgets a session and frees its slot on its link.
     pub(super) fn remove(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.remove(client)
             && let Some((link, slot)) = session.attached_to()

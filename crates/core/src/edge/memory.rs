@@ -65,6 +65,7 @@ impl Memory {
         *self = Self { counted, grown: 0 };
     }
 
+    /// Returns the bytes of the last sweep's count and of the additions since.
     pub(super) fn total(&self) -> usize {
         self.counted.saturating_add(self.grown)
     }

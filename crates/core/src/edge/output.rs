@@ -37,6 +37,7 @@ impl Output {
         self.bytes.get(self.written_of_bytes..).unwrap_or_default()
     }
 
+    /// Returns the allocated bytes.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

@@ -43,6 +43,7 @@ impl SessionPhase {
         matches!(self, Self::Open { .. })
     }
 
+    /// Returns `true` if the socket is open and the edge does not read it.
     pub(super) fn is_paused(&self) -> bool {
         matches!(self, Self::Open { paused: true, .. })
     }

@@ -59,6 +59,7 @@ struct Refused {
 }
 
 impl ClientRateLimiter {
+    /// Creates the limiter of a new socket, with full buckets.
     pub(super) fn new(now: Instant) -> Self {
         let full = TokenBucket::full(now);
         Self { messages: full, bytes: full, pings: full, refused: None }

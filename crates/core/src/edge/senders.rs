@@ -53,6 +53,7 @@ impl Sender {
         sender
     }
 
+    /// Returns the highest number that was written.
     pub(super) fn last(&self) -> MessageNumber {
         self.last
     }
@@ -179,6 +180,7 @@ impl Senders {
         Some(&mut slot.sender)
     }
 
+    /// Adds a sender that is not stored yet, as the one with the latest message.
     pub(super) fn insert(&mut self, now: Instant, session: SessionId, sender: Sender) {
         let Ok(at) = u32::try_from(self.slots.len()) else { return };
         self.window_bytes += sender.window_bytes();
@@ -259,6 +261,7 @@ impl Senders {
 
 #[cfg(test)]
 impl Senders {
+    /// Returns the number of senders that the allocated memory holds.
     pub(super) fn capacity(&self) -> usize {
         self.slots.capacity().max(self.place_by_session.capacity())
     }

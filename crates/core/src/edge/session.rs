@@ -267,6 +267,7 @@ impl Session {
         self.received.as_ref().map_or(self.output.written(), |tracker| tracker.received())
     }
 
+    /// Returns the confirms for its link. `None`: it is detached.
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
         match &mut self.attachment {
             Attachment::Detached => None,

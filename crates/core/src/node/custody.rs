@@ -34,10 +34,12 @@ impl Custody {
         }
     }
 
+    /// Returns `true` if there is no outbound queue and no held message.
     pub(super) fn is_empty(&self) -> bool {
         self.queues.is_empty() && self.holds.bytes() == 0
     }
 
+    /// Adds an outbound queue and returns its key.
     pub(super) fn open(&mut self, queue: OutboundQueue) -> QueueKey {
         self.queues.insert(queue)
     }
@@ -48,6 +50,7 @@ impl Custody {
         self.queues.get(queue)
     }
 
+    /// Returns an outbound queue. `None`: it is closed.
     #[inline]
     pub(super) fn get_mut(&mut self, queue: QueueKey) -> Option<&mut OutboundQueue> {
         self.queues.get_mut(queue)

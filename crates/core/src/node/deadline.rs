@@ -30,10 +30,12 @@ impl Deadline {
         Self { expires: now + whole.saturating_sub(age), may_hold: ttl != Some(Duration::ZERO) }
     }
 
+    /// Returns `true` from the deadline on.
     pub(super) fn is_over(self, now: Instant) -> bool {
         self.expires <= now
     }
 
+    /// Returns the time until the deadline; 0 after it.
     pub(super) fn ttl(self, now: Instant) -> RemainingTtl {
         RemainingTtl::from_duration(self.expires.saturating_duration_since(now))
     }

@@ -78,6 +78,7 @@ impl Directory {
         self.sessions.get(session)
     }
 
+    /// Returns a session. `None`: it was removed.
     #[inline]
     pub(super) fn get_mut(&mut self, session: SessionKey) -> Option<&mut Session> {
         self.sessions.get_mut(session)
@@ -116,6 +117,7 @@ impl Directory {
         self.attached.get(client) == Some(&session) && self.attached.remove(client).is_some()
     }
 
+    /// Removes a session that no longer holds its client's id.
     pub(super) fn remove(&mut self, session: SessionKey) {
         self.sessions.remove(session);
     }
@@ -236,6 +238,7 @@ impl Directory {
         self.superseded.len() < before
     }
 
+    /// Returns `true` if the session is superseded and may still confirm.
     pub(super) fn is_superseded(&self, session: SessionKey) -> bool {
         self.superseded.iter().any(|(key, _)| *key == session)
     }

@@ -113,6 +113,7 @@ impl OutboundQueue {
         }
     }
 
+    /// Returns the number of pending messages.
     pub(super) fn len(&self) -> usize {
         self.sent.len()
     }
@@ -264,6 +265,7 @@ pub(super) struct Message {
 }
 
 impl Message {
+    /// Returns its bytes with overhead, as limits count them.
     pub(super) fn cost(&self) -> usize {
         self.payload.len() + OVERHEAD
     }

@@ -100,6 +100,7 @@ impl Peers {
         }
     }
 
+    /// Returns the latest view.
     pub(super) fn view(&self) -> &View {
         &self.view
     }
@@ -124,6 +125,7 @@ impl Peers {
         self.rank();
     }
 
+    /// Returns `true` if this node drains.
     pub(super) fn is_draining(&self) -> bool {
         self.is_draining
     }
@@ -166,6 +168,7 @@ impl Peers {
         &self.id
     }
 
+    /// Returns a peer's key. `None`: it is unknown.
     pub(super) fn key(&self, id: &str) -> Option<PeerKey> {
         self.by_id.get(id).copied()
     }

@@ -107,6 +107,8 @@ impl NodeCore {
         }
     }
 
+    /// Takes custody of a client's message. Answers that the recipient is unavailable if too many
+    /// messages to it are pending.
     pub(super) fn signal(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) {
         let (seq, id) = (sent.seq, sent.id);
         if !self.take_custody(now, key, to, sent) {

@@ -239,6 +239,7 @@ impl Session {
         (self.unconfirmed.len(), self.unconfirmed_bytes)
     }
 
+    /// Returns `true` if a message went down and is not confirmed.
     pub(super) fn has_unconfirmed(&self) -> bool {
         !self.unconfirmed.is_empty()
     }

@@ -133,6 +133,7 @@ impl Trunks {
         batch
     }
 
+    /// Sets the name of a trunk's edge. Ignores an unknown trunk.
     pub(super) fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
             trunk.edge = Some(name.into());

@@ -44,6 +44,7 @@ impl Message {
         self.payload.capacity()
     }
 
+    /// Returns the received payload bytes and the number of fragments.
     pub(super) fn progress(&self) -> Progress {
         Progress { bytes: self.payload.len(), fragments: self.fragments }
     }

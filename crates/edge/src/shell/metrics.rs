@@ -34,7 +34,7 @@ metrics! {
         gaps: Counter = "signaling_sequence_gaps_total",
             "Messages returned to their sender's node: an earlier one is missing, or the recipient has no room";
         resends: Counter = "signaling_edge_retransmissions_total", "Uplink frames sent again, to another node";
-        handoffs: Counter = "signaling_handoffs_total", "Sessions moved to another node behind their open socket";
+        handoffs: Counter = "signaling_handoffs_total", "Sessions handed off to another node behind their open socket";
         read_pauses: Counter = "signaling_client_read_pauses_total",
             "Times that the edge stopped reading a client because too many of its messages waited for an acknowledgement";
         refused: By<RefusalReason> = "signaling_refused_connects_total",

@@ -25,10 +25,12 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// Returns `true` if the client is a member and has neither left nor expired.
     pub(super) fn is_member(&self) -> bool {
         !self.is_gone && self.seat.is_member()
     }
 
+    /// Returns `true` if the client is in the waiting queue and has neither left nor expired.
     pub(super) fn is_waiting(&self) -> bool {
         !self.is_gone && !self.seat.is_member()
     }
@@ -116,6 +118,7 @@ impl Records {
         self.by_client.insert(client, record);
     }
 
+    /// Removes and returns a client's record. `None`: it has none.
     pub(super) fn remove(&mut self, client: &ClientId) -> Option<Record> {
         let record = self.by_client.remove(client)?;
         let (by_refresh, by_place) = ((record.refreshed_at, client.clone()), (record.place(), client.clone()));

@@ -17,6 +17,7 @@ use crate::world::World;
 const RESUME: Micros = 25 * SECOND;
 
 impl World {
+    /// Handles a text that a socket's client received. Damaged text is a violation.
     pub(super) fn client_gets(&mut self, id: SocketId, text: &[u8]) {
         let socket = &mut self.sockets[id];
         let index = socket.client;

@@ -61,6 +61,7 @@ impl World {
         client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].can_be_told())
     }
 
+    /// Opens a socket of a client at a random edge. Does nothing if it has one, or the run ends.
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
         // Draining edges are offered only if all edges drain.
         let offered: Vec<_> = (0..self.edges.len()).filter(|at| !self.edges[*at].draining).collect();
@@ -130,6 +131,7 @@ impl World {
         Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), accepted_at_us, reliable, request })
     }
 
+    /// Ends a client's socket by `exit`. The edge notices it after `noticed_after`.
     pub(crate) fn client_disconnects(&mut self, index: ClientIx, exit: Exit, noticed_after: Micros) {
         let now = self.agenda.now();
         let Some(id) = self.clients[index].socket else { return };

@@ -49,6 +49,7 @@ pub(super) enum Got {
 }
 
 impl Reliable {
+    /// Creates the state of a client with at most `window` unanswered requests.
     pub(super) fn new(window: usize) -> Self {
         Self { window, ..Self::default() }
     }
@@ -109,6 +110,7 @@ impl World {
         self.clients[index].reliable.as_mut()
     }
 
+    /// Sends unacknowledged requests again in a resumed session, or starts a new session.
     pub(super) fn reliable_is_welcomed(&mut self, index: ClientIx, socket: SocketId, resumed: bool) {
         let Some(reliable) = self.reliable(index) else { return };
         if resumed {

@@ -94,6 +94,7 @@ impl World {
         self.read_socket(edge, id, key);
     }
 
+    /// Reads a socket whose edge had paused it, with the texts that arrived meanwhile.
     pub(crate) fn read_again(&mut self, edge: usize, key: ClientKey) {
         let Some(id) = self.edges[edge].socket_by_client.get(&key).copied() else { return };
         self.sockets[id].paused = false;
@@ -179,6 +180,7 @@ impl World {
         edge.socket_by_client.remove(&key);
     }
 
+    /// Ends a socket that the edge refused. After an accept this is a violation.
     pub(crate) fn refused(&mut self, edge: usize, key: ClientKey, refusal: &Refusal) {
         let again = self.rng.within(500 * MS, 1_500 * MS);
         let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };
@@ -193,6 +195,7 @@ impl World {
         self.client_lost_socket(id, Some(again));
     }
 
+    /// Ends a socket that the edge closed. The last bytes reach the client in half of the cases.
     pub(crate) fn closed_by_mesh(&mut self, edge: usize, key: ClientKey, code: CloseCode, last_words: &[u8]) {
         // The reply to a client's own close frame reaches no client.
         let Some(id) = self.edges[edge].socket_by_client.remove(&key) else { return };

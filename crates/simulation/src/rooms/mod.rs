@@ -60,6 +60,7 @@ impl Default for RoomWorld {
 }
 
 impl RoomWorld {
+    /// Creates the room store of a run and the plan of its faults.
     pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
         let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence);
         let (stale, claimed) = (Rules::stale_after(presence), plan.mesh);
@@ -148,6 +149,7 @@ impl RoomWorld {
         Some(self.requests.len() - 1)
     }
 
+    /// Adds the planned store faults to the counters of the run.
     pub(crate) fn count(&self, counters: &mut Counters) {
         if self.plan.settings.is_none() {
             return;

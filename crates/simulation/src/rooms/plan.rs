@@ -11,6 +11,7 @@ use crate::plan::Size;
 use crate::rng::Rng;
 use crate::spans::Spans;
 
+/// Room requests and store faults of a run, drawn before it.
 #[derive(Debug, Default)]
 pub(crate) struct RoomPlan {
     /// `None` means a world without rooms.
@@ -34,6 +35,7 @@ const ROOMS: usize = 4;
 const CLIENTS_PERCENT: u64 = 60;
 
 impl RoomPlan {
+    /// Draws the plan of a run. Some runs have no rooms.
     pub(crate) fn draw(rng: &mut Rng, size: &Size) -> Self {
         let mut plan = Self::default();
         if !rng.percent(size.rooms_percent) {

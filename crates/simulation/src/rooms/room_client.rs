@@ -46,6 +46,7 @@ pub(super) enum SeatView {
     Member(RoomView),
 }
 
+/// A client's knowledge of its seat in one room.
 #[derive(Debug, Default)]
 pub(super) struct ClientSeat {
     pub(super) view: SeatView,
@@ -59,6 +60,7 @@ pub(super) struct ClientSeat {
     repeated_states: u32,
 }
 
+/// Seats and received broadcasts of a client.
 #[derive(Debug, Default)]
 pub(super) struct RoomClient {
     pub(super) seats: BTreeMap<usize, ClientSeat>,
@@ -76,6 +78,7 @@ impl RoomRequest {
         Self { at: 0, from, room, what, said: None, turn: 0, answered: false }
     }
 
+    /// Returns the request's text for the wire.
     pub(super) fn to_json(self, ask: AskId, id: u64) -> String {
         let room = self.room;
         match self.what {
@@ -89,6 +92,7 @@ impl RoomRequest {
         }
     }
 
+    /// Returns `true` if the request has an `id` and thus an answer.
     pub(super) fn takes_id(&self) -> bool {
         self.what != RequestKind::Members
     }
@@ -128,6 +132,7 @@ impl World {
         }
     }
 
+    /// Handles a message about a room that a client received.
     pub(crate) fn room_client_receives(&mut self, socket: SocketId, kind: &str, message: &Value) {
         let now = self.agenda.now();
         let index = self.sockets[socket].client;

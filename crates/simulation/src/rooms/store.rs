@@ -75,6 +75,7 @@ impl World {
         }
     }
 
+    /// Applies an operation to the store and checks its result.
     pub(super) fn store_applies(&mut self, request: &Request) -> OpResult {
         let now = self.agenda.now();
         let result = self.rooms.store.apply(EPOCH_MS + now / MS, request);
@@ -107,6 +108,7 @@ impl World {
         }
     }
 
+    /// Replaces the store by an empty one.
     pub(crate) fn store_is_emptied(&mut self) {
         let now = self.agenda.now();
         self.trace.line(|| "FAULT the room store loses everything".to_owned());
@@ -114,10 +116,12 @@ impl World {
         self.rooms.watch.clear(now);
     }
 
+    /// Keeps a copy of the store for [`World::store_is_set_back`].
     pub(crate) fn store_is_copied(&mut self) {
         self.rooms.copy = Some((self.rooms.store.clone(), self.rooms.watch.clone(), self.rooms.changes));
     }
 
+    /// Restarts the store from its copy: later changes are lost.
     pub(crate) fn store_is_set_back(&mut self) {
         let now = self.agenda.now();
         let Some((mut store, watch, changes)) = self.rooms.copy.take() else { return };

@@ -23,6 +23,7 @@ struct Seat {
     until: Micros,
 }
 
+/// Expected state of a room, from the results of operations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Room {
     seats: BTreeMap<ClientId, Seat>,
@@ -44,6 +45,7 @@ pub(super) struct Seen {
     pub(super) wrong: Vec<String>,
 }
 
+/// Expected state of all rooms, to check the store against.
 #[derive(Debug, Clone)]
 pub(super) struct Watch {
     rules: Rules,
@@ -56,10 +58,12 @@ impl Watch {
         Self { rules, rooms: BTreeMap::new(), ever_emptied: false }
     }
 
+    /// Returns a room. `None`: no operation has named it.
     pub(super) fn room(&self, room: &str) -> Option<&Room> {
         self.rooms.get(room)
     }
 
+    /// Records that the store lost everything.
     pub(super) fn clear(&mut self, now: Micros) {
         self.ever_emptied = true;
         for room in self.rooms.values_mut() {

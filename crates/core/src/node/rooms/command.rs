@@ -44,6 +44,7 @@ pub(in crate::node) struct Refusal {
     pub(super) retry_after_ms: Option<u64>,
 }
 
+/// Creates a refusal without a retry delay.
 pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }

@@ -23,6 +23,7 @@ pub(super) struct RegistryChanges {
 }
 
 impl RegistryChanges {
+    /// Creates an empty list. A disabled one stays empty.
     pub(super) fn new(is_enabled: bool) -> Self {
         Self { is_enabled, pending: BTreeMap::new(), overflowed: false }
     }

@@ -43,6 +43,7 @@ pub(super) struct LocalSeat {
 }
 
 impl LocalSeat {
+    /// Returns `true` if the client is a member, not waiting or unknown.
     pub(super) fn is_member(&self) -> bool {
         self.seat.is_member()
     }
@@ -125,6 +126,7 @@ impl Command {
         Purpose::Command { session, key: self.key, seq: self.seq }
     }
 
+    /// Returns `true` for a message to another client that needs a check of common rooms.
     pub(super) fn is_signal(&self) -> bool {
         matches!(self.kind, CommandKind::Signal { .. })
     }

@@ -21,6 +21,7 @@ use super::{Here, OperatorApi, explain, page};
 /// Time limit of the lookup before a kick, so that a hanging node does not delay the kick.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(750);
 
+/// Serves `GET /admin/clients`.
 pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
@@ -58,6 +59,7 @@ fn here(core: &NodeCore, page: &Page) -> Clients {
     Clients { clients: ids.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
+/// Serves `GET /admin/clients/CLIENT`.
 pub(super) async fn find(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
     let client = client(&name)?;
     let mut explanation = explain::everywhere(&api, &client).await?;
@@ -88,6 +90,7 @@ async fn registered(api: &OperatorApi, client: &ClientId) -> Option<Registered> 
     Some(Registered { node, session, since_ms: entry.since })
 }
 
+/// Serves `POST /admin/clients/CLIENT/kick`.
 pub(super) async fn kick(
     State(api): State<OperatorApi>,
     Path(name): Path<String>,

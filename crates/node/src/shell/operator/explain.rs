@@ -23,6 +23,7 @@ use super::{Here, OperatorApi};
 /// Pause before the second request, longer than a client's handoff between nodes.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
+/// Serves `GET /admin/explain/CLIENT`.
 pub(super) async fn explain(
     State(api): State<OperatorApi>,
     Path(name): Path<String>,

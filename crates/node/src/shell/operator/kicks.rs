@@ -18,6 +18,7 @@ use crate::shell::Node;
 const MAX_ATTEMPTS: u32 = 10;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Serves `GET /admin/kicks`.
 pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, Refused> {
     let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
     Ok(Json(api.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))

@@ -14,6 +14,7 @@ use signaling_server::http::Refused;
 
 use super::OperatorApi;
 
+/// Query of a preview: either `join` or `leave`, and the page of moving clients.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PreviewQuery {
@@ -38,6 +39,7 @@ impl PreviewQuery {
     }
 }
 
+/// Serves `GET /admin/preview`.
 pub(super) async fn preview(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PreviewQuery>,

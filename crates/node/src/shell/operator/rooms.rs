@@ -34,6 +34,7 @@ impl OperatorApi {
     }
 }
 
+/// Serves `GET /admin/rooms`.
 pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
@@ -77,6 +78,7 @@ async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     }
 }
 
+/// Query `?after=CLIENT`: the page begins after this member.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MembersQuery {
@@ -88,6 +90,7 @@ struct Capacity {
     capacity: u32,
 }
 
+/// Serves `GET /admin/rooms/ROOM`.
 pub(super) async fn show(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,
@@ -97,6 +100,7 @@ pub(super) async fn show(
     ask(&api, &room, Op::List { after }).await
 }
 
+/// Serves `PUT /admin/rooms/ROOM/capacity`.
 pub(super) async fn set_capacity(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,
@@ -107,6 +111,7 @@ pub(super) async fn set_capacity(
     ask(&api, &room, Op::SetCapacity { capacity: Some(capacity) }).await
 }
 
+/// Serves `DELETE /admin/rooms/ROOM/capacity`.
 pub(super) async fn reset_capacity(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,

@@ -16,10 +16,12 @@ use signaling_server::server_client::Answer;
 use super::super::Floor;
 use super::OperatorApi;
 
+/// Serves `GET /admin/server`.
 pub(super) async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused> {
     Ok(Json(api.floor.ask(Floor::report).await?))
 }
 
+/// Serves `GET /admin/nodes`.
 pub(super) async fn nodes(
     State(api): State<OperatorApi>,
     parsed: QueryResult<NodesQuery>,
@@ -29,10 +31,12 @@ pub(super) async fn nodes(
     Ok(Json(ask_all(&client, &api.peers.view(), own).await))
 }
 
+/// Serves `POST /admin/nodes/NODE/drain`.
 pub(super) async fn drain(State(api): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
     turn(&api, &node, true).await
 }
 
+/// Serves `POST /admin/nodes/NODE/undrain`.
 pub(super) async fn undrain(State(api): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
     turn(&api, &node, false).await
 }
