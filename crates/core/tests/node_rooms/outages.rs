@@ -246,3 +246,18 @@ fn new_room_of_a_replaced_store_refuses_broadcasts_for_5_s() {
     let received = stage.received("a");
     assert!(received.contains(&r#"{"type":"ack","id":3,"delivered":1}"#.to_owned()), "{received:?}");
 }
+
+#[test]
+fn member_keeps_its_seat_when_the_store_loses_its_last_join() {
+    let mut stage = Stage::new(&["a", "b"], 2).with_members(&[("k", "a"), ("l", "a")]);
+    stage.leave("l", "r");
+    let replica = stage.copy_of_store();
+    stage.join("l", "r");
+    stage.fail_over_store(replica);
+    // The next node refreshes the seat before it knows of the loss.
+    stage.hand_off("l", "b");
+    stage.advance(5 * SECOND);
+    let received = stage.received("l");
+    assert!(!received.iter().any(|text| text.contains("expired")), "{received:?}");
+    assert_eq!(stage.members("r"), ["k", "l"]);
+}

@@ -126,8 +126,8 @@ impl NodeCore {
         let is_lost = !matches!(purpose, Purpose::State) && self.detect_loss(now, &room, &purpose, result.stamp());
         let is_valid = match (&purpose, &op) {
             (Purpose::Seats { .. }, Op::Refresh { seats }) => {
-                // If the whole room may be lost, all seats of this node are restored.
-                self.seats_answered(now, &room, seats, &result, !is_lost)
+                // If the whole room may be lost, this answer is outdated: all seats are restored.
+                is_lost || self.seats_answered(now, &room, seats, &result, true)
             }
             (Purpose::Seats { .. }, Op::Restore { seats, .. }) => {
                 self.seats_answered(now, &room, seats, &result, false)
