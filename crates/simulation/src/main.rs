@@ -12,7 +12,7 @@ use signaling_simulation::{Counters, Size, run};
 /// Runs meshes on a simulated network and clock, and checks the guarantees of clients.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Range of seeds to run, without its end.
+    /// Range of seeds to run, without its end. `A..` has no end.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = seeds)]
     seeds: Range<u64>,
     /// Single seed to run; prints the log of its events.
@@ -37,7 +37,7 @@ struct Args {
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let (from, to) = text.split_once("..").ok_or("write A..B")?;
     let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
-    Ok(number(from)?..number(to)?)
+    Ok(number(from)?..if to.is_empty() { u64::MAX } else { number(to)? })
 }
 
 fn main() -> ExitCode {
@@ -62,6 +62,7 @@ fn many(args: &Args) -> anyhow::Result<()> {
     let mut counters = Counters::default();
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let (mut done, mut failures) = (0_u64, 0);
+    println!("seeds from {}", args.seeds.start);
     for seed in args.seeds.clone() {
         if done >= args.at_least && limit.is_some_and(|limit| started.elapsed() >= limit) {
             break;
