@@ -35,6 +35,8 @@ pub(super) struct RoomRequest {
     pub(super) said: Option<(SocketId, Micros)>,
     pub(super) turn: u64,
     pub(super) answered: bool,
+    /// The store failed, so the answer does not show if the request was carried out.
+    pub(super) failed: bool,
 }
 
 /// A client's own view of its seat.
@@ -75,7 +77,7 @@ const MAX_REPEATED_STATES: u32 = 5;
 
 impl RoomRequest {
     pub(super) fn new(from: ClientIx, room: usize, what: RequestKind) -> Self {
-        Self { at: 0, from, room, what, said: None, turn: 0, answered: false }
+        Self { at: 0, from, room, what, said: None, turn: 0, answered: false, failed: false }
     }
 
     /// Returns the request's text for the wire.
@@ -209,6 +211,7 @@ impl World {
         if std::mem::replace(&mut request.answered, true) {
             return self.ledger.broken("two outcomes", name);
         }
+        request.failed = answer == SenderResult::StoreAway;
         let Some((_, said)) = said.filter(|(on, _)| *on == socket) else {
             return self.ledger.broken("wrong sender", name);
         };

@@ -29,6 +29,9 @@ impl World {
             return;
         }
         let from = now.saturating_sub(self.rooms.stale());
+        if self.may_have_left(client, room, from) {
+            return;
+        }
         if self.rooms.has_lost(from.saturating_sub(self.rooms.stale()), now) {
             return;
         }
@@ -42,6 +45,17 @@ impl World {
             let what = format!("c{client} is out of r{room}, after {} ms without trouble", calm / MS);
             self.ledger.broken("room expired", what);
         }
+    }
+
+    /// Returns `true` if the store may have carried out a leave of the client that failed since
+    /// then. A later join that was answered supersedes the leave.
+    fn may_have_left(&self, client: ClientIx, room: usize, since: Micros) -> bool {
+        let requests = self.rooms.requests.iter().filter(|ask| (ask.from, ask.room) == (client, room));
+        let is_join = |ask: &&RoomRequest| matches!(ask.what, RequestKind::Join { .. }) && ask.answered && !ask.failed;
+        let joined = requests.clone().filter(is_join).map(|ask| ask.turn).max();
+        let is_leave = |ask: &RoomRequest| ask.what == RequestKind::Leave && ask.failed;
+        let is_recent = |ask: &RoomRequest| ask.said.is_some_and(|(_, said)| said >= since);
+        requests.into_iter().any(|ask| is_leave(ask) && is_recent(ask) && joined.is_none_or(|turn| turn < ask.turn))
     }
 
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
