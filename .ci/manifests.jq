@@ -66,7 +66,7 @@ def rules_of_pod($pod): . as $objects |
           and any(.ingress[]?.ports[]?; .port == $name)))),
   rule("answers probes, and scraping, where it is asked";
     all(($container.readinessProbe, $container.livenessProbe, $container.startupProbe) | values;
-      (.httpGet // .tcpSocket).port | IN("internal", "redis"))
+      .httpGet.port == "internal")
     and (($pod.annotations["prometheus.io/port"] // "7900") == "7900")),
   rule("has a grace period longer than its longest drain";
     ($pod | variable("SIGNALING_DRAIN_MS")) as $drain_ms | $drain_ms == null
@@ -74,11 +74,11 @@ def rules_of_pod($pod): . as $objects |
       >= ($drain_ms | tonumber) / 1000 + ($container.lifecycle.preStop.sleep.seconds // 0) + 5);
 
 # The Secret that `make deploy` creates has these keys.
-def KEYS: ["mesh-secret", "hash-seed", "admin-token", "room-store-password"];
+def KEYS: ["mesh-secret", "hash-seed", "admin-token"];
 
 def rules_of_mesh: . as $objects |
   (pods | map({key: .name, value: .}) | from_entries) as $pods
-  | $pods["signaling-nodes"] as $node | $pods["signaling-balancers"] as $balancer | $pods["signaling-redis"] as $redis
+  | $pods["signaling-nodes"] as $node | $pods["signaling-balancers"] as $balancer
   | {namespace: "monitoring"} as $monitoring | {namespace: "kube-system"} as $dns | {namespace: "default"} as $other
   | {cidr: "192.0.2.0/24"} as $store | {} as $world |
   rule("clients need tokens, except in the overlay to try out";
@@ -106,15 +106,8 @@ def rules_of_mesh: . as $objects |
     all($node, $balancer; . as $server | $objects
       | tcp($world; $server; 7900) or tcp($other; $server; 7900)
         or tcp($server; $world; 80) or tcp($server; $other; 7900) or tcp($server; {cidr: "192.0.3.0/24"}; 6379) | not)),
-  rule("nodes alone reach the room store, bundled or external";
-    if $redis then
-      tcp($node; $redis; 6379) and (tcp($balancer; $redis; 6379) or tcp($other; $redis; 6379)
-        or tcp($redis; $node; 7900) or tcp($redis; $world; 443) or tcp($node; $store; 6379) | not)
-    else tcp($node; $store; 6379) and (tcp($balancer; $store; 6379) | not) end),
-  rule("the room store is bundled as a whole or not at all";
-    ($redis != null) == ($folder | startswith("deploy/overlays/"))
-    and ([.[] | select(.metadata.name == "signaling-redis")] | length) == (if $redis then 3 else 0 end)
-    and ($node | variable("SIGNALING_ROOM_STORE") | startswith("redis://signaling-redis:")) == ($redis != null)),
+  rule("nodes alone reach a room store, and only if they use one";
+    tcp($node; $store; 6379) == ($node | reads("SIGNALING_ROOM_STORE")) and (tcp($balancer; $store; 6379) | not)),
   rule("selectors select pods that exist, and Services ports that they have";
     all(kind("Deployment").spec; .template.metadata.labels as $labels | .selector | selects($labels))
     and all(kind("Service").spec; . as $service | [$pods[] | select(.labels as $labels
@@ -141,7 +134,7 @@ def rules_of_mesh: . as $objects |
   rule("pods read keys that the Secret has, and files that are mounted";
     all($pods[]; [.spec.volumes[]?.secret.items[]?.key] as $files
       | all($files[], .container.env[]?.valueFrom.secretKeyRef.key; . == null or IN(KEYS[]))
-        and all(flag("mesh-secret-file", "hash-seed-file", "admin-token-file", "room-store-password-file") | values;
+        and all(flag("mesh-secret-file", "hash-seed-file", "admin-token-file") | values;
           ltrimstr("/run/secrets/signaling/") | IN($files[]))));
 
 (pods[] as $pod | rules_of_pod($pod) | "\($pod.name): \(.)"),

@@ -64,7 +64,6 @@ $ON_KIND --namespace signaling create secret generic signaling-mesh --from-file=
 $ON_KIND --namespace signaling get deployment signaling-nodes --ignore-not-found --output jsonpath={.spec.replicas}
 $ON_KIND --namespace signaling get deployment signaling-balancers --ignore-not-found --output jsonpath={.spec.replicas}
 $ON_KIND apply -f @/rendered.yaml
-$ON_KIND --namespace signaling rollout status deployment/signaling-redis --timeout 300s
 $ON_KIND --namespace signaling rollout status deployment/signaling-nodes --timeout 300s
 $ON_KIND --namespace signaling get deployment signaling-nodes --ignore-not-found --output jsonpath={.status.readyReplicas}
 $ON_KIND --namespace signaling rollout status deployment/signaling-balancers --timeout 300s
@@ -77,7 +76,7 @@ END
     export CLUSTER=mine
     says clusters $'mine-too\nmine'
     says secret-signaling-mesh secret/signaling-mesh
-    says keys $'admin-token\nhash-seed\nmesh-secret\nroom-store-password'
+    says keys $'admin-token\nhash-seed\nmesh-secret'
     run make deploy
     [ "$status" -eq 0 ]
     [[ $output == *"port-forward service/signaling 8080:80"* ]]
@@ -87,15 +86,15 @@ END
 
 @test "deploy stops at a Secret that lacks a key" {
     says secret-signaling-mesh secret/signaling-mesh
-    says keys $'admin-token\nhash-seed\nmesh-secret\nroom-store-password-of-old'
-    fails_with deploy "signaling-mesh has no room-store-password"
+    says keys $'admin-token-of-old\nhash-seed\nmesh-secret'
+    fails_with deploy "signaling-mesh has no admin-token"
     not_called rendered.yaml
 }
 
 # .ci/manifests checks that pods read no other keys.
 @test "deploy creates a Secret of long random values" {
     make deploy
-    [ "$(awk '$2 != "total" && $1 >= 16 { printf "%s ", $2 }' "$ANSWERS/secret")" = "admin-token hash-seed mesh-secret room-store-password " ]
+    [ "$(awk '$2 != "total" && $1 >= 16 { printf "%s ", $2 }' "$ANSWERS/secret")" = "admin-token hash-seed mesh-secret " ]
 }
 
 @test "deploy pushes the image for a cluster of the user" {
@@ -126,14 +125,16 @@ END
     called "kubectl --context prod apply -f @/rendered.yaml"
 }
 
-@test "deploy does not wait for a store of the user" {
+@test "deploy stops where the password of the room store is missing" {
     own_cluster
     export OVERLAY=../../integration-tests/manifests/with-components
     says secret-signaling-tokens secret/signaling-tokens
     says secret-signaling-tls secret/signaling-tls
+    fails_with deploy "create secret generic signaling-room-store --from-file=password=FILE"
+    not_called rendered.yaml
+    says secret-signaling-room-store secret/signaling-room-store
     make deploy
-    [ "$(calls | grep -c ' rollout status ')" -eq 2 ]
-    not_called deployment/signaling-redis
+    called "kubectl --context prod apply -f @/rendered.yaml"
 }
 
 @test "deploy waits for the minimum of ready pods" {
@@ -155,7 +156,7 @@ END
         says replicas-signaling-balancers "$balancers"
         make deploy
         [ "$(grep -oE '^  replicas: [0-9]+' "$CARGO_TARGET_DIR/deploy/rendered.yaml" | tr -dc '0-9\n' | xargs)" = "$expected" ]
-    done <<<$'0 0 3 3 1\n4 10 10 4 1\n1 4 4 3 1'
+    done <<<$'0 0 3 3\n4 10 10 4\n1 4 4 3'
 }
 
 @test "deploy names a missing program and begins nothing" {

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::json;
 use signaling_devmesh::{Server, find_in_path};
 use signaling_integration_tests::prometheus::Prometheus;
 use signaling_integration_tests::runbook::{Entry, alerts};
@@ -29,9 +30,11 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let Some(program) = program(&["prometheus"], "prometheus") else { return };
     assert!(find_in_path("curl").is_some(), "the runbook's commands need curl");
     let (Some(main), second) = (with_little_room().await, SecureMesh::start(1, 1, &[]).await) else { return };
-    let servers = [servers(&main, ""), servers(&second.mesh, "second-")].concat();
+    let third = TestMesh::of((3, 1), &[], &[]).await;
+    let servers = [servers(&main, ""), servers(&second.mesh, "second-"), servers(&third, "third-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
     let (operator, tls_operator) = (Operator::new(&prometheus, &main), Operator::new(&prometheus, &second.mesh));
+    let rooms_operator = Operator::new(&prometheus, &third);
     let _control = main.serve_control().await;
 
     tokio::join!(
@@ -47,10 +50,12 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
         async {
             certificate_ends(&tls_operator, &second).await;
             discovery_breaks(&tls_operator).await;
+            an_owner_of_rooms_hangs(&rooms_operator).await;
         }
     );
 
-    let drilled: BTreeSet<_> = operator.drilled.borrow().union(&tls_operator.drilled.borrow()).cloned().collect();
+    let operators = [&operator, &tls_operator, &rooms_operator];
+    let drilled: BTreeSet<_> = operators.iter().flat_map(|operator| operator.drilled.borrow().clone()).collect();
     assert_eq!(drilled, alerts(), "each alert has its drill");
 }
 
@@ -187,7 +192,23 @@ async fn a_drained_balancer_gets_requests(operator: &Operator<'_>) {
 
 async fn room_store_is_down(operator: &Operator<'_>) {
     operator.mesh.kill("redis").await.unwrap();
-    operator.drill("SignalingRoomStoreDown", &[]).await;
+    operator.drill("SignalingRoomStoreDown", &[("STORE", "redis".to_owned())]).await;
+}
+
+/// Has a client join rooms of all nodes while one of them is paused.
+async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
+    let joins = async {
+        let mut peer = operator.mesh.peer_at("node-0", "asker").await;
+        for number in 0.. {
+            peer.send(&json!({"type": "join", "room": format!("r{}", number % 100), "id": number})).await;
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    operator.mesh.pause("node-1").await.unwrap();
+    tokio::select! {
+        () = joins => {}
+        () = operator.drill("SignalingRoomsWait", &[("NODE", "node-1".to_owned())]) => {}
+    }
 }
 
 async fn all_nodes_are_drained(operator: &Operator<'_>) {
