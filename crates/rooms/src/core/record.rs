@@ -47,6 +47,16 @@ impl Record {
         self.seat.requester.session == requester.session && requester.number <= self.seat.requester.number
     }
 
+    /// Returns `true` if this record is of an earlier session or command than the seat that is
+    /// claimed: the room has lost the command.
+    pub(super) fn lacks(&self, claim: &Requester) -> bool {
+        let known = &self.seat.requester;
+        match known.session == claim.session {
+            true => known.number < claim.number,
+            false => !self.outdates(claim),
+        }
+    }
+
     /// Returns `true` if the record is of a later command of the seat's session.
     pub(super) fn is_ahead_of(&self, seat: &Seat) -> bool {
         self.seat.requester.session == seat.requester.session && self.seat.requester.number > seat.requester.number

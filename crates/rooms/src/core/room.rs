@@ -75,6 +75,15 @@ impl Room {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
     }
 
+    /// Returns `true` if the operation claims a seat by a command that the room has lost.
+    #[must_use]
+    pub fn has_lost_command(&self, op: &Op) -> bool {
+        let Op::Refresh { seats } = op else { return false };
+        let is_lost =
+            |seat: &Seat| self.records.get(&seat.requester.client).is_some_and(|known| known.lacks(&seat.requester));
+        seats.iter().any(is_lost)
+    }
+
     /// Returns the nodes that serve members and waiting clients, sorted.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeId> {
@@ -295,10 +304,10 @@ impl Step<'_> {
         let present = known.filter(|known| !known.is_gone && !known.outdates(requester));
         let Some(Record { mut seat, has_ended, .. }) = present.cloned() else { return };
         let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
-        if self.rules.claimed && is_late && seat.requester.session == requester.session {
+        let is_same = seat.requester.session == requester.session;
+        if self.rules.claimed && is_same && (is_late || seat.requester.number < requester.number) {
             return;
         }
-        let is_same = seat.requester.session == requester.session;
         let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
         seat.requester = Requester { number, ..requester.clone() };
         self.put(seat);
@@ -376,9 +385,15 @@ impl Step<'_> {
 
     fn result(self, op: &Op) -> OpResult {
         let of = |requester: &Requester| self.status(&requester.client, Some(requester.session));
+        let claimed = |seat: &Seat| {
+            let known = self.room.records.get(&seat.requester.client);
+            let is_lost = self.rules.claimed && known.is_some_and(|known| known.lacks(&seat.requester));
+            if is_lost { SeatStatus::Unknown } else { of(&seat.requester) }
+        };
         let statuses: Vec<_> = match op {
             Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![of(requester)],
-            Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| of(&seat.requester)).collect(),
+            Op::Refresh { seats } => seats.iter().map(claimed).collect(),
+            Op::Restore { seats, .. } => seats.iter().map(|seat| of(&seat.requester)).collect(),
             Op::Find { client } => vec![self.status(client, None)],
             Op::List { .. } | Op::SetCapacity { .. } => Vec::new(),
         };

@@ -302,7 +302,12 @@ impl World {
             let stays = !self.rooms.requests.iter().any(|other| other.what == RequestKind::Leave && requests(other));
             let is_there = self.attentive_socket(member) == Some(seat.socket)
                 && client.away.with(&client.full).covers_nothing(since, now);
-            let got = room_client.broadcasts.keys().any(|(_, got)| *got == ask);
+            // An edge writes no broadcast that the sender repeats behind a later one.
+            let is_later =
+                |got: AskId| self.rooms.requests[got].from == from && (self.rooms.requests[got].at, got) > (at, ask);
+            let received =
+                |((_, got), at): (&(SocketId, AskId), &Micros)| *got == ask || (*at < said && is_later(*got));
+            let got = room_client.broadcasts.iter().any(received);
             // A message that overtakes a broadcast during a store call makes the broadcast late.
             member != from && is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
         };

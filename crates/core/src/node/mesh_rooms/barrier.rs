@@ -29,6 +29,9 @@ struct Query {
     number: u64,
 }
 
+/// Time after which a waiting request is forgotten: its node does not repeat it any more.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
 /// A room, its state at the requesting node, and an operation on it.
 type ParkedRequest = (RoomName, Stamp, Op);
 
@@ -46,7 +49,7 @@ pub(super) struct Barrier {
     asked: Option<Instant>,
     /// Rooms with seats of sessions at these members.
     reported: BTreeSet<(RoomName, NodeId)>,
-    parked: BTreeMap<Requester, ParkedRequest>,
+    parked: BTreeMap<Requester, (Instant, ParkedRequest)>,
     /// The last queries of peers whose views this node did not have.
     unanswered: BTreeMap<NodeId, Query>,
     /// Copies to send to peers before the confirmation of their queries.
@@ -70,10 +73,15 @@ impl Barrier {
     }
 
     /// Stores a request until the barrier is complete.
-    pub(super) fn park(&mut self, requester: Requester, request: ParkedRequest) {
+    pub(super) fn park(&mut self, now: Instant, requester: Requester, request: ParkedRequest) {
         if self.parked.len() < MAX_PARKED {
-            self.parked.insert(requester, request);
+            self.parked.insert(requester, (now, request));
         }
+    }
+
+    /// Forgets the waiting requests of a node that has restarted.
+    pub(super) fn forget_requests(&mut self, node: &NodeId) {
+        self.parked.retain(|requester, _| requester.node != *node);
     }
 }
 
@@ -233,8 +241,10 @@ impl NodeCore {
         reported.extend(own);
         let parked = std::mem::take(&mut mesh.barrier.parked);
         self.take_over_rooms(now, &reported);
-        for (requester, (room, known, op)) in parked {
-            self.room_requested(now, requester, room, known, op);
+        for (requester, (parked_at, (room, known, op))) in parked {
+            if now.saturating_duration_since(parked_at) < MAX_WAIT {
+                self.room_requested(now, requester, room, known, op);
+            }
         }
     }
 }

@@ -139,6 +139,10 @@ impl NodeCore {
         } else if mesh.owns(&room) {
             let mut copy = RoomCopy { room: state, at, from: None, givers: BTreeSet::from([sender.clone()]) };
             match mesh.owned.get_mut(&room) {
+                // The backup has seen a view with another owner, and follows this log no more.
+                Some(owned) if owned.at.epoch == at.epoch && owned.is_backed_up_by(sender) => {
+                    self.assign_backup(now, &room);
+                }
                 Some(owned) if owned.at.epoch >= at.epoch => {
                     owned.former.insert(sender.clone());
                     self.retire_former(&room);

@@ -223,6 +223,7 @@ impl NodeCore {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         mesh.copies.unfollow(node);
         mesh.void_confirmation(node);
+        mesh.barrier.forget_requests(node);
         self.replace_backup(now, node);
         self.unclaim_seats(now, node);
         self.resend_requests(now, |owner| owner == node);

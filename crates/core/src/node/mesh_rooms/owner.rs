@@ -65,6 +65,12 @@ pub(super) struct OwnedRoom {
     deadline: Option<u64>,
 }
 
+impl OwnedRoom {
+    pub(super) fn is_backed_up_by(&self, node: &NodeId) -> bool {
+        self.backup.as_ref() == Some(node)
+    }
+}
+
 impl MeshRooms {
     /// Gives up the rooms that belong to other nodes by the present view, and follows no owners of
     /// earlier views.
@@ -125,7 +131,7 @@ impl NodeCore {
         }
         if !mesh.owned.contains_key(&room) {
             if !mesh.barrier.is_complete() {
-                return mesh.barrier.park(requester, (room, known, op));
+                return mesh.barrier.park(now, requester, (room, known, op));
             }
             let epoch = mesh.clock(now);
             mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
@@ -137,8 +143,10 @@ impl NodeCore {
                 }
             }
         }
-        let at = self.owned_room(room.as_str()).map(Room::stamp).unwrap_or_default();
-        if known.incarnation == at.incarnation && known.version > at.version {
+        let owned = self.owned_room(room.as_str());
+        let at = owned.map(Room::stamp).unwrap_or_default();
+        let is_older = known.incarnation == at.incarnation && known.version > at.version;
+        if is_older || owned.is_some_and(|owned| owned.has_lost_command(&op)) {
             self.apply_entry(now, &room, &LogEntry::Lost(known.version), None);
         }
         self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
@@ -184,7 +192,7 @@ impl NodeCore {
     }
 
     /// Begins an epoch of a room with a backup, which gets a copy.
-    fn assign_backup(&mut self, now: Instant, name: &RoomName) {
+    pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
@@ -251,7 +259,7 @@ impl NodeCore {
     ) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let Ok(room) = RoomName::new(room) else { return };
-        let is_current = |owned: &&OwnedRoom| owned.backup.as_ref() == Some(sender) && owned.at.epoch == epoch;
+        let is_current = |owned: &&OwnedRoom| owned.is_backed_up_by(sender) && owned.at.epoch == epoch;
         if mesh.owned.get(&room).filter(is_current).is_none() {
             return;
         }
@@ -345,8 +353,8 @@ impl NodeCore {
     /// Begins a new epoch of the rooms with this backup: it has lost its copies.
     pub(super) fn replace_backup(&mut self, now: Instant, backup: &NodeId) {
         let Some(mesh) = &self.mesh_rooms else { return };
-        let has = |owned: &OwnedRoom| owned.backup.as_ref() == Some(backup);
-        let rooms: Vec<_> = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| name.clone()).collect();
+        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(backup));
+        let rooms: Vec<_> = backed_up.map(|(name, _)| name.clone()).collect();
         for room in rooms {
             self.assign_backup(now, &room);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, limits};
-use signaling_rooms::{Op, Requester};
+use signaling_rooms::Requester;
 use signaling_wire::forward::Item;
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
@@ -12,7 +12,6 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
 use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, next_holder};
-use super::task::{Purpose, RoomTask, Urgency};
 
 impl NodeCore {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
@@ -77,8 +76,10 @@ impl NodeCore {
         let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());
         let seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
-        for room in std::mem::replace(&mut room_session.seats, seats.clone()).into_keys() {
+        let turn = room_session.turn;
+        for (room, LocalSeat { seat, .. }) in std::mem::replace(&mut room_session.seats, seats.clone()) {
             rooms.remove_seat(&room, session);
+            rooms.drop_seat(session, &room, Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester });
         }
         for (room, local) in seats {
             rooms.add_seat(&room, session, local.seat.status, local.sent);
@@ -95,12 +96,9 @@ impl NodeCore {
         let (has_next, turn) = (room_session.first_command() != first, room_session.turn);
         for (room, LocalSeat { seat, .. }) in std::mem::take(&mut room_session.seats) {
             self.rooms.remove_seat(&room, session);
-            if let Some(rules) = self.rooms.settings.mesh {
-                // The session's next node claims the seat, unless both it and the edge are lost.
-                let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester };
-                let op = Op::Drop { requester, keep: rules.stale };
-                self.rooms.enqueue(Urgency::Background, RoomTask::new(Purpose::Upkeep, room, op));
-            }
+            // The session's next node claims the seat, unless both it and the edge are lost.
+            let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester };
+            self.rooms.drop_seat(session, &room, requester);
         }
         if has_next {
             self.next_command(session);
