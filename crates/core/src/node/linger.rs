@@ -88,7 +88,7 @@ impl NodeCore {
     }
 
     /// Hands a lingering session to its client's owner, if that is another node.
-    fn send_home(&mut self, now: Instant, client: &ClientId) {
+    pub(super) fn send_home(&mut self, now: Instant, client: &ClientId) {
         let owner = self.peers.owner(KeyHash::of(client.as_str()));
         if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {
             self.hand_over(now, owner, client);

@@ -204,22 +204,18 @@ impl Step<'_> {
     fn join(&mut self, requester: &Requester, data: Option<&str>) {
         let known = self.room.records.get(&requester.client).cloned();
         match known {
-            Some(known) if known.outdates(requester) => {}
+            Some(known) if self.is_outdated(&known, requester) => {}
             Some(known) if known.has_done(requester) => self.refresh(requester),
             Some(known) if !known.is_gone => {
                 let status = known.seat.status;
                 let changed = data.filter(|data| known.seat.data.as_deref() != Some(data)).map(Box::from);
                 let is_news = changed.is_some() && status.is_member();
-                let is_late = self.rules.claimed && requester.is_before(&known.seat.requester);
-                let requester = self.latest(&known.seat.requester, requester);
+                let requester = requester.clone();
                 let seat = Seat { requester, status, data: changed.or_else(|| known.seat.data.clone()) };
                 if is_news {
                     self.joined(&seat);
                 }
-                match is_late {
-                    true => self.room.records.put(Record { seat, ..known }),
-                    false => self.put(seat),
-                }
+                self.put(seat);
             }
             _ => {
                 let is_admitted = self.room.has_room(self.rules, self.now);
@@ -252,8 +248,14 @@ impl Step<'_> {
         self.room.records.put(Record { seat, is_gone: false, has_ended: false, refreshed_at });
     }
 
-    /// Returns the requester of a command for its record. A session that has moved on since the
-    /// command stays with its later node.
+    /// Returns `true` for a command of an earlier session, or that its session sent before its latest
+    /// node claimed the seat. If it has no answer, that node gets it again.
+    fn is_outdated(&self, known: &Record, requester: &Requester) -> bool {
+        known.outdates(requester) || (self.rules.claimed && requester.is_before(&known.seat.requester))
+    }
+
+    /// Returns the requester of a restored seat. A session that has moved on since stays with its
+    /// later node.
     fn latest(&self, known: &Requester, requester: &Requester) -> Requester {
         match self.rules.claimed && requester.is_before(known) {
             true => Requester { number: requester.number.max(known.number), ..known.clone() },
@@ -263,10 +265,10 @@ impl Step<'_> {
 
     fn leave(&mut self, requester: &Requester) {
         let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
-        if known.outdates(requester) || known.has_done(requester) {
+        if self.is_outdated(&known, requester) || known.has_done(requester) {
             return;
         }
-        known.seat.requester = self.latest(&known.seat.requester, requester);
+        known.seat.requester = requester.clone();
         match known.is_gone {
             true => self.room.records.put(known),
             false => self.gone(known, Reason::Left),
@@ -290,11 +292,14 @@ impl Step<'_> {
         let Requester { session, node, .. } = &known.seat.requester;
         let is_outdated = requester.turn == known.seat.requester.turn && requester.number < known.seat.requester.number;
         let is_late = self.rules.claimed && (requester.is_before(&known.seat.requester) || is_outdated);
-        if (session, node) == (&requester.session, &requester.node) && !known.is_gone && !is_late {
+        // A drop of a later attachment may come before that attachment's claim.
+        let is_later = self.rules.claimed && known.seat.requester.is_before(requester);
+        let is_its = *session == requester.session && (*node == requester.node || is_later);
+        if is_its && !known.is_gone && !is_late {
             known.refreshed_at = self.now - self.rules.stale_ms() + keep;
             known.has_ended = true;
-            let Requester { accepted_at_us, turn, .. } = *requester;
-            (known.seat.requester.accepted_at_us, known.seat.requester.turn) = (accepted_at_us, turn);
+            let number = known.seat.requester.number;
+            known.seat.requester = Requester { number, ..requester.clone() };
             self.room.records.put(known);
         }
     }

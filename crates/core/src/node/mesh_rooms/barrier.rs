@@ -41,7 +41,7 @@ pub(super) struct Barrier {
     /// Number of the present query.
     query: u64,
     /// Members that have not confirmed the view.
-    waiting: BTreeSet<NodeId>,
+    pub(super) waiting: BTreeSet<NodeId>,
     /// Members that have confirmed it, with the number of views that they had adopted then.
     confirmed: BTreeMap<NodeId, u64>,
     /// `true` if a room was given up during the wait: the members are asked once more.

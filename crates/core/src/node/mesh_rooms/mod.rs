@@ -280,6 +280,16 @@ impl NodeCore {
         self.mesh_rooms.as_ref()?.owned.get(room).map(|owned| &owned.room)
     }
 
+    /// Returns the node that backs up a room that this node owns. `None`: there is none.
+    pub fn room_backup(&self, room: &str) -> Option<&NodeId> {
+        self.mesh_rooms.as_ref()?.owned.get(room)?.backup.as_ref()
+    }
+
+    /// Returns the members of the view that have not confirmed it to this node.
+    pub fn unconfirmed_members(&self) -> impl Iterator<Item = &NodeId> {
+        self.mesh_rooms.iter().flat_map(|mesh| &mesh.barrier.waiting)
+    }
+
     /// Returns the counts of rooms that nodes own. `None`: the rooms are in a store.
     pub fn mesh_room_counts(&self) -> Option<MeshRoomCounts> {
         self.mesh_rooms.as_ref().map(|mesh| mesh.counts)

@@ -32,12 +32,19 @@ pub(super) enum LogEntry {
 impl LogEntry {
     /// Applies the entry at a time in milliseconds since 1970. All copies get the same result.
     pub(super) fn apply(&self, room: &mut Room, rules: &Rules, clock: u64) -> OpResult {
+        let before = room.stamp();
         match self {
-            Self::Op(op) => return room.apply(rules, clock, op),
+            Self::Op(_) => {}
             Self::Unclaim(node) => room.unclaim(clock, Some(node)),
             Self::Lost(version) => room.lost_operations(rules, clock, *version),
         }
-        room.apply(rules, clock, &Op::Refresh { seats: Vec::new() })
+        let result = room.apply(rules, clock, self.op().unwrap_or(&Op::Refresh { seats: Vec::new() }));
+        // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
+        let is_unseen = room.stamp() != before && result.changes.is_empty();
+        match is_unseen {
+            true => OpResult { nodes: room.nodes(), queue_moved: true, ..result },
+            false => result,
+        }
     }
 
     pub(super) fn op(&self) -> Option<&Op> {
@@ -57,7 +64,7 @@ pub(super) struct OwnedRoom {
     /// is confirmed, or there is no backup. An owner that was cut off has no later state then.
     unconfirmed: Option<LogPosition>,
     /// The node that announces and answers. `None`: this node does.
-    backup: Option<NodeId>,
+    pub(super) backup: Option<NodeId>,
     /// `true` if the copy that begins the epoch is in the lane to the backup, or not needed.
     is_sent: bool,
     /// Nodes whose copies are of earlier epochs.

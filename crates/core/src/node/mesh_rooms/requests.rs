@@ -86,11 +86,25 @@ impl NodeCore {
             let may_wait = mesh.requests.len() < MAX_BACKGROUND;
             let Some(task) = self.rooms.next_task(may_wait) else { return };
             let id = mesh.requests.add(now, task);
-            self.send_request(now, id, false);
+            self.send_request(now, id);
         }
     }
 
-    fn send_request(&mut self, now: Instant, id: RoomRequestId, is_repeated: bool) {
+    /// Sends a request again, without seats that have ended meanwhile.
+    fn send_again(&mut self, now: Instant, id: RoomRequestId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let Some(Request { task, .. }) = mesh.requests.pending.get(&id) else { return };
+        let room = &task.request().room;
+        let Some(task) = task.without_seats(|session| !self.rooms.has_seat(session, room)) else {
+            return self.send_request(now, id);
+        };
+        // Answers to the former request name other seats.
+        mesh.requests.pending.remove(&id);
+        let id = mesh.requests.add(now, task);
+        self.send_request(now, id);
+    }
+
+    fn send_request(&mut self, now: Instant, id: RoomRequestId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let Some(Request { task, sent, .. }) = mesh.requests.pending.get_mut(&id) else { return };
         *sent = now;
@@ -103,12 +117,10 @@ impl NodeCore {
         }
         let (op, Stamp { incarnation, version }) = (codec::to_bytes(&request.op), known);
         let item = Item::RoomRequest { id, room: request.room.as_str(), incarnation, version, op: &op };
-        // A lane without progress has the request already. The next exchange sends it again.
-        let is_stalled = self.peers.key(owner.as_str()).is_some_and(|peer| self.peers.is_stalled(now, peer));
-        if is_repeated && is_stalled {
-            return;
+        // A lane without progress would deliver the request too late, and each repetition of it.
+        if self.peers.key(owner.as_str()).is_none_or(|peer| !self.peers.is_stalled(now, peer)) {
+            self.peers.note_now(&owner, &item);
         }
-        self.peers.note_now(&owner, &item);
     }
 
     /// Sends the pending requests again to those owners for which `wanted` returns `true`.
@@ -119,7 +131,7 @@ impl NodeCore {
         let pending = mesh.requests.pending.iter();
         let ids: Vec<_> = pending.filter(|(_, request)| is_wanted(request)).map(|(id, _)| *id).collect();
         for id in ids {
-            self.send_request(now, id, false);
+            self.send_again(now, id);
         }
     }
 
@@ -140,7 +152,7 @@ impl NodeCore {
             self.room_answered(now, request.task, Err(StoreError("the owner of the room does not answer".into())));
         }
         for id in due {
-            self.send_request(now, id, true);
+            self.send_again(now, id);
         }
     }
 

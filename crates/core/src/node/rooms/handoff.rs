@@ -75,11 +75,23 @@ impl NodeCore {
         let room_session = rooms.sessions.entry(session).or_insert_with(new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());
-        let seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
-        let turn = room_session.turn;
-        for (room, LocalSeat { seat, .. }) in std::mem::replace(&mut room_session.seats, seats.clone()) {
-            rooms.remove_seat(&room, session);
-            rooms.drop_seat(session, &room, Requester { turn, number: limits::MAX_REQUEST_ID, ..seat.requester });
+        let mut seats: BTreeMap<_, _> = states.iter().filter_map(read).collect();
+        let (turn, mut over) = (room_session.turn, Vec::new());
+        let former = std::mem::take(&mut room_session.seats);
+        for (room, local) in &former {
+            // A session that resumed elsewhere from an older state may lack the seat: the room decides.
+            let may_be_kept = rooms.settings.mesh.is_some() && local.seat.requester.accepted_at_us < accepted_at_us;
+            if may_be_kept && !seats.contains_key(room) {
+                seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..local.clone() });
+            } else {
+                over.push((room, &local.seat.requester));
+            }
+        }
+        room_session.seats.clone_from(&seats);
+        former.keys().for_each(|room| rooms.remove_seat(room, session));
+        for (room, requester) in over {
+            let requester = Requester { turn, number: limits::MAX_REQUEST_ID, ..requester.clone() };
+            rooms.drop_seat(session, room, requester);
         }
         for (room, local) in seats {
             rooms.add_seat(&room, session, local.seat.status, local.sent);
@@ -195,8 +207,13 @@ impl NodeCore {
             }
         }
         self.remove_if_idle(session);
-        if resumed.is_some() && !news.is_empty() {
-            self.send_state(session);
+        if news.is_empty() {
+            return;
+        }
+        match resumed {
+            Some(_) => self.send_state(session),
+            // The session may have been handed on before its seats arrived.
+            None => self.send_home(now, client),
         }
     }
 }

@@ -133,6 +133,11 @@ impl Rooms {
         }
     }
 
+    /// Returns `true` if a session has a seat in a room here.
+    pub(in crate::node) fn has_seat(&self, session: SessionId, room: &RoomName) -> bool {
+        self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains_key(room))
+    }
+
     /// Returns a session's seat in a room. `None`: it has none here.
     pub(super) fn seat_mut(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
         self.sessions.get_mut(&session)?.seats.get_mut(room)

@@ -282,6 +282,8 @@ impl NodeCore {
                         self.notify(key, &messages::waiting(room, ahead, queue_length));
                     }
                     Some((_, PositionUpdate::Later)) => self.rooms.schedule_positions(room),
+                    // The position follows once the seats ahead are restored.
+                    None if attached.is_some() => self.rooms.schedule_positions(room),
                     Some((_, PositionUpdate::None)) | None => {}
                 }
             }
