@@ -221,7 +221,8 @@ impl World {
             }
             let batch: Rc<[u8]> = match self.mutant {
                 Some(mutant) => {
-                    Rc::from(mutant.between_nodes(&frame[LENGTH_BYTES..], RemainingTtl::from_duration(self.hold)))
+                    let (hold, view) = (RemainingTtl::from_duration(self.hold), self.nodes[to].core.view().hash());
+                    Rc::from(mutant.between_nodes(&frame[LENGTH_BYTES..], hold, view))
                 }
                 None => Rc::from(&frame[LENGTH_BYTES..]),
             };

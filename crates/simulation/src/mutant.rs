@@ -99,6 +99,16 @@ pub enum Mutant {
     SeatDrops,
     /// No copy of a room reaches another node.
     RoomCopies,
+    /// Copies of rooms are kept when later ones have replaced them.
+    RoomRetired,
+    /// An owner ignores that its backup refuses the log.
+    RefusedLogs,
+    /// Nodes do not name the rooms of their clients to a new owner.
+    RoomReports,
+    /// Nodes confirm any view to a new owner.
+    Barrier,
+    /// Requests do not carry the version of the room that the node has.
+    KnownVersions,
     /// A node without a view accepts trunks and batches.
     View,
 }

@@ -52,7 +52,9 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats | Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
         Mutant::RoomIncarnations => (rooms(), Promise(44)),
-        Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns => (mesh_rooms(), Promise(0)),
+        Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired => (mesh_rooms(), Promise(0)),
+        Mutant::RefusedLogs | Mutant::RoomReports | Mutant::Barrier => (mesh_rooms(), Promise(0)),
+        Mutant::KnownVersions => (mesh_rooms(), Promise(0)),
         Mutant::RoomCopies => (mesh_rooms(), More("rooms: both copies lost", 200)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::Prev | Mutant::Written | Mutant::Again | Mutant::Eviction | Mutant::ReceivedTracker => {

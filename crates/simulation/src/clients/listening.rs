@@ -66,6 +66,7 @@ impl World {
             ("joined" | "waiting" | "members_changed" | "left", _) if here => {
                 self.room_client_receives(id, kind, &message);
             }
+            ("left", _) => self.room_client_misses_left(id, &message),
             ("ack", _) => self.told(id, number("id"), SenderResult::Ack),
             ("error", Some("recipient_unavailable")) => self.told(id, number("id"), SenderResult::Unavailable),
             ("error", Some(code @ ("room_store_unavailable" | "not_in_room"))) => {
@@ -77,7 +78,7 @@ impl World {
                     None => self.refused_by_rooms(index, answer),
                 }
             }
-            ("joined" | "waiting" | "members_changed" | "left" | "pong", _) => {}
+            ("joined" | "waiting" | "members_changed" | "pong", _) => {}
             ("goodbye", _) => socket.come_back_after = number("retry_after_ms").map(|ms| ms * MS),
             _ => self.ledger.broken("unexpected", String::from_utf8_lossy(text).into_owned()),
         }

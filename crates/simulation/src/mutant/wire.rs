@@ -57,8 +57,8 @@ impl Mutant {
         out
     }
 
-    /// Changes a batch between nodes.
-    pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl) -> Vec<u8> {
+    /// Changes a batch for a node whose view has this hash.
+    pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl, to_view: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(number) = forward::open(&mut bytes) else { return out };
         forward::start(&mut out, if self == Self::Number { BatchNumber(1) } else { number });
@@ -71,6 +71,9 @@ impl Mutant {
                 (Self::Prev, Item::Envelope(envelope)) => envelope.prev_pending = MessageNumber::NONE,
                 (Self::Via, Item::Envelope(envelope)) => envelope.via.clear(),
                 (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.retransmitted = false,
+                (Self::RoomReports, Item::ViewConfirmed { rooms, .. }) => rooms.clear(),
+                (Self::Barrier, Item::ViewQuery { view, .. }) => *view = to_view,
+                (Self::KnownVersions, Item::RoomRequest { version, .. }) => *version = 0,
                 _ => {}
             }
             item.append(&mut out);
@@ -94,6 +97,8 @@ impl Mutant {
             Item::RoomChanged { .. } => self == Self::RoomChanges,
             Item::ClaimSeats { .. } => self == Self::ClaimSeats,
             Item::RoomCopy { .. } => self == Self::RoomCopies,
+            Item::RoomRetired { .. } => self == Self::RoomRetired,
+            Item::RoomCopied { accepted, .. } => self == Self::RefusedLogs && !accepted,
             Item::RoomRequest { op, .. } => {
                 self == Self::SeatDrops && codec::from_bytes(op).is_ok_and(|op| matches!(op, Op::Drop { .. }))
             }

@@ -199,6 +199,16 @@ impl World {
         }
     }
 
+    /// Handles the end of a seat that was written to a socket which the client has left. A plain
+    /// client that resumes does not learn of it.
+    pub(crate) fn room_client_misses_left(&mut self, socket: SocketId, message: &Value) {
+        let seats = &mut self.rooms.clients[self.sockets[socket].client].seats;
+        let seat = number(message["room"].as_str().unwrap_or_default()).and_then(|room| seats.get_mut(&room));
+        if let Some(seat) = seat.filter(|seat| seat.socket <= socket) {
+            (seat.view, seat.ended) = (SeatView::Out, Some(self.agenda.now()));
+        }
+    }
+
     /// Handles the answer to a request.
     pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, answer: SenderResult) {
         let now = self.agenda.now();

@@ -24,8 +24,9 @@ impl World {
     pub(super) fn check_expired(&mut self, client: ClientIx, room: usize) {
         let now = self.agenda.now();
         let seat = self.rooms.clients[client].seats.get(&room);
-        let is_out = seat.is_none_or(|seat| matches!(seat.view, SeatView::Out));
-        if is_out || self.attentive_socket(client).is_none() {
+        let Some(seat) = seat.filter(|seat| !matches!(seat.view, SeatView::Out)) else { return };
+        let Some(socket) = self.attentive_socket(client) else { return };
+        if seat.socket != socket && self.may_lack_seat(seat.since) {
             return;
         }
         let from = now.saturating_sub(self.rooms.stale());
@@ -56,6 +57,12 @@ impl World {
         let is_leave = |ask: &RoomRequest| ask.what == RequestKind::Leave && ask.failed;
         let is_recent = |ask: &RoomRequest| ask.said.is_some_and(|(_, said)| said >= since);
         requests.into_iter().any(|ask| is_leave(ask) && is_recent(ask) && joined.is_none_or(|turn| turn < ask.turn))
+    }
+
+    /// Returns `true` if a session that resumed since then may lack a seat: it may be lost with its
+    /// node, and another node's older copy lacks the seat.
+    fn may_lack_seat(&self, since: Micros) -> bool {
+        !self.trouble.lossy.covers_nothing(since, self.agenda.now())
     }
 
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
@@ -109,8 +116,7 @@ impl World {
             self.rooms.requests.iter().filter(|ask| (ask.from, ask.room) == (client, room) && ask.said.is_some());
         let may_be_out = request.clone().any(|ask| ask.what == RequestKind::Leave && !ask.answered);
         let settled = settled && !may_be_out;
-        // A detached session may be lost with its node. Another node's older copy lacks the seat.
-        let may_be_lost = !self.trouble.lossy.covers_nothing(*since, now);
+        let may_be_lost = self.may_lack_seat(*since);
         let wrong = match (view, socket) {
             (_, Some(socket)) if *told_on != socket && may_be_lost => None,
             (SeatView::Waiting, Some(_)) if settled && is_member => {
