@@ -143,14 +143,15 @@ pub struct RoomAtNode {
     pub view: ViewName,
     pub members: u64,
     pub waiting: u64,
-    pub unconfirmed: usize,
+    pub unconfirmed: Vec<String>,
     pub owned: Option<OwnedRoom>,
 }
 
-/// A room at its owner. `incarnation` is higher if the room was rebuilt, `version` rises with each
-/// change. `nodes`: the seats by node.
+/// A room at its owner. `backup` has the second copy (`None`: no other node can). `incarnation` is
+/// higher if the room was rebuilt, `version` rises with each change. `nodes`: the seats by node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedRoom {
+    pub backup: Option<String>,
     pub incarnation: u64,
     pub version: u64,
     pub members: u64,
@@ -237,19 +238,12 @@ impl RoomExplanation {
             Some(OwnedRoom { version, members, waiting, .. }) => {
                 format!("{by}. It serves version {version} with {members} members and {waiting} waiting.")
             }
-            None if at.unconfirmed > 0 => {
-                let behind = self.without_view_of(at);
-                let names = if behind.is_empty() { at.unconfirmed.to_string() } else { behind.join(", ") };
+            None if !at.unconfirmed.is_empty() => {
+                let names = at.unconfirmed.join(", ");
                 format!("{by}. It does not serve it yet: nodes have not confirmed its view ({names}).")
             }
             None => format!("{by}. It has no such room: no client has a seat."),
         }
-    }
-
-    /// Returns the nodes with another view than a node, and those without an answer.
-    fn without_view_of(&self, at: &RoomAtNode) -> Vec<&str> {
-        let others = self.nodes.iter().filter(|other| other.view != at.view).map(|other| &*other.node);
-        others.chain(self.missing.iter().map(|missing| &*missing.node)).collect()
     }
 }
 
@@ -289,11 +283,10 @@ mod tests {
 
     #[test]
     fn room_sentence_names_owner_state_and_nodes_it_waits_for() {
-        let node = |name: &str, view, owned, unconfirmed| RoomAtNode {
+        let node = |name: &str, owned, unconfirmed: &[&str]| RoomAtNode {
             node: name.into(),
-            view: ViewName::new(view, 3),
             owned,
-            unconfirmed,
+            unconfirmed: unconfirmed.iter().map(ToString::to_string).collect(),
             ..RoomAtNode::default()
         };
         let missing = |name: &str| Missing { node: name.into(), why: "no answer".into() };
@@ -303,14 +296,13 @@ mod tests {
             RoomExplanation { owner, nodes, missing, ..RoomExplanation::default() }.sentence()
         };
         for (text, end) in [
-            (sentence(vec![node("node-1", 1, Some(room), 0)], vec![]), "version 7 with 2 members and 1 waiting."),
-            (sentence(vec![node("node-1", 1, None, 0)], vec![]), "no client has a seat."),
-            (sentence(vec![node("node-2", 1, None, 0)], vec![missing("node-1")]), "It does not answer."),
+            (sentence(vec![node("node-1", Some(room), &[])], vec![]), "version 7 with 2 members and 1 waiting."),
+            (sentence(vec![node("node-1", None, &[])], vec![]), "no client has a seat."),
+            (sentence(vec![node("node-2", None, &[])], vec![missing("node-1")]), "It does not answer."),
             (
-                sentence(vec![node("node-1", 1, None, 2), node("node-2", 2, None, 0)], vec![missing("node-3")]),
+                sentence(vec![node("node-1", None, &["node-2", "node-3"])], vec![]),
                 "have not confirmed its view (node-2, node-3).",
             ),
-            (sentence(vec![node("node-1", 1, None, 2)], vec![]), "have not confirmed its view (2)."),
         ] {
             assert!(text.starts_with("node-1 owns it") && text.ends_with(end), "{text}");
         }

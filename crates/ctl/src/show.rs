@@ -5,7 +5,9 @@ use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
-use signaling_admin::explain::{Candidate, ClientOnNode, Explanation, RoomExplanation, SeatOnNode, SeatState};
+use signaling_admin::explain::{
+    Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatState,
+};
 use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
 use signaling_admin::preview::{Change, Preview};
 use signaling_admin::rooms::{Room, Rooms};
@@ -92,7 +94,7 @@ fn ranking(nodes: &[Candidate], width: Width) -> String {
 pub(crate) fn room_explanation(it: &RoomExplanation, width: Width) -> String {
     let mut text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.room, it.why, it.asked, it.view.hash);
     text.push_str(&ranking(&it.ranking, width));
-    let mut nodes = Table::new("AT  VIEW  MEMBERS#  WAITING#  MEMBERS AT OWNER#  WAITING AT OWNER#  UNCONFIRMED#");
+    let mut nodes = Table::new("AT  VIEW  MEMBERS#  WAITING#  MEMBERS AT OWNER#  WAITING AT OWNER#  WAITS FOR");
     let owner = it.nodes.iter().find(|at| Some(&at.node) == it.owner.as_ref());
     let known = owner.and_then(|at| at.owned.as_ref());
     for at in &it.nodes {
@@ -100,12 +102,15 @@ pub(crate) fn room_explanation(it: &RoomExplanation, width: Width) -> String {
         let counted = counted.map(|seats| seats.map_or((0, 0), |seats| (seats.members, seats.waiting)));
         let (members, waiting) = (or_none(counted.map(|it| it.0)), or_none(counted.map(|it| it.1)));
         let view = format!("{:.8}", at.view.hash);
-        nodes.row([&at.node, &view, &at.members, &at.waiting, &members, &waiting, &at.unconfirmed]);
+        let waits_for = or_none(Some(at.unconfirmed.join(", ")).filter(|names| !names.is_empty()));
+        nodes.row([&at.node, &view, &at.members, &at.waiting, &members, &waiting, &waits_for]);
     }
     text.push_str(&nodes.section(width));
     for (at, room) in it.nodes.iter().filter_map(|at| Some((at, at.owned.as_ref()?))) {
+        let OwnedRoom { incarnation, version, backup, .. } = room;
+        let backup = or_none(backup.as_ref());
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "\nRoom at {}: incarnation {}, version {}", at.node, room.incarnation, room.version);
+        let _ = writeln!(text, "\nRoom at {}: backup {backup}, incarnation {incarnation}, version {version}", at.node);
     }
     text
 }

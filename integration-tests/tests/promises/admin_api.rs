@@ -71,7 +71,7 @@ async fn previews_of_a_thousand_clients_come_true() {
 async fn answers_fit_the_openapi_document() {
     // A drained balancer closes no client during the test.
     let slow_drain = |options: &mut MeshOptions| options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
-    let Some(mesh) = TestMesh::with_redis(slow_drain).await else { return };
+    let mesh = TestMesh::with(slow_drain).await;
     let mut clients = Vec::new();
     for id in ["alice", "bob", "carol"] {
         clients.push(RoomClient::connect(&mesh.url(), id).await);

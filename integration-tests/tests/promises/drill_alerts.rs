@@ -205,9 +205,10 @@ async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
         }
     };
     operator.mesh.pause("node-1").await.unwrap();
+    let node = [("NODE", "node-1".to_owned())];
     tokio::select! {
         () = joins => {}
-        () = operator.drill("SignalingRoomsWait", &[("NODE", "node-1".to_owned())]) => {}
+        () = operator.drill("SignalingRoomsWait", &node) => {}
     }
 }
 

@@ -12,7 +12,7 @@ use signaling_admin::explain::{
 use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Room, Rules, SeatStatus};
+use signaling_rooms::{Rules, SeatStatus};
 use signaling_server::admin::handlers::{QueryResult, bad_name, client, query, view_name};
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
@@ -180,8 +180,8 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
         view: view_name(view),
         members,
         waiting,
-        unconfirmed: core.mesh_room_figures().map_or(0, |figures| figures.unconfirmed),
-        owned: core.owned_room(room.as_str()).zip(rules).map(|(room, rules)| owned_room(room, &rules)),
+        unconfirmed: core.unconfirmed_members().map(ToString::to_string).collect(),
+        owned: rules.and_then(|rules| owned_room(core, room, &rules)),
     };
     let mut explanation = RoomExplanation {
         room: room.to_string(),
@@ -198,7 +198,8 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     explanation
 }
 
-fn owned_room(room: &Room, rules: &Rules) -> OwnedRoom {
+fn owned_room(core: &NodeCore, name: &RoomName, rules: &Rules) -> Option<OwnedRoom> {
+    let room = core.owned_room(name.as_str())?;
     let mut by_node: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (seat, _) in room.seats(rules) {
         let (members, waiting) = by_node.entry(seat.requester.node.as_str()).or_default();
@@ -207,5 +208,7 @@ fn owned_room(room: &Room, rules: &Rules) -> OwnedRoom {
     let on_node = |(node, (members, waiting)): (&str, _)| RoomOnNode { node: node.to_owned(), members, waiting };
     let (stamp, (members, waiting)) = (room.stamp(), room.counts());
     let (incarnation, version) = (stamp.incarnation, stamp.version);
-    OwnedRoom { incarnation, version, members, waiting, nodes: by_node.into_iter().map(on_node).collect() }
+    let backup = core.room_backup(name.as_str()).map(ToString::to_string);
+    let nodes = by_node.into_iter().map(on_node).collect();
+    Some(OwnedRoom { backup, incarnation, version, members, waiting, nodes })
 }
