@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use signaling_protocol::NodeId;
 use signaling_rooms::{Op, OpResult, Requester, Room, Rules, Seat, SeatStatus};
-use signaling_wire::codec;
+use signaling_wire::{SessionId, codec};
 
 use crate::equivalence;
 use crate::test_room::{STALE, ahead, changes_of, is_member, requester, rules, seat};
@@ -101,14 +101,15 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     for (ops, expected) in [
         (vec![claim(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![claim(at("alice", "a", 3, 5))], ("a", 5, None)),
-        (vec![join(at("alice", "a", 1, 6))], ("b", 6, None)),
+        (vec![join(at("alice", "a", 1, 6))], ("b", 5, None)),
         (vec![join(at("alice", "a", 3, 6))], ("a", 6, None)),
         (vec![join(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![restored(at("alice", "a", 1, 5))], ("b", 5, None)),
         (vec![restored(at("alice", "a", 1, 6))], ("b", 6, None)),
         (vec![restored(at("alice", "a", 3, 6))], ("a", 6, None)),
         (vec![dropped(at("alice", "b", 1, 5))], ("b", 5, None)),
-        (vec![dropped(at("alice", "a", 3, 5))], ("b", 5, None)),
+        (vec![dropped(at("alice", "a", 3, 5))], ("a", 5, ended)),
+        (vec![dropped(at("alice", "a", 3, 5)), claim(at("alice", "a", 3, 5))], ("a", 5, ended)),
         (vec![dropped(at("alice", "b", 2, 5))], ("b", 5, ended)),
         (vec![dropped(at("alice", "b", 2, 5)), claim(at("alice", "b", 2, 5))], ("b", 5, ended)),
         (vec![dropped(at("alice", "b", 2, 5)), claim(at("alice", "a", 1, 5))], ("b", 5, ended)),
@@ -129,15 +130,36 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
 }
 
 #[test]
-fn late_leave_of_a_moved_session_counts_once() {
+fn leave_from_before_a_move_counts_at_the_next_node_alone() {
     let rules = claimed(0);
     let mut room = room_of(&rules, &[("alice", "a")]);
     room.apply(&rules, T, &claim(at("alice", "b", 2, 1)));
     let leave = Op::Leave { requester: at("alice", "a", 1, 2) };
+    assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), [""; 0]);
+    let leave = Op::Leave { requester: at("alice", "b", 2, 2) };
     assert_eq!(changes_of(&room.apply(&rules, T + 1, &leave)), ["-alice"]);
     assert_eq!(changes_of(&room.apply(&rules, T + 2, &leave)), [""; 0]);
     assert_eq!(changes_of(&room.apply(&rules, T + 3, &claim(at("alice", "b", 2, 1)))), [""; 0]);
     assert_eq!(changes_of(&room.apply(&rules, T + 4, &join(at("alice", "b", 2, 3)))), ["+alice"]);
+}
+
+#[test]
+fn claim_of_a_command_that_the_room_lost_changes_nothing() {
+    let rules = claimed(1);
+    let mut room = room_of(&rules, &[("alice", "a")]);
+    let of_session = |accepted_at_us| Requester { session: SessionId([9; 16]), accepted_at_us, ..requester("alice") };
+    let accepted_at_us = requester("alice").accepted_at_us;
+    for (requester, is_lost) in [
+        (at("alice", "a", 1, 1), false),
+        (at("alice", "b", 2, 2), true),
+        (of_session(accepted_at_us + 1), true),
+        (of_session(accepted_at_us - 1), false),
+    ] {
+        let claim = claim(requester);
+        assert_eq!(room.has_lost_command(&claim), is_lost, "{claim:?}");
+        let status = room.apply(&rules, T + 1, &claim).statuses[0];
+        assert_eq!(status == SeatStatus::Unknown, is_lost, "{claim:?}");
+    }
 }
 
 #[test]
