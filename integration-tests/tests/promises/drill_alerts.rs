@@ -35,7 +35,7 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let prometheus = Prometheus::start(&program, &servers).await;
     let (operator, tls_operator) = (Operator::new(&prometheus, &main), Operator::new(&prometheus, &second.mesh));
     let rooms_operator = Operator::new(&prometheus, &third);
-    let _control = main.serve_control().await;
+    let _controls = (main.serve_control().await, third.serve_control().await);
 
     tokio::join!(
         async {
