@@ -107,8 +107,6 @@ pub enum Mutant {
     RoomReports,
     /// Nodes confirm any view to a new owner.
     Barrier,
-    /// Requests do not carry the version of the room that the node has.
-    KnownVersions,
     /// A node without a view accepts trunks and batches.
     View,
 }

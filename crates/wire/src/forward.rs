@@ -152,10 +152,6 @@ pub enum Item<'a> {
         id: RoomRequestId,
         /// Name of the room.
         room: &'a str,
-        /// Incarnation of the room that the requesting node follows. 0: none.
-        incarnation: u64,
-        /// The highest version of it that clients of that node have.
-        version: u64,
         /// The operation, as [`codec::to_bytes`] writes it.
         op: &'a [u8],
     },

@@ -132,10 +132,7 @@ impl NodeCore {
                     self.merge_seats(now, &client, *session, (*accepted_at_us, *turn), seats);
                 }
             }
-            Item::RoomRequest { id, room, incarnation, version, op } => {
-                let known = Stamp { incarnation: *incarnation, version: *version };
-                self.room_requested_by(now, sender, (*id, known), room, op);
-            }
+            Item::RoomRequest { id, room, op } => self.room_requested_by(now, sender, *id, room, op),
             Item::RoomResult { id, result } => self.room_result(now, *id, result),
             Item::RoomLog { .. } => self.room_logged(now, sender, item),
             Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),

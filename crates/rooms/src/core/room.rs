@@ -60,12 +60,11 @@ impl Room {
         }
     }
 
-    /// Handles the loss of operations: a node has received a higher version of the room. Nodes see
-    /// another incarnation, and restore the seats that the room lacks.
-    pub fn lost_operations(&mut self, rules: &Rules, now: u64, version: u64) {
+    /// Handles the loss of operations: a node has a seat by a command that the room lacks. Nodes see
+    /// another incarnation, and restore such seats.
+    pub fn lost_operations(&mut self, rules: &Rules, now: u64) {
         let now = signed(now).max(self.touched);
         self.incarnation = unsigned(now).max(self.incarnation + 1);
-        self.version = self.version.max(Some(version));
         self.settled_at = now + rules.settle_ms();
     }
 

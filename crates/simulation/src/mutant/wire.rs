@@ -73,7 +73,6 @@ impl Mutant {
                 (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.retransmitted = false,
                 (Self::RoomReports, Item::ViewConfirmed { rooms, .. }) => rooms.clear(),
                 (Self::Barrier, Item::ViewQuery { view, .. }) => *view = to_view,
-                (Self::KnownVersions, Item::RoomRequest { version, .. }) => *version = 0,
                 _ => {}
             }
             item.append(&mut out);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, Stamp};
+use signaling_rooms::Op;
 use signaling_wire::codec;
 use signaling_wire::forward::Item;
 
@@ -32,8 +32,8 @@ struct Query {
 /// Time after which a waiting request is forgotten: its node does not repeat it any more.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// A room, its state at the requesting node, and an operation on it.
-type ParkedRequest = (RoomName, Stamp, Op);
+/// A room, and an operation on it.
+type ParkedRequest = (RoomName, Op);
 
 /// Confirmations that this node waits for or owes.
 #[derive(Default)]
@@ -241,9 +241,9 @@ impl NodeCore {
         reported.extend(own);
         let parked = std::mem::take(&mut mesh.barrier.parked);
         self.take_over_rooms(now, &reported);
-        for (requester, (parked_at, (room, known, op))) in parked {
+        for (requester, (parked_at, (room, op))) in parked {
             if now.saturating_duration_since(parked_at) < MAX_WAIT {
-                self.room_requested(now, requester, room, known, op);
+                self.room_requested(now, requester, room, op);
             }
         }
     }

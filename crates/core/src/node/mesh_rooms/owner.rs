@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::KeyHash;
-use signaling_rooms::{Op, OpResult, Room, Rules, Stamp};
+use signaling_rooms::{Op, OpResult, Room, Rules};
 use signaling_wire::codec;
 use signaling_wire::forward::{Item, LogPosition};
 
@@ -25,8 +25,8 @@ pub(super) enum LogEntry {
     Op(Op),
     /// A node is lost: its seats expire unless their sessions claim them at other nodes.
     Unclaim(NodeId),
-    /// Operations up to this version are lost.
-    Lost(u64),
+    /// Operations of the last owner are lost.
+    Lost,
 }
 
 impl LogEntry {
@@ -36,7 +36,7 @@ impl LogEntry {
         match self {
             Self::Op(_) => {}
             Self::Unclaim(node) => room.unclaim(clock, Some(node)),
-            Self::Lost(version) => room.lost_operations(rules, clock, *version),
+            Self::Lost => room.lost_operations(rules, clock),
         }
         let result = room.apply(rules, clock, self.op().unwrap_or(&Op::Refresh { seats: Vec::new() }));
         // A loss, or a restored seat, shows in no change: all nodes with seats request the state.
@@ -50,7 +50,7 @@ impl LogEntry {
     pub(super) fn op(&self) -> Option<&Op> {
         match self {
             Self::Op(op) => Some(op),
-            Self::Unclaim(_) | Self::Lost(_) => None,
+            Self::Unclaim(_) | Self::Lost => None,
         }
     }
 }
@@ -128,9 +128,9 @@ impl MeshRooms {
 }
 
 impl NodeCore {
-    /// Applies a request for a room that this node owns. `known` is the state of the room that the
-    /// requesting node has. Other requests are ignored: their node repeats them.
-    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, room: RoomName, known: Stamp, op: Op) {
+    /// Applies a request for a room that this node owns. Other requests are ignored: their node
+    /// repeats them.
+    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, room: RoomName, op: Op) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         // Seats at a node outside the view would count as lost.
         if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
@@ -138,7 +138,7 @@ impl NodeCore {
         }
         if !mesh.owned.contains_key(&room) {
             if !mesh.barrier.is_complete() {
-                return mesh.barrier.park(now, requester, (room, known, op));
+                return mesh.barrier.park(now, requester, (room, op));
             }
             let epoch = mesh.clock(now);
             mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
@@ -150,11 +150,8 @@ impl NodeCore {
                 }
             }
         }
-        let owned = self.owned_room(room.as_str());
-        let at = owned.map(Room::stamp).unwrap_or_default();
-        let is_older = known.incarnation == at.incarnation && known.version > at.version;
-        if is_older || owned.is_some_and(|owned| owned.has_lost_command(&op)) {
-            self.apply_entry(now, &room, &LogEntry::Lost(known.version), None);
+        if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
+            self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
         self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
     }

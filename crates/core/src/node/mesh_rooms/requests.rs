@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
-use signaling_rooms::{Op, OpResult, Stamp, StoreError};
+use signaling_rooms::{Op, OpResult, StoreError};
 use signaling_wire::forward::Item;
 use signaling_wire::{Incarnation, RoomRequestId, codec};
 
@@ -110,13 +110,12 @@ impl NodeCore {
         *sent = now;
         let request = task.request().clone();
         let Some(owner) = mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
-        let known = self.rooms.known_state(&request.room);
         if owner == mesh.id {
             let requester = Requester { node: owner, id };
-            return self.room_requested(now, requester, request.room, known, request.op);
+            return self.room_requested(now, requester, request.room, request.op);
         }
-        let (op, Stamp { incarnation, version }) = (codec::to_bytes(&request.op), known);
-        let item = Item::RoomRequest { id, room: request.room.as_str(), incarnation, version, op: &op };
+        let op = codec::to_bytes(&request.op);
+        let item = Item::RoomRequest { id, room: request.room.as_str(), op: &op };
         // A lane without progress would deliver the request too late, and each repetition of it.
         if self.peers.key(owner.as_str()).is_none_or(|peer| !self.peers.is_stalled(now, peer)) {
             self.peers.note_now(&owner, &item);
@@ -161,12 +160,12 @@ impl NodeCore {
         &mut self,
         now: Instant,
         sender: &NodeId,
-        (id, known): (RoomRequestId, Stamp),
+        id: RoomRequestId,
         room: &str,
         op: &[u8],
     ) {
         match (RoomName::new(room), codec::from_bytes(op)) {
-            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, room, known, op),
+            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, room, op),
             _ => self.counts.dropped += 1,
         }
     }

@@ -153,16 +153,6 @@ impl Rooms {
         self.local.get(room).map_or(NO_STATE, |local| local.sequencer.at())
     }
 
-    /// Returns the latest state of a room that this node or one of its clients has, or
-    /// [`NO_STATE`].
-    pub(in crate::node) fn known_state(&self, room: &RoomName) -> Stamp {
-        let Some(local) = self.local.get(room) else { return NO_STATE };
-        let Stamp { incarnation, version } = local.sequencer.at();
-        let seats = local.members.iter().filter_map(|session| self.sessions.get(session)?.seats.get(room));
-        let sent = seats.map(|seat| seat.sent).filter(|sent| sent.incarnation == incarnation);
-        Stamp { incarnation, version: sent.map(|sent| sent.version).fold(version, u64::max) }
-    }
-
     /// Returns a room and marks it as one with pending work.
     fn activate(&mut self, room: &RoomName) -> Option<&mut LocalRoom> {
         let local = self.local.get_mut(room)?;
