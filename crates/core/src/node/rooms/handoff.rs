@@ -183,8 +183,11 @@ impl NodeCore {
         let attachment = resumed.unwrap_or((accepted_at_us, next_holder(turn, self.rooms.drops)));
         let new = || RoomSession::from_other_node(client.clone(), attachment);
         let room_session = self.rooms.sessions.entry(session).or_insert_with(new);
-        if room_session.accepted_at_us == attachment.0 {
-            room_session.turn = room_session.turn.max(attachment.1);
+        if (room_session.accepted_at_us, room_session.turn) < attachment {
+            (room_session.accepted_at_us, room_session.turn) = attachment;
+            for local in room_session.seats.values_mut() {
+                local.seat.requester.accepted_at_us = attachment.0;
+            }
         }
         let requester = room_session.requester(session, MessageNumber::NONE, &self.settings.id);
         let mut news = Vec::new();
