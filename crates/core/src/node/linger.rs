@@ -123,7 +123,7 @@ impl NodeCore {
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
         Item::Lingering { client_id, session, accepted_at_us, seq, ttl }.append(&mut items);
-        if let Some(seats) = self.lingering_seats(client, session, accepted_at_us) {
+        if let Some(seats) = self.lingering_seats(client, session) {
             seats.append(&mut items);
         }
         self.peers.note_bytes(peer, &items);

@@ -136,14 +136,11 @@ impl NodeCore {
     }
 
     /// Returns the seats of a lingering session, for the owner of its client. `None`: it has none.
-    pub(in crate::node) fn lingering_seats<'a>(
-        &'a self,
-        client: &'a ClientId,
-        session: SessionId,
-        accepted_at_us: u64,
-    ) -> Option<Item<'a>> {
+    pub(in crate::node) fn lingering_seats<'a>(&'a self, client: &'a ClientId, session: SessionId) -> Option<Item<'a>> {
         let room_session = self.rooms.sessions.get(&session).filter(|known| !known.seats.is_empty())?;
-        let (turn, seats) = (room_session.turn, room_session.seat_states());
+        // The seats may be of an earlier socket than the lingering session.
+        let RoomSession { accepted_at_us, turn, .. } = *room_session;
+        let seats = room_session.seat_states();
         Some(Item::Seats { client_id: client.as_str(), session, accepted_at_us, turn, seats })
     }
 
