@@ -56,11 +56,12 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::LingeringSeats => (rooms(), Promise(4)),
         Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
         Mutant::RoomIncarnations => (rooms(), Promise(81)),
-        Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired => (mesh_rooms(), Promise(0)),
+        Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
+            (mesh_rooms(), Promise(0))
+        }
         Mutant::Barrier => (Size { faults: 1, kinds: vec![FaultKind::Crash], ..mesh_rooms() }, Promise(600)),
         Mutant::RefusedLogs => (split_rooms(), Promise(331)),
         Mutant::RoomReports => (lost_rooms(), Promise(264)),
-        Mutant::RoomCopies => (mesh_rooms(), More("rooms: both copies lost", 200)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::Prev | Mutant::Written | Mutant::Again | Mutant::Life | Mutant::Incarnation => (all(), Promise(2)),
         Mutant::Eviction | Mutant::Timer => (all(), Promise(7)),

@@ -306,10 +306,12 @@ impl Step<'_> {
     fn refresh(&mut self, requester: &Requester) {
         let known = self.room.records.get(&requester.client);
         let present = known.filter(|known| !known.is_gone && !known.outdates(requester));
-        let Some(Record { mut seat, has_ended, .. }) = present.cloned() else { return };
+        let Some(known) = present.cloned() else { return };
+        let is_lost = self.rules.claimed && known.lacks(requester);
+        let Record { mut seat, has_ended, .. } = known;
         let is_late = requester.is_before(&seat.requester) || (has_ended && !seat.requester.is_before(requester));
         let is_same = seat.requester.session == requester.session;
-        if self.rules.claimed && is_same && (is_late || seat.requester.number < requester.number) {
+        if is_lost || (self.rules.claimed && is_same && is_late) {
             return;
         }
         let number = if is_same { seat.requester.number.max(requester.number) } else { requester.number };
