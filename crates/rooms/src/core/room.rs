@@ -60,8 +60,8 @@ impl Room {
         }
     }
 
-    /// Handles the loss of operations: a node has a seat by a command that the room lacks. Nodes see
-    /// another incarnation, and restore such seats.
+    /// Handles the loss of operations: a node has a seat by a command that the room lacks. Nodes
+    /// see another incarnation, and restore such seats.
     pub fn lost_operations(&mut self, rules: &Rules, now: u64) {
         let now = signed(now).max(self.touched);
         self.incarnation = unsigned(now).max(self.incarnation + 1);
@@ -247,8 +247,8 @@ impl Step<'_> {
         self.room.records.put(Record { seat, is_gone: false, has_ended: false, refreshed_at });
     }
 
-    /// Returns `true` for a command of an earlier session, or that its session sent before its latest
-    /// node claimed the seat. If it has no answer, that node gets it again.
+    /// Returns `true` for a command of an earlier session, or that its session sent before its
+    /// latest node claimed the seat. If it has no answer, that node gets it again.
     fn is_outdated(&self, known: &Record, requester: &Requester) -> bool {
         known.outdates(requester) || (self.rules.claimed && requester.is_before(&known.seat.requester))
     }

@@ -79,7 +79,7 @@ impl NodeCore {
         let (turn, mut over) = (room_session.turn, Vec::new());
         let former = std::mem::take(&mut room_session.seats);
         for (room, local) in &former {
-            // A session that resumed elsewhere from an older state may lack the seat: the room decides.
+            // A session that resumed elsewhere from an old state may lack it. The room decides.
             let may_be_kept = rooms.settings.mesh.is_some() && local.seat.requester.accepted_at_us < accepted_at_us;
             if may_be_kept && !seats.contains_key(room) {
                 seats.insert(room.clone(), LocalSeat { sent: NO_STATE, ..local.clone() });

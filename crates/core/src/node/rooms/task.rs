@@ -65,8 +65,8 @@ impl RoomTask {
         matches!(self.purpose, Purpose::Command { .. } | Purpose::Capacity | Purpose::Operator(_))
     }
 
-    /// Returns the task without the seats of sessions for which `is_over` returns `true`. `None`: it
-    /// has none of them.
+    /// Returns the task without the seats of sessions for which `is_over` returns `true`. `None`:
+    /// it has none of them.
     pub(in crate::node) fn without_seats(&self, is_over: impl Fn(SessionId) -> bool) -> Option<Self> {
         let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &self.request.op else { return None };
         let is_present = |seat: &&Seat| !is_over(seat.requester.session);
