@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::{
-    Crowd, Cut, RoomClient, RoomTimes, SeatStatus, TestMesh, eventually, go_on, setting,
+    Crowd, Relay, RoomClient, RoomTimes, SeatStatus, TestMesh, eventually, go_on, setting,
 };
 use tokio::sync::watch;
 use tokio::task::JoinSet;

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rooms::Op;
-use signaling_wire::codec;
 use signaling_wire::forward::Item;
+use signaling_wire::{Incarnation, codec};
 
 use super::super::NodeCore;
 use super::MeshRooms;
+use super::first_number;
 use super::requests::Requester;
 
 /// Interval of repeated queries.
@@ -57,6 +58,10 @@ pub(super) struct Barrier {
 }
 
 impl Barrier {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self { query: first_number(incarnation), ..Self::default() }
+    }
+
     /// Returns `true` if all members have confirmed the present view.
     pub(super) fn is_complete(&self) -> bool {
         self.waiting.is_empty()

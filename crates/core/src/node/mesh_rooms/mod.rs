@@ -27,7 +27,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::{Op, OpResult, Room, Rules};
-use signaling_wire::RoomRequestId;
+use signaling_wire::Incarnation;
 use signaling_wire::forward::LogPosition;
 
 use self::barrier::Barrier;
@@ -124,7 +124,7 @@ impl MeshRooms {
             members: BTreeSet::new(),
             ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
             requests: Requests::new(settings.incarnation),
-            barrier: Barrier::default(),
+            barrier: Barrier::new(settings.incarnation),
             owned: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
@@ -304,7 +304,8 @@ impl NodeCore {
     }
 }
 
-/// Returns the first request number of a process start, which differs after a restart.
-fn first_request(incarnation: signaling_wire::Incarnation) -> RoomRequestId {
-    RoomRequestId(u64::from_le_bytes(incarnation.0) >> 1)
+/// Returns the first number of a process start, which differs after a restart. So answers to the
+/// former process are not taken for answers to this one.
+fn first_number(incarnation: Incarnation) -> u64 {
+    u64::from_le_bytes(incarnation.0) >> 1
 }

@@ -305,7 +305,7 @@ impl NodeCore {
         // A continuously owned room may lack the seats of a session that has just moved.
         mesh.unclaimed.extend(reported.iter().cloned());
         for (name, _) in reported {
-            if !mesh.owned.contains_key(name) {
+            if mesh.owns(name) && !mesh.owned.contains_key(name) {
                 mesh.counts.rebuilt += 1;
                 mesh.own(name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
                 rooms.push(name.clone());

@@ -11,7 +11,7 @@ use signaling_wire::{Incarnation, RoomRequestId, codec};
 
 use super::super::NodeCore;
 use super::super::rooms::{RoomTask, Urgency};
-use super::first_request;
+use super::first_number;
 
 /// Interval of repeated requests.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(300);
@@ -45,7 +45,7 @@ pub(super) struct Requests {
 
 impl Requests {
     pub(super) fn new(incarnation: Incarnation) -> Self {
-        Self { last: first_request(incarnation), pending: BTreeMap::new(), uncertain: BTreeMap::new() }
+        Self { last: RoomRequestId(first_number(incarnation)), pending: BTreeMap::new(), uncertain: BTreeMap::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
