@@ -49,6 +49,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 0, messages: 100, ..all() };
     let mesh_rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 100, messages: 100, ..all() };
     let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..mesh_rooms() };
+    let parted_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::CutNodes];
+    let parted_rooms = || Size { faults: 4, kinds: parted_kinds.clone(), ..mesh_rooms() };
     let split_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::Silence];
     let split_rooms = || Size { faults: 8, kinds: split_kinds.clone(), ..mesh_rooms() };
     match mutant {
@@ -59,7 +61,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
             (mesh_rooms(), Promise(0))
         }
-        Mutant::Barrier => (Size { faults: 1, kinds: vec![FaultKind::Crash], ..mesh_rooms() }, Promise(600)),
+        Mutant::Barrier => (parted_rooms(), Promise(46)),
         Mutant::RefusedLogs => (split_rooms(), Promise(331)),
         Mutant::RoomReports => (lost_rooms(), Promise(264)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
