@@ -17,7 +17,6 @@ pub(crate) const TURN: Duration = Duration::from_millis(1);
 const INCARNATION: Incarnation = Incarnation([1; 8]);
 
 pub(crate) struct Node {
-    pub(crate) id: String,
     pub(crate) core: NodeCore,
     pub(crate) trunk: TrunkKey,
     /// The edge's end of the trunk.
@@ -40,10 +39,16 @@ pub(crate) struct Mesh {
     pub(crate) lanes: BTreeMap<(usize, usize), Lane>,
 }
 
-/// Returns a view of these nodes.
+/// Returns the address of a node by its number.
+fn address(node: usize) -> String {
+    format!("127.0.0.1:{}", node + 1)
+}
+
+/// Returns a view of nodes, numbered from 0.
 pub(crate) fn view<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Result<Arc<View>> {
-    let member = |id| anyhow::Ok(Member { id: NodeId::new(id)?, address: "127.0.0.1:1".parse()?, draining: false });
-    Ok(Arc::new(View::new(nodes.into_iter().map(member).collect::<Result<Vec<_>>>()?)?))
+    let member =
+        |(node, id)| anyhow::Ok(Member { id: NodeId::new(id)?, address: address(node).parse()?, draining: false });
+    Ok(Arc::new(View::new(nodes.into_iter().enumerate().map(member).collect::<Result<Vec<_>>>()?)?))
 }
 
 /// Returns the number of the node that owns a client, of these nodes.
@@ -65,7 +70,7 @@ impl Mesh {
             let mut core = NodeCore::new(settings);
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up();
-            anyhow::Ok(Node { id: id.clone(), core, trunk, link: edge.link_up() })
+            anyhow::Ok(Node { core, trunk, link: edge.link_up() })
         };
         let nodes = ids.iter().map(&mut node).collect::<Result<Vec<_>>>()?;
         let mut mesh = Self { now, edge, nodes, lanes: BTreeMap::new() };
@@ -78,8 +83,9 @@ impl Mesh {
     }
 
     fn open_lane(&mut self, from: usize, to: usize) -> Result<()> {
-        let id = &self.nodes[to].id;
-        let peer = self.nodes[from].core.peers().find(|(_, peer)| peer == id).context("a node without a peer")?.0;
+        let mut peers = self.nodes[from].core.peers();
+        let (peer, _) = peers.find(|(_, peer)| *peer == address(to)).context("a node without a peer")?;
+        drop(peers);
         let opening = self.nodes[from].core.open_lane(self.now, peer).context("an unknown peer")?;
         let inbound = self.nodes[to].core.lane_comes(self.now, &opening)?.context("a later exchange")?;
         self.nodes[from].core.lane_opened(self.now, peer, opening.exchange, INCARNATION);
