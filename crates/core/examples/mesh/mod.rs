@@ -51,7 +51,7 @@ pub(crate) fn view<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Result<Arc<V
     Ok(Arc::new(View::new(nodes.into_iter().enumerate().map(member).collect::<Result<Vec<_>>>()?)?))
 }
 
-/// Returns the number of the node that owns a client, of these nodes.
+/// Returns the position in `ids` of the node that owns a client.
 pub(crate) fn owner(ranking: &Ranking, ids: &[String], client: &str) -> Option<usize> {
     let owner = ranking.id(ranking.owner(KeyHash::of(client))?);
     ids.iter().position(|id| id == owner)

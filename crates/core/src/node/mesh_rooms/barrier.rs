@@ -1,5 +1,5 @@
-//! The barrier before this node serves rooms of a new view: each member has confirmed the view, and
-//! has sent its copies of these rooms. So no former owner commits an operation after that.
+//! The barrier before this node serves rooms that a new view gives it: each member has confirmed
+//! the view, and has sent its copies of those rooms. So no operation of a former owner follows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

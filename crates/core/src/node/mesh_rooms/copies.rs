@@ -83,6 +83,13 @@ impl Copies {
     }
 }
 
+impl PartialCopies {
+    /// Forgets the parts of nodes for which `stays` returns `false`: the rest does not come.
+    pub(super) fn retain(&mut self, stays: impl Fn(&NodeId) -> bool) {
+        self.0.retain(|(sender, _), _| stays(sender));
+    }
+}
+
 impl MeshRooms {
     /// Ends the logs of nodes that are not the owners of their rooms any more.
     pub(super) fn unfollow_former_owners(&mut self) {

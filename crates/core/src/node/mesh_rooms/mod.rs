@@ -203,6 +203,7 @@ impl NodeCore {
         let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
         mesh.give_up_rooms();
         mesh.drop_answers();
+        mesh.partial.retain(|sender| mesh.members.contains(sender));
         mesh.start_barrier(now);
         self.query_members(now);
         self.finish_barrier(now);
@@ -222,6 +223,7 @@ impl NodeCore {
     pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         mesh.copies.unfollow(node);
+        mesh.partial.retain(|sender| sender != node);
         mesh.void_confirmation(node);
         mesh.barrier.forget_requests(node);
         self.replace_backup(now, node);
