@@ -263,7 +263,15 @@ impl Step<'_> {
     }
 
     fn leave(&mut self, requester: &Requester) {
-        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        let Some(mut known) = self.room.records.get(&requester.client).cloned() else {
+            if self.rules.claimed && self.now < self.room.settled_at {
+                // A late restoration of the seat has no effect.
+                let seat = Seat { requester: requester.clone(), status: SeatStatus::Out, data: None };
+                let refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+                self.room.records.put(Record { seat, is_gone: true, has_ended: true, refreshed_at });
+            }
+            return;
+        };
         if self.is_outdated(&known, requester) || known.has_done(requester) {
             return;
         }
