@@ -428,6 +428,7 @@ impl Step<'_> {
         let is_news = queue_moved || !changes.is_empty();
         OpResult {
             incarnation: room.incarnation,
+            epoch: 0,
             version,
             capacity: room.capacity(rules),
             count: room.records.member_count() as u64,

@@ -130,7 +130,7 @@ impl MeshRooms {
 impl NodeCore {
     /// Applies a request for a room that this node owns. Other requests are ignored: their node
     /// repeats them.
-    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, room: RoomName, op: Op) {
+    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         // Seats at a node outside the view would count as lost.
         if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
@@ -138,7 +138,7 @@ impl NodeCore {
         }
         if !mesh.owned.contains_key(&room) {
             if !mesh.barrier.is_complete() {
-                return mesh.barrier.park(now, requester, (room, op));
+                return mesh.barrier.park(now, requester, ((room, seen), op));
             }
             let epoch = mesh.clock(now);
             mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
@@ -149,6 +149,10 @@ impl NodeCore {
                     owned.unconfirmed = None;
                 }
             }
+        }
+        if self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.epoch_of(&room) < seen) {
+            // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
+            self.begin_epoch_after(now, &room, seen);
         }
         if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
@@ -213,14 +217,22 @@ impl NodeCore {
         self.announce_version(now, name);
     }
 
+    fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
+        if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
+            owned.at.epoch = owned.at.epoch.max(epoch);
+            self.assign_backup(now, name);
+        }
+    }
+
     /// Announces the version of a room, so that nodes that miss changes request the state.
     fn announce_version(&mut self, now: Instant, name: &RoomName) {
         let Some(owned) = self.mesh_rooms.as_ref().and_then(|mesh| mesh.owned.get(name)) else { return };
         let (at, nodes) = (owned.room.stamp(), owned.room.nodes());
         let (incarnation, version) = (at.incarnation, at.version);
-        let result = OpResult { incarnation, version, nodes, queue_moved: true, ..OpResult::default() };
+        let epoch = owned.at.epoch;
+        let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
         self.notify_peers(name, &result);
-        if result.nodes.contains(&self.settings.id) {
+        if result.nodes.contains(&self.settings.id) && !self.rooms.is_outdated(name, epoch) {
             self.room_changed(now, name, at, Vec::new(), true);
         }
     }
