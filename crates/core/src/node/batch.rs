@@ -151,8 +151,11 @@ impl NodeCore {
                 if let Ok(room) = RoomName::new(room) {
                     let at = Stamp { incarnation: *incarnation, version: *version };
                     match changes.iter().map(change_from_wire).collect() {
-                        Some(_) if self.rooms.is_outdated(&room, *epoch) => {}
-                        Some(changes) => self.room_changed(now, &room, at, changes, *queue_moved),
+                        Some(changes) => {
+                            if self.follow_epoch(now, &room, *epoch, at) {
+                                self.room_changed(now, &room, at, changes, *queue_moved);
+                            }
+                        }
                         None => self.counts.dropped += 1,
                     }
                 }

@@ -268,7 +268,7 @@ impl NodeCore {
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
         let is_here = std::mem::take(&mut result.nodes).contains(&self.settings.id);
-        if is_here && !self.rooms.is_outdated(room, result.epoch) {
+        if is_here && self.follow_epoch(now, room, result.epoch, at) {
             self.room_changed(now, room, at, changes, queue_moved);
         }
         match requester {

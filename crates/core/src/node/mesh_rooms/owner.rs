@@ -232,7 +232,7 @@ impl NodeCore {
         let epoch = owned.at.epoch;
         let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
         self.notify_peers(name, &result);
-        if result.nodes.contains(&self.settings.id) && !self.rooms.is_outdated(name, epoch) {
+        if result.nodes.contains(&self.settings.id) && self.follow_epoch(now, name, epoch, at) {
             self.room_changed(now, name, at, Vec::new(), true);
         }
     }

@@ -46,6 +46,20 @@ impl NodeCore {
         }
     }
 
+    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a lower
+    /// version has lost changes that clients here have: seats are restored, and the state requested.
+    pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
+        let is_later = epoch > self.rooms.epoch(room);
+        if self.rooms.is_outdated(room, epoch) {
+            return false;
+        }
+        let known = self.rooms.followed_state(room);
+        if is_later && known.incarnation == at.incarnation && at.version < known.version {
+            self.handle_loss(now, room, at.incarnation);
+        }
+        true
+    }
+
     /// Sends the changes that made the state `at` to a room's clients here. Within 200 ms of other
     /// changes they are delayed and sent together.
     pub(in crate::node) fn room_changed(
