@@ -89,6 +89,12 @@ impl Room {
         self.records.nodes()
     }
 
+    /// Returns `true` if the node serves members or waiting clients.
+    #[must_use]
+    pub fn has_seats_at(&self, node: &NodeId) -> bool {
+        self.records.present().any(|record| record.seat.requester.node == *node)
+    }
+
     /// Returns the seats of members and waiting clients by client, without `ahead`, each with the
     /// time at which it expires unless it is claimed. `None`: it is claimed.
     pub fn seats(&self, rules: &Rules) -> impl Iterator<Item = (&Seat, Option<u64>)> {

@@ -314,14 +314,18 @@ impl NodeCore {
             mesh.counts.taken_over += 1;
             mesh.own(name, room, (at, clock.max(at.epoch + 1)), givers);
         }
-        // A continuously owned room may lack the seats of a session that has just moved.
-        mesh.unclaimed.extend(reported.iter().cloned());
-        for (name, _) in reported {
-            if mesh.owns(name) && !mesh.owned.contains_key(name) {
-                mesh.counts.rebuilt += 1;
-                mesh.own(name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
-                rooms.push(name.clone());
+        for (name, node) in reported {
+            match mesh.owned.get(name) {
+                Some(owned) if owned.room.has_seats_at(node) => continue,
+                None if mesh.owns(name) => {
+                    mesh.counts.rebuilt += 1;
+                    mesh.own(name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
+                    rooms.push(name.clone());
+                }
+                // The room may lack the seats of sessions that have just moved to the node.
+                _ => {}
             }
+            mesh.unclaimed.insert((name.clone(), node.clone()));
         }
         for room in rooms {
             self.assign_backup(now, &room);
@@ -379,7 +383,7 @@ impl NodeCore {
     /// Asks a node that is back in the view to claim its seats: they count as lost.
     pub(super) fn reclaim_seats(&mut self, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        let has = |owned: &OwnedRoom| owned.room.nodes().contains(node);
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
         mesh.unclaimed.extend(rooms);
     }
@@ -387,7 +391,7 @@ impl NodeCore {
     /// Has the seats at a lost node expire, unless they are claimed at other nodes.
     pub(super) fn unclaim_seats(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &self.mesh_rooms else { return };
-        let has = |owned: &OwnedRoom| owned.room.nodes().contains(node);
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         let rooms: Vec<_> = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| name.clone()).collect();
         for room in rooms {
             self.apply_entry(now, &room, &LogEntry::Unclaim(node.clone()), None);
