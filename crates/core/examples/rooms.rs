@@ -50,7 +50,8 @@ fn main() -> Result<()> {
 struct Cost {
     lane_bytes: usize,
     cpu: Duration,
-    longest: Duration,
+    /// Longest time of one call, and its name.
+    longest: (Duration, &'static str),
 }
 
 struct Bench {
@@ -62,12 +63,12 @@ struct Bench {
 
 impl Bench {
     /// Calls the core of a node, and measures it.
-    fn timed<T>(&mut self, node: usize, call: impl FnOnce(&mut NodeCore, Instant) -> T) -> T {
+    fn timed<T>(&mut self, what: &'static str, node: usize, call: impl FnOnce(&mut NodeCore, Instant) -> T) -> T {
         let start = Instant::now();
         let result = call(&mut self.mesh.nodes[node].core, self.mesh.now);
         let spent = start.elapsed();
         self.cost.cpu += spent;
-        self.cost.longest = self.cost.longest.max(spent);
+        self.cost.longest = self.cost.longest.max((spent, what));
         result
     }
 
@@ -80,25 +81,25 @@ impl Bench {
         for &node in &alive {
             let (link, trunk) = (self.mesh.nodes[node].link, self.mesh.nodes[node].trunk);
             let batch = self.mesh.edge.take_batch(link);
-            self.timed(node, |core, now| core.trunk_frames(now, trunk, &batch))?;
+            self.timed("trunk frames", node, |core, now| core.trunk_frames(now, trunk, &batch))?;
             if self.turns.is_multiple_of(SWEEP) {
-                self.timed(node, NodeCore::sweep);
+                self.timed("sweep", node, NodeCore::sweep);
             }
-            self.timed(node, NodeCore::send_room_tasks);
+            self.timed("room tasks", node, NodeCore::send_room_tasks);
         }
         for (from, to) in alive.iter().flat_map(|from| alive.iter().map(move |to| (*from, *to))) {
             let Some(&Lane { peer, exchange, inbound }) = self.mesh.lanes.get(&(from, to)) else { continue };
-            while let Some(frame) = self.timed(from, |core, now| core.take_lane_frame(now, peer, exchange)) {
+            while let Some(frame) = self.timed("lane frame", from, |core, now| core.take_lane_frame(now, peer, exchange)) {
                 self.cost.lane_bytes += frame.len();
-                self.timed(to, |core, now| core.batch(now, inbound, &frame[LENGTH_BYTES..]))?;
+                self.timed("batch", to, |core, now| core.batch(now, inbound, &frame[LENGTH_BYTES..]))?;
             }
-            if let Some(number) = self.timed(to, |core, now| core.take_acknowledgement(now, inbound.peer)) {
-                self.timed(from, |core, now| core.lane_acknowledged(now, peer, exchange, number));
+            if let Some(number) = self.timed("acknowledgement", to, |core, now| core.take_acknowledgement(now, inbound.peer)) {
+                self.timed("acknowledged", from, |core, now| core.lane_acknowledged(now, peer, exchange, number));
             }
         }
         for &node in &alive {
             let (link, trunk) = (self.mesh.nodes[node].link, self.mesh.nodes[node].trunk);
-            let batch = self.timed(node, |core, _| core.take_trunk_batch(trunk));
+            let batch = self.timed("trunk batch", node, |core, _| core.take_trunk_batch(trunk));
             worked |= !batch.is_empty();
             self.mesh.edge.link_frames(self.mesh.now, link, &batch)?;
         }
@@ -157,7 +158,7 @@ impl Bench {
         self.mesh.edge.link_down(link);
         let (left, ranking) = (view(ids[..lost].iter().map(String::as_str))?, Ranking::new(0, &ids[..lost]));
         for node in 0..lost {
-            self.timed(node, |core, now| core.set_view(now, left.clone()));
+            self.timed("view", node, |core, now| core.set_view(now, left.clone()));
         }
         for client in orphans {
             let (id, _) = self.mesh.edge.identity(client).context("a client that is gone")?;
@@ -183,10 +184,11 @@ impl Bench {
         }
         println!(
             "{what}: {owned} rooms with {members} members and {copies} copies; lanes {:.1} MB, CPU of all nodes {:.2} s, \
-             longest call {:.1} ms, at rest after {:.2} s of simulated time",
+             longest call {:.1} ms ({}), at rest after {:.2} s of simulated time",
             lane_bytes as f64 / 1e6,
             cpu.as_secs_f64(),
-            longest.as_secs_f64() * 1e3,
+            longest.0.as_secs_f64() * 1e3,
+            longest.1,
             time.as_secs_f64()
         );
         ensure!(owned == rooms && members == clients as u64, "rooms or members are missing");

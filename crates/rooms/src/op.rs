@@ -199,6 +199,8 @@ pub struct OpResult {
     /// Changes when the store may have lost writes of this room: the room was made anew, or another
     /// server process serves it. 0: the store does not have the room.
     pub incarnation: u64,
+    /// Epoch of the owner and backup that carried out the operation. 0: a store.
+    pub epoch: u64,
     /// The room's version now: it rises with each change.
     pub version: u64,
     /// Maximum members; `None`: no limit.

@@ -139,6 +139,8 @@ pub enum Item<'a> {
         room: &'a str,
         /// Incarnation of its state. A new one means that the store may have lost changes.
         incarnation: u64,
+        /// Epoch of its owner and backup. 0: the room is in a store.
+        epoch: u64,
         /// Its version after the changes; each change raises it by one.
         version: u64,
         /// The changes, in order.
@@ -152,6 +154,8 @@ pub enum Item<'a> {
         id: RoomRequestId,
         /// Name of the room.
         room: &'a str,
+        /// The highest epoch of the room that the requesting node has seen. 0: none.
+        epoch: u64,
         /// The operation, as [`codec::to_bytes`] writes it.
         op: &'a [u8],
     },

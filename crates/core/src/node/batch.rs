@@ -132,7 +132,7 @@ impl NodeCore {
                     self.merge_seats(now, &client, *session, (*accepted_at_us, *turn), seats);
                 }
             }
-            Item::RoomRequest { id, room, op } => self.room_requested_by(now, sender, *id, room, op),
+            Item::RoomRequest { id, room, epoch, op } => self.room_requested_by(now, sender, *id, (room, *epoch), op),
             Item::RoomResult { id, result } => self.room_result(now, *id, result),
             Item::RoomLog { .. } => self.room_logged(now, sender, item),
             Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
@@ -147,11 +147,15 @@ impl NodeCore {
             Item::ViewConfirmed { query, adoption, rooms, last } => {
                 self.view_confirmed(now, sender, (*query, *adoption), rooms, *last);
             }
-            Item::RoomChanged { room, incarnation, version, changes, queue_moved } => {
+            Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved } => {
                 if let Ok(room) = RoomName::new(room) {
                     let at = Stamp { incarnation: *incarnation, version: *version };
                     match changes.iter().map(change_from_wire).collect() {
-                        Some(changes) => self.room_changed(now, &room, at, changes, *queue_moved),
+                        Some(changes) => {
+                            if self.follow_epoch(now, &room, *epoch, at) {
+                                self.room_changed(now, &room, at, changes, *queue_moved);
+                            }
+                        }
                         None => self.counts.dropped += 1,
                     }
                 }

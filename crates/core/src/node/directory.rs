@@ -157,10 +157,12 @@ impl Directory {
         attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
     }
 
-    /// Forgets expired lingering sessions and locations.
-    pub(super) fn sweep(&mut self, now: Instant) {
+    /// Forgets expired lingering sessions and locations. Returns `true` if a location expired.
+    pub(super) fn sweep(&mut self, now: Instant) -> bool {
+        let before = self.locations.len();
         self.locations.retain(|_, known| known.until > now);
         self.lingering.retain(|_, known| !known.left(now).is_zero());
+        self.locations.len() < before
     }
 
     /// Adds a newcomer that waits for its session. Returns an earlier newcomer of the id, if any.

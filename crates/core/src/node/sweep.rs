@@ -31,7 +31,9 @@ impl NodeCore {
         self.give_up_silent_holders(now);
         self.finish_overdue_superseded(now);
         self.give_up_expecting(now);
-        self.directory.sweep(now);
+        if self.directory.sweep(now) {
+            self.custody.routes_dirty = true;
+        }
         self.sweep_rooms(now);
         self.sweep_mesh_rooms(now);
         self.announce_waiting(REFUSALS_PER_SWEEP);

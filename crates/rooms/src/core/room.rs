@@ -89,6 +89,12 @@ impl Room {
         self.records.nodes()
     }
 
+    /// Returns `true` if the node serves members or waiting clients.
+    #[must_use]
+    pub fn has_seats_at(&self, node: &NodeId) -> bool {
+        self.records.present().any(|record| record.seat.requester.node == *node)
+    }
+
     /// Returns the seats of members and waiting clients by client, without `ahead`, each with the
     /// time at which it expires unless it is claimed. `None`: it is claimed.
     pub fn seats(&self, rules: &Rules) -> impl Iterator<Item = (&Seat, Option<u64>)> {
@@ -263,7 +269,15 @@ impl Step<'_> {
     }
 
     fn leave(&mut self, requester: &Requester) {
-        let Some(mut known) = self.room.records.get(&requester.client).cloned() else { return };
+        let Some(mut known) = self.room.records.get(&requester.client).cloned() else {
+            if self.rules.claimed && self.now < self.room.settled_at {
+                // A late restoration of the seat has no effect.
+                let seat = Seat { requester: requester.clone(), status: SeatStatus::Out, data: None };
+                let refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+                self.room.records.put(Record { seat, is_gone: true, has_ended: true, refreshed_at });
+            }
+            return;
+        };
         if self.is_outdated(&known, requester) || known.has_done(requester) {
             return;
         }
@@ -420,6 +434,7 @@ impl Step<'_> {
         let is_news = queue_moved || !changes.is_empty();
         OpResult {
             incarnation: room.incarnation,
+            epoch: 0,
             version,
             capacity: room.capacity(rules),
             count: room.records.member_count() as u64,

@@ -21,6 +21,7 @@ pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
         nodes.iter().map(|node| NodeId::new(node)).collect::<Result<_, _>>().map_err(StoreError::new)?;
     nodes.sort_unstable();
     Ok(OpResult {
+        epoch: 0,
         incarnation,
         version,
         capacity: Some(capacity).filter(|&capacity| capacity > 0),

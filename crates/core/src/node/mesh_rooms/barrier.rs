@@ -33,8 +33,8 @@ struct Query {
 /// Time after which a waiting request is forgotten: its node does not repeat it any more.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// A room, and an operation on it.
-type ParkedRequest = (RoomName, Op);
+/// A room with its highest epoch that the requesting node has seen, and an operation on it.
+type ParkedRequest = ((RoomName, u64), Op);
 
 /// Confirmations that this node waits for or owes.
 #[derive(Default)]

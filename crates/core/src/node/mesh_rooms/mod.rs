@@ -147,6 +147,12 @@ impl MeshRooms {
         owner_in(&self.ranking, room)
     }
 
+    /// Returns the epoch of a room that this node owns or backs up. 0: it does neither.
+    fn epoch_of(&self, room: &RoomName) -> u64 {
+        let owned = self.owned.get(room).map(|owned| owned.at);
+        owned.or_else(|| self.copies.get(room).map(|copy| copy.at)).map_or(0, |at| at.epoch)
+    }
+
     fn record_commit(&mut self, room: &RoomName, (clock, entry): (u64, &LogEntry), result: &OpResult) {
         let Some(commits) = &mut self.commits else { return };
         let owned = self.owned.get(room).map(|owned| (owned.at, &owned.room));
@@ -255,12 +261,14 @@ impl NodeCore {
         mut result: OpResult,
     ) {
         if let Some(mesh) = &mut self.mesh_rooms {
+            result.epoch = mesh.epoch_of(room);
             mesh.record_commit(room, (clock, entry), &result);
         }
         self.notify_peers(room, &result);
         let (at, changes) = (result.stamp(), std::mem::take(&mut result.changes));
         let queue_moved = std::mem::take(&mut result.queue_moved);
-        if std::mem::take(&mut result.nodes).contains(&self.settings.id) {
+        let is_here = std::mem::take(&mut result.nodes).contains(&self.settings.id);
+        if is_here && self.follow_epoch(now, room, result.epoch, at) {
             self.room_changed(now, room, at, changes, queue_moved);
         }
         match requester {

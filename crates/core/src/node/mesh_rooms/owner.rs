@@ -130,7 +130,7 @@ impl MeshRooms {
 impl NodeCore {
     /// Applies a request for a room that this node owns. Other requests are ignored: their node
     /// repeats them.
-    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, room: RoomName, op: Op) {
+    pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         // Seats at a node outside the view would count as lost.
         if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
@@ -138,7 +138,7 @@ impl NodeCore {
         }
         if !mesh.owned.contains_key(&room) {
             if !mesh.barrier.is_complete() {
-                return mesh.barrier.park(now, requester, (room, op));
+                return mesh.barrier.park(now, requester, ((room, seen), op));
             }
             let epoch = mesh.clock(now);
             mesh.own(&room, Room::default(), (LogPosition::default(), epoch), BTreeSet::new());
@@ -149,6 +149,10 @@ impl NodeCore {
                     owned.unconfirmed = None;
                 }
             }
+        }
+        if self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.epoch_of(&room) < seen) {
+            // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
+            self.begin_epoch_after(now, &room, seen);
         }
         if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
@@ -213,14 +217,22 @@ impl NodeCore {
         self.announce_version(now, name);
     }
 
+    fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
+        if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
+            owned.at.epoch = owned.at.epoch.max(epoch);
+            self.assign_backup(now, name);
+        }
+    }
+
     /// Announces the version of a room, so that nodes that miss changes request the state.
     fn announce_version(&mut self, now: Instant, name: &RoomName) {
         let Some(owned) = self.mesh_rooms.as_ref().and_then(|mesh| mesh.owned.get(name)) else { return };
         let (at, nodes) = (owned.room.stamp(), owned.room.nodes());
         let (incarnation, version) = (at.incarnation, at.version);
-        let result = OpResult { incarnation, version, nodes, queue_moved: true, ..OpResult::default() };
+        let epoch = owned.at.epoch;
+        let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
         self.notify_peers(name, &result);
-        if result.nodes.contains(&self.settings.id) {
+        if result.nodes.contains(&self.settings.id) && self.follow_epoch(now, name, epoch, at) {
             self.room_changed(now, name, at, Vec::new(), true);
         }
     }
@@ -302,14 +314,18 @@ impl NodeCore {
             mesh.counts.taken_over += 1;
             mesh.own(name, room, (at, clock.max(at.epoch + 1)), givers);
         }
-        // A continuously owned room may lack the seats of a session that has just moved.
-        mesh.unclaimed.extend(reported.iter().cloned());
-        for (name, _) in reported {
-            if mesh.owns(name) && !mesh.owned.contains_key(name) {
-                mesh.counts.rebuilt += 1;
-                mesh.own(name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
-                rooms.push(name.clone());
+        for (name, node) in reported {
+            match mesh.owned.get(name) {
+                Some(owned) if owned.room.has_seats_at(node) => continue,
+                None if mesh.owns(name) => {
+                    mesh.counts.rebuilt += 1;
+                    mesh.own(name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
+                    rooms.push(name.clone());
+                }
+                // The room may lack the seats of sessions that have just moved to the node.
+                _ => {}
             }
+            mesh.unclaimed.insert((name.clone(), node.clone()));
         }
         for room in rooms {
             self.assign_backup(now, &room);
@@ -367,7 +383,7 @@ impl NodeCore {
     /// Asks a node that is back in the view to claim its seats: they count as lost.
     pub(super) fn reclaim_seats(&mut self, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        let has = |owned: &OwnedRoom| owned.room.nodes().contains(node);
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
         mesh.unclaimed.extend(rooms);
     }
@@ -375,7 +391,7 @@ impl NodeCore {
     /// Has the seats at a lost node expire, unless they are claimed at other nodes.
     pub(super) fn unclaim_seats(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &self.mesh_rooms else { return };
-        let has = |owned: &OwnedRoom| owned.room.nodes().contains(node);
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         let rooms: Vec<_> = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| name.clone()).collect();
         for room in rooms {
             self.apply_entry(now, &room, &LogEntry::Unclaim(node.clone()), None);

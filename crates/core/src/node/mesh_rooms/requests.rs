@@ -110,12 +110,13 @@ impl NodeCore {
         *sent = now;
         let request = task.request().clone();
         let Some(owner) = mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
+        let epoch = self.rooms.epoch(&request.room);
         if owner == mesh.id {
             let requester = Requester { node: owner, id };
-            return self.room_requested(now, requester, request.room, request.op);
+            return self.room_requested(now, requester, (request.room, epoch), request.op);
         }
         let op = codec::to_bytes(&request.op);
-        let item = Item::RoomRequest { id, room: request.room.as_str(), op: &op };
+        let item = Item::RoomRequest { id, room: request.room.as_str(), epoch, op: &op };
         // A lane without progress would deliver the request too late, and each repetition of it.
         if self.peers.key(owner.as_str()).is_none_or(|peer| !self.peers.is_stalled(now, peer)) {
             self.peers.note_now(&owner, &item);
@@ -161,11 +162,11 @@ impl NodeCore {
         now: Instant,
         sender: &NodeId,
         id: RoomRequestId,
-        room: &str,
+        (room, seen): (&str, u64),
         op: &[u8],
     ) {
         match (RoomName::new(room), codec::from_bytes(op)) {
-            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, room, op),
+            (Ok(room), Ok(op)) => self.room_requested(now, Requester { node: sender.clone(), id }, (room, seen), op),
             _ => self.counts.dropped += 1,
         }
     }
@@ -181,6 +182,11 @@ impl NodeCore {
     /// Handles the result of a request. A repeated one has no effect.
     pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
+        let pending = mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
+        if pending.is_some_and(|room| self.rooms.is_outdated(room, result.epoch)) {
+            // The present owner gets the request again.
+            return;
+        }
         if let Some(Request { task, since, sent }) = mesh.requests.pending.remove(&id) {
             if sent != since {
                 mesh.requests.remember(id, &task);

@@ -25,7 +25,7 @@ const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 impl NodeCore {
     /// Sends a room's changes to the peer nodes with seats in it.
     pub(in crate::node) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
-        let OpResult { incarnation, version, changes, queue_moved, nodes, .. } = result;
+        let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
         for node in nodes.iter().filter(|node| **node != self.settings.id) {
             let peer = self.peers.key(node.as_str());
@@ -34,9 +34,9 @@ impl NodeCore {
                 let (part, behind) = rest.split_at(part(rest.iter()));
                 version += part.len() as u64;
                 let changes = part.iter().map(to_wire).collect();
-                let queue_moved = *queue_moved && behind.is_empty();
-                let incarnation = *incarnation;
-                let note = Item::RoomChanged { room: room.as_str(), incarnation, version, changes, queue_moved };
+                let queue_moved = queue_moved && behind.is_empty();
+                let room = room.as_str();
+                let note = Item::RoomChanged { room, incarnation, epoch, version, changes, queue_moved };
                 self.peers.note(peer, &note);
                 rest = behind;
                 if rest.is_empty() {
@@ -44,6 +44,20 @@ impl NodeCore {
                 }
             }
         }
+    }
+
+    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a lower
+    /// version has lost changes that clients here have: seats are restored, and the state requested.
+    pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
+        let is_later = epoch > self.rooms.epoch(room);
+        if self.rooms.is_outdated(room, epoch) {
+            return false;
+        }
+        let known = self.rooms.followed_state(room);
+        if is_later && known.incarnation == at.incarnation && at.version < known.version {
+            self.handle_loss(now, room, at.incarnation);
+        }
+        true
     }
 
     /// Sends the changes that made the state `at` to a room's clients here. Within 200 ms of other

@@ -19,6 +19,8 @@ const MAX_LISTED: usize = 1_000;
 pub(super) struct LocalRoom {
     /// Orders the changes, and has the state that clients here follow.
     pub(super) sequencer: ChangeSequencer,
+    /// The highest epoch of an owner and backup that this node has seen. 0: the room is in a store.
+    epoch: u64,
     /// Sessions of members.
     pub(super) members: BTreeSet<SessionId>,
     /// Sessions in the waiting queue.
@@ -47,6 +49,7 @@ impl LocalRoom {
     fn new(at: Stamp) -> Self {
         Self {
             sequencer: ChangeSequencer::new(at),
+            epoch: 0,
             members: BTreeSet::new(),
             waiting: BTreeSet::new(),
             lacking_state: BTreeSet::new(),
@@ -131,6 +134,19 @@ impl Rooms {
             self.local.remove(room);
             self.active.remove(room);
         }
+    }
+
+    /// Returns the highest epoch of a room that this node has seen. 0: none.
+    pub(in crate::node) fn epoch(&self, room: &RoomName) -> u64 {
+        self.local.get(room).map_or(0, |local| local.epoch)
+    }
+
+    /// Returns `true` for an epoch before the highest one that this node has seen, else records it.
+    /// A former backup may still carry out operations that the owner has carried out with another.
+    pub(in crate::node) fn is_outdated(&mut self, room: &RoomName, epoch: u64) -> bool {
+        let Some(local) = self.local.get_mut(room) else { return false };
+        local.epoch = local.epoch.max(epoch);
+        epoch < local.epoch
     }
 
     /// Returns `true` if a session has a seat in a room here.
