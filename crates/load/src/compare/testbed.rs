@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, bound_command, hold_port};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, bound_command, hold_port, log_tail};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
@@ -177,7 +177,6 @@ async fn agree(mesh: &MeshFile) -> Result<()> {
 
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-const LOG_LINES: usize = 5;
 
 /// A server and its children, which are killed when this value is dropped.
 pub(super) struct Server {
@@ -197,7 +196,7 @@ impl Server {
         let child = child.with_context(|| format!("cannot start {}", program.display()))?;
         let pid = child.id().with_context(|| format!("{} ended at once", program.display()))?;
         let mut server = Self { child, pid };
-        server.accepts(address).await.with_context(|| format!("{}:{}", program.display(), tail(log)))?;
+        server.accepts(address).await.with_context(|| format!("{}:\n  {}", program.display(), log_tail(log)))?;
         Ok(server)
     }
 
@@ -229,12 +228,6 @@ impl Drop for Server {
     }
 }
 
-fn tail(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("\n  {line}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -242,6 +235,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::rooms::until;
     use crate::servers::{family, usage};
 
     /// Starts a shell as a server. With `is_ready` the test listens at its address.
@@ -254,25 +248,17 @@ mod tests {
         (Server::start(Path::new("/bin/sh"), &arguments, &dir.path().join("log"), address).await, dir)
     }
 
-    async fn eventually(is_so: impl Fn() -> bool) {
-        let give_up = Instant::now() + Duration::from_secs(10);
-        while !is_so() {
-            assert!(Instant::now() < give_up, "not so after 10 s");
-            sleep(POLL_INTERVAL).await;
-        }
-    }
-
     #[tokio::test]
     async fn whole_family_ends_when_the_value_is_dropped() {
         let (server, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
         let server = server.unwrap();
-        eventually(|| family(server.pid()).len() == 3).await;
+        until("the start", || family(server.pid()).len() == 3).await.unwrap();
         let members = family(server.pid());
 
         drop(server);
 
         let is_over = |pid: &u32| usage(*pid).is_none();
-        eventually(|| members.iter().all(is_over)).await;
+        until("the end", || members.iter().all(is_over)).await.unwrap();
     }
 
     #[tokio::test]
