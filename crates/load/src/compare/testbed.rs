@@ -6,7 +6,7 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
@@ -196,26 +196,21 @@ impl Server {
         let child = child.with_context(|| format!("cannot start {}", program.display()))?;
         let pid = child.id().with_context(|| format!("{} ended at once", program.display()))?;
         let mut server = Self { child, pid };
-        server.accepts(address).await.with_context(|| format!("{}:\n  {}", program.display(), log_tail(log)))?;
-        Ok(server)
+        let accepts = async {
+            while TcpStream::connect(address).await.is_err() {
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        let problem = tokio::select! {
+            () = accepts => return Ok(server),
+            status = server.child.wait() => format!("it ended with {}", status?),
+            () = sleep(READY_TIMEOUT) => format!("it does not accept connections at {address} after {READY_TIMEOUT:?}"),
+        };
+        bail!("{}: {problem}:\n  {}", program.display(), log_tail(log))
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.pid
-    }
-
-    async fn accepts(&mut self, address: SocketAddr) -> Result<()> {
-        let give_up = Instant::now() + READY_TIMEOUT;
-        while TcpStream::connect(address).await.is_err() {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("it ended with {status}");
-            }
-            if Instant::now() > give_up {
-                bail!("it does not accept connections at {address} after {READY_TIMEOUT:?}");
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
     }
 }
 
