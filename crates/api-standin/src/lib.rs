@@ -2,8 +2,8 @@
 //!
 //! It serves `list` and `watch` of EndpointSlices in any namespace. It supports label selectors,
 //! versions that rise with each change, bookmarks, `timeoutSeconds`, and expired versions. Writers
-//! use `patch`, a server-side apply, and `delete`. Tests make it fail ([`Fault`]), stop and start
-//! again. It records all requests in RBAC terms ([`Asked`]). It answers a wrong token with 401 and
+//! use `patch`, a server-side apply. Tests make it fail ([`Fault`]), stop and start again. It
+//! records all requests in RBAC terms ([`Asked`]). It answers a wrong token with 401 and
 //! any other path with 404, like a server without the resource.
 //!
 //! It is for tests only: it panics on invalid use.
@@ -29,7 +29,7 @@ mod watching;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -94,19 +94,16 @@ impl ApiServer {
 
     /// Writes a kubeconfig for this server, with the right token.
     pub fn write_kubeconfig(&self, path: &Path) {
-        std::fs::write(path, self.kubeconfig(TOKEN).to_string()).unwrap();
-    }
-
-    /// Returns a kubeconfig for this server with this token. JSON is valid YAML.
-    pub fn kubeconfig(&self, token: &str) -> Value {
-        json!({
+        // JSON is valid YAML.
+        let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{ "name": "stand-in", "cluster": { "server": format!("http://{}", self.address) } }],
-            "users": [{ "name": "server", "user": { "token": token } }],
+            "users": [{ "name": "server", "user": { "token": TOKEN } }],
             "contexts": [{ "name": "test", "context": { "cluster": "stand-in", "user": "server" } }],
             "current-context": "test",
-        })
+        });
+        std::fs::write(path, config.to_string()).unwrap();
     }
 
     /// Adds a slice, or replaces the slice of this name.

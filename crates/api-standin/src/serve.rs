@@ -25,7 +25,7 @@ use crate::{Asked, Expiry, Fault, Shared, TOKEN};
 pub(crate) async fn serve(listener: TcpListener, shared: Shared) {
     let router = Router::new()
         .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", get(slices))
-        .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}", patch(apply).delete(delete))
+        .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}", patch(apply))
         .route_layer(from_fn(require_token))
         .fallback(async || status(404))
         .layer(from_fn_with_state(shared.clone(), record))
@@ -122,12 +122,6 @@ async fn apply(Extracted(shared): Extracted<Shared>, body: String) -> Response {
     let mut applied = Value::Null;
     shared.send_modify(|state| applied = state.store.put(object));
     json_answer(200, &applied)
-}
-
-async fn delete(Extracted(shared): Extracted<Shared>, Path((namespace, name)): Path<(String, String)>) -> Response {
-    let mut deleted = Value::Null;
-    shared.send_modify(|state| deleted = state.store.delete(&namespace, &name));
-    json_answer(200, &deleted)
 }
 
 fn status(code: u16) -> Response {

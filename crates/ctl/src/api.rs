@@ -39,7 +39,7 @@ pub(crate) enum Failure {
     #[error("{0} does not support this command; pass a node of this release to --server")]
     NoSuchRoute(String),
     #[error("{message}")]
-    Refused { status: u16, code: String, message: String },
+    Refused { status: u16, message: String },
     #[error("{server} sent an invalid answer: {why}")]
     InvalidAnswer { server: String, why: String },
     #[error("cannot write the answer: {0}")]
@@ -175,15 +175,15 @@ impl Api {
 
 fn refused(server: String, status: StatusCode, answer: &Value) -> Failure {
     let word = |name: &str| answer["error"][name].as_str().unwrap_or_default().to_owned();
-    let (code, message) = (word("code"), word("message"));
-    match (status, code.as_str()) {
+    let message = word("message");
+    match (status, word("code").as_str()) {
         (StatusCode::UNAUTHORIZED, _) => Failure::Unauthorized(server),
         (StatusCode::NOT_FOUND, "not_found") => Failure::NoSuchRoute(server),
         _ if message.is_empty() && status.is_server_error() => {
-            Failure::Refused { status: status.as_u16(), code, message: format!("{server} answers {status}") }
+            Failure::Refused { status: status.as_u16(), message: format!("{server} answers {status}") }
         }
         _ if message.is_empty() => Failure::InvalidAnswer { server, why: status.to_string() },
-        _ => Failure::Refused { status: status.as_u16(), code, message },
+        _ => Failure::Refused { status: status.as_u16(), message },
     }
 }
 

@@ -80,15 +80,16 @@ impl Folder {
             _ => Ok(()),
         }
     }
+}
 
-    /// Returns the last 8 lines of a server's log, to show with an error; empty without a log.
-    pub(crate) fn log_tail(&self, id: ServerId) -> String {
-        const LINES: usize = 8;
-        let text = fs::read(self.log_file(id)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(LINES)..].join("\n  ")
-    }
+/// Returns the last 8 lines of a log, to show with an error; empty without a log.
+#[must_use]
+pub fn log_tail(log: &Path) -> String {
+    const LINES: usize = 8;
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n  ")
 }
 
 #[cfg(test)]

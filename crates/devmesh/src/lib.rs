@@ -50,6 +50,7 @@ mod state;
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Control, Target, control_socket, serve_control};
 pub use files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry, Server};
+pub use folder::log_tail;
 pub use mesh::Mesh;
 pub use options::MeshOptions;
 pub use ports::hold_port;

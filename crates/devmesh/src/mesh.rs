@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 use crate::binaries::find_in_path;
 use crate::cut::cut_lane;
 use crate::files::MeshFile;
-use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE};
+use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE, log_tail};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
 use crate::process::{EXITED, Process};
@@ -249,8 +249,8 @@ impl Mesh {
         if self.change(|state| state.begin_kill(id)).is_ok() {
             let _ = process.signal(Signal::SIGKILL);
         }
-        let (log, tail) = (self.folder.log_file(id), self.folder.log_tail(id));
-        bail!("{id} did not start: {problem}. Its log {} ends with:\n  {tail}", log.display());
+        let log = self.folder.log_file(id);
+        bail!("{id} did not start: {problem}. Its log {} ends with:\n  {}", log.display(), log_tail(&log));
     }
 
     async fn drain_server(&self, id: ServerId) -> Result<()> {

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use signaling_devmesh::{
-    Act, Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, find_in_path, serve_control,
-};
+use signaling_devmesh::{Act, Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, serve_control};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -244,28 +242,6 @@ async fn control_socket_executes_all_commands() {
     assert!(Control::connect(dir.path()).await.is_err());
 }
 
-#[tokio::test]
-async fn redis_restarts_empty_on_its_port() {
-    let Some((mesh, dir)) = start_with_redis().await else { return };
-    let url = mesh.state().redis.unwrap();
-    let address = url.strip_prefix("redis://").and_then(|rest| rest.strip_suffix('/')).unwrap();
-    assert_eq!(MeshFile::read(dir.path()).unwrap().redis.as_deref(), Some(url.as_str()));
-    assert_eq!(redis_says(address, "SET key value").await.as_deref(), Some("+OK"));
-
-    mesh.kill("redis").await.unwrap();
-    assert_eq!(redis_says(address, "PING").await, None, "no process answers while it is down");
-    mesh.restart("redis").await.unwrap();
-    assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"));
-    redis_says(address, "SET key value").await;
-    mesh.restart("redis").await.unwrap();
-
-    assert_eq!(redis_says(address, "DBSIZE").await.as_deref(), Some(":0"), "a clean stop keeps nothing either");
-    assert_eq!(mesh.state().redis.as_deref(), Some(url.as_str()));
-    assert_eq!(discovery(dir.path()), ["node-0"], "it is no node");
-    mesh.down().await.unwrap();
-    assert_eq!(redis_says(address, "PING").await, None);
-}
-
 const NOTICE: Duration = Duration::from_millis(300);
 
 async fn start(nodes: u32, balancers: u32) -> (Arc<Mesh>, TempDir) {
@@ -276,27 +252,6 @@ async fn start_with(nodes: u32, balancers: u32, node_args: &[&str]) -> (Arc<Mesh
     let dir = tempfile::tempdir().unwrap();
     let mesh = Mesh::start(options(dir.path(), nodes, balancers, node_args)).await.unwrap();
     (mesh, dir)
-}
-
-/// Returns `None` without an installed Redis, which CI does not accept.
-async fn start_with_redis() -> Option<(Arc<Mesh>, TempDir)> {
-    if find_in_path("redis-server").is_none() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no redis-server: with CI=true it must be there");
-        eprintln!("skipped: no redis-server");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let options = MeshOptions { redis: true, ..options(dir.path(), 1, 0, &[]) };
-    Some((Mesh::start(options).await.unwrap(), dir))
-}
-
-/// Returns the first line of a Redis's answer to one command, or `None` if no process listens.
-async fn redis_says(address: &str, command: &str) -> Option<String> {
-    let mut socket = TcpStream::connect(address).await.ok()?;
-    socket.write_all(format!("{command}\r\n").as_bytes()).await.ok()?;
-    let mut answer = [0; 64];
-    let length = socket.read(&mut answer).await.ok()?;
-    Some(String::from_utf8_lossy(&answer[..length]).lines().next()?.to_owned())
 }
 
 fn options(dir: &Path, nodes: u32, balancers: u32, node_args: &[&str]) -> MeshOptions {

@@ -132,16 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn file_keeps_its_path_as_it_stands() {
-        assert_eq!("file:/a/b:c.json".parse(), Ok(Source::File("/a/b:c.json".into())));
-    }
-
-    #[test]
     fn source_prints_as_it_is_written() {
         for text in [
             "static:a=h:1,b=h:2",
-            "file:nodes.json",
+            "file:/a/b:c.json",
             "dns:nodes:7900",
+            "dns:nodes.mesh.example.com.:1",
             "dns:_signaling._tcp.nodes",
             "kubernetes:calls/signaling-nodes:internal",
         ] {

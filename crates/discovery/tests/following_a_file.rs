@@ -13,13 +13,6 @@ use tokio::time::{sleep, timeout};
 const A_WHILE: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn first_view_is_there_at_once() {
-    let mesh = Mesh::with(&["a", "b"]);
-    let discovery = mesh.watch().await;
-    assert_eq!(ids(&discovery), ["a", "b"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn file_that_comes_later_fills_an_empty_view() {
     let mesh = Mesh::absent();
     let discovery = mesh.watch().await;

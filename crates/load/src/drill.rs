@@ -85,11 +85,11 @@ impl Options {
         steps.sort_by(|one, other| one.at.total_cmp(&other.at));
         let seconds = self.traffic.run.seconds;
         ensure!(seconds <= MAX_SECONDS, "--seconds {seconds}: a drill takes at most {MAX_SECONDS}");
-        for Step { at, action } in &steps {
+        for Step { at, text, .. } in &steps {
             let latest = seconds as f64 - MIN_TAIL_SECONDS;
             ensure!(
                 (1.0..=latest).contains(at),
-                "`{at} {action}`: use a time from 1 to {latest} with --seconds {seconds}"
+                "`{at} {text}`: use a time from 1 to {latest} with --seconds {seconds}"
             );
         }
         Ok(steps)
@@ -105,7 +105,7 @@ fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: 
     let act_report = |(act, end_us): (&Performed, u64)| {
         let effect = timeline.effect(act.began_us..end_us);
         ActReport {
-            act: act.action.to_string(),
+            act: act.step.text.clone(),
             at_seconds: act.began_us.saturating_sub(measured_us.start) as f64 / 1e6,
             took_us: act.ended_us - act.began_us,
             moved: effect.counts.moved(),
@@ -118,16 +118,13 @@ fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: 
     let mut report = Report::new("drill");
     traffic.run.describe(&mut report, fleet.clients, traffic.rate, record);
     report.set("acts", &acts);
-    let ends_sockets = steps.iter().any(|step| step.action.ends_sockets());
+    let ends_sockets = steps.iter().any(Step::ends_sockets);
     record.judge(&mut report, ends_sockets);
     for (act, found) in performed.iter().zip(&acts) {
         judge(&mut report, act, found, *max_settle_ms);
     }
     if !samples.is_empty() {
-        if !ends_sockets
-            && steps.iter().any(|step| step.action.moves_sessions())
-            && acts.iter().all(|act| act.moved == 0)
-        {
+        if !ends_sockets && steps.iter().any(Step::moves_sessions) && acts.iter().all(|act| act.moved == 0) {
             report.fail("the script moved no session".to_owned());
         }
         if acts.last().is_none_or(|act| act.effect.complete_us.is_none()) {
@@ -139,20 +136,20 @@ fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: 
 }
 
 fn judge(report: &mut Report, act: &Performed, found: &ActReport, max_settle_ms: Option<u64>) {
-    let Performed { action, problem, .. } = act;
+    let Performed { step: Step { text, action, .. }, problem, .. } = act;
     if let Some(problem) = problem {
-        report.fail(format!("{action}: {problem}"));
+        report.fail(format!("{text}: {problem}"));
     }
     match (found.settled_us, max_settle_ms) {
-        (None, Some(_)) => report.fail(format!("{action}: its effects lasted until the next act, or the end")),
+        (None, Some(_)) => report.fail(format!("{text}: its effects lasted until the next act, or the end")),
         (Some(us), Some(limit)) if us > limit * 1_000 => {
             let ms = us / 1_000;
-            report.fail(format!("{action}: its effects lasted {ms} ms, above {limit} ms"));
+            report.fail(format!("{text}: its effects lasted {ms} ms, above {limit} ms"));
         }
         _ => {}
     }
-    if matches!(action, Action::Cut(_)) && found.effect.sockets_lost == 0 {
-        report.fail(format!("{action}: no client lost its socket"));
+    if matches!(action, Action::Cut { .. }) && found.effect.sockets_lost == 0 {
+        report.fail(format!("{text}: no client lost its socket"));
     }
 }
 
@@ -163,7 +160,7 @@ mod tests {
 
     fn steps(arguments: &[&str]) -> Result<Vec<String>> {
         let options: Options = testing::options(arguments)?;
-        Ok(options.steps()?.iter().map(|step| format!("{} {}", step.at, step.action)).collect())
+        Ok(options.steps()?.iter().map(|step| format!("{} {}", step.at, step.text)).collect())
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::servers::{self, Costs, Watched, own_cpu_seconds};
 use ledger::{AckRequest, AckResult, Acks, Ledger};
 use workload::{Arrived, Message, Plan, Workload, partners};
 
-pub(crate) use calls::{CallOptions, CallTotals, Calls, MAX_RATE};
+pub(crate) use calls::{CallOptions, CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
 pub(crate) use ledger::{Arrival, Recording};
 pub(crate) use workload::{Pairs, RunOptions, TrafficOptions};

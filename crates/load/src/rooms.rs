@@ -182,7 +182,8 @@ async fn join_queue(clients: &RoomClients, count: usize) -> Result<()> {
     Ok(())
 }
 
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
+/// Waits for an answer at most 20 s.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let begin = Instant::now();
     while !is_so() {
         ensure!(begin.elapsed() < ANSWER_TIMEOUT, "no answer to {what} within {ANSWER_TIMEOUT:?}");

@@ -279,13 +279,4 @@ mod tests {
 
         assert!(family.contains(&child.id()));
     }
-
-    #[test]
-    fn page_is_read_by_whole_names_and_labels_are_summed_up() {
-        let page = "# TYPE signaling_sessions gauge\nsignaling_sessions{a=\"b\"} 34\nsignaling_sessions 1\n\
-                    signaling_sessions_total 40\n";
-
-        assert_eq!(sum(page, "signaling_sessions"), 35);
-        assert_eq!(sum(page, "signaling"), 0);
-    }
 }

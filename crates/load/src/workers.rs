@@ -39,14 +39,9 @@ impl WorkerOptions {
         clients.div_ceil(self.processes)
     }
 
-    /// Runs the load. `part` connects, passes the gate and does one process's part. Workers get
-    /// `more` arguments after this process's own. Returns the sum of the records; `None` in a
-    /// worker.
-    pub(crate) async fn work(
-        &self,
-        more: &[String],
-        part: impl AsyncFnOnce(Share, Gate) -> Result<Record>,
-    ) -> Result<Option<Record>> {
+    /// Runs the load. `part` connects, passes the gate and does one process's part. Returns the sum
+    /// of the records; `None` in a worker.
+    pub(crate) async fn work(&self, part: impl AsyncFnOnce(Share, Gate) -> Result<Record>) -> Result<Option<Record>> {
         match self.share {
             Some(number) => {
                 let share = Share { number, of: self.processes };
@@ -55,7 +50,7 @@ impl WorkerOptions {
                 Ok(None)
             }
             None if self.processes == 1 => part(Share { number: 0, of: 1 }, Gate(None)).await.map(Some),
-            None => work(self.processes, more).await.map(Some),
+            None => work(self.processes).await.map(Some),
         }
     }
 }
@@ -151,8 +146,8 @@ struct Worker {
     errors: JoinHandle<String>,
 }
 
-async fn work(processes: u32, more: &[String]) -> Result<Record> {
-    let mut workers = Share::all(processes).map(|share| Worker::start(share, more)).collect::<Result<Vec<_>>>()?;
+async fn work(processes: u32) -> Result<Record> {
+    let mut workers = Share::all(processes).map(Worker::start).collect::<Result<Vec<_>>>()?;
     let bar = progress(workers.len() as u64, "connecting");
     for worker in &mut workers {
         worker.wait_until_ready().await?;
@@ -177,10 +172,9 @@ async fn work(processes: u32, more: &[String]) -> Result<Record> {
 }
 
 impl Worker {
-    fn start(share: Share, more: &[String]) -> Result<Self> {
+    fn start(share: Share) -> Result<Self> {
         let mut child = Command::new(std::env::current_exe().context("cannot find the own program")?)
             .args(std::env::args_os().skip(1))
-            .args(more)
             .arg(format!("--share={}", share.number))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

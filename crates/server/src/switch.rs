@@ -60,7 +60,7 @@ mod tests {
     use ::http::Request;
 
     use super::*;
-    use crate::testing::{ask, get};
+    use crate::testing::ask;
 
     #[tokio::test]
     async fn drain_makes_unready_at_once_and_can_be_taken_back() {
@@ -82,13 +82,6 @@ mod tests {
         let (status, body) = post(&switch, "/undrain").await;
         assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");
         assert_eq!(health.obstacle(), Some("draining"));
-    }
-
-    #[tokio::test]
-    async fn get_of_the_drain_route_is_refused() {
-        let (switch, health, _) = switch();
-        assert_eq!(get(&switch.routes().bare(), "/drain").await.0, 405);
-        assert_eq!(health.obstacle(), None);
     }
 
     fn switch() -> (DrainSwitch, Health, Shutdown) {

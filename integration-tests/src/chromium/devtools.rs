@@ -92,25 +92,3 @@ fn complaint(event: &Value) -> Option<Complaint> {
     };
     Some(Complaint { session: event["sessionId"].as_str()?.to_owned(), text })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn complaint_is_made_of_errors_only() {
-        let text = |event: Value| complaint(&event).map(|it| it.text);
-        let log = |level: &str| json!({ "level": level, "text": "404", "url": "http://x/y" });
-
-        let thrown = json!({ "exceptionDetails": { "text": "Uncaught", "exception": { "description": "Error: no" } } });
-        assert_eq!(
-            text(json!({ "method": "Runtime.exceptionThrown", "sessionId": "s", "params": thrown })),
-            Some("Error: no".to_owned())
-        );
-        let entry =
-            |level: &str| json!({ "method": "Log.entryAdded", "sessionId": "s", "params": { "entry": log(level) } });
-        assert_eq!(text(entry("error")), Some("\"404\" \"http://x/y\"".to_owned()));
-        assert_eq!(text(entry("warning")), None);
-        assert_eq!(text(json!({ "method": "Page.loadEventFired", "sessionId": "s", "params": {} })), None);
-    }
-}

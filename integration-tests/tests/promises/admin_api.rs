@@ -34,6 +34,7 @@ async fn previews_of_a_thousand_clients_come_true() {
     }
     let before = by_client(&all(&mesh, "clients", "clients").await, "node");
     assert_eq!(before.len(), CLIENTS);
+    assert_eq!(mesh.of_balancer("signaling_client_sockets", "").await, CLIENTS as f64);
     assert!((0..CLIENTS).all(|n| before[&name(n)] == mesh.owner(&name(n))), "each is at its owner");
     assert_eq!(explained(&mesh).await, before);
 
@@ -65,6 +66,13 @@ async fn previews_of_a_thousand_clients_come_true() {
     assert_eq!(differences(&joined, &left), moving);
     assert_eq!(left.len(), CLIENTS);
     assert_eq!(explained(&mesh).await, left);
+
+    peers.shutdown().await;
+    let are_gone = async || {
+        let left = mesh.total("signaling_sessions").await + mesh.of_balancer("signaling_client_sockets", "").await;
+        (left == 0.0).then_some(())
+    };
+    eventually("all sessions and sockets to go", are_gone).await;
 }
 
 #[tokio::test]

@@ -162,10 +162,15 @@ async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> 
     page
 }
 
-/// Returns the errors in the page's console, except the answer that made it ask for the token.
+/// Returns the errors in the page's console, except two that must be there: an exception of this
+/// test, and the answer that made the page ask for the token.
 async fn complaints(page: &Page<'_>) -> Vec<String> {
-    let all = page.complaints().await;
-    all.into_iter().filter(|complaint| !complaint.contains("401")).collect()
+    page.evaluate("queueMicrotask(() => { throw new Error('on purpose') })").await;
+    let mut all = page.complaints().await;
+    for expected in ["on purpose", "401"] {
+        assert!(all.extract_if(.., |complaint| complaint.contains(expected)).count() > 0, "no {expected}");
+    }
+    all
 }
 
 async fn badge_shows(page: &Page<'_>, id: &str, badge: &str) {

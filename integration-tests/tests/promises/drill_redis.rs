@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::{SeatStatus, join};
-use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, TestMesh, go_on, within};
+use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, Store, TestMesh, go_on, within};
 
 const CLIENTS: usize = 100;
 const ROOMS: usize = 10;
@@ -72,6 +72,8 @@ async fn broadcast_behind_a_replaced_store_reaches_all_or_is_refused() {
     let room = crowd.room(0);
     mesh.kill("redis").await.unwrap();
     mesh.restart("redis").await.unwrap();
+    let saves: (String, String) = Store::of(&mesh).await.ask(&["CONFIG", "GET", "save"]).await;
+    assert_eq!(saves.1, "", "a Redis of mesh-dev keeps nothing");
     let (begin, mut refused) = (Instant::now(), 0);
     let delivered = async || {
         let answer = crowd.clients[0].ask(json!({ "type": "broadcast", "room": room, "data": refused })).await;

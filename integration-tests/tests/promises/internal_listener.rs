@@ -226,6 +226,7 @@ async fn admin_needs_its_token_and_health_does_not() {
             ("/internal/v1/admin/server", None, 401),
             ("/internal/v1/admin/server", admin, 401),
             ("/internal/v1/admin/server", mesh, 200),
+            ("/internal/v1/admin/anything", None, 401),
         ] {
             let head = Head::get(path).with("Connection", "close");
             let head = shown.map_or(head.clone(), |token| head.bearer(token));

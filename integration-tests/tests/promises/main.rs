@@ -44,7 +44,6 @@ mod rooms_churn;
 mod secret_rotation;
 mod silent_sockets;
 mod slow_readers;
-mod spread;
 mod suspects;
 mod tls;
 mod tokens;

@@ -45,7 +45,7 @@ async fn client_is_too_slow_when_it_never_sends_received() {
     let mesh = TestMesh::start().await;
     let (mut alice, mut bob) = pair(&mesh).await;
     alice.signal("bob", json!(1), Some(1)).await;
-    bob.recv().await;
+    let first = bob.recv().await;
     let got = Instant::now();
     assert_eq!(bob.closed().await, Some(4002));
     let after = got.elapsed();
@@ -54,6 +54,7 @@ async fn client_is_too_slow_when_it_never_sends_received() {
     let mut bob = Peer::connect_reliable(&mesh.url(), "bob").await;
     let again = bob.recv().await;
     assert_eq!((&again["data"], &again["n"]), (&json!(1), &json!(1)), "what it had not received comes again");
+    assert_eq!(again["m"], first["m"]);
     bob.received(1).await;
     assert_eq!(alice.recv().await, json!({ "type": "ack", "id": 1 }));
 }

@@ -89,15 +89,6 @@ mod tests {
     }
 
     #[test]
-    fn service_id_is_the_first_label_of_its_target() {
-        let records = [service("node-1.nodes.example.com.", 7901), service("node-0.nodes.example.com.", 7900)];
-        assert_eq!(
-            shown(&by_service(&records)),
-            ["node-0 node-0.nodes.example.com:7900", "node-1 node-1.nodes.example.com:7901"]
-        );
-    }
-
-    #[test]
     fn root_target_means_no_service() {
         assert_eq!(by_service(&[service(".", 0)]), Named::default());
     }

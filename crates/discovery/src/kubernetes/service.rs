@@ -56,13 +56,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespace_service_and_port_are_read_and_written_alike() {
-        let text = "calls/signaling-nodes:internal";
-        let parsed = text.parse::<ServicePort>();
-        assert_eq!(parsed.map(|service| service.to_string()).as_deref(), Ok(text));
-    }
-
-    #[test]
     fn missing_or_invalid_part_of_a_service_is_explained() {
         for text in ["", "calls", "calls/nodes", "nodes:internal"] {
             assert_eq!(text.parse::<ServicePort>(), Err(INCOMPLETE.into()), "{text:?}");

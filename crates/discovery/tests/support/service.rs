@@ -6,7 +6,7 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use signaling_api_standin::{ApiServer, Slice};
@@ -64,12 +64,6 @@ impl Service {
         object["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = MANAGER.into();
         let params = PatchParams::apply(MANAGER).force();
         self.slices.patch(&slice.name, &params, &Patch::Apply(object)).await.unwrap();
-    }
-
-    /// Deletes a slice of the service.
-    pub(crate) async fn delete(&self, name: &str) {
-        let name = format!("{}-{name}", self.name);
-        self.slices.delete(&name, &DeleteParams::default()).await.unwrap();
     }
 
     pub(crate) fn name(&self) -> &str {

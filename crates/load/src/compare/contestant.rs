@@ -78,9 +78,6 @@ pub(super) struct Programs {
     by_contestant: BTreeMap<Contestant, PathBuf>,
 }
 
-/// System directories outside the usual PATH.
-const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
-
 impl Programs {
     /// Finds the servers of the mesh in `bin_dir` or beside this program, proxies in the system.
     pub(super) fn find(contestants: &[Contestant], bin_dir: Option<&Path>) -> Result<Self> {
@@ -119,9 +116,8 @@ impl Programs {
 }
 
 fn installed(name: &str) -> Result<PathBuf> {
-    let beyond = || SYSTEM_DIRS.iter().map(|dir| Path::new(dir).join(name)).find(|file| file.is_file());
-    let found = find_in_path(name).or_else(beyond);
-    found.with_context(|| format!("there is no {name}: install it (`make deps-bench`), or name the others with --only"))
+    let missing = || format!("there is no {name}: install it (`make deps-bench`), or name the others with --only");
+    find_in_path(name).with_context(missing)
 }
 
 #[cfg(test)]

@@ -117,25 +117,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn echo_welcomes_returns_messages_and_repeats_the_close_code() {
-        let talk = async {
-            let mut socket = connected().await;
-            let mut said = vec![socket.next().await.unwrap().unwrap()];
-            for message in [Message::text("a"), Message::text("b".repeat(60_000)), Message::Close(None)] {
-                socket.send(message).await.unwrap();
-                said.push(socket.next().await.unwrap().unwrap());
-            }
-            said
-        };
-
-        let said = LocalSet::new().run_until(talk).await;
-
-        let texts: Vec<_> = said[..3].iter().map(|message| message.to_text().unwrap().len()).collect();
-        assert_eq!(texts, [WELCOME.len(), 1, 60_000]);
-        assert!(said[3].is_close());
-    }
-
-    #[tokio::test]
     async fn many_long_messages_come_back_whole() {
         const MESSAGES: usize = 300;
         let talk = async {

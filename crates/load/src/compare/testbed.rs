@@ -6,12 +6,12 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, bound_command, hold_port};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, bound_command, hold_port, log_tail};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
@@ -177,7 +177,6 @@ async fn agree(mesh: &MeshFile) -> Result<()> {
 
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-const LOG_LINES: usize = 5;
 
 /// A server and its children, which are killed when this value is dropped.
 pub(super) struct Server {
@@ -197,26 +196,21 @@ impl Server {
         let child = child.with_context(|| format!("cannot start {}", program.display()))?;
         let pid = child.id().with_context(|| format!("{} ended at once", program.display()))?;
         let mut server = Self { child, pid };
-        server.accepts(address).await.with_context(|| format!("{}:{}", program.display(), tail(log)))?;
-        Ok(server)
+        let accepts = async {
+            while TcpStream::connect(address).await.is_err() {
+                sleep(POLL_INTERVAL).await;
+            }
+        };
+        let problem = tokio::select! {
+            () = accepts => return Ok(server),
+            status = server.child.wait() => format!("it ended with {}", status?),
+            () = sleep(READY_TIMEOUT) => format!("it does not accept connections at {address} after {READY_TIMEOUT:?}"),
+        };
+        bail!("{}: {problem}:\n  {}", program.display(), log_tail(log))
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.pid
-    }
-
-    async fn accepts(&mut self, address: SocketAddr) -> Result<()> {
-        let give_up = Instant::now() + READY_TIMEOUT;
-        while TcpStream::connect(address).await.is_err() {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("it ended with {status}");
-            }
-            if Instant::now() > give_up {
-                bail!("it does not accept connections at {address} after {READY_TIMEOUT:?}");
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
     }
 }
 
@@ -229,12 +223,6 @@ impl Drop for Server {
     }
 }
 
-fn tail(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| format!("\n  {line}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -242,6 +230,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::rooms::until;
     use crate::servers::{family, usage};
 
     /// Starts a shell as a server. With `is_ready` the test listens at its address.
@@ -254,25 +243,17 @@ mod tests {
         (Server::start(Path::new("/bin/sh"), &arguments, &dir.path().join("log"), address).await, dir)
     }
 
-    async fn eventually(is_so: impl Fn() -> bool) {
-        let give_up = Instant::now() + Duration::from_secs(10);
-        while !is_so() {
-            assert!(Instant::now() < give_up, "not so after 10 s");
-            sleep(POLL_INTERVAL).await;
-        }
-    }
-
     #[tokio::test]
     async fn whole_family_ends_when_the_value_is_dropped() {
         let (server, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
         let server = server.unwrap();
-        eventually(|| family(server.pid()).len() == 3).await;
+        until("the start", || family(server.pid()).len() == 3).await.unwrap();
         let members = family(server.pid());
 
         drop(server);
 
         let is_over = |pid: &u32| usage(*pid).is_none();
-        eventually(|| members.iter().all(is_over)).await;
+        until("the end", || members.iter().all(is_over)).await.unwrap();
     }
 
     #[tokio::test]

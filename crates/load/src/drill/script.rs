@@ -1,112 +1,75 @@
 //! Actions of a drill and their times, from the command line to their execution by `drill`.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use clap::Parser;
 use signaling_devmesh::{Act, Control};
 
 use crate::fleet::Fleet;
 use crate::schedule::Clock;
 
 /// An action on the servers of a mesh, or on the clients' sockets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Parser)]
+#[command(no_binary_name = true)]
 pub(crate) enum Action {
-    /// Adds or drains nodes to reach this number of nodes.
-    Scale(u32),
-    /// One of [`SERVER_ACTIONS`] with the id of a server.
-    Server(&'static str, String),
-    /// Resets the lane from one node to another. `any` draws a node at random.
-    CutLane(String, String),
+    #[command(flatten)]
+    Servers(Act),
     /// Cuts the connections of this percentage of the clients.
-    Cut(u32),
+    Cut {
+        #[arg(value_parser = percent)]
+        percent: u32,
+    },
 }
 
-/// Kill is SIGKILL, pause SIGSTOP, resume SIGCONT, drain SIGTERM. Replace starts another node in
-/// one view with the end of this one. Restart starts a server again, after a drain if it runs.
-const SERVER_ACTIONS: [&str; 6] = ["kill", "pause", "resume", "drain", "replace", "restart"];
-
 /// One step of a script.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Step {
     /// Seconds since the start of the measured time. Negative or not finite counts as 0.
     pub(crate) at: f64,
+    /// The action as on the command line.
+    pub(crate) text: String,
     /// The action.
     pub(crate) action: Action,
 }
 
-/// A performed action. Times are microseconds on the run's clock.
+/// A performed step. Times are microseconds on the run's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Performed {
-    pub(crate) action: Action,
+    pub(crate) step: Step,
     pub(crate) began_us: u64,
     pub(crate) ended_us: u64,
     /// Reason of the failure. `None` means success.
     pub(crate) problem: Option<String>,
 }
 
-impl Action {
+impl Step {
     /// Returns `true` if clients may lose their sockets: for a cut and any action on a balancer.
     pub(crate) fn ends_sockets(&self) -> bool {
-        match self {
-            Self::Scale(_) | Self::CutLane(..) => false,
-            Self::Server(_, id) => id.starts_with("balancer-"),
-            Self::Cut(_) => true,
-        }
+        matches!(self.action, Action::Cut { .. }) || self.text.contains("balancer-")
     }
 
     /// Returns `true` if sessions may move to another node: for all but cuts and balancers.
     pub(crate) fn moves_sessions(&self) -> bool {
-        !self.ends_sockets() && !matches!(self, Self::CutLane(..))
+        !self.ends_sockets() && !matches!(self.action, Action::Servers(Act::CutLane { .. }))
+    }
+}
+
+impl Action {
+    fn is_possible(&self) -> bool {
+        !matches!(self, Self::Servers(Act::Status | Act::Down | Act::Scale { nodes: 0 | 1_001.. }))
     }
 
     async fn perform(&self, control: Option<&Control>, fleet: &Fleet) -> Result<()> {
-        if let Self::Cut(percent) = self {
-            fleet.cut(*percent);
-            return Ok(());
-        }
-        let control = control.context("only `cut` works without --dir of a running mesh-dev")?;
-        let act = match self {
-            Self::Scale(nodes) => Act::Scale { nodes: *nodes },
-            Self::Server(what, id) => serde_json::from_value(json!({ "command": what, "id": id }))?,
-            Self::CutLane(from, to) => Act::CutLane { from: from.clone(), to: to.clone() },
-            Self::Cut(_) => return Ok(()),
-        };
-        control.act(&act).await.map(drop)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scale(nodes) => write!(out, "scale {nodes}"),
-            Self::Server(what, id) => write!(out, "{what} {id}"),
-            Self::CutLane(from, to) => write!(out, "cut-lane {from} {to}"),
-            Self::Cut(percent) => write!(out, "cut {percent}%"),
-        }
-    }
-}
-
-impl FromStr for Action {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = SERVER_ACTIONS.join("|");
-        let wrong = || format!("`{text}`: use `scale NODES`, `cut PERCENT%`, `cut-lane NODE NODE`, or {known} SERVER");
-        let (what, object) = text.trim().split_once(' ').ok_or_else(wrong)?;
-        let number = |text: &str, max| text.parse().ok().filter(|number| (1..=max).contains(number)).ok_or_else(wrong);
-        match what {
-            "scale" => number(object, 1_000).map(Self::Scale),
-            "cut" => number(object.trim_end_matches('%'), 100).map(Self::Cut),
-            "cut-lane" => {
-                let (from, to) = object.split_once(' ').ok_or_else(wrong)?;
-                Ok(Self::CutLane(from.to_owned(), to.to_owned()))
+            Self::Servers(act) => {
+                let control = control.context("only `cut` works without --dir of a running mesh-dev")?;
+                control.act(act).await.map(drop)
             }
-            _ => {
-                let what = SERVER_ACTIONS.into_iter().find(|known| *known == what).ok_or_else(wrong)?;
-                Ok(Self::Server(what, object.trim().to_owned()))
+            Self::Cut { percent } => {
+                fleet.cut(*percent);
+                Ok(())
             }
         }
     }
@@ -115,11 +78,21 @@ impl FromStr for Action {
 impl FromStr for Step {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (at, action) = text.split_once(' ').ok_or("use `SECONDS ACTION`, as `5 kill node-1`")?;
+    fn from_str(line: &str) -> Result<Self, String> {
+        let (at, text) = line.split_once(' ').ok_or("use `SECONDS ACTION`, as `5 kill node-1`")?;
         let at = at.parse().map_err(|_| format!("`{at}` is not a number of seconds"))?;
-        Ok(Self { at, action: action.parse()? })
+        let action = Action::try_parse_from(text.split_whitespace()).ok().filter(Action::is_possible);
+        let action = action.ok_or_else(|| {
+            let servers = "kill|pause|resume|drain|replace|restart SERVER";
+            format!("`{text}`: use `scale NODES`, `cut PERCENT%`, `cut-lane NODE NODE`, or {servers}")
+        })?;
+        Ok(Self { at, text: text.to_owned(), action })
     }
+}
+
+fn percent(text: &str) -> Result<u32, &'static str> {
+    let percent = text.trim_end_matches('%').parse().ok();
+    percent.filter(|percent| (1..=100).contains(percent)).ok_or("use 1% to 100%")
 }
 
 /// Performs steps in the given order, each at its time after `begin_us`, or at once if past.
@@ -133,12 +106,12 @@ pub(crate) async fn perform(
     begin_us: u64,
 ) -> Vec<Performed> {
     let mut performed = Vec::with_capacity(steps.len());
-    for Step { at, action } in steps {
-        let after_us = Duration::try_from_secs_f64(*at).unwrap_or_default().as_micros();
+    for step in steps {
+        let after_us = Duration::try_from_secs_f64(step.at).unwrap_or_default().as_micros();
         clock.until_us(begin_us + u64::try_from(after_us).unwrap_or(0)).await;
         let began_us = clock.now_us();
-        let problem = action.perform(control, fleet).await.err().map(|error| format!("{error:#}"));
-        performed.push(Performed { action: action.clone(), began_us, ended_us: clock.now_us(), problem });
+        let problem = step.action.perform(control, fleet).await.err().map(|error| format!("{error:#}"));
+        performed.push(Performed { step: step.clone(), began_us, ended_us: clock.now_us(), problem });
     }
     performed
 }
@@ -148,23 +121,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_are_read_as_they_are_written() {
-        for text in ["scale 5", "kill node-1", "pause node-0", "restart balancer-0", "cut 100%", "cut-lane any node-1"]
-        {
-            assert_eq!(text.parse::<Action>().unwrap().to_string(), text);
+    fn steps_are_parsed_and_some_end_sockets() {
+        for (text, ends_sockets) in [
+            ("scale 5", false),
+            ("kill node-1", false),
+            ("pause node-0", false),
+            ("restart balancer-0", true),
+            ("cut 100%", true),
+            ("cut-lane any node-1", false),
+        ] {
+            let step: Step = format!("2.5 {text}").parse().unwrap();
+            assert_eq!((step.at, &*step.text, step.ends_sockets()), (2.5, text, ends_sockets));
         }
-        for wrong in ["cut-lane node-1", "scale 0", "scale", "cut 101%", "explode node-1", ""] {
-            assert!(wrong.parse::<Action>().unwrap_err().contains("use `scale NODES`"), "{wrong}");
+        for wrong in ["cut-lane node-1", "scale 0", "scale", "cut 101%", "explode node-1", "down", "status", ""] {
+            let error = format!("1 {wrong}").parse::<Step>().unwrap_err();
+            assert!(error.contains("use `scale NODES`"), "{wrong}: {error}");
         }
-    }
-
-    #[test]
-    fn steps_are_read_and_some_end_sockets() {
-        let step: Step = "2.5 kill node-1".parse().unwrap();
-
-        assert_eq!((step.at, step.action.to_string()), (2.5, "kill node-1".to_owned()));
         assert!("soon kill node-1".parse::<Step>().is_err());
-        let ends = ["kill balancer-0", "cut 10%", "kill node-0", "scale 3"];
-        assert_eq!(ends.map(|text| text.parse::<Action>().unwrap().ends_sockets()), [true, true, false, false]);
     }
 }

@@ -16,14 +16,14 @@ use crate::record::Record;
 use crate::workers::Share;
 
 /// Maximum calls per second, above the limit of the generator.
-pub(crate) const MAX_RATE: u64 = 100_000;
+const MAX_RATE: u64 = 100_000;
 
 /// Calls that clients make.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct CallOptions {
     /// Calls begun per second
-    #[arg(long, default_value_t = 50, overrides_with = "rate", value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
     pub(crate) rate: u64,
     #[command(flatten)]
     pub(crate) run: RunOptions,

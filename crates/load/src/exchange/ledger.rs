@@ -307,18 +307,6 @@ mod tests {
     }
 
     #[test]
-    fn message_that_its_sender_repeats_may_arrive_as_often() {
-        let mut ledger = ledger(1, &[]);
-        ledger.retransmitted(1);
-        for _ in 0..3 {
-            ledger.arrived(1);
-        }
-
-        let expected = Totals { sent: 1, delivered: 1, expected_duplicates: 1, duplicated: 1, ..Totals::default() };
-        assert_eq!(Totals::of([&ledger]), expected);
-    }
-
-    #[test]
     fn message_may_arrive_once_more_on_the_next_socket() {
         let mut ledger = ledger(2, &[1]);
         ledger.receiver_returned();

@@ -53,32 +53,3 @@ impl Member<'_> {
         self.data.as_ref()?.change
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn requests_are_json_with_what_they_need() {
-        let join: serde_json::Value = serde_json::from_str(&join("r", 7, Some(6))).unwrap();
-        assert_eq!(join, serde_json::json!({ "type": "join", "room": "r", "id": 7, "data": { "change": 6 } }));
-        let leave: serde_json::Value = serde_json::from_str(&leave("r", 8)).unwrap();
-        assert_eq!(leave, serde_json::json!({ "type": "leave", "room": "r", "id": 8 }));
-    }
-
-    #[test]
-    fn room_frames_are_parsed() {
-        let changed = r#"{"type":"members_changed","room":"r","version":5,"joined":[{"client_id":"b","data":{"change":9}},{"client_id":"c","data":null}],"left":[{"client_id":"d","reason":"left"}]}"#;
-        let changed: Frame<'_> = serde_json::from_str(changed).unwrap();
-        let joined: Vec<_> = changed.joined.iter().map(|member| (&*member.client_id, member.change())).collect();
-        assert_eq!((joined, &*changed.left[0].client_id), (vec![("b", Some(9)), ("c", None)], "d"));
-
-        let page = r#"{"type":"joined","room":"r","version":4,"capacity":null,"count":2,"members":[{"client_id":"a","data":null}],"more":true}"#;
-        let page: Frame<'_> = serde_json::from_str(page).unwrap();
-        assert_eq!((page.members.len(), page.more), (1, true));
-
-        let error = r#"{"type":"error","code":"room_store_unavailable","message":"no","id":3,"room":"r"}"#;
-        let error: Frame<'_> = serde_json::from_str(error).unwrap();
-        assert_eq!((&*error.code, error.id), ("room_store_unavailable", Some(3)));
-    }
-}

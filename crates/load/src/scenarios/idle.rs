@@ -32,7 +32,7 @@ pub struct Options {
 
 /// Runs the scenario. Returns `None` in a worker.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
-    let Some(record) = options.workers.work(&[], |share, gate| part(options, share, gate)).await? else {
+    let Some(record) = options.workers.work(|share, gate| part(options, share, gate)).await? else {
         return Ok(None);
     };
     let bytes = record.costs.as_ref().map(|costs| costs.growth_bytes() / f64::from(options.fleet.clients));

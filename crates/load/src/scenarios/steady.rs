@@ -32,7 +32,7 @@ pub struct Options {
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
     let Options { fleet, traffic, workers, resume, max_p99_ms } = options;
     fleet.check_pairs(workers.processes)?;
-    let Some(record) = workers.work(&[], |share, gate| part(options, share, gate)).await? else { return Ok(None) };
+    let Some(record) = workers.work(|share, gate| part(options, share, gate)).await? else { return Ok(None) };
     let mut report = Report::new("steady");
     report.set("processes", workers.processes);
     traffic.run.describe(&mut report, fleet.clients, traffic.rate, &record);

@@ -26,8 +26,6 @@ pub(crate) struct Client {
     /// Frames that the client sent while its edge did not read.
     pub(crate) unread: Option<VecDeque<String>>,
     pub(crate) got: Vec<String>,
-    /// Names of the messages that a reliable client got on this socket.
-    pub(crate) names: Vec<String>,
     /// Close code of its edge.
     pub(crate) closed: Option<u16>,
     /// Status of its refused upgrade.

@@ -112,10 +112,7 @@ impl Client {
                 self.token = Some(text("resume").to_owned());
                 self.resumed = message["resumed"] == true;
             }
-            "signal" => {
-                self.got.push(format!("{} {}", text("from"), message["data"]));
-                self.names.extend(message["m"].as_str().map(str::to_owned));
-            }
+            "signal" => self.got.push(format!("{} {}", text("from"), message["data"])),
             "ack" => self.got.push(format!("ack {}", message["id"])),
             "error" => self.got.push(format!("{} {}", text("code"), message["id"])),
             other => self.got.push(other.to_owned()),
