@@ -17,6 +17,9 @@
 //! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
 //! | [`rxdb`] | rxdb |
 
+// Tests may read the clock.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
 pub mod dialect;
 pub mod event;
 mod json;
