@@ -119,12 +119,9 @@ fn replay(dialect: Dialect, transcript: &str) {
     let meaningful = transcript.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     for (number, line) in meaningful {
         let place = format!("{} line {}", dialect.as_str(), number + 1);
-        let next = match socket.step(line) {
-            Some(next) => next,
-            None => {
-                assert_eq!(effects.next().as_deref(), Some(line), "{place}");
-                continue;
-            }
+        let Some(next) = socket.step(line) else {
+            assert_eq!(effects.next().as_deref(), Some(line), "{place}");
+            continue;
         };
         assert_eq!(effects.next(), None, "{place}: the input before has another effect");
         effects = next.into_iter();
