@@ -58,8 +58,8 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
     }
 
-    /// Returns the dialect whose mount contains a path of the public listener, and the path below the
-    /// mount for [`Head::path`]. `None`: the path is no dialect's.
+    /// Returns the dialect whose mount contains a path of the public listener, and the path below
+    /// the mount for [`Head::path`]. `None`: the path is no dialect's.
     #[must_use]
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         let below_root = path.strip_prefix('/')?;

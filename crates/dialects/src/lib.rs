@@ -1,8 +1,8 @@
 //! Dialects: wire protocols of existing signaling clients, which use the mesh unmodified.
 //!
-//! An edge passes each request below a dialect's mount to [`Dialect::request`]. An upgrade yields an
-//! [`Opening`] with a [`Translator`]. The edge then passes frames of the client and messages of the
-//! mesh to it, and carries out its [`Out`]. Nodes see native requests only.
+//! An edge passes each request below a dialect's mount to [`Dialect::request`]. An upgrade yields
+//! an [`Opening`] with a [`Translator`]. The edge then passes frames of the client and messages of
+//! the mesh to it, and carries out its [`Out`]. Nodes see native requests only.
 //!
 //! No I/O, no clock and no randomness: time and random bytes are arguments. All state is bounded.
 //!

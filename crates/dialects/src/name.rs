@@ -1,8 +1,8 @@
 //! Client ids and rooms of the dialects in the mesh.
 //!
 //! A foreign identifier becomes the name `~code:part[:part..]`. A part keeps `A-Z a-z 0-9 . _ -`.
-//! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes becomes
-//! `~code:~h` and a hash of its parts. Escaping never produces `~h`.
+//! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes
+//! becomes `~code:~h` and a hash of its parts. Escaping never produces `~h`.
 
 use std::borrow::Cow;
 
@@ -54,7 +54,7 @@ pub fn is_of(dialect: Dialect, name: &str) -> bool {
     name.strip_prefix('~').and_then(|rest| rest.strip_prefix(dialect.code())).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Returns `true` if `internal` hashes a name of these parts.
+/// Returns `true` if a dialect's name contains a hash in place of its parts.
 #[must_use]
 pub fn is_hashed(name: &str) -> bool {
     name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))

@@ -60,7 +60,7 @@ struct Pending {
 struct Room {
     /// Requests without an outcome.
     pending: usize,
-    /// Those that are a `join` or a `leave`.
+    /// Number of `join` and `leave` requests among them.
     seat_changes: usize,
     /// Requests to send, by id.
     waiting: BTreeSet<u64>,

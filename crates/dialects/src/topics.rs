@@ -1,4 +1,7 @@
 //! Publish-subscribe over topics, for y-webrtc and Trystero. A topic is a room.
+//!
+//! A publication is a `broadcast` with the `data` `{"k":"p","m":OBJECT}`. The object has the field
+//! `topic` and the other fields that subscribers receive.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

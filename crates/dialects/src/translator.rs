@@ -25,7 +25,7 @@ pub enum Input<'a> {
     Tick,
 }
 
-/// What the edge carries out after an input, in order of the fields.
+/// Effects of an input. The edge carries them out in order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Out {
     /// Requests to the mesh.
@@ -121,8 +121,8 @@ impl Translator {
         }
     }
 
-    /// Returns `true` while the edge must not read from the client: too many of its requests have no
-    /// outcome. If the edge reads all the same, messages are dropped and counted as `limit`.
+    /// Returns `true` while the edge must not read from the client: too many of its requests have
+    /// no outcome. If the edge reads all the same, messages are dropped and counted as `limit`.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match &self.0 {

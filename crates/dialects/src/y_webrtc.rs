@@ -1,5 +1,7 @@
 //! y-webrtc 10: plain requests, and messages of its publish-subscribe protocol.
 
+use std::borrow::Cow;
+
 use crate::event::IgnoredReason;
 use crate::json::{Object, array, string};
 use crate::request::{Answer, Head, HttpAnswer, Opening};
@@ -32,7 +34,7 @@ pub(crate) fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReas
 }
 
 /// Returns the topics of a message. No publication can reach the empty one.
-fn topics<'a>(message: &Object<'a>) -> Result<Vec<std::borrow::Cow<'a, str>>, IgnoredReason> {
+fn topics<'a>(message: &Object<'a>) -> Result<Vec<Cow<'a, str>>, IgnoredReason> {
     let Some(topics) = message.get("topics") else { return Ok(Vec::new()) };
     let topics = array(topics).ok_or(IgnoredReason::Field)?;
     Ok(topics.into_iter().filter_map(string).filter(|topic| !topic.is_empty()).collect())

@@ -1,7 +1,7 @@
 //! Replays the transcripts in `tests/transcripts` against the pure translators.
 //!
-//! `>` points to the mesh, `<` to the client. `upgrade` opens a new socket. Lines below an input are
-//! all its effects: requests, frames, close, events.
+//! `>` points to the mesh, `<` to the client. `upgrade` opens a new socket. Lines below an input
+//! are all its effects: requests, frames, close, events.
 //!
 //! | input | meaning |
 //! |---|---|

@@ -1,9 +1,13 @@
-//! PeerJS, clients 1.0 to 1.5.5: [requests](request) and the translator of their sockets.
+//! PeerJS, clients 1.0 to 1.5.5: HTTP requests, handshake, and the translator of a socket.
+//!
+//! A message is a `signal` with the `data` `{"k":TYPE,"p":PAYLOAD,"s":SENDER}`. Without a payload
+//! `p` is absent. `s` is present if the sender's name is hashed.
 
 mod expiry;
 mod handshake;
 mod http;
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
@@ -58,7 +62,7 @@ pub struct PeerJs {
 /// The recipient of a client's message.
 enum Recipient<'a> {
     Absent,
-    Named(std::borrow::Cow<'a, str>),
+    Named(Cow<'a, str>),
     /// Not a string, or longer than any id: no client has it.
     Impossible(&'a RawValue),
 }
@@ -69,8 +73,9 @@ impl Recipient<'_> {
         match (message.string("dst"), value.get()) {
             (Some(text), _) if text.is_empty() => Recipient::Absent,
             (Some(text), _) if fits(&text) => Recipient::Named(text),
-            // What JavaScript takes for no value.
-            (None, "null" | "false" | "0" | "-0") => Recipient::Absent,
+            // JavaScript reads these as no value.
+            (None, "null" | "false") => Recipient::Absent,
+            (None, number) if number.parse() == Ok(0.0) => Recipient::Absent,
             _ => Recipient::Impossible(value),
         }
     }

@@ -1,4 +1,6 @@
 //! rxdb's simple-peer handler: its upgrade request and the translator of its sockets.
+//!
+//! A signal has the `data` `{"k":"s","m":MESSAGE}` with the client's whole message.
 
 mod held;
 mod members;
