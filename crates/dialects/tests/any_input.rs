@@ -267,3 +267,18 @@ fn envelope_is_within_its_limit() {
     let added = out.requests[0].text.len() - "1".len();
     assert!(added <= signaling_dialects::dialect::ENVELOPE_BYTES, "{added}");
 }
+
+#[test]
+fn request_ids_of_a_resumed_peerjs_session_do_not_repeat() {
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let query = "key=peerjs&id=alice&token=t";
+    let head = Head { method: "GET", path: "/peerjs", query, upgrade: true, ..Head::default() };
+    let first_id = |random| {
+        let Answer::Upgrade(mut opening) = Dialect::PeerJs.request(&settings, &head, &random) else { panic!() };
+        let mut out = Out::default();
+        opening.translator.input(Instant::now(), Input::Text(br#"{"type":"OFFER","dst":"bob"}"#), &mut out);
+        client::parse(out.requests[0].text.as_bytes()).unwrap().id().unwrap()
+    };
+    let (one, other) = (first_id([1; 32]), first_id([255; 32]));
+    assert!(one.abs_diff(other) >= 1 << 20, "{one} {other}");
+}
