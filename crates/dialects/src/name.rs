@@ -16,12 +16,6 @@ use crate::Dialect;
 const ESCAPE: u8 = b'~';
 const HASHED: &str = "~h";
 
-/// Returns `true` if only a dialect may use the name, because it begins with `~`.
-#[must_use]
-pub fn is_reserved(name: &str) -> bool {
-    name.as_bytes().first() == Some(&ESCAPE)
-}
-
 /// Returns the name of a foreign identifier, with at most 128 bytes.
 #[must_use]
 pub fn internal(dialect: Dialect, parts: &[&str]) -> String {
@@ -142,7 +136,7 @@ pub fn foreign<'a>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use signaling_protocol::ids::check_name;
+    use signaling_protocol::ids::{check_name, is_reserved};
 
     use super::*;
 

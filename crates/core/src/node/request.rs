@@ -14,6 +14,7 @@ use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue};
+use super::reserved::names_reserved;
 use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
@@ -39,6 +40,7 @@ impl NodeCore {
             Ok(message) if session.known_id.is_some() && message.takes_id() && message.id().is_none() => {
                 self.refuse(key, seq, &refuse(ErrorCode::BadMessage, NEEDS_ID, None));
             }
+            Ok(message) if names_reserved(&session.client_id, &message) => self.refuse_reserved(key, seq, &message),
             Ok(ClientMessage::Signal { to, data, id, ttl_ms }) => {
                 let from = session.client_id.clone();
                 let mut scratch = std::mem::take(&mut self.scratch);

@@ -7,5 +7,6 @@ mod commands;
 mod grants;
 mod handoff;
 mod outages;
+mod reserved;
 mod stage;
 mod waiting;
