@@ -77,6 +77,9 @@ pub struct Attach<'a> {
     pub turn: u32,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
+    /// `true` if the end of its socket ends the session: it does not linger, and it leaves its
+    /// rooms. A lost edge is no end of a socket.
+    pub ends_with_socket: bool,
     /// Number of the session's latest uplink frame.
     pub seq: Seq,
     /// The upgrade request.
@@ -99,6 +102,7 @@ impl<'a> Attach<'a> {
             accepted_at_us,
             turn: 1,
             reliable: false,
+            ends_with_socket: false,
             seq: Seq(0),
             request: Request::default(),
             grant: None,

@@ -60,6 +60,7 @@ impl EdgeCore {
             accepted_at_us: session.accepted_at_us,
             turn: session.turn,
             reliable: session.is_reliable(),
+            ends_with_socket: false,
             seq: session.buffer.last(),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.token.as_ref().map(|proven| &*proven.grant),

@@ -138,7 +138,9 @@ impl NodeCore {
             self.attach_seats(now, arrival);
         }
         self.say_attached(session, false, &[]);
-        if cause != Some(DetachReason::Left) {
+        if arrival.ends_with_socket {
+            self.queue_farewell(session);
+        } else if cause != Some(DetachReason::Left) {
             let AttachInfo { session, accepted_at_us, seq, .. } = *arrival;
             self.lingering_comes(now, &arrival.client_id, (session, accepted_at_us, seq), self.settings.resume);
         }
@@ -219,9 +221,11 @@ impl NodeCore {
         self.lose(now, key, cause);
     }
 
-    /// Ends a session whose socket is closed. It lingers unless its client said goodbye.
+    /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless its client
+    /// said goodbye, or its socket has ended and it ends with that.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
-        if cause == DetachReason::Left {
+        let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
+        if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
             self.queue_farewell(key);
         } else {
             self.linger(now, key);

@@ -57,6 +57,8 @@ pub(super) struct AttachInfo {
     pub(super) turn: u32,
     /// `true` for a reliable client.
     pub(super) reliable: bool,
+    /// `true` if the end of its socket ends the session.
+    pub(super) ends_with_socket: bool,
     /// Number of the session's latest uplink frame.
     pub(super) seq: Seq,
     /// `true` if no node has admitted it before.
@@ -82,6 +84,7 @@ impl AttachInfo {
             accepted_at_us: attach.accepted_at_us,
             turn: attach.turn,
             reliable: attach.reliable,
+            ends_with_socket: attach.ends_with_socket,
             seq: attach.seq,
             newcomer: attach.state.is_none(),
             resumed: state.is_some_and(|state| state.resumed),
@@ -112,6 +115,8 @@ pub(super) struct Session {
     pub(super) known_id: Option<MessageNumber>,
     /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
+    /// `true` if the end of its socket ends it: it does not linger.
+    pub(super) ends_with_socket: bool,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
     /// `true` without a socket here. Its outbound queues go on.
@@ -163,6 +168,7 @@ impl Session {
                 MessageNumber::NONE
             }),
             resumed: arrival.resumed,
+            ends_with_socket: arrival.ends_with_socket,
             grant: arrival.grant.clone(),
             socket_ended: arrival.socket_ended,
             detached: false,

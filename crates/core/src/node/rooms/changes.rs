@@ -46,8 +46,9 @@ impl NodeCore {
         }
     }
 
-    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a lower
-    /// version has lost changes that clients here have: seats are restored, and the state requested.
+    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a
+    /// lower version has lost changes that clients here have. Then this restores the seats and
+    /// requests the state.
     pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
         let is_later = epoch > self.rooms.epoch(room);
         if self.rooms.is_outdated(room, epoch) {
