@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec;
-use crate::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
+use crate::{Credential, DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
@@ -82,6 +82,9 @@ pub struct Attach<'a> {
     pub ends_with_socket: bool,
     /// Number of the session's latest uplink frame.
     pub seq: Seq,
+    /// The client's credential: a newcomer with an equal one gets the session, as by a resume
+    /// token. `None`: it has none.
+    pub credential: Option<Credential>,
     /// The upgrade request.
     pub request: Request<'a>,
     /// The [`Grant`](crate::grant::Grant) of the client's token; `None`: tokens are not required.
@@ -104,6 +107,7 @@ impl<'a> Attach<'a> {
             reliable: false,
             ends_with_socket: false,
             seq: Seq(0),
+            credential: None,
             request: Request::default(),
             grant: None,
             state: None,

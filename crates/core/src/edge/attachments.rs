@@ -62,6 +62,7 @@ impl EdgeCore {
             reliable: session.is_reliable(),
             ends_with_socket: false,
             seq: session.buffer.last(),
+            credential: None,
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.token.as_ref().map(|proven| &*proven.grant),
             state: session.state.as_deref(),

@@ -44,6 +44,8 @@ impl NodeCore {
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
+        let by_credential = || self.directory.session_of(&arrival.client_id, arrival.credential.as_deref()?);
+        let proven = proven.or_else(by_credential);
         let lingering = self.directory.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
@@ -86,7 +88,7 @@ impl NodeCore {
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
-    /// resume token, `lingering` the one at this node.
+    /// resume token or credential, `lingering` the one at this node.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -141,8 +143,11 @@ impl NodeCore {
         if arrival.ends_with_socket {
             self.queue_farewell(session);
         } else if cause != Some(DetachReason::Left) {
-            let AttachInfo { session, accepted_at_us, seq, .. } = *arrival;
-            self.lingering_comes(now, &arrival.client_id, (session, accepted_at_us, seq), self.settings.resume);
+            let AttachInfo { session, accepted_at_us, seq, ref credential, .. } = *arrival;
+            let credential = credential.as_deref().copied();
+            let until = now + self.settings.resume;
+            let lingering = Lingering { session, accepted_at_us, seq, credential, until };
+            self.lingering_comes(now, &arrival.client_id, lingering);
         }
     }
 

@@ -9,7 +9,7 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
-use signaling_wire::{DownSeq, MessageNumber, Seq, SessionId};
+use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 
 use super::hold::InboundMessage;
 use super::outbound_queues::OutboundQueues;
@@ -61,6 +61,8 @@ pub(super) struct AttachInfo {
     pub(super) ends_with_socket: bool,
     /// Number of the session's latest uplink frame.
     pub(super) seq: Seq,
+    /// The client's credential. `None`: it has none.
+    pub(super) credential: Option<Box<Credential>>,
     /// `true` if no node has admitted it before.
     pub(super) newcomer: bool,
     /// `true` if it resumes a session of another socket.
@@ -86,6 +88,7 @@ impl AttachInfo {
             reliable: attach.reliable,
             ends_with_socket: attach.ends_with_socket,
             seq: attach.seq,
+            credential: attach.credential.map(Box::new),
             newcomer: attach.state.is_none(),
             resumed: state.is_some_and(|state| state.resumed),
             grant,
@@ -117,6 +120,8 @@ pub(super) struct Session {
     pub(super) resumed: bool,
     /// `true` if the end of its socket ends it: it does not linger.
     pub(super) ends_with_socket: bool,
+    /// The client's credential. `None`: it has none.
+    pub(super) credential: Option<Box<Credential>>,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
     /// `true` without a socket here. Its outbound queues go on.
@@ -169,6 +174,7 @@ impl Session {
             }),
             resumed: arrival.resumed,
             ends_with_socket: arrival.ends_with_socket,
+            credential: arrival.credential.clone(),
             grant: arrival.grant.clone(),
             socket_ended: arrival.socket_ended,
             detached: false,
