@@ -66,10 +66,10 @@ impl NodeCore {
                 let after = after.and_then(|after| ClientId::new(&after).ok());
                 self.room_command(key, (seq, number, None), &room, CommandKind::Members { after });
             }
-            Ok(ClientMessage::Broadcast { room, data, id }) => {
+            Ok(ClientMessage::Broadcast { room, data, id, ttl_ms }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
-                let deadline = Deadline::new(now, ttl, self.settings.hold, None);
+                let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 match self.check_broadcast_wait(now, key, number, repeated) {
                     Ok(may_be_accepted) => {
                         let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);

@@ -460,6 +460,10 @@ impl Stage {
                             client.state = state.to_vec();
                         }
                     }
+                    // An edge writes no message whose TTL is over.
+                    ToEdge::Down { slot, down_seq: d, origin: Some(_), ttl: RemainingTtl::NONE, .. } => {
+                        confirms.push((slot, d));
+                    }
                     ToEdge::Down { slot, down_seq: d, payload, .. } => {
                         confirms.push((slot, d));
                         if let Some(client) = clients.find(of(slot)) {

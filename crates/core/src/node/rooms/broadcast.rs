@@ -99,7 +99,9 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.commands.pop_front() else { return };
-        let CommandKind::Broadcast { copy, .. } = kind else { return };
+        let CommandKind::Broadcast { mut copy, .. } = kind else { return };
+        // The store's answer took time.
+        copy.deadline = copy.deadline.after_wait(now);
         let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {
             room_session.accepted_broadcasts.record(number, session.accepted_at_us);
