@@ -13,7 +13,9 @@ use super::{NodeCore, SessionKey};
 pub(super) fn names_reserved(client: &ClientId, message: &ClientMessage<'_>) -> bool {
     let name = match message {
         ClientMessage::Signal { to, .. } => to,
-        ClientMessage::Join { room, .. } | ClientMessage::Broadcast { room, .. } => room,
+        ClientMessage::Join { room, .. }
+        | ClientMessage::Members { room, .. }
+        | ClientMessage::Broadcast { room, .. } => room,
         _ => return false,
     };
     // Edges admit native clients only without a reserved id.
@@ -25,7 +27,9 @@ impl NodeCore {
     pub(super) fn refuse_reserved(&mut self, key: SessionKey, seq: Seq, message: &ClientMessage<'_>) {
         let (to, room) = match message {
             ClientMessage::Signal { to, .. } => (Some(&**to), None),
-            ClientMessage::Join { room, .. } | ClientMessage::Broadcast { room, .. } => (None, Some(&**room)),
+            ClientMessage::Join { room, .. }
+            | ClientMessage::Members { room, .. }
+            | ClientMessage::Broadcast { room, .. } => (None, Some(&**room)),
             _ => (None, None),
         };
         let (code, id) = (ErrorCode::Forbidden, message.id());

@@ -401,6 +401,8 @@ impl Stage {
     fn ask_store(&mut self) {
         let (now, time) = (self.now, self.store_time());
         for node in &mut self.nodes {
+            // No effect with rooms in the store.
+            node.core.send_room_tasks(now);
             for urgency in Urgency::ALL {
                 for task in node.core.take_room_tasks(urgency) {
                     let answer = if self.store_is_down {
