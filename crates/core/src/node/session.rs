@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::ClientId;
+use signaling_protocol::ids::is_reserved;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
@@ -209,6 +210,11 @@ impl Session {
             }
             None => (MessageNumber(seq.0), fresh),
         }
+    }
+
+    /// Returns `true` if its client speaks a dialect. Such a client knows no refusals.
+    pub(super) fn is_of_dialect(&self) -> bool {
+        is_reserved(self.client_id.as_str())
     }
 
     /// Returns the next downlink number.

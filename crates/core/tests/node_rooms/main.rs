@@ -4,6 +4,7 @@
 
 mod broadcasts;
 mod commands;
+mod delayed_broadcasts;
 mod dialect_rooms;
 mod ends_with_socket;
 mod grants;

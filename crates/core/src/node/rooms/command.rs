@@ -27,7 +27,7 @@ const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
-/// A session's first command, whose answer is held back.
+/// A session's first command, whose answer is held back. Later commands of the session wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
     command: (SessionKey, Seq),
@@ -301,6 +301,18 @@ impl NodeCore {
             return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
         }
         self.rooms.held.insert(session, HeldCommand { retry_at: now + HOLD_INTERVAL, ..held });
+    }
+
+    /// Holds a command for `wait`, and then begins it again.
+    pub(super) fn delay_command(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        command: (SessionKey, Seq),
+        wait: Duration,
+    ) {
+        let retry_at = now + wait;
+        self.rooms.held.insert(session, HeldCommand { command, until: retry_at + HOLD_TIMEOUT, retry_at });
     }
 
     /// Repeats the due store calls for held answers.
