@@ -54,6 +54,8 @@ pub enum ClientMessage<'a> {
         data: &'a RawValue,
         /// As in `Signal`.
         id: Option<u64>,
+        /// As in `Signal`, for absent members.
+        ttl_ms: Option<u64>,
     },
     /// A reliable client has received all messages of its socket up to `n`.
     Received {
@@ -194,7 +196,8 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
             ClientMessage::Members { room: reader.name(room, "room")?, after }
         }
         "broadcast" => {
-            ClientMessage::Broadcast { room: reader.name(room, "room")?, data: reader.need(data, "data")?, id }
+            let (room, data) = (reader.name(room, "room")?, reader.need(data, "data")?);
+            ClientMessage::Broadcast { room, data, id, ttl_ms }
         }
         "received" => ClientMessage::Received { n: reader.need(n, "n")? },
         "token" => ClientMessage::Token { token: reader.need(token, "token")?.0 },

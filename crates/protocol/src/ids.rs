@@ -58,6 +58,12 @@ pub fn check_name(text: &str) -> Result<(), NameError> {
     check(text, MAX_NAME)
 }
 
+/// Returns `true` if native clients may not use the name, because it begins with `~`.
+#[must_use]
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with('~')
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $type:ident, $max:expr) => {
         $(#[$doc])*
@@ -154,6 +160,12 @@ mod tests {
         for bad in ["a b", "a/b", "ä", "a\n", "a%20"] {
             assert!(matches!(ClientId::new(bad), Err(NameError::Alphabet { .. })), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn name_is_reserved_if_it_begins_with_a_tilde() {
+        assert!(is_reserved("~") && is_reserved("~pj:k:a"));
+        assert!(!is_reserved("") && !is_reserved("a~") && !is_reserved(":~a"));
     }
 
     #[test]

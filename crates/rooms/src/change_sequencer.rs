@@ -40,6 +40,8 @@ pub struct ChangeSequencer {
     at_request: (Option<u64>, u64),
     gap_since: Option<Instant>,
     announced_at: Option<Instant>,
+    /// `true` if announcements need no interval.
+    is_prompt: bool,
 }
 
 impl ChangeSequencer {
@@ -47,6 +49,12 @@ impl ChangeSequencer {
     #[must_use]
     pub fn new(at: Stamp) -> Self {
         Self { at, newest: at.version, ..Self::default() }
+    }
+
+    /// Returns the sequencer without an interval between announcements.
+    #[must_use]
+    pub fn prompt(self) -> Self {
+        Self { is_prompt: true, ..self }
     }
 
     /// Returns the state that the local clients have, including pending changes.
@@ -207,7 +215,7 @@ impl ChangeSequencer {
 
     /// Takes the changes to announce. `None`: there are none, or the last time is under 200 ms ago.
     pub fn take_due(&mut self, now: Instant) -> Option<Announcement> {
-        let is_early = |last: Instant| now.saturating_duration_since(last) < ANNOUNCE_INTERVAL;
+        let is_early = |last: Instant| !self.is_prompt && now.saturating_duration_since(last) < ANNOUNCE_INTERVAL;
         if self.pending.is_empty() || self.announced_at.is_some_and(is_early) {
             return None;
         }

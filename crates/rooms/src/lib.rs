@@ -8,6 +8,7 @@
 //! |---|---|
 //! | operations on a room and their results | [`Op`], [`OpResult`] |
 //! | the rules, without I/O or clock | [`Rooms`] |
+//! | options of a room, by its name | [`RoomOptions`] |
 //! | one room, as the nodes that own it keep it | [`Room`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
 //! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
@@ -44,6 +45,7 @@ mod change_sequencer;
 mod clock;
 mod core;
 mod op;
+mod options;
 mod prefix;
 #[cfg(feature = "redis")]
 mod redis;
@@ -56,6 +58,7 @@ pub use self::change_sequencer::{Announcement, ChangeSequencer};
 pub use self::clock::Clock;
 pub use self::core::{Room, Rooms};
 pub use self::op::{Change, Member, Op, OpResult, Reason, Request, Requester, Seat, SeatStatus, Stamp};
+pub use self::options::{RoomEvents, RoomOptions};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 #[cfg(feature = "redis")]
 pub use self::redis::{RedisRegistry, RedisStore};

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use signaling_protocol::RoomName;
+use signaling_protocol::ids::is_reserved;
+
 /// Minimum time for all nodes to restore the seats of their sessions, in milliseconds.
 pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 
@@ -49,6 +52,13 @@ impl Default for Rules {
 }
 
 impl Rules {
+    /// Returns the rules of one room. One with a reserved name has no capacity, and so no waiting
+    /// queue.
+    #[must_use]
+    pub fn of(&self, room: &RoomName) -> Self {
+        Self { capacity: self.capacity.filter(|_| !is_reserved(room.as_str())), ..*self }
+    }
+
     /// Returns the lifetime of an entry with this refresh interval. It may miss one refresh, and
     /// the next may be late.
     #[must_use]

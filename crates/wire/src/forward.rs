@@ -4,7 +4,7 @@ use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 use crate::seats::{RoomChange, SeatState};
-use crate::{BatchNumber, MessageNumber, Origin, RemainingTtl, RoomRequestId, Seq, SessionId};
+use crate::{BatchNumber, Credential, MessageNumber, Origin, RemainingTtl, RoomRequestId, Seq, SessionId};
 
 /// Id of an envelope's outbound queue at the node of its sender. It means nothing to other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
@@ -108,6 +108,8 @@ pub enum Item<'a> {
         accepted_at_us: u64,
         /// Number of its latest uplink frame.
         seq: Seq,
+        /// The client's credential. `None`: it has none.
+        credential: Option<Credential>,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
     },

@@ -7,6 +7,7 @@
 
 mod batches;
 pub mod codec;
+mod credential;
 pub mod forward;
 pub mod grant;
 mod ids;
@@ -22,6 +23,7 @@ pub mod trunk;
 
 pub use batches::Batches;
 pub use codec::DecodeError;
+pub use credential::Credential;
 pub use ids::{Incarnation, SessionId};
 pub use numbers::{BatchNumber, DownSeq, ExchangeNumber, MessageNumber, RoomRequestId, Seq};
 pub use remaining_ttl::RemainingTtl;

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bincode::{BorrowDecode, Decode, Encode};
 
 use crate::codec;
-use crate::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
+use crate::{Credential, DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 
 /// Path of the trunk endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/trunk";
@@ -77,8 +77,14 @@ pub struct Attach<'a> {
     pub turn: u32,
     /// `true` for a reliable client, which takes part in custody.
     pub reliable: bool,
+    /// `true` if the end of its socket ends the session: it does not linger, and it leaves its
+    /// rooms. A lost edge is no end of a socket.
+    pub ends_with_socket: bool,
     /// Number of the session's latest uplink frame.
     pub seq: Seq,
+    /// The client's credential: a newcomer with an equal one gets the session, as by a resume
+    /// token. `None`: it has none.
+    pub credential: Option<Credential>,
     /// The upgrade request.
     pub request: Request<'a>,
     /// The [`Grant`](crate::grant::Grant) of the client's token; `None`: tokens are not required.
@@ -99,7 +105,9 @@ impl<'a> Attach<'a> {
             accepted_at_us,
             turn: 1,
             reliable: false,
+            ends_with_socket: false,
             seq: Seq(0),
+            credential: None,
             request: Request::default(),
             grant: None,
             state: None,

@@ -44,6 +44,8 @@ impl NodeCore {
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
+        let by_credential = || self.directory.session_of(&arrival.client_id, arrival.credential.as_deref()?);
+        let proven = proven.or_else(by_credential);
         let lingering = self.directory.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
@@ -86,7 +88,7 @@ impl NodeCore {
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
-    /// resume token, `lingering` the one at this node.
+    /// resume token or credential, `lingering` the one at this node.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -138,9 +140,14 @@ impl NodeCore {
             self.attach_seats(now, arrival);
         }
         self.say_attached(session, false, &[]);
-        if cause != Some(DetachReason::Left) {
-            let AttachInfo { session, accepted_at_us, seq, .. } = *arrival;
-            self.lingering_comes(now, &arrival.client_id, (session, accepted_at_us, seq), self.settings.resume);
+        if arrival.ends_with_socket {
+            self.queue_farewell(session);
+        } else if cause != Some(DetachReason::Left) {
+            let AttachInfo { session, accepted_at_us, seq, ref credential, .. } = *arrival;
+            let credential = credential.as_deref().copied();
+            let until = now + self.settings.resume;
+            let lingering = Lingering { session, accepted_at_us, seq, credential, until };
+            self.lingering_comes(now, &arrival.client_id, lingering);
         }
     }
 
@@ -219,9 +226,11 @@ impl NodeCore {
         self.lose(now, key, cause);
     }
 
-    /// Ends a session whose socket is closed. It lingers unless its client said goodbye.
+    /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless its client
+    /// said goodbye, or its socket has ended and it ends with that.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
-        if cause == DetachReason::Left {
+        let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
+        if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
             self.queue_farewell(key);
         } else {
             self.linger(now, key);

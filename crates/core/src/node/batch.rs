@@ -12,6 +12,7 @@ use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
 
 use super::deadline::Deadline;
 use super::hold::{InboundMessage, ReturnPath};
+use super::linger::Lingering;
 use super::outbound::{Destination, Message};
 use super::rooms::change_from_wire;
 use super::{NodeCore, PeerKey};
@@ -121,10 +122,11 @@ impl NodeCore {
                     self.hand_over_wanted(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
-            Item::Lingering { client_id, session, accepted_at_us, seq, ttl } => {
+            &Item::Lingering { client_id, session, accepted_at_us, seq, credential, ttl } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
-                    self.lingering_comes(now, &client, (*session, *accepted_at_us, *seq), ttl.as_duration());
+                    let until = now + ttl.as_duration();
+                    self.lingering_comes(now, &client, Lingering { session, accepted_at_us, seq, credential, until });
                 }
             }
             Item::Seats { client_id, session, accepted_at_us, turn, seats } => {

@@ -30,6 +30,13 @@ impl Deadline {
         Self { expires: now + whole.saturating_sub(age), may_hold: ttl != Some(Duration::ZERO) }
     }
 
+    /// Returns the deadline of a message that waited here before it was sent. One that may not be
+    /// held gets the time to reach its recipient from now on.
+    pub(super) fn after_wait(self, now: Instant) -> Self {
+        let expires = if self.may_hold { self.expires } else { self.expires.max(now + SHORTEST) };
+        Self { expires, ..self }
+    }
+
     /// Returns `true` from the deadline on.
     pub(super) fn is_over(self, now: Instant) -> bool {
         self.expires <= now

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 use signaling_protocol::ClientId;
-use signaling_wire::SessionId;
 use signaling_wire::trunk::Slot;
+use signaling_wire::{Credential, SessionId};
 use slotmap::SlotMap;
 
 use super::linger::Lingering;
@@ -157,6 +157,14 @@ impl Directory {
         attached.or_else(|| self.lingering.get(client).map(|lingering| lingering.session))
     }
 
+    /// Returns the session of a client with this credential, attached or lingering. `None`: there
+    /// is none here.
+    pub(super) fn session_of(&self, client: &ClientId, credential: &Credential) -> Option<SessionId> {
+        let attached = self.holder(client.as_str()).filter(|(_, it)| it.credential.as_deref() == Some(credential));
+        let lingering = self.lingering.get(client).filter(|it| it.credential.as_ref() == Some(credential));
+        attached.map(|(_, session)| session.id).or_else(|| lingering.map(|lingering| lingering.session))
+    }
+
     /// Forgets expired lingering sessions and locations. Returns `true` if a location expired.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let before = self.locations.len();
@@ -182,11 +190,11 @@ impl Directory {
     }
 
     /// Adds a contender for a session's id. Fails with it if the session is gone or has another.
-    pub(super) fn contend(&mut self, holder: SessionKey, contender: Contender) -> Result<(), Contender> {
+    pub(super) fn contend(&mut self, holder: SessionKey, contender: Box<Contender>) -> Result<(), Box<Contender>> {
         let Some(session) = self.sessions.get_mut(holder).filter(|session| session.contender.is_none()) else {
             return Err(contender);
         };
-        session.contender = Some(Box::new(contender));
+        session.contender = Some(contender);
         self.contended.push(holder);
         Ok(())
     }

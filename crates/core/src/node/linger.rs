@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::Item;
-use signaling_wire::{RemainingTtl, Seq, SessionId};
+use signaling_wire::{Credential, RemainingTtl, Seq, SessionId};
 
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
@@ -19,10 +19,18 @@ pub(super) struct Lingering {
     pub(super) accepted_at_us: u64,
     /// Number of its latest known uplink frame.
     pub(super) seq: Seq,
-    until: Instant,
+    /// The client's credential. `None`: it has none.
+    pub(super) credential: Option<Credential>,
+    /// Time until which it can be resumed.
+    pub(super) until: Instant,
 }
 
 impl Lingering {
+    fn of(session: &Session, until: Instant) -> Self {
+        let Session { id, accepted_at_us, seq, ref credential, .. } = *session;
+        Self { session: id, accepted_at_us, seq, credential: credential.as_deref().copied(), until }
+    }
+
     /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
     /// the state here is old: a client sends less than one message per microsecond.
     pub(super) fn goes_on_after(seq: Seq, accepted_at_us: u64, rules: &Rules) -> Seq {
@@ -51,29 +59,22 @@ impl NodeCore {
             self.counts.lingering_refused += 1;
             return;
         }
-        let Session { id, accepted_at_us, seq, ref client_id, .. } = *session;
-        let client = client_id.clone();
-        self.directory.lingering.insert(client.clone(), Lingering { session: id, accepted_at_us, seq, until });
+        let (client, lingering) = (session.client_id.clone(), Lingering::of(session, until));
+        self.directory.lingering.insert(client.clone(), lingering);
         self.send_home(now, &client);
     }
 
-    /// Stores a session that lingers for `left` at most, unless a newer session is here.
-    pub(super) fn lingering_comes(
-        &mut self,
-        now: Instant,
-        client: &ClientId,
-        (session, accepted_at_us, seq): (SessionId, u64, Seq),
-        left: Duration,
-    ) {
-        let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (accepted_at_us, seq);
+    /// Stores a lingering session, at most for this node's resume time, unless a newer one is here.
+    pub(super) fn lingering_comes(&mut self, now: Instant, client: &ClientId, comes: Lingering) {
+        let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (comes.accepted_at_us, comes.seq);
         if !self.directory.lingering.get(client).is_none_or(is_newer)
             || self.directory.attached(client.as_str()).is_some()
             || !self.directory.may_linger()
         {
             return;
         }
-        let until = now + left.min(self.settings.resume);
-        self.directory.lingering.insert(client.clone(), Lingering { session, accepted_at_us, seq, until });
+        let until = comes.until.min(now + self.settings.resume);
+        self.directory.lingering.insert(client.clone(), Lingering { until, ..comes });
         if !self.meet_expected(now, client) {
             self.send_home(now, client);
         }
@@ -107,9 +108,9 @@ impl NodeCore {
         if let Some((key, holder)) = holder.filter(|(_, holder)| holder.id == session && holder.accepted_at_us < newer)
         {
             // The client has left this socket, since it presented the token on a newer one.
-            let (accepted_at_us, seq, until) = (holder.accepted_at_us, holder.seq, now + self.settings.resume);
+            let lingering = Lingering::of(holder, now + self.settings.resume);
             self.supersede(now, key, REPLACED_BY_NEWER);
-            self.directory.lingering.insert(client.clone(), Lingering { session, accepted_at_us, seq, until });
+            self.directory.lingering.insert(client.clone(), lingering);
         }
         if self.directory.lingering.get(client).is_some_and(|known| known.session == session) {
             self.hand_over(now, peer, client);
@@ -119,10 +120,10 @@ impl NodeCore {
     /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before that.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
-        let (Lingering { session, accepted_at_us, seq, .. }, client_id) = (*known, client.as_str());
+        let (Lingering { session, accepted_at_us, seq, credential, .. }, client_id) = (*known, client.as_str());
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
-        Item::Lingering { client_id, session, accepted_at_us, seq, ttl }.append(&mut items);
+        Item::Lingering { client_id, session, accepted_at_us, seq, credential, ttl }.append(&mut items);
         if let Some(seats) = self.lingering_seats(client, session) {
             seats.append(&mut items);
         }

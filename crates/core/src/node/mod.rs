@@ -48,6 +48,7 @@ mod peers;
 mod pending_resume;
 mod report;
 mod request;
+mod reserved;
 mod rooms;
 mod route;
 mod rules;

@@ -14,6 +14,7 @@ use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue};
+use super::reserved::names_reserved;
 use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
@@ -39,6 +40,7 @@ impl NodeCore {
             Ok(message) if session.known_id.is_some() && message.takes_id() && message.id().is_none() => {
                 self.refuse(key, seq, &refuse(ErrorCode::BadMessage, NEEDS_ID, None));
             }
+            Ok(message) if names_reserved(&session.client_id, &message) => self.refuse_reserved(key, seq, &message),
             Ok(ClientMessage::Signal { to, data, id, ttl_ms }) => {
                 let from = session.client_id.clone();
                 let mut scratch = std::mem::take(&mut self.scratch);
@@ -64,10 +66,10 @@ impl NodeCore {
                 let after = after.and_then(|after| ClientId::new(&after).ok());
                 self.room_command(key, (seq, number, None), &room, CommandKind::Members { after });
             }
-            Ok(ClientMessage::Broadcast { room, data, id }) => {
+            Ok(ClientMessage::Broadcast { room, data, id, ttl_ms }) => {
                 let mut payload = Vec::new();
                 write_broadcast(&mut payload, &room, session.client_id.as_str(), data, id);
-                let deadline = Deadline::new(now, ttl, self.settings.hold, None);
+                let deadline = Deadline::new(now, ttl, self.settings.hold, ttl_ms.map(Duration::from_millis));
                 match self.check_broadcast_wait(now, key, number, repeated) {
                     Ok(may_be_accepted) => {
                         let copy = OutboundMessage::copy(number, seq, deadline, Rc::from(payload), fresh);

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::ClientId;
+use signaling_protocol::ids::is_reserved;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::grant::Grant;
 use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
-use signaling_wire::{DownSeq, MessageNumber, Seq, SessionId};
+use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 
 use super::hold::InboundMessage;
 use super::outbound_queues::OutboundQueues;
@@ -57,8 +58,12 @@ pub(super) struct AttachInfo {
     pub(super) turn: u32,
     /// `true` for a reliable client.
     pub(super) reliable: bool,
+    /// `true` if the end of its socket ends the session.
+    pub(super) ends_with_socket: bool,
     /// Number of the session's latest uplink frame.
     pub(super) seq: Seq,
+    /// The client's credential. `None`: it has none.
+    pub(super) credential: Option<Box<Credential>>,
     /// `true` if no node has admitted it before.
     pub(super) newcomer: bool,
     /// `true` if it resumes a session of another socket.
@@ -82,7 +87,9 @@ impl AttachInfo {
             accepted_at_us: attach.accepted_at_us,
             turn: attach.turn,
             reliable: attach.reliable,
+            ends_with_socket: attach.ends_with_socket,
             seq: attach.seq,
+            credential: attach.credential.map(Box::new),
             newcomer: attach.state.is_none(),
             resumed: state.is_some_and(|state| state.resumed),
             grant,
@@ -112,6 +119,10 @@ pub(super) struct Session {
     pub(super) known_id: Option<MessageNumber>,
     /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
+    /// `true` if the end of its socket ends it: it does not linger.
+    pub(super) ends_with_socket: bool,
+    /// The client's credential. `None`: it has none.
+    pub(super) credential: Option<Box<Credential>>,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
     /// `true` without a socket here. Its outbound queues go on.
@@ -163,6 +174,8 @@ impl Session {
                 MessageNumber::NONE
             }),
             resumed: arrival.resumed,
+            ends_with_socket: arrival.ends_with_socket,
+            credential: arrival.credential.clone(),
             grant: arrival.grant.clone(),
             socket_ended: arrival.socket_ended,
             detached: false,
@@ -197,6 +210,11 @@ impl Session {
             }
             None => (MessageNumber(seq.0), fresh),
         }
+    }
+
+    /// Returns `true` if its client speaks a dialect. Such a client knows no refusals.
+    pub(super) fn is_of_dialect(&self) -> bool {
+        is_reserved(self.client_id.as_str())
     }
 
     /// Returns the next downlink number.

@@ -18,14 +18,14 @@ impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
     pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
         if arrival.grant.is_none() {
-            return self.contend(holder, Contender { trunk, arrival, since: now });
+            return self.contend(holder, Box::new(Contender { trunk, arrival, since: now }));
         }
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
         self.admit(now, trunk, &arrival, former, false);
     }
 
     /// Probes the holder's socket for a newcomer without proof.
-    fn contend(&mut self, holder: SessionKey, contender: Contender) {
+    fn contend(&mut self, holder: SessionKey, contender: Box<Contender>) {
         let Some((trunk, slot)) = self.directory.get(holder).map(|session| (session.trunk, session.slot)) else {
             return;
         };

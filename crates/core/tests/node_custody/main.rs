@@ -2,6 +2,7 @@
 //! events. `node` has the harness, and each other file has test cases.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod credentials;
 mod downs;
 mod node;
 mod operators;

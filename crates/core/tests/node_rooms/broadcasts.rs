@@ -35,6 +35,34 @@ fn broadcast_ack_omits_member_that_stays_away() {
     assert_eq!(stage.received("a"), [r#"{"type":"ack","id":3,"delivered":1}"#]);
 }
 
+const TRANSIENT: &str = r#"{"type":"broadcast","room":"r","data":{"x":1},"id":3,"ttl_ms":0}"#;
+
+#[test]
+fn broadcast_without_hold_is_dropped_for_an_absent_member() {
+    let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("c", "n1")]);
+    let token = token(&stage.attach("b", "n1")[0]);
+    stage.join("b", "r");
+    stage.advance(SECOND);
+    stage.received("a");
+    stage.detach("b", DetachReason::Lost);
+    stage.say("a", TRANSIENT);
+    assert_eq!(stage.received("c").last().unwrap(), HEARD);
+    stage.advance(6 * SECOND);
+    assert_eq!(stage.received("a"), [r#"{"type":"ack","id":3,"delivered":1}"#]);
+    stage.resume("b", &token);
+    stage.advance(SECOND);
+    assert!(!stage.received("b").contains(&HEARD.to_owned()));
+}
+
+#[test]
+fn broadcast_without_hold_has_time_to_arrive_after_a_wait() {
+    let mut stage = room_of_three();
+    stage.send("a", TRANSIENT);
+    stage.now += 3 * SECOND;
+    stage.settle();
+    assert_eq!((stage.received("b"), stage.received("c")), (vec![HEARD.to_owned()], vec![HEARD.to_owned()]));
+}
+
 #[test]
 fn broadcast_without_other_members_is_acked_at_once() {
     let mut stage = Stage::new(&["n0"], 0).with_members(&[("a", "n0")]);

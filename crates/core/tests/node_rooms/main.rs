@@ -4,8 +4,12 @@
 
 mod broadcasts;
 mod commands;
+mod delayed_broadcasts;
+mod dialect_rooms;
+mod ends_with_socket;
 mod grants;
 mod handoff;
 mod outages;
+mod reserved;
 mod stage;
 mod waiting;

@@ -43,6 +43,8 @@ pub(crate) struct Stage {
     pub(crate) loses_batches: bool,
     /// `true` if clients that attach from now on are reliable.
     pub(crate) reliable: bool,
+    /// `true` if sessions of clients that attach from now on end with their sockets.
+    pub(crate) ends_with_socket: bool,
     pub(crate) now: Instant,
     /// Time between two sweeps.
     pub(crate) sweep_interval: Duration,
@@ -84,6 +86,7 @@ impl Stage {
             store_is_down: false,
             loses_batches: false,
             reliable: false,
+            ends_with_socket: false,
             now,
             sweep_interval: Duration::from_millis(50),
             start: now,
@@ -113,7 +116,7 @@ impl Stage {
         core.trunk_frames(now, *trunk, &bytes).unwrap();
     }
 
-    fn send_attach(&mut self, name: &'static str, resume: Option<&str>) {
+    fn send_attach(&mut self, name: &'static str, resume: Option<&str>, cause: Option<DetachReason>) {
         self.slots += 1;
         let client = self.clients.get_mut(name).unwrap();
         client.slot = self.slots;
@@ -122,10 +125,12 @@ impl Stage {
         let grant = self.grants.get(name).map(Grant::to_bytes);
         let attach = Attach {
             reliable: self.reliable,
+            ends_with_socket: self.ends_with_socket,
             seq: Seq(seq),
             request: Request { resume, ..Request::default() },
             grant: grant.as_deref(),
             state: state.as_deref(),
+            cause,
             ..Attach::newcomer(slot, session, name, u64::from(slot))
         };
         self.send_frame(node, &ToNode::Attach(attach));
@@ -147,7 +152,7 @@ impl Stage {
         let session = SessionId(session);
         let client = Client { node, slot: 0, session, seq: 0, state: Vec::new(), received: Vec::new() };
         self.clients.insert(name, client);
-        self.send_attach(name, None);
+        self.send_attach(name, None, None);
         self.settle();
         self.received(name)
     }
@@ -235,14 +240,36 @@ impl Stage {
     /// Attaches a client to another node with its edge's state, as after a failure of the former.
     pub(crate) fn attach_at(&mut self, name: &'static str, at: &str) {
         self.clients.get_mut(name).unwrap().node = self.node(at);
-        self.send_attach(name, None);
+        self.send_attach(name, None, None);
         self.settle();
+    }
+
+    /// Attaches a client whose socket closed between two nodes, and detaches it.
+    pub(crate) fn attach_closed_at(&mut self, name: &'static str, at: &str) {
+        self.clients.get_mut(name).unwrap().node = self.node(at);
+        self.send_attach(name, None, Some(DetachReason::Lost));
+        self.settle();
+        self.detach(name, DetachReason::Lost);
+    }
+
+    /// Ends the trunk of a node's edge, with all its clients, and opens the trunk of another edge.
+    pub(crate) fn lose_edge(&mut self, node: &str) {
+        let (now, node) = (self.now, self.node(node));
+        let Node { core, trunk, .. } = &mut self.nodes[node];
+        core.trunk_down(now, *trunk);
+        *trunk = core.trunk_up();
+        self.settle();
+    }
+
+    /// Returns the number of lingering sessions at all nodes.
+    pub(crate) fn lingering(&self) -> usize {
+        self.nodes.iter().map(|node| node.core.lingering()).sum()
     }
 
     /// Resumes a client on a new socket at its former node, by its token.
     pub(crate) fn resume(&mut self, name: &'static str, token: &str) {
         self.clients.get_mut(name).unwrap().state.clear();
-        self.send_attach(name, Some(token));
+        self.send_attach(name, Some(token), None);
         self.settle();
     }
 
@@ -374,6 +401,8 @@ impl Stage {
     fn ask_store(&mut self) {
         let (now, time) = (self.now, self.store_time());
         for node in &mut self.nodes {
+            // No effect with rooms in the store.
+            node.core.send_room_tasks(now);
             for urgency in Urgency::ALL {
                 for task in node.core.take_room_tasks(urgency) {
                     let answer = if self.store_is_down {
@@ -432,6 +461,10 @@ impl Stage {
                         if let Some(client) = clients.find(of(slot)) {
                             client.state = state.to_vec();
                         }
+                    }
+                    // An edge writes no message whose TTL is over.
+                    ToEdge::Down { slot, down_seq: d, origin: Some(_), ttl: RemainingTtl::NONE, .. } => {
+                        confirms.push((slot, d));
                     }
                     ToEdge::Down { slot, down_seq: d, payload, .. } => {
                         confirms.push((slot, d));

@@ -93,7 +93,7 @@ async fn admit(
         return Err(refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None));
     }
     let query = Query::parse(request.uri().query().unwrap_or_default())
-        .map_err(|(code, message)| refused(StatusCode::BAD_REQUEST, code, &message, None))?;
+        .map_err(|(status, code, message)| refused(status, code, &message, None))?;
     let offered = || accept.bearer.clone().map(|token| token.0.into());
     let token = bearer(request.headers()).or_else(offered).or_else(|| query.token.clone());
     let mut newcomer = newcomer(query, peer, request, accept)?;

@@ -60,8 +60,11 @@ fn message() -> impl Strategy<Value = Vec<Field>> {
         (name(), option::of(name())).prop_map(|(room, after)| {
             fields_of("members", vec![("room", Some(room.into())), ("after", after.map(Value::from))])
         }),
-        (name(), data(), id()).prop_map(|(room, data, id)| {
-            fields_of("broadcast", vec![("room", Some(room.into())), ("data", data), ("id", id)])
+        (name(), data(), id(), option::of(any::<u64>())).prop_map(|(room, data, id, ttl)| {
+            fields_of(
+                "broadcast",
+                vec![("room", Some(room.into())), ("data", data), ("id", id), ("ttl_ms", ttl.map(Value::from))],
+            )
         }),
         any::<u64>().prop_map(|n| fields_of("received", vec![("n", Some(n.into()))])),
         ".{0,40}".prop_map(|token| fields_of("token", vec![("token", Some(token.into()))])),

@@ -53,7 +53,7 @@ impl Rooms {
         if let Some(settled_at) = settled_at.filter(|settled_at| now < *settled_at) {
             room.may_be_lost(settled_at);
         }
-        let result = room.apply_in_run(&self.rules, self.run, now, &request.op);
+        let result = room.apply_in_run(&self.rules.of(&request.room), self.run, now, &request.op);
         if room.is_blank() {
             self.room_by_name.remove(&request.room);
         }

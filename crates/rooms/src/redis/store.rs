@@ -67,7 +67,7 @@ impl RedisStore {
     }
 
     fn command(&self, Request { room, op }: &Request, replaced_ago: Option<u64>) -> Cmd {
-        let Rules { capacity, max_waiting, idle, page, page_bytes, stale_at_once, .. } = self.rules;
+        let Rules { capacity, max_waiting, idle, page, page_bytes, stale_at_once, .. } = self.rules.of(room);
         let mut call = Script::of(op).call();
         call.arg(6);
         for kind in ["members", "order", "waiting", "checkin", "info", "meta"] {

@@ -206,7 +206,7 @@ impl NodeCore {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: true };
             self.peers.note_now(sender, &answer);
         }
-        let result = entry.apply(&mut copy.room, &mesh.rules, clock);
+        let result = entry.apply(&mut copy.room, &mesh.rules.of(&room), clock);
         let requester = requester.and_then(|(node, id)| Some(Requester { node: NodeId::new(node).ok()?, id }));
         self.commit(now, &room, (clock, &entry), requester.as_ref(), result);
     }

@@ -166,7 +166,7 @@ impl NodeCore {
         let clock = mesh.clock(now);
         let Some(owned) = mesh.owned.get_mut(name) else { return };
         owned.at.number += 1;
-        let result = entry.apply(&mut owned.room, &mesh.rules, clock);
+        let result = entry.apply(&mut owned.room, &mesh.rules.of(name), clock);
         let (at, is_sent, backup) = (owned.at, owned.is_sent, owned.backup.clone());
         mesh.update_deadline(name);
         let Some(backup) = backup else { return self.commit(now, name, (clock, entry), requester, result) };

@@ -25,9 +25,15 @@ pub(in crate::node) struct Tally {
     delivered: u64,
 }
 
+/// Effect of the budget on a broadcast above it, with the wait.
+enum OverBudget {
+    Refuse(Duration),
+    Delay(Duration),
+}
+
 impl NodeCore {
     /// Checks a broadcast before the call to the store. Returns `true` if it may have been accepted
-    /// before, so it must not be refused now. Fails if the client ignores its wait.
+    /// before, so it must not be refused now. Fails if a native client ignores its wait.
     pub(in crate::node) fn check_broadcast_wait(
         &mut self,
         now: Instant,
@@ -38,7 +44,8 @@ impl NodeCore {
         if is_repeated || self.was_accepted(key, number) {
             return Ok(true);
         }
-        let wait = self.directory.get(key).and_then(|session| session.broadcast_budget.remaining_wait(now));
+        let native = self.directory.get(key).filter(|session| !session.is_of_dialect());
+        let wait = native.and_then(|session| session.broadcast_budget.remaining_wait(now));
         wait.map_or(Ok(false), |wait| Err(over_budget(wait)))
     }
 
@@ -51,13 +58,19 @@ impl NodeCore {
         room_session.accepted_broadcasts.is_retransmission(number, session.accepted_at_us)
     }
 
-    /// Checks the sender's budget for a broadcast to `members`.
-    fn check_budget(&mut self, now: Instant, command: &Command, members: u64) -> Result<(), Refusal> {
-        let CommandKind::Broadcast { may_be_accepted: false, .. } = command.kind else { return Ok(()) };
-        let Some(rate) = self.rooms.settings.broadcast_rate else { return Ok(()) };
-        let session = self.directory.get_mut(command.key);
-        let wait = session.and_then(|session| session.broadcast_budget.wait(now, rate, members));
-        wait.map_or(Ok(()), |wait| Err(over_budget(wait)))
+    /// Checks the sender's budget for a broadcast to `members`. `None`: it may be sent now.
+    fn check_budget(&mut self, now: Instant, command: &Command, members: u64) -> Option<OverBudget> {
+        let CommandKind::Broadcast { may_be_accepted, .. } = command.kind else { return None };
+        let rate = self.rooms.settings.broadcast_rate?;
+        let session = self.directory.get_mut(command.key)?;
+        let (is_of_dialect, socket_ended) = (session.is_of_dialect(), session.socket_ended);
+        // A delay does no harm to a broadcast that was accepted before.
+        if may_be_accepted && !is_of_dialect {
+            return None;
+        }
+        let wait = session.broadcast_budget.wait(now, rate, members)?;
+        // Nothing slows a client down that is gone, so its broadcasts do not wait.
+        Some(if is_of_dialect && !socket_ended { OverBudget::Delay(wait) } else { OverBudget::Refuse(wait) })
     }
 
     /// Handles a page of members from the store, and sends the broadcast after the last page.
@@ -77,8 +90,11 @@ impl NodeCore {
         };
         if may_miss {
             self.hold_command(now, session, (command.key, command.seq));
-        } else if is_first_page && let Err(refusal) = self.check_budget(now, command, result.count.saturating_sub(1)) {
-            self.finish(session, &[], Some(&refusal));
+        } else if is_first_page && let Some(over) = self.check_budget(now, command, result.count.saturating_sub(1)) {
+            match over {
+                OverBudget::Refuse(wait) => self.finish(session, &[], Some(&over_budget(wait))),
+                OverBudget::Delay(wait) => self.delay_command(now, session, (command.key, command.seq), wait),
+            }
         } else if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
             room_session.found.extend(result.members.iter().map(|member| member.client.clone()));
             if result.more
@@ -99,7 +115,9 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let mut members = std::mem::take(&mut room_session.found);
         let Some(Command { key, seq, number, id, kind, .. }) = room_session.commands.pop_front() else { return };
-        let CommandKind::Broadcast { copy, .. } = kind else { return };
+        let CommandKind::Broadcast { mut copy, .. } = kind else { return };
+        // The store's answer took time, and the budget may have delayed it.
+        copy.deadline = copy.deadline.after_wait(now);
         let Some(session) = self.directory.get_mut(key) else { return };
         if session.known_id.is_some() {
             room_session.accepted_broadcasts.record(number, session.accepted_at_us);

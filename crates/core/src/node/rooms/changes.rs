@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, Op, OpResult, Stamp};
+use signaling_rooms::{Change, Op, OpResult, RoomEvents, Stamp};
 use signaling_wire::forward::Item;
 use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
@@ -46,8 +46,9 @@ impl NodeCore {
         }
     }
 
-    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a lower
-    /// version has lost changes that clients here have: seats are restored, and the state requested.
+    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a
+    /// lower version has lost changes that clients here have. Then this restores the seats and
+    /// requests the state.
     pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
         let is_later = epoch > self.rooms.epoch(room);
         if self.rooms.is_outdated(room, epoch) {
@@ -111,7 +112,7 @@ impl NodeCore {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         let Some(due) = local.sequencer.take_due(now) else { return };
         due.changes.iter().for_each(|(_, change)| local.apply_to_member_list(change));
-        let incarnation = local.sequencer.at().incarnation;
+        let (incarnation, is_silent) = (local.sequencer.at().incarnation, local.events == RoomEvents::None);
         let mut messages_by_version = BTreeMap::new();
         for session in &local.members - &local.lacking_state {
             let Some(key) = self.attached_key(session) else { continue };
@@ -119,6 +120,9 @@ impl NodeCore {
                 |LocalSeat { sent, .. }: &&mut LocalSeat| sent.incarnation == incarnation && sent.version < due.version;
             let Some(seat) = self.rooms.seat_mut(session, room).filter(follows) else { continue };
             let sent = std::mem::replace(&mut seat.sent.version, due.version);
+            if is_silent {
+                continue;
+            }
             let messages = messages_by_version.entry(sent).or_insert_with(|| members_changed(room, &due, sent));
             messages.iter().for_each(|message| self.notify(key, message));
         }
@@ -208,13 +212,13 @@ impl NodeCore {
         if local.sequencer.at() == at {
             local.set_member_list(&result.members, result.more);
         }
-        let message = joined(room, result);
+        let message = (local.events != RoomEvents::None).then(|| joined(room, result));
         for session in std::mem::take(&mut local.lacking_state) {
             let is_behind = |seat: &&mut LocalSeat| seat.is_member() && is_behind(seat.sent, at);
             let Some(seat) = self.rooms.seat_mut(session, room).filter(is_behind) else { continue };
             seat.sent = at;
-            if let Some(key) = self.attached_key(session) {
-                self.notify(key, &message);
+            if let Some((key, message)) = self.attached_key(session).zip(message.as_ref()) {
+                self.notify(key, message);
             }
         }
         true

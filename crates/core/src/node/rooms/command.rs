@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use signaling_protocol::ids::is_reserved;
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
-use signaling_rooms::{Op, OpResult, Seat, SeatStatus};
+use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions, Seat, SeatStatus};
 use signaling_wire::trunk::DeliveryOutcome;
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
@@ -26,7 +27,7 @@ const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
-/// A session's first command, whose answer is held back.
+/// A session's first command, whose answer is held back. Later commands of the session wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
     command: (SessionKey, Seq),
@@ -114,9 +115,8 @@ impl NodeCore {
         let op = match &command.kind {
             CommandKind::Join { data } => {
                 let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(&room);
-                let grant = self.directory.get(command.key).and_then(|session| session.grant.as_ref());
-                let admitted = grant.map_or(Some(None), |grant| grant.admits(room.as_str()));
-                capacity = admitted.ok_or(NOT_ADMITTED)?.filter(|_| seat.is_none());
+                let granted = self.check_grant(command.key, &room)?;
+                capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
                 if seat.is_none() && room_session.seats.len() >= self.rooms.settings.per_client {
                     self.rooms.counts.too_many_rooms += 1;
                     return Err(TOO_MANY_ROOMS);
@@ -127,9 +127,11 @@ impl NodeCore {
                 Op::Join { requester, data: data.clone() }
             }
             CommandKind::Leave => Op::Leave { requester },
-            CommandKind::Members { after } if is_member => Op::List { after: after.clone() },
-            CommandKind::Broadcast { .. } if is_member => Op::List { after: None },
-            _ => return Err(NOT_IN_ROOM),
+            _ if !is_member && !RoomOptions::of(&room).open => return Err(NOT_IN_ROOM),
+            _ if !is_member && let Err(refusal) = self.check_grant(command.key, &room) => return Err(refusal),
+            CommandKind::Members { after } => Op::List { after: after.clone() },
+            CommandKind::Broadcast { .. } => Op::List { after: None },
+            CommandKind::Signal { .. } | CommandKind::Farewell => return Err(NOT_IN_ROOM),
         };
         let task = RoomTask::new(command.purpose(session), room.clone(), op);
         if capacity.is_some() {
@@ -138,6 +140,13 @@ impl NodeCore {
         }
         self.rooms.enqueue(Urgency::Urgent, task);
         Ok(())
+    }
+
+    /// Returns the capacity that a client's token sets for a room. Fails if the token does not let
+    /// the client into the room.
+    fn check_grant(&self, key: SessionKey, room: &RoomName) -> Result<Option<u32>, Refusal> {
+        let grant = self.directory.get(key).and_then(|session| session.grant.as_ref());
+        grant.map_or(Some(None), |grant| grant.admits(room.as_str())).ok_or(NOT_ADMITTED)
     }
 
     /// Gives up all seats of a client that said goodbye.
@@ -200,7 +209,8 @@ impl NodeCore {
                 self.hold_command(now, session, (key, seq));
             }
             CommandKind::Members { after } => {
-                if after.is_none() && !result.more && self.attached_key(session) == Some(key) {
+                let has_seat = self.rooms.has_seat(session, room);
+                if has_seat && after.is_none() && !result.more && self.attached_key(session) == Some(key) {
                     self.rooms.record_sent(room, session, result.stamp());
                 }
                 self.finish(session, &[messages::joined(room, result)], None);
@@ -250,8 +260,11 @@ impl NodeCore {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
         let (reply, sent_ahead) = match status {
-            SeatStatus::Member { .. } => (messages::joined(room, result), None),
-            SeatStatus::Waiting { ahead, .. } => (messages::waiting(room, ahead, result.waiting), Some((ahead, now))),
+            SeatStatus::Member { .. } if RoomOptions::of(room).events == RoomEvents::None => (None, None),
+            SeatStatus::Member { .. } => (Some(messages::joined(room, result)), None),
+            SeatStatus::Waiting { ahead, .. } => {
+                (Some(messages::waiting(room, ahead, result.waiting)), Some((ahead, now)))
+            }
             // The client left since, another session of it has the seat, or the queue is full.
             SeatStatus::Out | SeatStatus::Unknown => {
                 room_session.seats.remove(room);
@@ -277,7 +290,7 @@ impl NodeCore {
             local.set_member_list(&result.members, result.more);
         }
         self.rooms.record_sent(room, session, at);
-        self.finish(session, &[reply], None);
+        self.finish(session, reply.as_slice(), None);
     }
 
     /// Holds an answer that may lack members. Repeats the store call, at most for `HOLD_TIMEOUT`.
@@ -288,6 +301,18 @@ impl NodeCore {
             return self.finish(session, &[], Some(&STORE_UNAVAILABLE));
         }
         self.rooms.held.insert(session, HeldCommand { retry_at: now + HOLD_INTERVAL, ..held });
+    }
+
+    /// Holds a command for `wait`, and then begins it again.
+    pub(super) fn delay_command(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        command: (SessionKey, Seq),
+        wait: Duration,
+    ) {
+        let retry_at = now + wait;
+        self.rooms.held.insert(session, HeldCommand { command, until: retry_at + HOLD_TIMEOUT, retry_at });
     }
 
     /// Repeats the due store calls for held answers.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Change, ChangeSequencer, Member, SeatStatus, Stamp};
+use signaling_rooms::{Change, ChangeSequencer, Member, RoomEvents, RoomOptions, SeatStatus, Stamp};
 use signaling_wire::SessionId;
 
 use super::Rooms;
@@ -19,6 +19,8 @@ const MAX_LISTED: usize = 1_000;
 pub(super) struct LocalRoom {
     /// Orders the changes, and has the state that clients here follow.
     pub(super) sequencer: ChangeSequencer,
+    /// Messages about members that clients here receive.
+    pub(super) events: RoomEvents,
     /// The highest epoch of an owner and backup that this node has seen. 0: the room is in a store.
     epoch: u64,
     /// Sessions of members.
@@ -46,9 +48,11 @@ pub(super) struct LocalRoom {
 }
 
 impl LocalRoom {
-    fn new(at: Stamp) -> Self {
+    fn new(room: &RoomName, at: Stamp) -> Self {
+        let events = RoomOptions::of(room).events;
         Self {
-            sequencer: ChangeSequencer::new(at),
+            sequencer: sequencer(events, at),
+            events,
             epoch: 0,
             members: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -102,6 +106,11 @@ impl LocalRoom {
     }
 }
 
+fn sequencer(events: RoomEvents, at: Stamp) -> ChangeSequencer {
+    let sequencer = ChangeSequencer::new(at);
+    if events == RoomEvents::Prompt { sequencer.prompt() } else { sequencer }
+}
+
 fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
     match change {
         Change::Joined(member) => listed.insert(member.client.clone()),
@@ -112,10 +121,10 @@ fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
 impl Rooms {
     /// Adds a session's seat. Its client has the state `at` of the room.
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
-        let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(at));
+        let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at));
         if local.sequencer.version() == NO_STATE.version {
             // No client here has received any version.
-            local.sequencer = ChangeSequencer::new(at);
+            local.sequencer = sequencer(local.events, at);
         }
         let LocalRoom { members, waiting, .. } = local;
         let (to, from) = if status.is_waiting() { (waiting, members) } else { (members, waiting) };
@@ -235,7 +244,7 @@ mod tests {
     fn room_is_not_covered_while_changes_are_missing() {
         let member = |name: &str| Member { client: ClientId::new(name).unwrap(), data: None };
         let at = |version| Stamp { incarnation: 1, version };
-        let mut local = LocalRoom::new(at(1));
+        let mut local = LocalRoom::new(&RoomName::new("r").unwrap(), at(1));
         local.set_member_list(&[member("a")], false);
         assert!(local.is_covered_by(&[member("a")]));
         local.sequencer.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use signaling_admin::rooms::{MAX_PAGE, Member, Room, RoomOnNode, RoomRow, Rooms};
 use signaling_admin::{Page, PageQuery};
 use signaling_core::node::NodeCore;
+use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Op, OpResult, Request, StoreError};
 use signaling_server::admin::handlers::{QueryResult, bad_name, bad_request, query};
@@ -108,6 +109,9 @@ pub(super) async fn set_capacity(
 ) -> Result<Json<Room>, Refused> {
     let Capacity { capacity } = serde_json::from_slice(&body)
         .map_err(|error| bad_request(format!("send {{\"capacity\":N}}, 0 for no limit: {error}")))?;
+    if is_reserved(&room) {
+        return Err(bad_request("a room whose name begins with `~` has no capacity; name another room".to_owned()));
+    }
     ask(&api, &room, Op::SetCapacity { capacity: Some(capacity) }).await
 }
 

@@ -1,0 +1,112 @@
+//! Rooms of dialects, whose names determine their options.
+
+use signaling_core::node::RoomSettings;
+use signaling_rooms::Rules;
+use signaling_wire::grant::{Grant, RoomPattern};
+
+use crate::stage::{SECOND, Stage};
+
+const ACK: &str = r#"{"type":"ack","id":7}"#;
+const TOPICS: [&str; 3] = ["~pj:k", "~yw:t", "~tr:t"];
+const CLIENTS: [(&str, &str); 3] = [("~yw:a", "n0"), ("~yw:b", "n0"), ("~yw:c", "n1")];
+
+fn broadcast(room: &str) -> String {
+    format!(r#"{{"type":"broadcast","room":"{room}","data":1,"id":7}}"#)
+}
+
+fn of_dialects() -> Stage {
+    let mut stage = Stage::new(&["n0", "n1"], 0);
+    stage.attach_all(&CLIENTS);
+    stage
+}
+
+#[test]
+fn member_of_a_topic_receives_neither_list_nor_changes() {
+    for topic in TOPICS {
+        let mut stage = of_dialects();
+        for (client, _) in CLIENTS {
+            assert_eq!(stage.join(client, topic), [ACK], "{topic}");
+        }
+        stage.hand_off("~yw:a", "n1");
+        stage.leave("~yw:b", topic);
+        stage.advance(3 * SECOND);
+        assert_eq!((stage.received("~yw:a"), stage.received("~yw:c")), (vec![], vec![]), "{topic}");
+    }
+}
+
+#[test]
+fn topic_is_open_to_broadcasts_of_other_clients() {
+    for topic in TOPICS {
+        let mut stage = of_dialects();
+        ["~yw:a", "~yw:c"].into_iter().for_each(|client| drop(stage.join(client, topic)));
+        stage.say("~yw:b", &broadcast(topic));
+        let heard = format!(r#"{{"type":"broadcast","room":"{topic}","from":"~yw:b","data":1,"id":7}}"#);
+        for client in ["~yw:a", "~yw:c"] {
+            assert_eq!(stage.received(client), std::slice::from_ref(&heard));
+        }
+        assert_eq!(stage.received("~yw:b"), [r#"{"type":"ack","id":7,"delivered":2}"#]);
+    }
+}
+
+#[test]
+fn topic_lists_its_members_to_other_clients() {
+    let mut stage = of_dialects();
+    stage.join("~yw:c", "~pj:k");
+    stage.say("~yw:a", r#"{"type":"members","room":"~pj:k"}"#);
+    let listed = stage.received("~yw:a");
+    assert!(listed.len() == 1 && listed[0].contains(r#""members":[{"client_id":"~yw:c"}]"#), "{listed:?}");
+    stage.attach("a", "n0");
+    stage.say("a", r#"{"type":"members","room":"~pj:k"}"#);
+    assert!(stage.received("a")[0].contains("forbidden"), "a native client may not");
+}
+
+#[test]
+fn topic_is_closed_to_clients_whose_token_does_not_name_it() {
+    let mut stage = Stage::new(&["n0"], 0);
+    let pattern = RoomPattern { pattern: "~yw:doc-*".into(), capacity: Some(1) };
+    stage.grants.insert("~yw:a", Grant { rooms: Some(vec![pattern]), signal: None });
+    stage.attach_all(&[("~yw:a", "n0"), ("~yw:b", "n0")]);
+    ["~yw:t", "~yw:doc-1"].into_iter().for_each(|room| drop(stage.join("~yw:b", room)));
+    stage.say("~yw:a", &broadcast("~yw:t"));
+    let message = "your token does not let you into this room";
+    let refused = format!(r#"{{"type":"error","code":"forbidden","message":"{message}","id":7,"room":"~yw:t"}}"#);
+    assert_eq!((stage.received("~yw:a"), stage.received("~yw:b").len()), (vec![refused], 0));
+    stage.say("~yw:a", &broadcast("~yw:doc-1"));
+    assert_eq!(stage.received("~yw:b").len(), 1);
+    assert_eq!(stage.join("~yw:a", "~yw:doc-1"), [r#"{"type":"ack","id":7,"delivered":1}"#, ACK], "no capacity");
+}
+
+#[test]
+fn members_of_a_prompt_room_receive_each_change_at_once() {
+    for (room, at_once) in [("~rx:r", 2), ("~other:r", 1)] {
+        let mut stage = of_dialects();
+        assert!(stage.join("~yw:a", room)[0].contains("joined"));
+        stage.advance(SECOND);
+        stage.join_all(&["~yw:b", "~yw:c"], room);
+        assert_eq!(stage.received("~yw:a").len(), at_once, "{room}");
+        stage.advance(SECOND);
+        assert_eq!(stage.received("~yw:a").len(), 2 - at_once, "{room}");
+    }
+}
+
+#[test]
+fn prompt_room_is_closed_to_other_clients() {
+    let mut stage = of_dialects();
+    stage.join("~yw:a", "~rx:r");
+    stage.say("~yw:b", &broadcast("~rx:r"));
+    assert!(stage.received("~yw:b")[0].contains("not_in_room"));
+    assert_eq!(stage.received("~yw:a"), [""; 0]);
+}
+
+#[test]
+fn room_of_a_dialect_has_no_capacity() {
+    let mesh = Rules { claimed: true, capacity: Some(1), ..Rules::default() };
+    for mesh in [None, Some(mesh)] {
+        let mut stage = Stage::with(&["n0"], 1, RoomSettings { mesh, ..RoomSettings::default() });
+        stage.attach_all(&[("~rx:a", "n0"), ("~rx:b", "n0"), ("a", "n0"), ("b", "n0")]);
+        for (first, second, room, answer) in [("~rx:a", "~rx:b", "~rx:r", "joined"), ("a", "b", "r", "waiting")] {
+            stage.join(first, room);
+            assert!(stage.join(second, room)[0].contains(answer), "{room} {mesh:?}");
+        }
+    }
+}

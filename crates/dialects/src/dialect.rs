@@ -1,0 +1,116 @@
+//! The dialects, their mounts on the public listener, and their limits.
+
+use crate::peerjs::{self, Keys};
+use crate::request::{Answer, Head};
+use crate::{rxdb, trystero, y_webrtc};
+
+/// A dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dialect {
+    /// PeerJS, clients 1.0 to 1.5.5.
+    PeerJs,
+    /// y-webrtc 10.
+    YWebrtc,
+    /// Trystero over its WebSocket relay.
+    Trystero,
+    /// The simple-peer handler of rxdb.
+    Rxdb,
+}
+
+/// Settings of all dialects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `true` if clients need a JWT.
+    pub tokens: bool,
+    /// Keys that PeerJS clients may use.
+    pub peerjs_keys: Keys,
+}
+
+impl Dialect {
+    /// All dialects in order of declaration.
+    pub const ALL: [Self; 4] = [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb];
+
+    /// Returns the name in settings, in metrics, and below the root of the public listener.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PeerJs => "peerjs",
+            Self::YWebrtc => "y-webrtc",
+            Self::Trystero => "trystero",
+            Self::Rxdb => "rxdb",
+        }
+    }
+
+    /// Returns the code that names of this dialect contain.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::PeerJs => "pj",
+            Self::YWebrtc => "yw",
+            Self::Trystero => "tr",
+            Self::Rxdb => "rx",
+        }
+    }
+
+    /// Returns the dialect of this name. `None`: there is no such dialect.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
+    }
+
+    /// Returns the dialect whose mount contains a path of the public listener, and the path below
+    /// the mount for [`Head::path`]. `None`: the path is no dialect's.
+    #[must_use]
+    pub fn of_path(path: &str) -> Option<(Self, &str)> {
+        let below_root = path.strip_prefix('/')?;
+        let end = below_root.find('/').unwrap_or(below_root.len());
+        let (mount, rest) = below_root.split_at(end);
+        Self::of_name(mount).map(|dialect| (dialect, rest))
+    }
+
+    /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
+    /// [`ENVELOPE_BYTES`] is lower, that is the limit.
+    #[must_use]
+    pub const fn max_message_bytes(self) -> usize {
+        match self {
+            Self::PeerJs => 1024 * 1024,
+            Self::YWebrtc | Self::Trystero | Self::Rxdb => 64 * 1024,
+        }
+    }
+
+    /// Returns the answer to a request below the mount. `random` are fresh random bytes.
+    #[must_use]
+    pub fn request(self, settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
+        match self {
+            Self::PeerJs => peerjs::request(settings, head, random),
+            Self::YWebrtc => y_webrtc::request(head, random),
+            Self::Trystero => trystero::request(head, random),
+            Self::Rxdb => rxdb::request(head, random),
+        }
+    }
+}
+
+/// Maximum bytes that a translator adds to a client's message.
+pub const ENVELOPE_BYTES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_belongs_to_the_dialect_of_its_first_segment() {
+        for (path, found) in [
+            ("/peerjs", Some((Dialect::PeerJs, ""))),
+            ("/peerjs/", Some((Dialect::PeerJs, "/"))),
+            ("/peerjs/peerjs/id", Some((Dialect::PeerJs, "/peerjs/id"))),
+            ("/y-webrtc/a/b", Some((Dialect::YWebrtc, "/a/b"))),
+            ("/trystero", Some((Dialect::Trystero, ""))),
+            ("/rxdbx", None),
+            ("/", None),
+            ("", None),
+            ("/v1/connect", None),
+        ] {
+            assert_eq!(Dialect::of_path(path), found, "{path}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Countable events of translators. The edge adds them to its metrics, labelled by dialect.
+
+/// An event that a metric counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A frame, a part of one, or a message of the mesh had no effect.
+    Ignored(IgnoredReason),
+    /// The client was sent an answer of its dialect.
+    Answered(AnswerKind),
+    /// A request waits because no node can carry it out now.
+    RoomWait,
+}
+
+/// Reason why an input had no effect: the label `reason` of `signaling_dialect_ignored_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IgnoredReason {
+    /// The text is no JSON object.
+    Json,
+    /// The dialect has no such message from a client.
+    Type,
+    /// A field is missing or invalid.
+    Field,
+    /// The dialect allows no binary frames.
+    Binary,
+    /// The sender is no client of this dialect.
+    Foreign,
+    /// The sender or recipient is not in the room.
+    UnknownPeer,
+    /// A limit is reached.
+    Limit,
+}
+
+impl IgnoredReason {
+    /// Returns the label of the metric.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Type => "type",
+            Self::Field => "field",
+            Self::Binary => "binary",
+            Self::Foreign => "foreign",
+            Self::UnknownPeer => "unknown_peer",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// Kind of an answer: the label `what` of `signaling_dialect_answers_total`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerKind {
+    /// PeerJS: a recipient was not reached.
+    Expire,
+    /// PeerJS: another client has the id.
+    IdTaken,
+    /// The request is invalid.
+    Error,
+    /// A subscription failed for good. The client receives no answer in most dialects.
+    SubscribeFailed,
+}
+
+impl AnswerKind {
+    /// Returns the label of the metric.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expire => "expire",
+            Self::IdTaken => "id_taken",
+            Self::Error => "error",
+            Self::SubscribeFailed => "subscribe_failed",
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! JSON objects of clients, read as JavaScript reads them: the last of repeated fields wins.
+//!
+//! Values stay unparsed, so that payloads keep their bytes and may nest without limit.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// Borrows text without escapes.
+#[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A JSON object with unparsed values.
+#[derive(Debug)]
+pub(crate) struct Object<'a> {
+    /// Names and values in order of the first occurrence of each name.
+    fields: Vec<(Cow<'a, str>, &'a RawValue)>,
+}
+
+impl<'a> Object<'a> {
+    /// Parses a text. `None`: it is no JSON object in UTF-8.
+    pub(crate) fn parse(text: &'a [u8]) -> Option<Self> {
+        serde_json::from_str(str::from_utf8(text).ok()?).ok()
+    }
+
+    /// Returns a field's value. `null` is a value.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    /// Returns a field's text. `None`: it is absent or no string.
+    pub(crate) fn string(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.get(name).and_then(string)
+    }
+
+    /// Returns the object as text without one field, and with `tail` as its last field.
+    pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
+        let mut text = String::from("{");
+        for (name, value) in self.fields.iter().filter(|(name, _)| name != without) {
+            push_field(&mut text, &quote(name), value.get());
+        }
+        if let Some(tail) = tail {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(tail);
+        }
+        text.push('}');
+        text
+    }
+}
+
+fn push_field(text: &mut String, quoted_name: &str, value: &str) {
+    if text.len() > 1 {
+        text.push(',');
+    }
+    text.push_str(quoted_name);
+    text.push(':');
+    text.push_str(value);
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor)
+    }
+}
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
+        // A message may have thousands of fields: no linear search for repeated ones.
+        let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
+        while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+            match index.get(&name) {
+                Some(&at) => fields[at].1 = value,
+                None => {
+                    index.insert(name.clone(), fields.len());
+                    fields.push((name, value));
+                }
+            }
+        }
+        Ok(Object { fields })
+    }
+}
+
+/// Returns a value's text. `None`: it is no string.
+pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    let text = value.get();
+    if !text.starts_with('"') {
+        return None;
+    }
+    serde_json::from_str::<Text<'_>>(text).ok().map(|Text(text)| text)
+}
+
+/// Returns a value's elements. `None`: it is no array.
+pub(crate) fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// Returns a text as a JSON string.
+pub(crate) fn quote(text: &str) -> String {
+    // A string in memory: serialization cannot fail.
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_of_repeated_fields_wins_at_the_first_place() {
+        let object = Object::parse(br#"{"a":1, "b" : [ 2 ],"\u0061":"x"}"#).unwrap();
+        assert_eq!(object.string("a").as_deref(), Some("x"));
+        assert_eq!(object.to_text("c", None), r#"{"a":"x","b":[ 2 ]}"#);
+        assert_eq!(object.to_text("b", Some(r#""n":1"#)), r#"{"a":"x","n":1}"#);
+        assert_eq!(Object::parse(b"{}").unwrap().to_text("b", Some(r#""n":1"#)), r#"{"n":1}"#);
+    }
+
+    #[test]
+    fn other_values_are_no_objects() {
+        for text in ["null", "5", "[]", "[1,2]", "\"a\"", "not json", "", "{", "{}{}", "{\"a\":}"] {
+            assert!(Object::parse(text.as_bytes()).is_none(), "{text}");
+        }
+        assert!(Object::parse(b"{\"a\":\"\xff\"}").is_none());
+    }
+
+    #[test]
+    fn payload_may_nest_without_limit() {
+        let deep = format!("{}{}", "[".repeat(20_000), "]".repeat(20_000));
+        let text = format!(r#"{{"p":{deep}}}"#);
+        assert_eq!(Object::parse(text.as_bytes()).unwrap().get("p").unwrap().get(), deep);
+    }
+
+    #[test]
+    fn many_fields_are_read_in_reasonable_time() {
+        let fields: Vec<String> = (0..100_000).map(|n| format!("\"{n}\":{n}")).collect();
+        let text = format!("{{{}}}", fields.join(","));
+        assert_eq!(Object::parse(text.as_bytes()).unwrap().get("99999").unwrap().get(), "99999");
+    }
+
+    #[test]
+    fn half_of_a_surrogate_pair_is_no_string() {
+        let object = Object::parse(br#"{"a":"\ud800"}"#).unwrap();
+        assert_eq!((object.string("a"), object.get("a").unwrap().get()), (None, r#""\ud800""#));
+    }
+}

@@ -1,0 +1,40 @@
+//! Dialects: wire protocols of existing signaling clients, which use the mesh unmodified.
+//!
+//! An edge passes each request below a dialect's mount to [`Dialect::request`]. An upgrade yields
+//! an [`Opening`] with a [`Translator`]. The edge then passes frames of the client and messages of
+//! the mesh to it, and carries out its [`Out`]. Nodes see native requests only.
+//!
+//! No I/O, no clock and no randomness: time and random bytes are arguments. All state is bounded.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`dialect`] | the dialects, their mounts and limits |
+//! | [`name`] | client ids and rooms of the dialects in the mesh |
+//! | [`request`] | HTTP requests, their answers, and what an edge needs to open a session |
+//! | [`translator`] | inputs and outputs of a translator |
+//! | [`event`] | countable events for the edge's metrics |
+//! | [`peerjs`] | PeerJS |
+//! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
+//! | [`rxdb`] | rxdb |
+
+// Tests may read the clock.
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
+
+pub mod dialect;
+pub mod event;
+mod json;
+pub mod name;
+pub mod native;
+pub mod peerjs;
+mod query;
+pub mod request;
+mod room_requests;
+pub mod rxdb;
+pub mod topics;
+pub mod translator;
+pub mod trystero;
+pub mod y_webrtc;
+
+pub use dialect::{Dialect, Settings};
+pub use request::{Answer, Head, Opening};
+pub use translator::{Close, Input, Out, Translator};

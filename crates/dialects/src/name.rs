@@ -1,0 +1,223 @@
+//! Client ids and rooms of the dialects in the mesh.
+//!
+//! A foreign identifier becomes the name `~code:part[:part..]`. A part keeps `A-Z a-z 0-9 . _ -`.
+//! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes
+//! becomes `~code:~h` and a hash of its parts. Escaping never produces `~h`.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+use signaling_protocol::ids::MAX_NAME;
+
+use crate::Dialect;
+
+const ESCAPE: u8 = b'~';
+const HASHED: &str = "~h";
+
+/// Returns the name of a foreign identifier, with at most 128 bytes.
+#[must_use]
+pub fn internal(dialect: Dialect, parts: &[&str]) -> String {
+    let mut name = prefix(dialect);
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            name.push(':');
+        }
+        escape(&mut name, part);
+        if name.len() > MAX_NAME {
+            return hashed(dialect, parts);
+        }
+    }
+    name
+}
+
+/// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
+#[must_use]
+pub fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
+    let rest = name.strip_prefix(&prefix(dialect))?;
+    let parts = rest.split(':').map(unescape).collect::<Option<Vec<_>>>()?;
+    // Escapes of bytes that need none have no counterpart in `internal`.
+    let borrowed: Vec<&str> = parts.iter().map(String::as_str).collect();
+    (internal(dialect, &borrowed) == name).then_some(parts)
+}
+
+/// Returns `true` if the name is one of this dialect.
+#[must_use]
+pub fn is_of(dialect: Dialect, name: &str) -> bool {
+    name.strip_prefix('~').and_then(|rest| rest.strip_prefix(dialect.code())).is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// Returns `true` if a dialect's name contains a hash in place of its parts.
+#[must_use]
+pub fn is_hashed(name: &str) -> bool {
+    name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))
+}
+
+/// Returns the credential of a claim: SHA-256 over code, name parts and the client's secret.
+#[must_use]
+pub fn credential(dialect: Dialect, parts: &[&str], secret: &str) -> [u8; 32] {
+    let all = std::iter::once(dialect.code()).chain(parts.iter().copied()).chain(std::iter::once(secret));
+    digest(all)
+}
+
+/// Returns an unguessable part of 22 characters.
+pub(crate) fn random_part(random: &[u8; 32]) -> String {
+    URL_SAFE_NO_PAD.encode(&random[..16])
+}
+
+fn prefix(dialect: Dialect) -> String {
+    format!("~{}:", dialect.code())
+}
+
+fn hashed(dialect: Dialect, parts: &[&str]) -> String {
+    let hash = URL_SAFE_NO_PAD.encode(digest(parts.iter().copied()));
+    format!("~{}:{HASHED}{hash}", dialect.code())
+}
+
+/// Returns SHA-256 over all parts, each behind its length in 4 bytes, big-endian.
+fn digest<'a>(parts: impl Iterator<Item = &'a str>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
+}
+
+fn escape(name: &mut String, part: &str) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    // A part that alone exceeds the limit is hashed: its rest is not needed.
+    for byte in part.bytes().take(MAX_NAME + 1) {
+        if is_plain(byte) {
+            name.push(char::from(byte));
+        } else {
+            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
+            name.extend([ESCAPE, high, low].map(char::from));
+        }
+    }
+}
+
+fn unescape(part: &str) -> Option<String> {
+    let mut bytes = part.bytes();
+    let mut decoded = Vec::with_capacity(part.len());
+    while let Some(byte) = bytes.next() {
+        decoded.push(if byte == ESCAPE { hex_digit(bytes.next()?)? << 4 | hex_digit(bytes.next()?)? } else { byte });
+    }
+    String::from_utf8(decoded).ok()
+}
+
+fn hex_digit(byte: u8) -> Option<u8> {
+    u8::try_from(char::from(byte).to_digit(16)?).ok()
+}
+
+/// Returns the foreign text of a name's last part. `shown` is the text beside it in `data`, which a
+/// hashed name needs. `None`: the name is not of these leading parts.
+#[must_use]
+pub fn foreign<'a>(
+    dialect: Dialect,
+    leading: &[&str],
+    name: &str,
+    shown: Option<Cow<'a, str>>,
+) -> Option<Cow<'a, str>> {
+    if let Some(shown) = shown {
+        let all: Vec<&str> = leading.iter().copied().chain(std::iter::once(&*shown)).collect();
+        return (internal(dialect, &all) == name).then_some(shown);
+    }
+    let mut all = parts(dialect, name)?;
+    let last = all.pop()?;
+    (all == leading).then_some(Cow::Owned(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use signaling_protocol::ids::{check_name, is_reserved};
+
+    use super::*;
+
+    const PJ: Dialect = Dialect::PeerJs;
+
+    #[test]
+    fn name_escapes_bytes_outside_the_alphabet() {
+        assert_eq!(internal(PJ, &["peerjs", "a b"]), "~pj:peerjs:a~20b");
+        assert_eq!(internal(Dialect::Trystero, &[""]), "~tr:");
+        assert_eq!(internal(Dialect::YWebrtc, &["~h:ä@"]), "~yw:~7Eh~3A~C3~A4~40");
+    }
+
+    #[test]
+    fn name_is_hashed_over_128_bytes() {
+        let fits = "a".repeat(MAX_NAME - "~rx:".len());
+        assert_eq!(internal(Dialect::Rxdb, &[&fits]), format!("~rx:{fits}"));
+        let name = internal(Dialect::Rxdb, &[&format!("{fits}a")]);
+        assert_eq!(name, "~rx:~hTgOs2jnMmzaeFjfzGZztf-OIPN2pK4NQNYJ2J7BZQWU");
+        assert!(is_hashed(&name) && parts(Dialect::Rxdb, &name).is_none());
+    }
+
+    #[test]
+    fn name_of_another_dialect_has_no_parts() {
+        assert_eq!(parts(Dialect::YWebrtc, "~pj:a"), None);
+        assert!(is_of(PJ, "~pj:a") && !is_of(PJ, "~pjx:a") && !is_of(PJ, "pj:a"));
+    }
+
+    #[test]
+    fn needless_escape_is_no_name() {
+        for name in ["~pj:~41", "~pj:~7e", "~pj:~", "~pj:~4", "~pj:~FF", "~pj:a@"] {
+            assert_eq!(parts(PJ, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn foreign_text_of_a_hashed_name_must_fit_it() {
+        let id = "ä".repeat(100);
+        let name = internal(PJ, &["k", &id]);
+        let shown = |text: &str| foreign(PJ, &["k"], &name, Some(text.to_owned().into())).map(Cow::into_owned);
+        assert_eq!(shown(&id), Some(id.clone()));
+        assert_eq!((shown("b"), foreign(PJ, &["k"], &name, None)), (None, None));
+        assert_eq!(foreign(PJ, &["k"], "~pj:k:a~20b", None).as_deref(), Some("a b"));
+        assert_eq!(foreign(PJ, &["other"], "~pj:k:a", None), None);
+    }
+
+    #[test]
+    fn credential_depends_on_each_part() {
+        let one = credential(PJ, &["k", "id"], "secret");
+        for other in [
+            credential(PJ, &["k", "id"], "secre"),
+            credential(PJ, &["k", "i"], "dsecret"),
+            credential(PJ, &["ki", "d"], "secret"),
+            credential(Dialect::Rxdb, &["k", "id"], "secret"),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn name_is_valid_and_reserved(all in prop::collection::vec(".{0,60}", 1..4)) {
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            let name = internal(PJ, &all);
+            prop_assert!(check_name(&name).is_ok() && is_reserved(&name) && is_of(PJ, &name), "{}", name);
+        }
+
+        #[test]
+        fn escaped_name_has_its_parts_back(all in prop::collection::vec("[a~h:\u{0}ä]{0,8}", 1..4)) {
+            let all: Vec<&str> = all.iter().map(String::as_str).collect();
+            let name = internal(PJ, &all);
+            prop_assert!(!is_hashed(&name) && !name.contains(HASHED));
+            prop_assert_eq!(parts(PJ, &name).unwrap(), all);
+        }
+
+        #[test]
+        fn different_parts_have_different_names(
+            one in prop::collection::vec("[ah~:]{0,4}|[~a]{60,70}", 1..4),
+            other in prop::collection::vec("[ah~:]{0,4}|[~a]{60,70}", 1..4),
+        ) {
+            let name = |all: &[String]| internal(PJ, &all.iter().map(String::as_str).collect::<Vec<_>>());
+            prop_assert_eq!(name(&one) == name(&other), one == other);
+        }
+    }
+}

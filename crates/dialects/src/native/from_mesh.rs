@@ -1,0 +1,104 @@
+//! Parser of messages from the mesh.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use signaling_protocol::rooms::{Former, LeftReason, Member};
+
+/// A message from the mesh, as far as translators use it.
+#[derive(Debug)]
+pub(crate) enum FromMesh<'a> {
+    /// The session is open.
+    Welcome,
+    /// A message of another client.
+    Signal { from: Cow<'a, str>, data: &'a RawValue },
+    /// A message of another client to a room.
+    Broadcast { room: Cow<'a, str>, from: Cow<'a, str>, data: &'a RawValue },
+    /// A request succeeded.
+    Ack { id: u64 },
+    /// A request failed. `retry_after`: a retry after this time can succeed.
+    Error { id: u64, retry_after: Option<Duration> },
+    /// The state of a room, with the first members.
+    Joined { room: Cow<'a, str>, members: Vec<Member<'a>> },
+    /// Changes of a room.
+    MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
+    /// The session has no seat in the room any more.
+    Left { room: Cow<'a, str>, reason: LeftReason },
+    /// A message without effect on translators.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    from: Cow<'a, str>,
+    #[serde(borrow, default)]
+    room: Cow<'a, str>,
+    #[serde(borrow, default)]
+    data: Option<&'a RawValue>,
+    #[serde(default)]
+    id: Option<u64>,
+    #[serde(default)]
+    retry_after_ms: Option<u64>,
+    #[serde(borrow, default)]
+    members: Vec<Member<'a>>,
+    #[serde(borrow, default)]
+    joined: Vec<Member<'a>>,
+    #[serde(borrow, default)]
+    left: Vec<Former<'a>>,
+    #[serde(borrow, default)]
+    reason: Cow<'a, str>,
+}
+
+impl<'a> FromMesh<'a> {
+    /// Parses a message. Unknown and incomplete ones are `Other`.
+    pub(crate) fn parse(text: &'a [u8]) -> Self {
+        let text = text.trim_ascii_start();
+        if text.first() != Some(&b'{') {
+            return Self::Other;
+        }
+        let Ok(fields) = serde_json::from_slice::<Fields<'a>>(text) else { return Self::Other };
+        let Fields { kind, from, room, data, id, retry_after_ms, members, joined, left, reason } = fields;
+        match (&*kind, id, data) {
+            ("welcome", ..) => Self::Welcome,
+            ("signal", _, Some(data)) => Self::Signal { from, data },
+            ("broadcast", _, Some(data)) => Self::Broadcast { room, from, data },
+            ("ack", Some(id), _) => Self::Ack { id },
+            ("error", Some(id), _) => Self::Error { id, retry_after: retry_after_ms.map(Duration::from_millis) },
+            ("joined", ..) => Self::Joined { room, members },
+            ("members_changed", ..) => Self::MembersChanged { room, joined, left },
+            ("left", ..) => match &*reason {
+                "left" => Self::Left { room, reason: LeftReason::Left },
+                "kicked" => Self::Left { room, reason: LeftReason::Kicked },
+                "expired" => Self::Left { room, reason: LeftReason::Expired },
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_and_incomplete_messages_are_other() {
+        for text in ["", "[]", "null", "{}", r#"{"type":"x"}"#, r#"{"type":"ack"}"#, r#"{"type":"signal","from":"a"}"#]
+        {
+            assert!(matches!(FromMesh::parse(text.as_bytes()), FromMesh::Other), "{text}");
+        }
+    }
+
+    #[test]
+    fn room_messages_have_their_members() {
+        let text = br#"{"type":"members_changed","room":"r","version":2,"joined":[{"client_id":"a","data":{"x":[1]}}],
+            "left":[{"client_id":"b","reason":"expired"}]}"#;
+        let FromMesh::MembersChanged { room, joined, left } = FromMesh::parse(text) else { panic!() };
+        assert_eq!((&*room, joined[0].client_id, left[0].client_id), ("r", "a", "b"));
+    }
+}

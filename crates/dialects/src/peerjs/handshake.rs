@@ -1,0 +1,67 @@
+//! Checks of a PeerJS client's query, and the session that it opens.
+
+use signaling_protocol::ClientId;
+
+use super::{PeerJs, fits};
+use crate::request::{Answer, Head, HttpAnswer, Lifetime, Opening, Rejection};
+use crate::translator::Close;
+use crate::{Dialect, Settings, name, query};
+
+const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or key supplied to websocket server"}}"#;
+const INVALID_KEY: &str = r#"{"type":"ERROR","payload":{"msg":"Invalid key provided"}}"#;
+
+/// Keys that clients may use. Each is a name space of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keys {
+    /// Any key.
+    Any,
+    /// These keys.
+    Only(Vec<String>),
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self::Only(vec!["peerjs".to_owned()])
+    }
+}
+
+impl Keys {
+    fn accepts(&self, key: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(keys) => keys.iter().any(|accepted| accepted == key),
+        }
+    }
+}
+
+/// Returns the answer to an upgrade request: the session, or the refusal behind the upgrade.
+pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
+    let field = |name| query::field(head.query, name).filter(|value| !value.is_empty());
+    let (Some(id), Some(token), Some(key)) = (field("id"), field("token"), field("key")) else {
+        return reject(INCOMPLETE);
+    };
+    if !settings.peerjs_keys.accepts(&key) {
+        return reject(INVALID_KEY);
+    }
+    let parts = [key.as_str(), id.as_str()];
+    let client_id = ClientId::new(&name::internal(Dialect::PeerJs, &parts));
+    let Some(client_id) = client_id.ok().filter(|_| fits(&id)) else {
+        let body = "The id is too long";
+        return Answer::Http(HttpAnswer::new(400, "text/plain; charset=utf-8", body));
+    };
+    // A renewed JWT has the same subject, which the edge requires to be the id.
+    let secret = if settings.tokens { &id } else { &token };
+    Answer::Upgrade(Box::new(Opening {
+        client_id,
+        credential: Some(name::credential(Dialect::PeerJs, &parts, secret)),
+        lifetime: Lifetime::EndsWithCloseFrame,
+        token: Some(token),
+        subject: Some(id.clone()),
+        upgrade_if_taken: true,
+        translator: PeerJs::new(key, &id, random).into(),
+    }))
+}
+
+fn reject(frame: &str) -> Answer {
+    Answer::Reject(Rejection { frame: frame.to_owned(), close: Close::EMPTY })
+}

@@ -1,0 +1,55 @@
+//! Fields of a query, read as WHATWG's `URLSearchParams` reads them.
+
+/// Returns a field's decoded value. The last of repeated fields wins. `None`: the query has no such
+/// field.
+pub(crate) fn field(query: &str, name: &str) -> Option<String> {
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.rev().find(|(key, _)| decode(key) == name).map(|(_, value)| decode(value))
+}
+
+/// Decodes `+` and percent escapes. An invalid escape stays, invalid UTF-8 is replaced.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let escaped = (byte == b'%').then(|| bytes.get(at + 1..at + 3).and_then(hex)).flatten();
+        match (byte, escaped) {
+            (_, Some(value)) => {
+                decoded.push(value);
+                at += 2;
+            }
+            (b'+', _) => decoded.push(b' '),
+            _ => decoded.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8(decoded).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn hex(digits: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let [high, low] = digits else { return None };
+    u8::try_from(digit(*high)? << 4 | digit(*low)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_of_repeated_fields_wins() {
+        assert_eq!(field("id=a&x&id=b&ID=c", "id").as_deref(), Some("b"));
+        assert_eq!((field("id", "id").as_deref(), field("", "id")), (Some(""), None));
+    }
+
+    #[test]
+    fn escapes_are_decoded_and_invalid_ones_stay() {
+        for (value, decoded) in
+            [("a%20b+c", "a b c"), ("%zz%4", "%zz%4"), ("%C3%A4", "ä"), ("%ff", "\u{fffd}"), ("a=b.c-d_e", "a=b.c-d_e")]
+        {
+            assert_eq!(field(&format!("v={value}"), "v").as_deref(), Some(decoded));
+        }
+        assert_eq!(field("i%64=x", "id").as_deref(), Some("x"));
+    }
+}

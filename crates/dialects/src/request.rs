@@ -1,0 +1,128 @@
+//! HTTP requests below a dialect's mount, their answers, and sessions to open.
+
+use std::fmt;
+
+use signaling_protocol::ClientId;
+
+use crate::query;
+use crate::translator::{Close, Translator};
+
+/// A request, after the edge has checked its origin.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head<'a> {
+    /// Method, for example `GET`.
+    pub method: &'a str,
+    /// Path below the mount: empty, or with a leading slash. Not decoded.
+    pub path: &'a str,
+    /// Query without `?`. Empty: there is none. It contains secrets.
+    pub query: &'a str,
+    /// Header `Origin`. `None`: the request has none.
+    pub origin: Option<&'a str>,
+    /// Header `Access-Control-Request-Headers`. `None`: the request has none.
+    pub asked_headers: Option<&'a str>,
+    /// `true` for a request to upgrade to a WebSocket.
+    pub upgrade: bool,
+}
+
+impl fmt::Debug for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Head").field("method", &self.method).field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// Answer to a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// Plain HTTP. The upgrade, if there was one, is refused.
+    Http(HttpAnswer),
+    /// The edge verifies the token, opens a session, and upgrades once a node has admitted it.
+    Upgrade(Box<Opening>),
+    /// The edge upgrades, writes one frame and closes. There is no session.
+    Reject(Rejection),
+    /// The dialect has no such path: 404.
+    NotFound,
+}
+
+/// A plain HTTP answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpAnswer {
+    /// Status.
+    pub status: u16,
+    /// Headers without `Content-Length`, as (name, value).
+    pub headers: Vec<(&'static str, String)>,
+    /// Body.
+    pub body: String,
+}
+
+impl HttpAnswer {
+    /// Creates an answer with a body.
+    pub(crate) fn new(status: u16, content_type: &str, body: impl Into<String>) -> Self {
+        Self { status, headers: vec![("content-type", content_type.to_owned())], body: body.into() }
+    }
+}
+
+/// A refusal behind a completed upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// Text frame.
+    pub frame: String,
+    /// Close frame behind it.
+    pub close: Close,
+}
+
+/// A session that the edge opens for a client.
+pub struct Opening {
+    /// Its client id.
+    pub client_id: ClientId,
+    /// Credential of its claim. `None`: the id is random and not claimed.
+    pub credential: Option<[u8; 32]>,
+    /// Event that ends the session.
+    pub lifetime: Lifetime,
+    /// Token of the query. `None`: it has none. `Authorization: Bearer` takes precedence. Only for
+    /// verification where the mesh requires tokens.
+    pub token: Option<String>,
+    /// Subject that a verified token must have. `None`: any.
+    pub subject: Option<String>,
+    /// `true` if the edge upgrades although another client has the id (409). It then passes
+    /// [`Input::IdTaken`](crate::Input::IdTaken), writes the frames and closes.
+    pub upgrade_if_taken: bool,
+    /// Translator of the socket.
+    pub translator: Translator,
+}
+
+impl Opening {
+    /// Creates an opening with an id from random bytes, which ends with its socket.
+    pub(crate) fn anonymous(head: &Head<'_>, client_id: &str, translator: Translator) -> Answer {
+        let Ok(client_id) = ClientId::new(client_id) else { return Answer::NotFound };
+        Answer::Upgrade(Box::new(Self {
+            client_id,
+            credential: None,
+            lifetime: Lifetime::EndsWithSocket,
+            token: query::field(head.query, "token").filter(|token| !token.is_empty()),
+            subject: None,
+            upgrade_if_taken: false,
+            translator,
+        }))
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Credential and token are secrets.
+        let Self { client_id, lifetime, subject, .. } = self;
+        f.debug_struct("Opening")
+            .field("client_id", client_id)
+            .field("lifetime", lifetime)
+            .field("subject", subject)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Event that ends a session. A close by the translator always ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Any end of the socket ends the session, without linger and seat grace.
+    EndsWithSocket,
+    /// A close frame of the client ends the session. It lingers after a broken socket.
+    EndsWithCloseFrame,
+}

@@ -1,0 +1,341 @@
+//! Room requests of one client: sent in order, and repeated while no node can carry them out.
+//!
+//! Requests behind an unanswered `join` of the same room wait for its answer. Otherwise a `join`
+//! that is repeated could take effect after a `broadcast` that the client sent later, and two
+//! subscribers that announce themselves could miss each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::event::Event;
+use crate::native::{Request, RoomOptions};
+use crate::translator::Out;
+
+/// Requests without an outcome at which the edge stops reading. Equal to the edge's own limit.
+const FULL: usize = 256;
+/// Bytes of requests without an outcome at which the edge stops reading. Equal to the edge's limit.
+const FULL_BYTES: usize = 256 * 1024;
+/// Maximum requests without an outcome: one message of a client adds at most 256.
+const MAX_PENDING: usize = 2 * FULL;
+/// Maximum bytes of them: the largest message comes after the last below [`FULL_BYTES`].
+const MAX_PENDING_BYTES: usize = 2 * FULL_BYTES;
+/// Age of a refused or unanswered request at which the client must reconnect.
+const MAX_AGE: Duration = Duration::from_secs(30);
+/// Bounds of the wait before a repetition.
+const MIN_RETRY: Duration = Duration::from_millis(50);
+const MAX_RETRY: Duration = Duration::from_secs(5);
+
+/// Kind of a room request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestKind<'a> {
+    Join(RoomOptions),
+    Leave,
+    /// Sends this JSON to the other members.
+    Broadcast(&'a str),
+}
+
+/// The final outcome of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) room: Arc<str>,
+    pub(crate) is_join: bool,
+    /// `true` if another `join` or `leave` of the room has no outcome.
+    pub(crate) changes_seat: bool,
+}
+
+#[derive(Debug)]
+struct Pending {
+    room: Arc<str>,
+    request: Request,
+    is_join: bool,
+    /// `true` for a `join` and a `leave`.
+    changes_seat: bool,
+    /// Time of the client's message.
+    since: Instant,
+}
+
+/// State of a room with requests without an outcome.
+#[derive(Debug, Default)]
+struct Room {
+    /// Requests without an outcome.
+    pending: usize,
+    /// Number of `join` and `leave` requests among them.
+    seat_changes: usize,
+    /// Requests to send, by id.
+    waiting: BTreeSet<u64>,
+    /// A sent `join` without an answer.
+    joining: Option<u64>,
+    /// Time before which no request is sent. `None`: none was refused.
+    retry_at: Option<Instant>,
+}
+
+/// Room requests without an outcome.
+#[derive(Debug, Default)]
+pub(crate) struct RoomRequests {
+    /// Id of the last request.
+    last_id: u64,
+    pending: BTreeMap<u64, Pending>,
+    rooms: BTreeMap<Arc<str>, Room>,
+    /// Requests with a maximum age.
+    aging: BTreeSet<u64>,
+    /// Times of repetitions, by room.
+    retries: BTreeSet<(Instant, Arc<str>)>,
+    bytes: usize,
+}
+
+impl RoomRequests {
+    /// Returns the id for a request that is no room request.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// Sends a request, or lets it wait for earlier ones. Fails if too many have no outcome.
+    pub(crate) fn push(&mut self, now: Instant, room: &str, kind: RequestKind<'_>, out: &mut Out) -> bool {
+        if self.pending.len() >= MAX_PENDING || self.bytes >= MAX_PENDING_BYTES {
+            return false;
+        }
+        let id = self.next_id();
+        let request = match kind {
+            RequestKind::Join(options) => Request::join(id, room, options),
+            RequestKind::Leave => Request::leave(id, room),
+            RequestKind::Broadcast(data) => Request::broadcast(id, room, data),
+        };
+        self.bytes += request.text.len();
+        let changes_seat = !matches!(kind, RequestKind::Broadcast(_));
+        if changes_seat {
+            self.aging.insert(id);
+        }
+        let room = self.rooms.get_key_value(room).map_or_else(|| room.into(), |(room, _)| Arc::clone(room));
+        let state = self.rooms.entry(Arc::clone(&room)).or_default();
+        state.pending += 1;
+        state.seat_changes += usize::from(changes_seat);
+        state.waiting.insert(id);
+        let is_join = matches!(kind, RequestKind::Join(_));
+        self.pending.insert(id, Pending { room: Arc::clone(&room), request, is_join, changes_seat, since: now });
+        self.flush(now, &room, out);
+        true
+    }
+
+    /// Handles success or final failure of a request. `None`: there is no such request.
+    pub(crate) fn finish(&mut self, now: Instant, id: u64, out: &mut Out) -> Option<Outcome> {
+        let Pending { room, request, is_join, changes_seat, .. } = self.pending.remove(&id)?;
+        self.bytes -= request.text.len();
+        self.aging.remove(&id);
+        let state = self.rooms.get_mut(&room)?;
+        state.pending -= 1;
+        state.seat_changes -= usize::from(changes_seat);
+        state.waiting.remove(&id);
+        if state.joining == Some(id) {
+            state.joining = None;
+        }
+        let changes_seat = state.seat_changes > 0;
+        if state.pending > 0 {
+            self.flush(now, &room, out);
+        } else if let Some(retry_at) = self.rooms.remove(&room).and_then(|state| state.retry_at) {
+            self.retries.remove(&(retry_at, Arc::clone(&room)));
+        }
+        Some(Outcome { room, is_join, changes_seat })
+    }
+
+    /// Handles a failure after which a repetition can succeed.
+    pub(crate) fn refuse(&mut self, now: Instant, id: u64, retry_after: Duration, out: &mut Out) {
+        let Some(pending) = self.pending.get(&id) else { return };
+        let Some(state) = self.rooms.get_mut(&pending.room) else { return };
+        out.count(Event::RoomWait);
+        self.aging.insert(id);
+        state.waiting.insert(id);
+        if state.joining == Some(id) {
+            state.joining = None;
+        }
+        let retry_at = now + retry_after.clamp(MIN_RETRY, MAX_RETRY);
+        if let Some(former) = state.retry_at.replace(retry_at) {
+            self.retries.remove(&(former, Arc::clone(&pending.room)));
+        }
+        self.retries.insert((retry_at, Arc::clone(&pending.room)));
+    }
+
+    /// Repeats refused requests that are due. Returns `false` if one is over its maximum age.
+    pub(crate) fn tick(&mut self, now: Instant, out: &mut Out) -> bool {
+        while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
+            self.flush(now, &room, out);
+        }
+        self.oldest().is_none_or(|since| now < since + MAX_AGE)
+    }
+
+    /// Returns the time of the next [`RoomRequests::tick`].
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let retry = self.retries.first().map(|(at, _)| *at);
+        let too_old = self.oldest().map(|since| since + MAX_AGE);
+        [retry, too_old].into_iter().flatten().min()
+    }
+
+    /// Returns `true` if a `join` or `leave` of the room has no outcome.
+    pub(crate) fn changes_seat(&self, room: &str) -> bool {
+        self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)
+    }
+
+    /// Returns `true` if the edge must not read further messages.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending.len() >= FULL || self.bytes >= FULL_BYTES
+    }
+
+    /// Returns the approximate size of all requests, in bytes.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.bytes + self.pending.len() * size_of::<Pending>() + self.rooms.len() * (size_of::<Room>() + 128)
+    }
+
+    fn oldest(&self) -> Option<Instant> {
+        self.aging.first().and_then(|id| self.pending.get(id)).map(|pending| pending.since)
+    }
+
+    /// Sends the waiting requests of a room up to its first unanswered `join`.
+    fn flush(&mut self, now: Instant, room: &Arc<str>, out: &mut Out) {
+        let Some(state) = self.rooms.get_mut(room) else { return };
+        if let Some(retry_at) = state.retry_at {
+            if now < retry_at {
+                return;
+            }
+            state.retry_at = None;
+            self.retries.remove(&(retry_at, Arc::clone(room)));
+        }
+        while state.joining.is_none()
+            && let Some(id) = state.waiting.pop_first()
+        {
+            let Some(pending) = self.pending.get(&id) else { continue };
+            out.requests.push(pending.request.clone());
+            if pending.is_join {
+                state.joining = Some(id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::RoomEvents;
+
+    const NOTHING: [u64; 0] = [];
+    const JOIN: RequestKind<'_> = RequestKind::Join(RoomOptions { events: RoomEvents::None, open: true });
+
+    struct Test {
+        requests: RoomRequests,
+        now: Instant,
+    }
+
+    impl Test {
+        fn new() -> Self {
+            Self { requests: RoomRequests::default(), now: Instant::now() }
+        }
+
+        /// Returns the ids of the requests that this sends.
+        fn sent(&mut self, act: impl FnOnce(&mut RoomRequests, Instant, &mut Out)) -> Vec<u64> {
+            let mut out = Out::default();
+            act(&mut self.requests, self.now, &mut out);
+            let id = |text: &str| text.split_once("\"id\":").unwrap().1.trim_end_matches('}').to_owned();
+            out.requests
+                .iter()
+                .map(|request| id(request.text.split(",\"ttl").next().unwrap()).parse().unwrap())
+                .collect()
+        }
+
+        fn push(&mut self, room: &str, kind: RequestKind<'_>) -> Vec<u64> {
+            self.sent(|requests, now, out| assert!(requests.push(now, room, kind, out)))
+        }
+
+        fn finish(&mut self, id: u64) -> Vec<u64> {
+            self.sent(|requests, now, out| drop(requests.finish(now, id, out)))
+        }
+
+        fn refuse(&mut self, id: u64, ms: u64) -> Vec<u64> {
+            self.sent(|requests, now, out| requests.refuse(now, id, Duration::from_millis(ms), out))
+        }
+
+        fn tick_after(&mut self, ms: u64) -> Vec<u64> {
+            self.now += Duration::from_millis(ms);
+            self.sent(|requests, now, out| assert!(requests.tick(now, out)))
+        }
+    }
+
+    #[test]
+    fn requests_wait_for_the_join_of_their_room() {
+        let mut test = Test::new();
+        assert_eq!(test.push("a", JOIN), [1]);
+        assert_eq!(test.push("a", RequestKind::Broadcast("1")), NOTHING);
+        assert_eq!(test.push("b", RequestKind::Broadcast("1")), [3]);
+        assert_eq!(test.push("a", RequestKind::Leave), NOTHING);
+        assert_eq!(test.finish(1), [2, 4]);
+        assert!(test.requests.changes_seat("a") && !test.requests.changes_seat("b"));
+        assert!(test.finish(4).is_empty() && !test.requests.changes_seat("a"));
+        assert!(test.finish(2).is_empty() && !test.requests.rooms.contains_key("a"));
+    }
+
+    #[test]
+    fn refused_requests_are_repeated_in_order() {
+        let mut test = Test::new();
+        for id in 1..=3 {
+            assert_eq!(test.push("a", RequestKind::Broadcast("1")), [id]);
+        }
+        assert_eq!(test.refuse(1, 1000), NOTHING);
+        assert_eq!(test.push("a", RequestKind::Broadcast("2")), NOTHING);
+        assert_eq!(test.refuse(2, 1000), NOTHING);
+        assert_eq!(test.finish(3), NOTHING);
+        assert_eq!(test.requests.deadline(), Some(test.now + Duration::from_secs(1)));
+        assert_eq!(test.tick_after(999), NOTHING);
+        assert_eq!(test.tick_after(1), [1, 2, 4]);
+    }
+
+    #[test]
+    fn repeated_join_stays_before_later_requests() {
+        let mut test = Test::new();
+        test.push("a", JOIN);
+        test.push("a", RequestKind::Broadcast("1"));
+        assert_eq!(test.refuse(1, 100), NOTHING);
+        assert_eq!(test.tick_after(100), [1]);
+        assert_eq!(test.finish(1), [2]);
+    }
+
+    #[test]
+    fn request_is_too_old_after_30_seconds() {
+        let mut test = Test::new();
+        test.push("a", RequestKind::Broadcast("1"));
+        test.push("b", JOIN);
+        assert_eq!(test.requests.deadline(), Some(test.now + MAX_AGE));
+        test.tick_after(29_999);
+        test.now += Duration::from_millis(1);
+        assert!(!test.requests.tick(test.now, &mut Out::default()));
+        test.finish(2);
+        assert!(test.requests.tick(test.now, &mut Out::default()), "a sent broadcast may take longer");
+        assert_eq!(test.requests.deadline(), None);
+    }
+
+    #[test]
+    fn retry_after_has_bounds() {
+        let mut test = Test::new();
+        test.push("a", JOIN);
+        test.refuse(1, 0);
+        assert_eq!(test.requests.deadline(), Some(test.now + MIN_RETRY));
+        test.refuse(1, 1_000_000);
+        assert_eq!(test.requests.deadline(), Some(test.now + MAX_RETRY));
+        assert_eq!(test.requests.retries.len(), 1);
+        test.finish(1);
+        assert_eq!((test.requests.retries.len(), test.requests.rooms.len()), (0, 0));
+    }
+
+    #[test]
+    fn requests_are_bounded_by_number_and_bytes() {
+        for data in ["1".to_owned(), "1".repeat(64 * 1024)] {
+            let mut test = Test::new();
+            let mut pushed = 0_u64;
+            while test.requests.push(test.now, "a", RequestKind::Broadcast(&data), &mut Out::default()) {
+                pushed += 1;
+            }
+            assert!(test.requests.is_full() && pushed <= MAX_PENDING as u64, "{pushed}");
+            assert!(test.requests.retained_bytes() < 1024 * 1024);
+            (1..=pushed).for_each(|id| drop(test.finish(id)));
+            assert_eq!((test.requests.bytes, test.requests.is_full()), (0, false));
+        }
+    }
+}

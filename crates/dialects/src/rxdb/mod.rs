@@ -1,0 +1,232 @@
+//! rxdb's simple-peer handler: its upgrade request and the translator of its sockets.
+//!
+//! A signal has the `data` `{"k":"s","m":MESSAGE}` with the client's whole message.
+
+mod held;
+mod members;
+mod peer_id;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+use signaling_protocol::rooms::{LeftReason, Member};
+
+use self::held::HeldSignals;
+use self::members::Members;
+use self::peer_id::PeerId;
+use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::json::Object;
+use crate::native::{FromMesh, Request, RoomEvents, RoomOptions};
+use crate::request::{Answer, Head, Opening};
+use crate::room_requests::{RequestKind, RoomRequests};
+use crate::translator::{Close, Input, Out};
+use crate::{Dialect, name};
+
+/// Maximum rooms of a client: the mesh's maximum of a session.
+const MAX_ROOMS: usize = 256;
+/// Length of a room's name, in UTF-16 code units as JavaScript counts.
+const ROOM_UNITS: std::ops::RangeInclusive<usize> = 6..=99;
+/// Hold time of a signal for an absent recipient.
+const HOLD_MS: u64 = 5000;
+const ROOM: RoomOptions = RoomOptions { events: RoomEvents::Prompt, open: false };
+
+/// Returns the answer to a request: any path and query is upgraded.
+pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
+    if !head.upgrade {
+        return Answer::NotFound;
+    }
+    let own = PeerId::random(random);
+    Opening::anonymous(head, &own.to_name(), Rxdb::new(own).into())
+}
+
+/// The translator of an rxdb client.
+#[derive(Debug)]
+pub struct Rxdb {
+    own: PeerId,
+    /// Joined rooms by their names in the mesh.
+    rooms: BTreeMap<String, Members>,
+    held: HeldSignals,
+    requests: RoomRequests,
+}
+
+fn room_name(room: &str) -> String {
+    name::internal(Dialect::Rxdb, &[room])
+}
+
+fn peers<'a>(members: &'a [Member<'_>]) -> impl Iterator<Item = PeerId> + 'a {
+    members.iter().filter_map(|member| PeerId::of_name(member.client_id))
+}
+
+impl Rxdb {
+    fn new(own: PeerId) -> Self {
+        Self { own, rooms: BTreeMap::new(), held: HeldSignals::default(), requests: RoomRequests::default() }
+    }
+
+    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+        match input {
+            Input::Mesh(text) => self.mesh(now, text, out),
+            Input::Text(text) | Input::Binary(text) => {
+                if let Err(reason) = self.client(now, text, out) {
+                    out.ignore(reason);
+                    out.close = Some(Close::EMPTY);
+                }
+            }
+            Input::Tick => self.tick(now, out),
+            Input::IdTaken => {}
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let list = self.rooms.values().filter_map(Members::due).min();
+        [self.requests.deadline(), self.held.deadline(), list].into_iter().flatten().min()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.requests.is_full()
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let rooms: usize = self.rooms.iter().map(|(room, members)| room.len() + members.bytes() + 128).sum();
+        rooms + self.held.bytes() + self.requests.retained_bytes()
+    }
+
+    /// Handles a message of the client. Fails if the client must be closed, as upstream closes it.
+    fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) -> Result<(), IgnoredReason> {
+        let message = Object::parse(text).ok_or(IgnoredReason::Json)?;
+        match &*message.string("type").unwrap_or_default() {
+            "join" => {
+                let room = message.string("room").filter(|room| ROOM_UNITS.contains(&room.encode_utf16().count()));
+                self.join(now, &room_name(&room.ok_or(IgnoredReason::Field)?), out);
+                Ok(())
+            }
+            "signal" => {
+                if message.string("senderPeerId").as_deref() != Some(self.own.as_str()) {
+                    return Err(IgnoredReason::Field);
+                }
+                if let Err(reason) = self.signal(&message, text, out) {
+                    out.ignore(reason);
+                }
+                Ok(())
+            }
+            "ping" => Ok(()),
+            _ => Err(IgnoredReason::Type),
+        }
+    }
+
+    fn join(&mut self, now: Instant, room: &str, out: &mut Out) {
+        if self.rooms.contains_key(room) {
+            return;
+        }
+        if self.rooms.len() >= MAX_ROOMS || !self.requests.push(now, room, RequestKind::Join(ROOM), out) {
+            return out.ignore(IgnoredReason::Limit);
+        }
+        self.rooms.insert(room.to_owned(), Members::default());
+    }
+
+    fn signal(&mut self, message: &Object<'_>, text: &[u8], out: &mut Out) -> Result<(), IgnoredReason> {
+        let room = message.string("room").ok_or(IgnoredReason::Field)?;
+        let receiver = message.string("receiverPeerId").ok_or(IgnoredReason::Field)?;
+        let receiver = PeerId::parse(&receiver).ok_or(IgnoredReason::UnknownPeer)?;
+        if !self.rooms.contains_key(&room_name(&room)) {
+            return Err(IgnoredReason::UnknownPeer);
+        }
+        let text = str::from_utf8(text).map_err(|_| IgnoredReason::Json)?.trim();
+        let data = format!(r#"{{"k":"s","m":{text}}}"#);
+        out.requests.push(Request::signal(self.requests.next_id(), &receiver.to_name(), &data, HOLD_MS));
+        Ok(())
+    }
+
+    fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {
+        match FromMesh::parse(text) {
+            FromMesh::Welcome => {
+                out.frames.push(format!(r#"{{"type":"init","yourPeerId":"{}"}}"#, self.own.as_str()));
+            }
+            FromMesh::Signal { from, data } => {
+                if let Err(reason) = self.deliver(now, &from, data, out) {
+                    out.ignore(reason);
+                }
+            }
+            FromMesh::Joined { room, members } => {
+                if let Some(known) = self.rooms.get_mut(&*room) {
+                    known.replace(now, self.own, peers(&members));
+                    self.list(now, &room, out);
+                }
+            }
+            FromMesh::MembersChanged { room, joined, left } => {
+                if let Some(known) = self.rooms.get_mut(&*room) {
+                    let left = left.iter().filter_map(|former| PeerId::of_name(former.client_id));
+                    known.change(now, peers(&joined), left);
+                    self.list(now, &room, out);
+                }
+            }
+            FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
+            FromMesh::Error { id, retry_after: Some(wait) } => self.requests.refuse(now, id, wait, out),
+            FromMesh::Error { id, retry_after: None } => self.fail(now, id, out),
+            FromMesh::Left { room, reason } => self.left(&room, reason, out),
+            FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
+            FromMesh::Other => {}
+        }
+    }
+
+    /// Writes a signal, or holds it until the client knows its sender.
+    fn deliver(&mut self, now: Instant, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
+        let from = PeerId::of_name(from).ok_or(IgnoredReason::Foreign)?;
+        let envelope = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
+        let frame = envelope.get("m").filter(|_| envelope.string("k").as_deref() == Some("s"));
+        let frame = frame.ok_or(IgnoredReason::Type)?.get();
+        let message = Object::parse(frame.as_bytes()).ok_or(IgnoredReason::Foreign)?;
+        let is = |field: &str, peer: PeerId| message.string(field).as_deref() == Some(peer.as_str());
+        if !is("senderPeerId", from)
+            || !is("receiverPeerId", self.own)
+            || message.string("type").as_deref() != Some("signal")
+        {
+            return Err(IgnoredReason::Foreign);
+        }
+        let room = room_name(&message.string("room").ok_or(IgnoredReason::Foreign)?);
+        let members = self.rooms.get(&room).ok_or(IgnoredReason::UnknownPeer)?;
+        if members.listed().contains(&from) {
+            out.frames.push(frame.to_owned());
+        } else if !self.held.hold(now, &room, from, frame) {
+            return Err(IgnoredReason::Limit);
+        }
+        Ok(())
+    }
+
+    /// Writes the members of a room if a list is due, and the signals that waited for it.
+    fn list(&mut self, now: Instant, room: &str, out: &mut Out) {
+        let Some(members) = self.rooms.get_mut(room) else { return };
+        if let Some(list) = members.next_list(now) {
+            out.frames.push(list);
+            self.held.release(room, members.listed(), &mut out.frames);
+        }
+    }
+
+    fn tick(&mut self, now: Instant, out: &mut Out) {
+        if !self.requests.tick(now, out) {
+            out.close = Some(Close::TRY_AGAIN);
+        }
+        let is_due =
+            |(room, members): (&String, &Members)| members.due().filter(|due| *due <= now).map(|_| room.clone());
+        let due: Vec<String> = self.rooms.iter().filter_map(is_due).collect();
+        due.iter().for_each(|room| self.list(now, room, out));
+        (0..self.held.expire(now)).for_each(|_| out.ignore(IgnoredReason::UnknownPeer));
+    }
+
+    fn fail(&mut self, now: Instant, id: u64, out: &mut Out) {
+        let Some(outcome) = self.requests.finish(now, id, out) else { return };
+        self.rooms.remove(&*outcome.room);
+        out.count(Event::Answered(AnswerKind::SubscribeFailed));
+    }
+
+    fn left(&mut self, room: &str, reason: LeftReason, out: &mut Out) {
+        if self.requests.changes_seat(room) || !self.rooms.contains_key(room) {
+            return;
+        }
+        match reason {
+            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
+            LeftReason::Kicked => drop(self.rooms.remove(room)),
+            LeftReason::Left => {}
+        }
+    }
+}

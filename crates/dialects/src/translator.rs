@@ -1,0 +1,172 @@
+//! Inputs and outputs of a translator, which stands between a client and its session.
+
+use std::time::Instant;
+
+use signaling_protocol::CloseCode;
+
+use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::native::Request;
+use crate::peerjs::PeerJs;
+use crate::rxdb::Rxdb;
+use crate::topics::Topics;
+
+/// Something that happened to a client or its session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Input<'a> {
+    /// A native message of the mesh as JSON text. The first is `welcome`.
+    Mesh(&'a [u8]),
+    /// Another client has the id, so there is no session. The last input.
+    IdTaken,
+    /// Content of a text message of the client.
+    Text(&'a [u8]),
+    /// Content of a binary message of the client.
+    Binary(&'a [u8]),
+    /// Time has reached [`Translator::deadline`].
+    Tick,
+}
+
+/// Effects of an input. The edge carries them out in order of the fields.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Out {
+    /// Requests to the mesh.
+    pub requests: Vec<Request>,
+    /// Text frames to the client. The edge confirms the message of the mesh with the last one.
+    pub frames: Vec<String>,
+    /// Close frame behind them. `None`: the socket stays open. The session ends.
+    pub close: Option<Close>,
+    /// Events, each with its number of occurrences.
+    pub events: Vec<(Event, u32)>,
+}
+
+impl Out {
+    /// Counts an event.
+    pub(crate) fn count(&mut self, event: Event) {
+        match self.events.iter_mut().find(|(counted, _)| *counted == event) {
+            Some((_, count)) => *count = count.saturating_add(1),
+            None => self.events.push((event, 1)),
+        }
+    }
+
+    /// Counts an input without effect.
+    pub(crate) fn ignore(&mut self, reason: IgnoredReason) {
+        self.count(Event::Ignored(reason));
+    }
+
+    /// Adds a frame and counts it as an answer.
+    pub(crate) fn answer(&mut self, kind: AnswerKind, frame: String) {
+        self.frames.push(frame);
+        self.count(Event::Answered(kind));
+    }
+
+    /// Removes all content, so that the edge can use the allocations again.
+    pub fn clear(&mut self) {
+        let Self { requests, frames, close, events } = self;
+        requests.clear();
+        frames.clear();
+        *close = None;
+        events.clear();
+    }
+}
+
+/// A close frame. The session ends with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Close {
+    /// Code. `None`: the frame is empty.
+    pub code: Option<CloseCode>,
+}
+
+impl Close {
+    /// An empty close frame. The client sees 1005.
+    pub const EMPTY: Self = Self { code: None };
+    /// The mesh cannot serve the client now.
+    pub const TRY_AGAIN: Self = Self { code: Some(CloseCode::TRY_AGAIN) };
+    /// A text message is not UTF-8.
+    pub const INVALID_TEXT: Self = Self { code: Some(CloseCode::INVALID_TEXT) };
+}
+
+/// The translator of one socket.
+#[derive(Debug)]
+pub struct Translator(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    PeerJs(PeerJs),
+    Topics(Topics),
+    Rxdb(Rxdb),
+}
+
+impl Translator {
+    /// Handles an input, and adds its effects to `out`.
+    pub fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+        if let Input::Text(text) = input
+            && str::from_utf8(text).is_err()
+        {
+            out.close = Some(Close::INVALID_TEXT);
+            return;
+        }
+        match &mut self.0 {
+            Kind::PeerJs(peerjs) => peerjs.input(now, input, out),
+            Kind::Topics(topics) => topics.input(now, input, out),
+            Kind::Rxdb(rxdb) => rxdb.input(now, input, out),
+        }
+    }
+
+    /// Returns the time of the next [`Input::Tick`]. `None`: none is needed.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.0 {
+            Kind::PeerJs(_) => None,
+            Kind::Topics(topics) => topics.deadline(),
+            Kind::Rxdb(rxdb) => rxdb.deadline(),
+        }
+    }
+
+    /// Returns `true` while the edge must not read from the client: too many of its requests have
+    /// no outcome. If the edge reads all the same, messages are dropped and counted as `limit`.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match &self.0 {
+            Kind::PeerJs(peerjs) => peerjs.is_full(),
+            Kind::Topics(topics) => topics.is_full(),
+            Kind::Rxdb(rxdb) => rxdb.is_full(),
+        }
+    }
+
+    /// Returns the frame that the edge writes every 5 s while it does not read from the client.
+    /// `None`: the client does not need one.
+    #[must_use]
+    pub fn paused_frame(&self) -> Option<&'static str> {
+        match &self.0 {
+            Kind::Topics(topics) => topics.paused_frame(),
+            Kind::PeerJs(_) | Kind::Rxdb(_) => None,
+        }
+    }
+
+    /// Returns the approximate size of the variable state, in bytes.
+    #[must_use]
+    pub fn retained_bytes(&self) -> usize {
+        match &self.0 {
+            Kind::PeerJs(peerjs) => peerjs.retained_bytes(),
+            Kind::Topics(topics) => topics.retained_bytes(),
+            Kind::Rxdb(rxdb) => rxdb.retained_bytes(),
+        }
+    }
+}
+
+impl From<PeerJs> for Translator {
+    fn from(peerjs: PeerJs) -> Self {
+        Self(Kind::PeerJs(peerjs))
+    }
+}
+
+impl From<Topics> for Translator {
+    fn from(topics: Topics) -> Self {
+        Self(Kind::Topics(topics))
+    }
+}
+
+impl From<Rxdb> for Translator {
+    fn from(rxdb: Rxdb) -> Self {
+        Self(Kind::Rxdb(rxdb))
+    }
+}

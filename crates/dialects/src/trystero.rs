@@ -1,0 +1,37 @@
+//! Trystero over its WebSocket relay: messages of its publish-subscribe protocol.
+
+use crate::event::IgnoredReason;
+use crate::json::{Object, quote};
+use crate::request::{Answer, Head, Opening};
+use crate::topics::{Action, Topics, Wire};
+use crate::{Dialect, name};
+
+/// Returns the answer to a request: any path and query is upgraded.
+pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
+    if !head.upgrade {
+        return Answer::NotFound;
+    }
+    let name = name::internal(Dialect::Trystero, &[&name::random_part(random)]);
+    Opening::anonymous(head, &name, Topics::new(Wire::Trystero).into())
+}
+
+/// Returns the meaning of a client's message.
+pub(crate) fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
+    let topic = || message.string("topic").ok_or(IgnoredReason::Field);
+    match &*message.string("type").unwrap_or_default() {
+        "subscribe" => Ok(Action::Subscribe(vec![topic()?])),
+        "unsubscribe" => Ok(Action::Unsubscribe(vec![topic()?])),
+        "publish" => {
+            let (topic, payload) = (topic()?, message.get("payload").ok_or(IgnoredReason::Field)?);
+            let publication = format!(r#"{{"topic":{},"payload":{payload}}}"#, quote(&topic));
+            Ok(Action::Publish { topic, publication })
+        }
+        _ => Err(IgnoredReason::Type),
+    }
+}
+
+/// Returns the frame of a publication. `None`: it has no payload.
+pub(crate) fn frame(publication: &Object<'_>) -> Option<String> {
+    let (topic, payload) = (publication.string("topic")?, publication.get("payload")?);
+    Some(format!(r#"{{"topic":{},"payload":{payload}}}"#, quote(&topic)))
+}

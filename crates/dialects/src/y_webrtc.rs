@@ -1,0 +1,47 @@
+//! y-webrtc 10: plain requests, and messages of its publish-subscribe protocol.
+
+use std::borrow::Cow;
+
+use crate::event::IgnoredReason;
+use crate::json::{Object, array, string};
+use crate::request::{Answer, Head, HttpAnswer, Opening};
+use crate::topics::{Action, Topics, Wire};
+use crate::{Dialect, name};
+
+pub(crate) const PONG: &str = r#"{"type":"pong"}"#;
+
+/// Returns the answer to a request: any path and query is upgraded.
+pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
+    if !head.upgrade {
+        return Answer::Http(HttpAnswer::new(200, "text/plain", "okay"));
+    }
+    let name = name::internal(Dialect::YWebrtc, &[&name::random_part(random)]);
+    Opening::anonymous(head, &name, Topics::new(Wire::YWebrtc).into())
+}
+
+/// Returns the meaning of a client's message.
+pub(crate) fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
+    match &*message.string("type").unwrap_or_default() {
+        "subscribe" => topics(message).map(Action::Subscribe),
+        "unsubscribe" => topics(message).map(Action::Unsubscribe),
+        "publish" => {
+            let topic = message.string("topic").filter(|topic| !topic.is_empty()).ok_or(IgnoredReason::Field)?;
+            Ok(Action::Publish { topic, publication: message.to_text("clients", None) })
+        }
+        "ping" => Ok(Action::Ping),
+        _ => Err(IgnoredReason::Type),
+    }
+}
+
+/// Returns the topics of a message. No publication can reach the empty one.
+fn topics<'a>(message: &Object<'a>) -> Result<Vec<Cow<'a, str>>, IgnoredReason> {
+    let Some(topics) = message.get("topics") else { return Ok(Vec::new()) };
+    let topics = array(topics).ok_or(IgnoredReason::Field)?;
+    Ok(topics.into_iter().filter_map(string).filter(|topic| !topic.is_empty()).collect())
+}
+
+/// Returns the frame of a publication. Clients ignore the number of subscribers, so that it is the
+/// number on this socket.
+pub(crate) fn frame(publication: &Object<'_>) -> String {
+    publication.to_text("clients", Some(r#""clients":1"#))
+}

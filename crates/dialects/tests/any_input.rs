@@ -1,0 +1,284 @@
+//! Properties of all translators for any input: no panic, valid output, and bounded state.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
+
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use signaling_dialects::peerjs::Keys;
+use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator, name};
+use signaling_protocol::client::{self, ClientMessage};
+
+/// Maximum requests of one input.
+const MAX_REQUESTS: usize = 512;
+/// Maximum state of one translator: for rxdb two lists of 500 ids in 256 rooms, and requests.
+const MAX_STATE: usize = 6 * 1024 * 1024;
+
+fn open(dialect: Dialect) -> Translator {
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
+    let head = Head { method: "GET", path, query: "key=peerjs&id=alice&token=t", upgrade: true, ..Head::default() };
+    match dialect.request(&settings, &head, &[0; 32]) {
+        Answer::Upgrade(opening) => opening.translator,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Checks the output of one input of this size.
+fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
+    for request in &out.requests {
+        let message = client::parse(request.text.as_bytes()).unwrap_or_else(|error| panic!("{request:?}: {error:?}"));
+        let target = match &message {
+            ClientMessage::Signal { to, .. } => to,
+            ClientMessage::Join { room, .. } | ClientMessage::Leave { room, .. } => room,
+            ClientMessage::Broadcast { room, .. } => room,
+            other => panic!("{other:?}"),
+        };
+        assert!(name::is_of(dialect, target) && message.id().is_some(), "{request:?}");
+        assert_eq!(request.room.is_some(), matches!(message, ClientMessage::Join { .. }));
+    }
+    for frame in &out.frames {
+        assert!(serde_json::from_str::<serde_json::Map<_, _>>(frame).is_ok(), "{frame}");
+    }
+    assert!(out.requests.len() <= MAX_REQUESTS);
+    let written: usize = out.frames.iter().map(String::len).sum();
+    assert!(written <= input_bytes + state_before + 1024, "{written} bytes for {input_bytes}");
+}
+
+/// Passes an input, and then all ticks that are due.
+fn pass(dialect: Dialect, translator: &mut Translator, now: Instant, input: Input<'_>) {
+    let size = match input {
+        Input::Mesh(text) | Input::Text(text) | Input::Binary(text) => text.len(),
+        Input::IdTaken | Input::Tick => 0,
+    };
+    let (mut out, before) = (Out::default(), translator.retained_bytes());
+    translator.input(now, input, &mut out);
+    check(dialect, &out, size, before);
+    if translator.deadline().is_some_and(|deadline| deadline <= now) {
+        let (mut out, before) = (Out::default(), translator.retained_bytes());
+        translator.input(now, Input::Tick, &mut out);
+        check(dialect, &out, 0, before);
+        let is_later = translator.deadline().is_none_or(|deadline| deadline > now);
+        assert!(is_later || out.close.is_some(), "a tick must not be due at once again");
+    }
+    assert!(translator.retained_bytes() <= MAX_STATE);
+}
+
+/// A text of a client or of the mesh.
+#[derive(Debug, Clone)]
+enum Step {
+    Text(Vec<u8>),
+    Binary(Vec<u8>),
+    Mesh(Vec<u8>),
+    IdTaken,
+    Wait(u64),
+}
+
+const FIELDS: [&str; 21] = [
+    "type",
+    "type",
+    "dst",
+    "payload",
+    "topic",
+    "topics",
+    "data",
+    "room",
+    "senderPeerId",
+    "receiverPeerId",
+    "from",
+    "id",
+    "retry_after_ms",
+    "members",
+    "joined",
+    "left",
+    "reason",
+    "k",
+    "p",
+    "m",
+    "s",
+];
+const VALUES: [&str; 24] = [
+    r#""OFFER""#,
+    r#""LEAVE""#,
+    r#""subscribe""#,
+    r#""unsubscribe""#,
+    r#""publish""#,
+    r#""join""#,
+    r#""signal""#,
+    r#""bob""#,
+    r#""aaaaaaaaaaaa""#,
+    r#""bbbbbbbbbbbb""#,
+    r#""room-1""#,
+    r#""\ud83d\ude00\u0000\"""#,
+    r#"["a","b",1]"#,
+    r#"[{"client_id":"~rx:bbbbbbbbbbbb","data":[ ]}]"#,
+    r#"[{"client_id":"~rx:aaaaaaaaaaaa","reason":"left"}]"#,
+    r#""~rx:room-1""#,
+    r#""~yw:a""#,
+    r#""expired""#,
+    r#""\ud800""#,
+    "null",
+    "1",
+    "2",
+    "5000",
+    r#"{"x":{}}"#,
+];
+/// Messages of the mesh that continue a session.
+const MESSAGES: [&str; 10] = [
+    r#"{"type":"ack","id":1}"#,
+    r#"{"type":"ack","id":2}"#,
+    r#"{"type":"error","code":"room_store_unavailable","message":"","id":1,"retry_after_ms":1000}"#,
+    r#"{"type":"error","code":"recipient_unavailable","message":"","id":2}"#,
+    r#"{"type":"joined","room":"~rx:room-1","members":[{"client_id":"~rx:bbbbbbbbbbbb"}]}"#,
+    r#"{"type":"members_changed","room":"~rx:room-1","joined":[{"client_id":"~rx:cccccccccccc"}],"left":[]}"#,
+    r#"{"type":"signal","from":"~rx:bbbbbbbbbbbb","data":{"k":"s","m":{"type":"signal","room":"room-1","senderPeerId":"bbbbbbbbbbbb","receiverPeerId":"aaaaaaaaaaaa"}}}"#,
+    r#"{"type":"signal","from":"~pj:peerjs:bob","data":{"k":"OFFER","p":[ 1 ]}}"#,
+    r#"{"type":"broadcast","room":"~yw:a","from":"~yw:b","data":{"k":"p","m":{"topic":"a"}}}"#,
+    r#"{"type":"left","room":"~yw:a","reason":"expired"}"#,
+];
+
+fn object() -> impl Strategy<Value = Vec<u8>> {
+    let fields = prop::collection::vec((select(&FIELDS[..]), select(&VALUES[..])), 0..7);
+    fields.prop_map(|fields| {
+        let fields: Vec<String> = fields.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+        format!("{{{}}}", fields.join(",")).into_bytes()
+    })
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => object(),
+        1 => any::<Vec<u8>>(),
+        1 => r#"[\[\]{}":,a-z0-9 \\]{0,20}"#.prop_map(String::into_bytes),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => text().prop_map(Step::Text),
+        1 => text().prop_map(Step::Binary),
+        1 => text().prop_map(Step::Mesh),
+        3 => select(&MESSAGES[..]).prop_map(|text| Step::Mesh(text.into())),
+        1 => Just(Step::IdTaken),
+        2 => (0_u64..10_000).prop_map(Step::Wait),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn translator_survives_any_input(dialect in select(&Dialect::ALL[..]), steps in prop::collection::vec(step(), 0..60)) {
+        let (mut translator, mut now) = (open(dialect), Instant::now());
+        for step in &steps {
+            let input = match step {
+                Step::Text(text) => Input::Text(text),
+                Step::Binary(text) => Input::Binary(text),
+                Step::Mesh(text) => Input::Mesh(text),
+                Step::IdTaken => Input::IdTaken,
+                Step::Wait(ms) => {
+                    now += Duration::from_millis(*ms);
+                    Input::Tick
+                }
+            };
+            pass(dialect, &mut translator, now, input);
+        }
+    }
+
+    #[test]
+    fn request_survives_any_path_and_query(
+        dialect in select(&Dialect::ALL[..]),
+        path in "(/|peerjs|id|a|%|ä){0,5}",
+        query in "((id|key|token|a)=?(peerjs|a|%2|%ff|\\+|=|ä){0,3}&?){0,6}",
+        upgrade in any::<bool>(),
+    ) {
+        let settings = Settings { tokens: true, peerjs_keys: Keys::Any };
+        let head = Head { method: "GET", path: &path, query: &query, upgrade, ..Head::default() };
+        if let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[7; 32]) {
+            prop_assert!(upgrade && name::is_of(dialect, opening.client_id.as_str()));
+            let shown = format!("{opening:?} {head:?}");
+            prop_assert!(!shown.contains("token"), "{}", shown);
+        }
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_closes_with_1007() {
+    for dialect in Dialect::ALL {
+        let mut out = Out::default();
+        open(dialect).input(Instant::now(), Input::Text(b"{\"type\":\"\xff\"}"), &mut out);
+        assert_eq!(out.close.and_then(|close| close.code).map(|code| code.0), Some(1007));
+    }
+}
+
+#[test]
+fn frame_with_10000_topics_joins_256() {
+    let topics: Vec<String> = (0..10_000).map(|n| format!("\"{n}\"")).collect();
+    let text = format!(r#"{{"type":"subscribe","topics":[{}]}}"#, topics.join(","));
+    let (mut translator, mut out) = (open(Dialect::YWebrtc), Out::default());
+    translator.input(Instant::now(), Input::Text(text.as_bytes()), &mut out);
+    assert_eq!((out.requests.len(), translator.is_full()), (256, true));
+    assert_eq!(out.events.iter().map(|(_, count)| count).sum::<u32>(), 10_000 - 256);
+}
+
+#[test]
+fn flood_without_answers_stays_bounded() {
+    let payload = "x".repeat(60_000);
+    for (dialect, text) in [
+        (Dialect::PeerJs, format!(r#"{{"type":"OFFER","dst":"{}","payload":"{payload}"}}"#, "b".repeat(500))),
+        (Dialect::YWebrtc, format!(r#"{{"type":"publish","topic":"t","data":"{payload}"}}"#)),
+        (Dialect::Trystero, format!(r#"{{"type":"publish","topic":"t","payload":"{payload}"}}"#)),
+    ] {
+        let (mut translator, now) = (open(dialect), Instant::now());
+        let mut requests = 0;
+        for _ in 0..2000 {
+            let mut out = Out::default();
+            translator.input(now, Input::Text(text.as_bytes()), &mut out);
+            requests += out.requests.len();
+        }
+        assert!(translator.is_full() && requests <= MAX_REQUESTS, "{dialect:?}: {requests}");
+        assert!(translator.retained_bytes() < 1024 * 1024, "{dialect:?}: {}", translator.retained_bytes());
+    }
+}
+
+#[test]
+fn signals_of_unknown_senders_stay_bounded() {
+    let (mut translator, now) = (open(Dialect::Rxdb), Instant::now());
+    pass(Dialect::Rxdb, &mut translator, now, Input::Text(br#"{"type":"join","room":"room-1"}"#));
+    for number in 0..2000 {
+        let sender: String = format!("{number:012}").bytes().map(|digit| char::from(digit + 49)).collect();
+        let text = format!(
+            r#"{{"type":"signal","from":"~rx:{sender}","data":{{"k":"s","m":{{"type":"signal","room":"room-1","senderPeerId":"{sender}","receiverPeerId":"aaaaaaaaaaaa","data":"{}"}}}}}}"#,
+            "x".repeat(30_000)
+        );
+        pass(Dialect::Rxdb, &mut translator, now, Input::Mesh(text.as_bytes()));
+    }
+    assert!(translator.retained_bytes() < 2 * 1024 * 1024);
+}
+
+#[test]
+fn envelope_is_within_its_limit() {
+    let id = "%22".repeat(255);
+    let query = format!("key=peerjs&token=t&id={id}");
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let head = Head { method: "GET", path: "/peerjs", query: &query, upgrade: true, ..Head::default() };
+    let Answer::Upgrade(mut opening) = Dialect::PeerJs.request(&settings, &head, &[255; 32]) else { panic!() };
+    let text = format!(r#"{{"type":"CANDIDATE","dst":"{}","payload":1}}"#, "b".repeat(120));
+    let mut out = Out::default();
+    opening.translator.input(Instant::now(), Input::Text(text.as_bytes()), &mut out);
+    let added = out.requests[0].text.len() - "1".len();
+    assert!(added <= signaling_dialects::dialect::ENVELOPE_BYTES, "{added}");
+}
+
+#[test]
+fn request_ids_of_a_resumed_peerjs_session_do_not_repeat() {
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let query = "key=peerjs&id=alice&token=t";
+    let head = Head { method: "GET", path: "/peerjs", query, upgrade: true, ..Head::default() };
+    let first_id = |random| {
+        let Answer::Upgrade(mut opening) = Dialect::PeerJs.request(&settings, &head, &random) else { panic!() };
+        let mut out = Out::default();
+        opening.translator.input(Instant::now(), Input::Text(br#"{"type":"OFFER","dst":"bob"}"#), &mut out);
+        client::parse(out.requests[0].text.as_bytes()).unwrap().id().unwrap()
+    };
+    let (one, other) = (first_id([1; 32]), first_id([255; 32]));
+    assert!(one.abs_diff(other) >= 1 << 20, "{one} {other}");
+}

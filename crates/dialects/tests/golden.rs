@@ -1,0 +1,150 @@
+//! Replays the transcripts in `tests/transcripts` against the pure translators.
+//!
+//! `>` points to the mesh, `<` to the client. `upgrade` opens a new socket. Lines below an input
+//! are all its effects: requests, frames, close, events.
+//!
+//! | input | meaning |
+//! |---|---|
+//! | `upgrade PATH?QUERY` | upgrade request below the mount, with random bytes of 0 |
+//! | `client> TEXT`, `binary> TEXT` | message of the client |
+//! | `mesh< TEXT` | native message of the mesh |
+//! | `taken` | another client has the id |
+//! | `wait N` | N milliseconds pass |
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use signaling_dialects::event::Event;
+use signaling_dialects::native::{RoomEvents, RoomOptions};
+use signaling_dialects::peerjs::Keys;
+use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator};
+
+struct Socket {
+    dialect: Dialect,
+    translator: Option<Translator>,
+    now: Instant,
+}
+
+impl Socket {
+    /// Returns the effects of an input line. `None`: the line is no input.
+    fn step(&mut self, line: &str) -> Option<Vec<String>> {
+        let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let input = match verb {
+            "upgrade" => return Some(self.upgrade(rest)),
+            "wait" => return Some(self.wait(Duration::from_millis(rest.parse().unwrap()))),
+            "client>" => Input::Text(rest.as_bytes()),
+            "binary>" => Input::Binary(rest.as_bytes()),
+            "mesh<" => Input::Mesh(rest.as_bytes()),
+            "taken" => Input::IdTaken,
+            _ => return None,
+        };
+        Some(self.input(input))
+    }
+
+    fn input(&mut self, input: Input<'_>) -> Vec<String> {
+        let mut out = Out::default();
+        self.translator.as_mut().unwrap().input(self.now, input, &mut out);
+        lines(&out)
+    }
+
+    fn wait(&mut self, time: Duration) -> Vec<String> {
+        let (until, mut effects) = (self.now + time, Vec::new());
+        while let Some(deadline) = self.translator.as_ref().unwrap().deadline().filter(|deadline| *deadline <= until) {
+            self.now = deadline;
+            let ticked = self.input(Input::Tick);
+            let closes = ticked.iter().any(|line| line.starts_with("close"));
+            effects.extend(ticked);
+            if closes {
+                break;
+            }
+        }
+        self.now = until;
+        effects
+    }
+
+    fn upgrade(&mut self, target: &str) -> Vec<String> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
+        self.translator = None;
+        match self.dialect.request(&settings, &head, &[0; 32]) {
+            Answer::Upgrade(opening) => {
+                self.translator = Some(opening.translator);
+                vec![format!("session {} {:?}", opening.client_id, opening.lifetime)]
+            }
+            Answer::Reject(rejection) => {
+                let out = Out { frames: vec![rejection.frame], close: Some(rejection.close), ..Out::default() };
+                lines(&out)
+            }
+            Answer::Http(answer) => vec![format!("status {}", answer.status)],
+            Answer::NotFound => vec!["status 404".to_owned()],
+        }
+    }
+}
+
+fn lines(out: &Out) -> Vec<String> {
+    let requests = out.requests.iter().map(|request| format!("mesh> {}{}", request.text, options(request.room)));
+    let frames = out.frames.iter().map(|frame| format!("client< {frame}"));
+    let close = out.close.iter().map(|close| match close.code {
+        Some(code) => format!("close {}", code.0),
+        None => "close without code".to_owned(),
+    });
+    let events = out.events.iter().map(|(event, count)| {
+        let mut line = match event {
+            Event::Ignored(reason) => format!("count ignored {}", reason.as_str()),
+            Event::Answered(kind) => format!("count answer {}", kind.as_str()),
+            Event::RoomWait => "count wait room".to_owned(),
+        };
+        if *count > 1 {
+            write!(line, " x{count}").unwrap();
+        }
+        line
+    });
+    requests.chain(frames).chain(close).chain(events).collect()
+}
+
+fn options(room: Option<RoomOptions>) -> &'static str {
+    match room {
+        None => "",
+        Some(RoomOptions { events: RoomEvents::None, open: true }) => " events=none open",
+        Some(RoomOptions { events: RoomEvents::Prompt, open: false }) => " events=prompt",
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+fn replay(dialect: Dialect, transcript: &str) {
+    let mut socket = Socket { dialect, translator: None, now: Instant::now() };
+    let mut effects = Vec::new().into_iter();
+    let meaningful = transcript.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    for (number, line) in meaningful {
+        let place = format!("{} line {}", dialect.as_str(), number + 1);
+        let Some(next) = socket.step(line) else {
+            assert_eq!(effects.next().as_deref(), Some(line), "{place}");
+            continue;
+        };
+        assert_eq!(effects.next(), None, "{place}: the input before has another effect");
+        effects = next.into_iter();
+    }
+    assert_eq!(effects.next(), None, "{}: the last input has another effect", dialect.as_str());
+}
+
+#[test]
+fn peerjs_transcript_is_reproduced() {
+    replay(Dialect::PeerJs, include_str!("transcripts/peerjs.txt"));
+}
+
+#[test]
+fn y_webrtc_transcript_is_reproduced() {
+    replay(Dialect::YWebrtc, include_str!("transcripts/y_webrtc.txt"));
+}
+
+#[test]
+fn trystero_transcript_is_reproduced() {
+    replay(Dialect::Trystero, include_str!("transcripts/trystero.txt"));
+}
+
+#[test]
+fn rxdb_transcript_is_reproduced() {
+    replay(Dialect::Rxdb, include_str!("transcripts/rxdb.txt"));
+}
