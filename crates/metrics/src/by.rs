@@ -1,4 +1,4 @@
-//! Metrics with one label of fixed values. Crates declare them by `label!` and `metrics!`.
+//! Metrics with labels of fixed values. Crates declare them by `label!` and `metrics!`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,14 +8,26 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-/// A metric label, as the type of its values. [`label!`](crate::label!) implements it.
+/// The labels of one series, as (name, value).
+pub type Labels = Vec<(&'static str, &'static str)>;
+
+/// A metric label, as the type of its values. [`label!`](crate::label!) implements it. A pair of
+/// labels is a label too.
 pub trait Label: Copy + 'static {
-    /// Name of the label.
-    const NAME: &'static str;
-    /// Returns the texts of all values, in the order of their series on the `/metrics` page.
-    fn values() -> Vec<&'static str>;
+    /// Returns all values, in the order of their series on the `/metrics` page.
+    fn values() -> Vec<Labels>;
     /// Returns the position of this value in [`values`](Self::values).
     fn index(&self) -> usize;
+}
+
+impl<A: Label, B: Label> Label for (A, B) {
+    fn values() -> Vec<Labels> {
+        A::values().into_iter().flat_map(|a| B::values().into_iter().map(move |b| [a.clone(), b].concat())).collect()
+    }
+
+    fn index(&self) -> usize {
+        self.0.index() * B::values().len() + self.1.index()
+    }
 }
 
 /// Declares a [`Label`]: an enum with a text per variant, or a struct around a numeric code. A code
@@ -28,9 +40,8 @@ macro_rules! label {
         $vis enum $name { $(#[doc = $value] $variant),* }
 
         impl $crate::Label for $name {
-            const NAME: &'static str = $label;
-            fn values() -> Vec<&'static str> {
-                vec![$($value),*]
+            fn values() -> Vec<$crate::Labels> {
+                vec![$(vec![($label, $value)]),*]
             }
             fn index(&self) -> usize {
                 *self as usize
@@ -43,9 +54,8 @@ macro_rules! label {
         $vis struct $name($vis u16);
 
         impl $crate::Label for $name {
-            const NAME: &'static str = $label;
-            fn values() -> Vec<&'static str> {
-                vec![$(stringify!($code),)* "other"]
+            fn values() -> Vec<$crate::Labels> {
+                vec![$(vec![($label, stringify!($code))],)* vec![($label, "other")]]
             }
             fn index(&self) -> usize {
                 let codes = [$($code),*];
@@ -55,9 +65,9 @@ macro_rules! label {
     };
 }
 
-/// One metric for each value of a label. Clones share the metrics.
+/// One metric for each value of a label, or of a pair of labels. Clones share the metrics.
 pub struct By<L, M = Counter> {
-    series: Arc<[(&'static str, M)]>,
+    series: Arc<[(Labels, M)]>,
     label: PhantomData<fn(L)>,
 }
 
@@ -94,7 +104,7 @@ impl<L, M: fmt::Debug> fmt::Debug for By<L, M> {
 
 impl<L: Label, M: EncodeMetric + TypedMetric> EncodeMetric for By<L, M> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        self.series.iter().try_for_each(|(value, metric)| metric.encode(encoder.encode_family(&[(L::NAME, *value)])?))
+        self.series.iter().try_for_each(|(value, metric)| metric.encode(encoder.encode_family(value)?))
     }
 
     fn metric_type(&self) -> MetricType {
@@ -126,5 +136,14 @@ mod tests {
         assert_eq!(bytes.all().map(Counter::get).collect::<Vec<_>>(), [3, 1]);
         assert_eq!(closes.all().map(Counter::get).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(page(&registry).contains("\ncloses_total{code=\"other\"} 2\n"));
+    }
+
+    #[test]
+    fn pair_of_labels_has_a_series_for_each_combination() {
+        let mut registry = Registry::default();
+        let closes: By<(Direction, Code)> = register(&mut registry, "closes_total", "Closes");
+        closes.of((Direction::Out, Code(1009))).inc();
+        assert_eq!(closes.all().map(Counter::get).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 0]);
+        assert!(page(&registry).contains("\ncloses_total{direction=\"out\",code=\"1009\"} 1\n"));
     }
 }

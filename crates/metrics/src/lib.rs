@@ -8,7 +8,7 @@ mod by;
 mod declare;
 mod histogram;
 
-pub use by::{By, Label};
+pub use by::{By, Label, Labels};
 pub use declare::{encode, in_process, page, register};
 pub use histogram::HistogramBuckets;
 pub use prometheus_client::metrics::counter::Counter;

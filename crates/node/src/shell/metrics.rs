@@ -1,6 +1,6 @@
 //! Metrics of a node, in addition to those of its edge for direct clients. Set at each sweep.
 
-use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Publish, label, metrics};
+use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics};
 use signaling_protocol::ErrorCode;
 use signaling_server::metrics::publish_suspects;
 
@@ -84,10 +84,8 @@ label! { pub(crate) enum JoinLimit = "what" { Rooms = "rooms", Line = "line" } }
 pub(crate) struct ErrorLabel(ErrorCode);
 
 impl Label for ErrorLabel {
-    const NAME: &'static str = "code";
-
-    fn values() -> Vec<&'static str> {
-        ErrorCode::ALL.iter().map(|code| code.as_str()).collect()
+    fn values() -> Vec<Labels> {
+        ErrorCode::ALL.iter().map(|code| vec![("code", code.as_str())]).collect()
     }
 
     fn index(&self) -> usize {
