@@ -1,5 +1,9 @@
 //! The dialects, their mounts on the public listener, and their limits.
 
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+
 use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
 use crate::{rxdb, trystero, y_webrtc};
@@ -52,12 +56,6 @@ impl Dialect {
         }
     }
 
-    /// Returns the dialect of this name. `None`: there is no such dialect.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
-    }
-
     /// Returns the dialect whose mount contains a path of the public listener, and the path below
     /// the mount for [`Head::path`]. `None`: the path is no dialect's.
     #[must_use]
@@ -65,7 +63,7 @@ impl Dialect {
         let below_root = path.strip_prefix('/')?;
         let end = below_root.find('/').unwrap_or(below_root.len());
         let (mount, rest) = below_root.split_at(end);
-        Self::of_name(mount).map(|dialect| (dialect, rest))
+        mount.parse().ok().map(|dialect| (dialect, rest))
     }
 
     /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
@@ -87,6 +85,32 @@ impl Dialect {
             Self::Trystero => trystero::request(head, random),
             Self::Rxdb => rxdb::request(head, random),
         }
+    }
+}
+
+/// Error of an unknown dialect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownDialect;
+
+impl fmt::Display for UnknownDialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no such dialect; the dialects are {}", Dialect::ALL.map(Dialect::as_str).join(", "))
+    }
+}
+
+impl Error for UnknownDialect {}
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDialect> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name).ok_or(UnknownDialect)
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

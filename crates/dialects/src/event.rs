@@ -31,19 +31,9 @@ pub enum IgnoredReason {
 }
 
 impl IgnoredReason {
-    /// Returns the label of the metric.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Type => "type",
-            Self::Field => "field",
-            Self::Binary => "binary",
-            Self::Foreign => "foreign",
-            Self::UnknownPeer => "unknown_peer",
-            Self::Limit => "limit",
-        }
-    }
+    /// All reasons in order of declaration.
+    pub const ALL: [Self; 7] =
+        [Self::Json, Self::Type, Self::Field, Self::Binary, Self::Foreign, Self::UnknownPeer, Self::Limit];
 }
 
 /// Kind of an answer: the label `what` of `signaling_dialect_answers_total`.
@@ -51,8 +41,6 @@ impl IgnoredReason {
 pub enum AnswerKind {
     /// PeerJS: a recipient was not reached.
     Expire,
-    /// PeerJS: another client has the id.
-    IdTaken,
     /// The request is invalid.
     Error,
     /// A subscription failed for good. The client receives no answer in most dialects.
@@ -60,14 +48,6 @@ pub enum AnswerKind {
 }
 
 impl AnswerKind {
-    /// Returns the label of the metric.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Expire => "expire",
-            Self::IdTaken => "id_taken",
-            Self::Error => "error",
-            Self::SubscribeFailed => "subscribe_failed",
-        }
-    }
+    /// All kinds in order of declaration.
+    pub const ALL: [Self; 3] = [Self::Expire, Self::Error, Self::SubscribeFailed];
 }

@@ -24,7 +24,7 @@ pub mod dialect;
 pub mod event;
 mod json;
 pub mod name;
-pub mod native;
+mod native;
 pub mod peerjs;
 mod query;
 pub mod request;

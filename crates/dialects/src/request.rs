@@ -83,9 +83,8 @@ pub struct Opening {
     pub token: Option<String>,
     /// Subject that a verified token must have. `None`: any.
     pub subject: Option<String>,
-    /// `true` if the edge upgrades although another client has the id (409). It then passes
-    /// [`Input::IdTaken`](crate::Input::IdTaken), writes the frames and closes.
-    pub upgrade_if_taken: bool,
+    /// Refusal if another client has the id, in place of 409. `None`: 409.
+    pub if_taken: Option<Rejection>,
     /// Translator of the socket.
     pub translator: Translator,
 }
@@ -100,7 +99,7 @@ impl Opening {
             lifetime: Lifetime::EndsWithSocket,
             token: query::field(head.query, "token").filter(|token| !token.is_empty()),
             subject: None,
-            upgrade_if_taken: false,
+            if_taken: None,
             translator,
         }))
     }

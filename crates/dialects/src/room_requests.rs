@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::event::Event;
-use crate::native::{Request, RoomOptions};
+use crate::native;
 use crate::translator::Out;
 
 /// Requests without an outcome at which the edge stops reading. Equal to the edge's own limit.
@@ -29,7 +29,7 @@ const MAX_RETRY: Duration = Duration::from_secs(5);
 /// Kind of a room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind<'a> {
-    Join(RoomOptions),
+    Join,
     Leave,
     /// Sends this JSON to the other members.
     Broadcast(&'a str),
@@ -47,7 +47,7 @@ pub(crate) struct Outcome {
 #[derive(Debug)]
 struct Pending {
     room: Arc<str>,
-    request: Request,
+    request: String,
     is_join: bool,
     /// `true` for a `join` and a `leave`.
     changes_seat: bool,
@@ -98,11 +98,11 @@ impl RoomRequests {
         }
         let id = self.next_id();
         let request = match kind {
-            RequestKind::Join(options) => Request::join(id, room, options),
-            RequestKind::Leave => Request::leave(id, room),
-            RequestKind::Broadcast(data) => Request::broadcast(id, room, data),
+            RequestKind::Join => native::join(id, room),
+            RequestKind::Leave => native::leave(id, room),
+            RequestKind::Broadcast(data) => native::broadcast(id, room, data),
         };
-        self.bytes += request.text.len();
+        self.bytes += request.len();
         let changes_seat = !matches!(kind, RequestKind::Broadcast(_));
         if changes_seat {
             self.aging.insert(id);
@@ -112,7 +112,7 @@ impl RoomRequests {
         state.pending += 1;
         state.seat_changes += usize::from(changes_seat);
         state.waiting.insert(id);
-        let is_join = matches!(kind, RequestKind::Join(_));
+        let is_join = matches!(kind, RequestKind::Join);
         self.pending.insert(id, Pending { room: Arc::clone(&room), request, is_join, changes_seat, since: now });
         self.flush(now, &room, out);
         true
@@ -121,7 +121,7 @@ impl RoomRequests {
     /// Handles success or final failure of a request. `None`: there is no such request.
     pub(crate) fn finish(&mut self, now: Instant, id: u64, out: &mut Out) -> Option<Outcome> {
         let Pending { room, request, is_join, changes_seat, .. } = self.pending.remove(&id)?;
-        self.bytes -= request.text.len();
+        self.bytes -= request.len();
         self.aging.remove(&id);
         let state = self.rooms.get_mut(&room)?;
         state.pending -= 1;
@@ -215,10 +215,9 @@ impl RoomRequests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::RoomEvents;
 
     const NOTHING: [u64; 0] = [];
-    const JOIN: RequestKind<'_> = RequestKind::Join(RoomOptions { events: RoomEvents::None, open: true });
+    const JOIN: RequestKind<'_> = RequestKind::Join;
 
     struct Test {
         requests: RoomRequests,
@@ -235,10 +234,7 @@ mod tests {
             let mut out = Out::default();
             act(&mut self.requests, self.now, &mut out);
             let id = |text: &str| text.split_once("\"id\":").unwrap().1.trim_end_matches('}').to_owned();
-            out.requests
-                .iter()
-                .map(|request| id(request.text.split(",\"ttl").next().unwrap()).parse().unwrap())
-                .collect()
+            out.requests.iter().map(|request| id(request.split(",\"ttl").next().unwrap()).parse().unwrap()).collect()
         }
 
         fn push(&mut self, room: &str, kind: RequestKind<'_>) -> Vec<u64> {

@@ -12,15 +12,13 @@ use signaling_protocol::rooms::LeftReason;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::json::Object;
-use crate::native::{FromMesh, RoomEvents, RoomOptions};
+use crate::native::FromMesh;
 use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out};
 use crate::{Dialect, name, trystero, y_webrtc};
 
 /// Maximum topics of a client: the mesh's maximum rooms of a session.
 const MAX_TOPICS: usize = 256;
-/// Subscribers are not announced, and publishers need not subscribe.
-const ROOM: RoomOptions = RoomOptions { events: RoomEvents::None, open: true };
 
 /// The wire protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +84,7 @@ impl Topics {
             Input::Mesh(text) => self.mesh(now, text, out),
             Input::Text(text) | Input::Binary(text) => self.client(now, text, out),
             Input::Tick if !self.requests.tick(now, out) => out.close = Some(Close::TRY_AGAIN),
-            Input::Tick | Input::IdTaken => {}
+            Input::Tick => {}
         }
     }
 
@@ -127,7 +125,7 @@ impl Topics {
         if self.subscribed.contains(&room) {
             return;
         }
-        if self.subscribed.len() >= MAX_TOPICS || !self.requests.push(now, &room, RequestKind::Join(ROOM), out) {
+        if self.subscribed.len() >= MAX_TOPICS || !self.requests.push(now, &room, RequestKind::Join, out) {
             return out.ignore(IgnoredReason::Limit);
         }
         self.subscribed.insert(room);

@@ -5,7 +5,6 @@ use std::time::Instant;
 use signaling_protocol::CloseCode;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
-use crate::native::Request;
 use crate::peerjs::PeerJs;
 use crate::rxdb::Rxdb;
 use crate::topics::Topics;
@@ -15,8 +14,6 @@ use crate::topics::Topics;
 pub enum Input<'a> {
     /// A native message of the mesh as JSON text. The first is `welcome`.
     Mesh(&'a [u8]),
-    /// Another client has the id, so there is no session. The last input.
-    IdTaken,
     /// Content of a text message of the client.
     Text(&'a [u8]),
     /// Content of a binary message of the client.
@@ -28,8 +25,8 @@ pub enum Input<'a> {
 /// Effects of an input. The edge carries them out in order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Out {
-    /// Requests to the mesh.
-    pub requests: Vec<Request>,
+    /// Native requests to the mesh as JSON texts: one uplink frame each.
+    pub requests: Vec<String>,
     /// Text frames to the client. The edge confirms the message of the mesh with the last one.
     pub frames: Vec<String>,
     /// Close frame behind them. `None`: the socket stays open. The session ends.

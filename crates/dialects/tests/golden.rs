@@ -16,13 +16,14 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use signaling_dialects::event::Event;
-use signaling_dialects::native::{RoomEvents, RoomOptions};
 use signaling_dialects::peerjs::Keys;
+use signaling_dialects::request::Rejection;
 use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator};
 
 struct Socket {
     dialect: Dialect,
     translator: Option<Translator>,
+    if_taken: Option<Rejection>,
     now: Instant,
 }
 
@@ -36,7 +37,7 @@ impl Socket {
             "client>" => Input::Text(rest.as_bytes()),
             "binary>" => Input::Binary(rest.as_bytes()),
             "mesh<" => Input::Mesh(rest.as_bytes()),
-            "taken" => Input::IdTaken,
+            "taken" => return self.if_taken.take().map(|rejection| rejected(&rejection)),
             _ => return None,
         };
         Some(self.input(input))
@@ -70,21 +71,22 @@ impl Socket {
         self.translator = None;
         match self.dialect.request(&settings, &head, &[0; 32]) {
             Answer::Upgrade(opening) => {
-                self.translator = Some(opening.translator);
+                (self.translator, self.if_taken) = (Some(opening.translator), opening.if_taken);
                 vec![format!("session {} {:?}", opening.client_id, opening.lifetime)]
             }
-            Answer::Reject(rejection) => {
-                let out = Out { frames: vec![rejection.frame], close: Some(rejection.close), ..Out::default() };
-                lines(&out)
-            }
+            Answer::Reject(rejection) => rejected(&rejection),
             Answer::Http(answer) => vec![format!("status {}", answer.status)],
             Answer::NotFound => vec!["status 404".to_owned()],
         }
     }
 }
 
+fn rejected(rejection: &Rejection) -> Vec<String> {
+    lines(&Out { frames: vec![rejection.frame.clone()], close: Some(rejection.close), ..Out::default() })
+}
+
 fn lines(out: &Out) -> Vec<String> {
-    let requests = out.requests.iter().map(|request| format!("mesh> {}{}", request.text, options(request.room)));
+    let requests = out.requests.iter().map(|request| format!("mesh> {request}"));
     let frames = out.frames.iter().map(|frame| format!("client< {frame}"));
     let close = out.close.iter().map(|close| match close.code {
         Some(code) => format!("close {}", code.0),
@@ -92,8 +94,8 @@ fn lines(out: &Out) -> Vec<String> {
     });
     let events = out.events.iter().map(|(event, count)| {
         let mut line = match event {
-            Event::Ignored(reason) => format!("count ignored {}", reason.as_str()),
-            Event::Answered(kind) => format!("count answer {}", kind.as_str()),
+            Event::Ignored(reason) => format!("count ignored {reason:?}"),
+            Event::Answered(kind) => format!("count answer {kind:?}"),
             Event::RoomWait => "count wait room".to_owned(),
         };
         if *count > 1 {
@@ -104,17 +106,8 @@ fn lines(out: &Out) -> Vec<String> {
     requests.chain(frames).chain(close).chain(events).collect()
 }
 
-fn options(room: Option<RoomOptions>) -> &'static str {
-    match room {
-        None => "",
-        Some(RoomOptions { events: RoomEvents::None, open: true }) => " events=none open",
-        Some(RoomOptions { events: RoomEvents::Prompt, open: false }) => " events=prompt",
-        Some(other) => panic!("{other:?}"),
-    }
-}
-
 fn replay(dialect: Dialect, transcript: &str) {
-    let mut socket = Socket { dialect, translator: None, now: Instant::now() };
+    let mut socket = Socket { dialect, translator: None, if_taken: None, now: Instant::now() };
     let mut effects = Vec::new().into_iter();
     let meaningful = transcript.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     for (number, line) in meaningful {

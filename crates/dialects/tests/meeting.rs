@@ -30,7 +30,7 @@ impl Client {
         let mut out = Out::default();
         self.translator.input(now, input, &mut out);
         assert_eq!(out.close, None);
-        self.requests.extend(out.requests.into_iter().map(|request| request.text));
+        self.requests.extend(out.requests);
         self.frames.extend(out.frames);
     }
 

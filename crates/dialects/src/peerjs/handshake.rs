@@ -1,5 +1,9 @@
 //! Checks of a PeerJS client's query, and the session that it opens.
 
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
 use signaling_protocol::ClientId;
 
 use super::{PeerJs, fits};
@@ -8,6 +12,7 @@ use crate::translator::Close;
 use crate::{Dialect, Settings, name, query};
 
 const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or key supplied to websocket server"}}"#;
+const ID_TAKEN: &str = r#"{"type":"ID-TAKEN","payload":{"msg":"ID is taken"}}"#;
 const INVALID_KEY: &str = r#"{"type":"ERROR","payload":{"msg":"Invalid key provided"}}"#;
 
 /// Keys that clients may use. Each is a name space of its own.
@@ -22,6 +27,27 @@ pub enum Keys {
 impl Default for Keys {
     fn default() -> Self {
         Self::Only(vec!["peerjs".to_owned()])
+    }
+}
+
+impl FromStr for Keys {
+    type Err = Infallible;
+
+    /// Reads keys separated by commas, or `any`.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(match text {
+            "any" => Self::Any,
+            keys => Self::Only(keys.split(',').map(str::to_owned).collect()),
+        })
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Only(keys) => f.write_str(&keys.join(",")),
+        }
     }
 }
 
@@ -57,11 +83,15 @@ pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32])
         lifetime: Lifetime::EndsWithCloseFrame,
         token: Some(token),
         subject: Some(id.clone()),
-        upgrade_if_taken: true,
+        if_taken: Some(rejection(ID_TAKEN)),
         translator: PeerJs::new(key, &id, random).into(),
     }))
 }
 
 fn reject(frame: &str) -> Answer {
-    Answer::Reject(Rejection { frame: frame.to_owned(), close: Close::EMPTY })
+    Answer::Reject(rejection(frame))
+}
+
+fn rejection(frame: &str) -> Rejection {
+    Rejection { frame: frame.to_owned(), close: Close::EMPTY }
 }

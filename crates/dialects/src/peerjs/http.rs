@@ -205,7 +205,7 @@ mod tests {
     fn opening_claims_the_id_with_the_token() {
         let one = opening(&settings(false), "key=peerjs&id=x&id=a%20b&token=t&version=1.5.5");
         assert_eq!(one.client_id.as_str(), "~pj:peerjs:a~20b");
-        assert_eq!((one.lifetime, one.upgrade_if_taken), (Lifetime::EndsWithCloseFrame, true));
+        assert_eq!((one.lifetime, one.if_taken.is_some()), (Lifetime::EndsWithCloseFrame, true));
         assert_eq!((one.token.as_deref(), one.subject.as_deref()), (Some("t"), Some("a b")));
         let other = opening(&settings(false), "key=peerjs&id=a%20b&token=u");
         assert!(one.credential.is_some() && one.credential != other.credential);

@@ -17,7 +17,7 @@ pub use self::handshake::Keys;
 pub(crate) use self::http::request;
 use crate::event::{AnswerKind, IgnoredReason};
 use crate::json::{Object, quote};
-use crate::native::{FromMesh, Request};
+use crate::native::{self, FromMesh};
 use crate::translator::{Close, Input, Out};
 use crate::{Dialect, name};
 
@@ -30,7 +30,6 @@ const MAX_ID_BYTES: usize = 512;
 const HOLD_MS: u64 = 5000;
 
 const OPEN: &str = r#"{"type":"OPEN"}"#;
-const ID_TAKEN: &str = r#"{"type":"ID-TAKEN","payload":{"msg":"ID is taken"}}"#;
 
 /// Messages that clients relay.
 const CALLS: [&str; 3] = ["OFFER", "ANSWER", "CANDIDATE"];
@@ -93,10 +92,6 @@ impl PeerJs {
     pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
         match input {
             Input::Mesh(text) => self.mesh(now, text, out),
-            Input::IdTaken => {
-                out.answer(AnswerKind::IdTaken, ID_TAKEN.to_owned());
-                out.close = Some(Close::EMPTY);
-            }
             Input::Text(text) | Input::Binary(text) => self.client(now, text, out),
             Input::Tick => {}
         }
@@ -146,7 +141,7 @@ impl PeerJs {
         }
         data.push('}');
         let name = name::internal(Dialect::PeerJs, &[&self.key, to]);
-        out.requests.push(Request::signal(id, &name, &data, if is_call { HOLD_MS } else { 0 }));
+        out.requests.push(native::signal(id, &name, &data, if is_call { HOLD_MS } else { 0 }));
     }
 
     fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {

@@ -17,7 +17,7 @@ use self::members::Members;
 use self::peer_id::PeerId;
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::json::Object;
-use crate::native::{FromMesh, Request, RoomEvents, RoomOptions};
+use crate::native::{self, FromMesh};
 use crate::request::{Answer, Head, Opening};
 use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out};
@@ -29,7 +29,6 @@ const MAX_ROOMS: usize = 256;
 const ROOM_UNITS: std::ops::RangeInclusive<usize> = 6..=99;
 /// Hold time of a signal for an absent recipient.
 const HOLD_MS: u64 = 5000;
-const ROOM: RoomOptions = RoomOptions { events: RoomEvents::Prompt, open: false };
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
@@ -73,7 +72,6 @@ impl Rxdb {
                 }
             }
             Input::Tick => self.tick(now, out),
-            Input::IdTaken => {}
         }
     }
 
@@ -118,7 +116,7 @@ impl Rxdb {
         if self.rooms.contains_key(room) {
             return;
         }
-        if self.rooms.len() >= MAX_ROOMS || !self.requests.push(now, room, RequestKind::Join(ROOM), out) {
+        if self.rooms.len() >= MAX_ROOMS || !self.requests.push(now, room, RequestKind::Join, out) {
             return out.ignore(IgnoredReason::Limit);
         }
         self.rooms.insert(room.to_owned(), Members::default());
@@ -133,7 +131,7 @@ impl Rxdb {
         }
         let text = str::from_utf8(text).map_err(|_| IgnoredReason::Json)?.trim();
         let data = format!(r#"{{"k":"s","m":{text}}}"#);
-        out.requests.push(Request::signal(self.requests.next_id(), &receiver.to_name(), &data, HOLD_MS));
+        out.requests.push(native::signal(self.requests.next_id(), &receiver.to_name(), &data, HOLD_MS));
         Ok(())
     }
 
