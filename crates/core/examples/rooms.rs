@@ -89,11 +89,15 @@ impl Bench {
         }
         for (from, to) in alive.iter().flat_map(|from| alive.iter().map(move |to| (*from, *to))) {
             let Some(&Lane { peer, exchange, inbound }) = self.mesh.lanes.get(&(from, to)) else { continue };
-            while let Some(frame) = self.timed("lane frame", from, |core, now| core.take_lane_frame(now, peer, exchange)) {
+            while let Some(frame) =
+                self.timed("lane frame", from, |core, now| core.take_lane_frame(now, peer, exchange))
+            {
                 self.cost.lane_bytes += frame.len();
                 self.timed("batch", to, |core, now| core.batch(now, inbound, &frame[LENGTH_BYTES..]))?;
             }
-            if let Some(number) = self.timed("acknowledgement", to, |core, now| core.take_acknowledgement(now, inbound.peer)) {
+            if let Some(number) =
+                self.timed("acknowledgement", to, |core, now| core.take_acknowledgement(now, inbound.peer))
+            {
                 self.timed("acknowledged", from, |core, now| core.lane_acknowledged(now, peer, exchange, number));
             }
         }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use signaling_dialects::request::Lifetime;
 use signaling_wire::RemainingTtl;
 use signaling_wire::trunk::{Attach, ToNode};
 
@@ -53,6 +54,7 @@ impl EdgeCore {
         let Some(slot) = link.assign(client) else { return };
         session.turn += 1;
         let none = ConnectRequest::default();
+        let dialect = session.dialect.as_ref().map(|dialect| &dialect.client);
         let attach = Attach {
             slot,
             session: session.id,
@@ -60,9 +62,9 @@ impl EdgeCore {
             accepted_at_us: session.accepted_at_us,
             turn: session.turn,
             reliable: session.is_reliable(),
-            ends_with_socket: false,
+            ends_with_socket: dialect.is_some_and(|client| client.lifetime == Lifetime::EndsWithSocket),
             seq: session.buffer.last(),
-            credential: None,
+            credential: dialect.and_then(|client| client.credential),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
             grant: session.token.as_ref().map(|proven| &*proven.grant),
             state: session.state.as_deref(),

@@ -28,11 +28,12 @@ impl EdgeCore {
 
     /// Handles a client's close frame and answers with its code. `None`: the frame has no code.
     ///
-    /// Only 1000 ends the session. A browser closes with 1001 when a page goes away, and without a
-    /// code when a script states none.
+    /// Only 1000 ends the session; of a dialect's client, any code does. A browser closes with 1001
+    /// when a page goes away, and without a code when a script states none.
     pub fn client_left(&mut self, client: ClientKey, code: Option<CloseCode>) {
         let code = code.unwrap_or(CloseCode::NO_CODE);
-        let cause = if code.is_goodbye() { DetachReason::Left } else { DetachReason::Lost };
+        let is_dialect = self.sessions.get(client).is_some_and(|session| session.dialect.is_some());
+        let cause = if code.is_goodbye() || is_dialect { DetachReason::Left } else { DetachReason::Lost };
         self.end(client, code, "", cause);
     }
 
@@ -74,7 +75,7 @@ impl EdgeCore {
     /// Sends `goodbye` and closes the socket, so that the client connects to another server.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        if session.phase.is_open() {
+        if session.phase.is_open() && session.dialect.is_none() {
             let goodbye = ServerMessage::Goodbye { reason, retry_after_ms: Some(retry_after_ms) }.to_json();
             session.output.append(&mut self.pool, |out| encode::text(out, &goodbye));
         }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use signaling_dialects::Input;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
@@ -72,6 +73,9 @@ impl EdgeCore {
 
     /// Handles a text message of the client.
     pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
+        if self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
+            return self.dialect_frame(now, client, Input::Text(text), text.len());
+        }
         let message = peek(text);
         if let Some(reading) = self.refuse_flood(now, client, message, text) {
             return reading;
@@ -92,25 +96,42 @@ impl EdgeCore {
             }
             EdgeMessage::Received { n } => return self.received(now, client, n),
             // The node answers invalid messages, and tokens that no edge requests.
-            EdgeMessage::Token | EdgeMessage::Other => {
-                let seq = session.buffer.push(text, now);
-                self.counts.ups += 1;
-                self.memory.grow(text.len());
-                if let Some((link, slot)) = session.uplink()
-                    && let Some(link) = self.links.get_mut(link)
-                {
-                    link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(session.hold), payload: text });
-                }
-            }
+            EdgeMessage::Token | EdgeMessage::Other => self.send_up(now, client, text),
         }
-        let store_limits = self.memory.store_limits(self.settings.memory, self.settings.store);
-        if session.buffer.is_full(&store_limits) && session.phase.set_paused(true) {
+        self.pause_if_full(now, client)
+    }
+
+    /// Sends a message to the client's node, and keeps it until its outcome is known.
+    pub(super) fn send_up(&mut self, now: Instant, client: ClientKey, text: &[u8]) {
+        let Some(session) = self.sessions.get_mut(client) else { return };
+        let seq = session.buffer.push(text, now);
+        self.counts.ups += 1;
+        self.memory.grow(text.len());
+        if let Some((link, slot)) = session.uplink()
+            && let Some(link) = self.links.get_mut(link)
+        {
+            link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(session.hold), payload: text });
+        }
+    }
+
+    /// Stops reading a client that must wait.
+    pub(super) fn pause_if_full(&mut self, now: Instant, client: ClientKey) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if session.pause_if_full(now, &self.memory.store_limits(self.settings.memory, self.settings.store)) {
             self.counts.read_pauses += 1;
-            session.last_pong = now;
-            session.pinged = None;
             return Reading::Paused;
         }
         Reading::On
+    }
+
+    /// Queues a message of the mesh for the client, in its dialect.
+    fn write_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if session.dialect.is_some() {
+            return self.translate(now, client, Input::Mesh(text));
+        }
+        session.output.append(&mut self.pool, |out| encode::text(out, text));
+        self.check_output(client)
     }
 
     /// Handles a WebSocket ping of the client.
@@ -188,7 +209,7 @@ impl EdgeCore {
         let Some(client) = self.client_at(link, slot) else { return };
         let Some(session) = self.sessions.get_mut(client) else { return };
         match *frame {
-            ToEdge::Attached { session: id, seq, hold, greeting, state, .. } => {
+            ToEdge::Attached { session: id, resumed, seq, hold, greeting, state, .. } => {
                 session.id = id;
                 session.hold = hold.as_duration();
                 session.state = Some(state.into());
@@ -199,14 +220,15 @@ impl EdgeCore {
                 if session.phase == SessionPhase::Waiting {
                     session.phase = SessionPhase::Accepted { pending_end: None };
                     self.effects.push_back(Effect::Accept(client));
+                    self.count_claim(client, Some(resumed));
                 }
+                let Some(session) = self.sessions.get_mut(client) else { return };
                 if let SessionPhase::Closed { reason, must_attach } = &mut session.phase {
                     *must_attach = false;
                     let reason = *reason;
                     self.done_if_all_have_outcomes(client, reason);
                 } else if !greeting.is_empty() {
-                    session.output.append(&mut self.pool, |out| encode::text(out, greeting));
-                    list_output(&mut self.clients_with_output, client, session);
+                    self.write_text(now, client, greeting);
                 }
             }
             ToEdge::Rejected { status, code, message, retry_after_ms, .. } => {
@@ -253,6 +275,9 @@ impl EdgeCore {
     fn rejected(&mut self, client: ClientKey, status: u16, code: &str, message: &str, retry_after_ms: Option<u32>) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.phase == SessionPhase::Waiting {
+            if status == 409 {
+                self.count_claim(client, None);
+            }
             let (code, message) = (code.to_owned(), message.to_owned());
             return self.refuse(client, Refusal { status, code, message, retry_after_ms });
         }
@@ -297,15 +322,16 @@ impl EdgeCore {
         if let Some(reason) = session.phase.closed() {
             return self.done_if_all_have_outcomes(client, reason);
         }
-        if session.phase.is_paused()
-            && !session.buffer.is_full(&self.memory.store_limits(self.settings.memory, self.settings.store))
-        {
-            session.phase.set_paused(false);
-            self.effects.push_back(Effect::Read(client));
-        }
+        let was_paused = session.phase.is_paused();
         if !reply.is_empty() {
-            session.output.append(&mut self.pool, |out| encode::text(out, reply));
-            self.check_output(client);
+            self.write_text(now, client, reply);
+        }
+        if was_paused
+            && let Some(session) = self.sessions.get_mut(client)
+            && !session.must_wait(now, &self.memory.store_limits(self.settings.memory, self.settings.store))
+            && session.phase.set_paused(false)
+        {
+            self.effects.push_back(Effect::Read(client));
         }
     }
 
@@ -329,22 +355,39 @@ impl EdgeCore {
             None => DuplicateCheck::Write,
         };
         self.memory.grow_by(session.deduplicator.bytes().saturating_sub(before));
+        let mut is_translated = false;
         if verdict == DuplicateCheck::Write {
             match (&mut session.received, down.origin) {
                 (Some(tracker), Some(origin)) => {
                     tracker.write(&mut session.output, &mut self.pool, origin, down.payload);
                 }
-                _ => session.output.append(&mut self.pool, |out| encode::text(out, down.payload)),
+                _ if session.dialect.is_none() => {
+                    session.output.append(&mut self.pool, |out| encode::text(out, down.payload));
+                }
+                _ => is_translated = true,
             }
             self.counts.downs += u64::from(down.origin.is_some());
             self.memory.grow(down.payload.len());
         }
+        let session = if is_translated {
+            if self.translate(now, client, Input::Mesh(down.payload)) == Reading::Paused {
+                return;
+            }
+            let Some(session) = self.sessions.get_mut(client) else { return };
+            session
+        } else {
+            session
+        };
         let mark = session.mark(down.origin);
         let Some(confirms) = session.confirms() else { return };
         match verdict {
             DuplicateCheck::Write => {
                 confirms.delivered_at(down.down_seq, mark);
                 self.check_output(client);
+                if is_translated {
+                    // The translator may have written nothing.
+                    self.confirm(client);
+                }
             }
             DuplicateCheck::Duplicate => {
                 confirms.duplicate(down.down_seq, mark);

@@ -106,7 +106,9 @@ impl Session {
     /// Returns the approximate bytes kept for this session.
     pub(super) fn kept(&self) -> usize {
         let tracker = self.received.as_ref().map_or(0, |tracker| tracker.unacknowledged());
+        let translator = self.dialect.as_ref().map_or(0, |dialect| dialect.client.translator.retained_bytes());
         self.buffer.bytes()
+            + translator
             + self.buffer.len() * ENTRY_BYTES
             + self.output.capacity()
             + self.deduplicator.bytes()

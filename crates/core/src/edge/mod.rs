@@ -10,6 +10,7 @@
 mod attachments;
 mod confirms;
 mod deduplicator;
+mod dialects;
 mod endings;
 mod floods;
 mod inputs;
@@ -35,6 +36,7 @@ mod verified_token;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use signaling_dialects::{Dialect, Out};
 use signaling_protocol::{ClientId, CloseCode, limits};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::ToNode;
@@ -48,6 +50,7 @@ use self::output::Pool;
 use crate::rate_class::RateClass;
 
 pub use self::deduplicator::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
+pub use self::dialects::{DialectClient, DialectCounts};
 pub use self::inputs::FromNode;
 pub use self::kick_list::KickList;
 pub use self::kicking::Kick;
@@ -204,6 +207,8 @@ pub struct Figures {
     pub unattached: usize,
     /// Clients that are not read because their retransmit buffer is full.
     pub read_paused: usize,
+    /// Open sockets of dialects' clients, in the order of [`Dialect::ALL`].
+    pub dialect_sockets: [usize; Dialect::ALL.len()],
 }
 
 /// Decision about further reads from a client.
@@ -229,6 +234,9 @@ pub struct EdgeCore {
     figures: Figures,
     latency: LatencyHistogram,
     kicks: KickList,
+    /// Effects of the present input of a translator.
+    translated: Out,
+    dialect_counts: [DialectCounts; Dialect::ALL.len()],
 }
 
 impl EdgeCore {
@@ -246,6 +254,8 @@ impl EdgeCore {
             figures: Figures::default(),
             latency: LatencyHistogram::default(),
             kicks: KickList::default(),
+            translated: Out::default(),
+            dialect_counts: Default::default(),
         }
     }
 

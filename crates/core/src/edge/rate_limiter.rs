@@ -67,24 +67,32 @@ impl ClientRateLimiter {
 
     /// Decides about a message of this size. A refused message costs nothing.
     pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> RateDecision {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES);
-        let wait =
-            |bucket: &TokenBucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
-        let exceeded = match wait(&self.messages, limits.messages, 1) {
-            Some(wait) => Some((Exceeded::Messages, wait)),
-            None => wait(&self.bytes, limits.bytes, bytes).map(|wait| (Exceeded::Bytes, wait)),
-        };
-        if let Some((limit, wait)) = exceeded {
+        if let Some((limit, wait)) = self.wait(limits, now, bytes) {
             return self.refuse(now, limit, wait);
         }
-        // Refused messages cost nothing.
+        self.pay(limits, now, bytes);
+        RateDecision::Pass
+    }
+
+    /// Returns the time until a message of this size is within the limits, and the limit that it
+    /// exceeds now. `None`: it is within the limits.
+    pub(super) fn wait(&self, limits: &PaceLimits, now: Instant, bytes: usize) -> Option<(Exceeded, Duration)> {
+        let wait =
+            |bucket: &TokenBucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
+        match wait(&self.messages, limits.messages, 1) {
+            Some(wait) => Some((Exceeded::Messages, wait)),
+            None => wait(&self.bytes, limits.bytes, cost(bytes)).map(|wait| (Exceeded::Bytes, wait)),
+        }
+    }
+
+    /// Counts a message of this size, within the limits or not.
+    pub(super) fn pay(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) {
         if let Some(rate) = limits.messages {
             self.messages.pay(now, rate, 1);
         }
         if let Some(rate) = limits.bytes {
-            self.bytes.pay(now, rate, bytes);
+            self.bytes.pay(now, rate, cost(bytes));
         }
-        RateDecision::Pass
     }
 
     /// Returns `true` if a ping may be answered. Otherwise the socket must be closed.
@@ -110,6 +118,11 @@ impl ClientRateLimiter {
             RateDecision::Wait(limit, wait)
         }
     }
+}
+
+/// Returns the cost of a message of this size in bytes.
+fn cost(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(FRAME_BYTES)
 }
 
 #[cfg(test)]

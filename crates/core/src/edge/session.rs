@@ -11,12 +11,13 @@ use slotmap::SlotMap;
 
 use super::confirms::Confirms;
 use super::deduplicator::Deduplicator;
+use super::dialects::DialectSession;
 use super::link::Link;
 use super::output::Output;
 use super::phase::SessionPhase;
 use super::rate_limiter::ClientRateLimiter;
 use super::received_tracker::ReceivedTracker;
-use super::retransmit_buffer::RetransmitBuffer;
+use super::retransmit_buffer::{RetransmitBuffer, StoreLimits};
 use super::verified_token::VerifiedToken;
 use super::{LinkKey, Settings};
 
@@ -154,6 +155,8 @@ pub struct Session {
     pub(super) heard: Instant,
     /// Time of a heartbeat ping without an answer. `None`: no such ping.
     pub(super) pinged: Option<Instant>,
+    /// Its translator. `None`: a client of the native protocol.
+    pub(super) dialect: Option<Box<DialectSession>>,
     /// Time of the last `pong` while its reads are paused.
     pub(super) last_pong: Instant,
     /// `true` if the node waits for `Alive`.
@@ -184,6 +187,7 @@ impl Session {
             confirm_is_listed: false,
             heard: now,
             pinged: None,
+            dialect: None,
             last_pong: now,
             probed: false,
         }
@@ -244,6 +248,21 @@ impl Session {
     /// Returns `true` if a client with a working connection is not read: its silence means nothing.
     pub(super) fn is_paused_alive(&self) -> bool {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
+    }
+
+    /// Stops reading a client that must wait. Returns `true` if that is a change.
+    pub(super) fn pause_if_full(&mut self, now: Instant, limits: &StoreLimits) -> bool {
+        let pauses = self.must_wait(now, limits) && self.phase.set_paused(true);
+        if pauses {
+            (self.last_pong, self.pinged) = (now, None);
+        }
+        pauses
+    }
+
+    /// Returns `true` if the client must not be read now: too many of its messages have no outcome,
+    /// or its translator or rate allows no further ones.
+    pub(super) fn must_wait(&self, now: Instant, limits: &StoreLimits) -> bool {
+        self.buffer.is_full(limits) || self.dialect.as_ref().is_some_and(|dialect| dialect.is_full(now))
     }
 
     /// Returns `true` if messages of other clients must wait at their nodes: the output is half

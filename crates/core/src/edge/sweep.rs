@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use signaling_dialects::Input;
 use signaling_protocol::CloseCode;
-use signaling_protocol::server::ServerMessage;
 
 use super::inputs::list_output;
 use super::phase::SessionPhase;
@@ -29,6 +29,7 @@ impl EdgeCore {
     /// Checks every session once, and closes sockets past their limits.
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
+        let mut due = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
         let is_short = memory.is_short(settings.memory);
         let (mut kept, mut unwritten) = (0, Vec::new());
@@ -41,6 +42,12 @@ impl EdgeCore {
             if session.token.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
                 continue;
+            }
+            if let Some(dialect) = &session.dialect {
+                figures.count_socket(dialect.client.dialect);
+                if dialect.is_due(now) {
+                    due.push(client);
+                }
             }
             if is_short {
                 unwritten.push((session.output.capacity(), client));
@@ -63,8 +70,8 @@ impl EdgeCore {
             match session.pinged {
                 // Its bytes are unread, so its silence means nothing.
                 _ if paused => {
-                    if !session.buffer.is_full(&memory.store_limits(settings.memory, settings.store)) {
-                        // The pause was caused by a lack of memory, which has ended.
+                    if !session.must_wait(now, &memory.store_limits(settings.memory, settings.store)) {
+                        // The pause was caused by a lack of memory or a rate, which has ended.
                         session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
                     }
@@ -72,9 +79,10 @@ impl EdgeCore {
                     session.received.iter_mut().for_each(|tracker| tracker.not_read(now));
                     if now.saturating_duration_since(session.last_pong) >= PAUSED_PONG {
                         session.last_pong = now;
-                        let pong = ServerMessage::Pong.to_json();
-                        session.output.append(pool, |out| encode::text(out, &pong));
-                        list_output(clients_with_output, client, session);
+                        if let Some(frame) = session.paused_frame() {
+                            session.output.append(pool, |out| encode::text(out, &frame));
+                            list_output(clients_with_output, client, session);
+                        }
                     }
                 }
                 Some(at) if now.saturating_duration_since(at) >= settings.heartbeat_answer => {
@@ -91,6 +99,9 @@ impl EdgeCore {
         memory.set(kept);
         self.figures = figures;
         let evicted = memory.evict(settings.memory, unwritten);
+        for client in due {
+            self.translate(now, client, Input::Tick);
+        }
         for (client, code, reason) in closing {
             self.counts.expired_tokens += u64::from(code == CloseCode::TOKEN_EXPIRED);
             self.close(client, code, reason);

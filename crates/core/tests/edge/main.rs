@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod custody;
+mod dialects;
 mod limits;
 mod slow_links;
 mod stage;

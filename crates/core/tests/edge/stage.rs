@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings};
+use signaling_core::edge::{
+    ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings,
+};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Origin, Slot, ToEdge, ToNode};
 use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
@@ -37,10 +39,21 @@ impl Edge {
     }
 
     pub(crate) fn connect_with(&mut self, reliable: bool, request: ConnectRequest) -> ClientKey {
-        let (client_id, session) = (client_id(self.clients), session_of(self.clients));
-        let client = self.core.connect(self.now, Newcomer { client_id, session, accepted_at_us: 1, reliable, request });
+        let client = self.core.connect(self.now, self.newcomer(reliable, request));
         assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
         client
+    }
+
+    pub(crate) fn connect_dialect(&mut self, dialect: DialectClient) -> ClientKey {
+        let newcomer = self.newcomer(false, ConnectRequest::default());
+        let client = self.core.connect_dialect(self.now, newcomer, dialect);
+        assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
+        client
+    }
+
+    fn newcomer(&self, reliable: bool, request: ConnectRequest) -> Newcomer {
+        let (client_id, session) = (client_id(self.clients), session_of(self.clients));
+        Newcomer { client_id, session, accepted_at_us: 1, reliable, request }
     }
 
     /// Opens a socket of a client in the next slot of the first link.
@@ -54,11 +67,23 @@ impl Edge {
 
     /// Has the node of the first link admit a client, before its socket is open.
     pub(crate) fn admit(&mut self, client: ClientKey) {
+        self.admit_with(client, "");
+    }
+
+    /// Has the node of the first link admit a client with this greeting.
+    pub(crate) fn admit_with(&mut self, client: ClientKey, greeting: &str) {
         let slot = self.clients;
         self.clients += 1;
         self.core.attach(self.now, client, self.link);
-        self.hear(self.link, &[attached(slot)]);
+        let ToEdge::Attached { session, resumed, seq, hold, state, .. } = attached(slot) else { panic!() };
+        let greeting = greeting.as_bytes();
+        self.hear(self.link, &[ToEdge::Attached { slot, session, resumed, seq, hold, greeting, state }]);
         assert_eq!(self.core.next_effect(), Some(Effect::Accept(client)));
+    }
+
+    /// Returns `true` if the edge reads a paused client again.
+    pub(crate) fn reads_again(&mut self, client: ClientKey) -> bool {
+        std::iter::from_fn(|| self.core.next_effect()).any(|effect| effect == Effect::Read(client))
     }
 
     pub(crate) fn say(&mut self, client: ClientKey, text: &str) -> Reading {

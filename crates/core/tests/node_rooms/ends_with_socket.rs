@@ -26,7 +26,7 @@ fn session_leaves_its_rooms_when_its_socket_ends() {
 }
 
 #[test]
-fn session_leaves_its_rooms_when_socket_ends_after_handoff() {
+fn session_leaves_its_rooms_when_its_socket_ends_after_a_handoff() {
     let mut stage = room_of_two();
     stage.hand_off("b", "n1");
     stage.advance(SECOND);

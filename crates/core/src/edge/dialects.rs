@@ -1,0 +1,199 @@
+//! Clients of dialects. A translator stands between the socket and the session: `inputs`, `sweep`
+//! and `endings` pass it frames of the client, messages of the mesh and the time.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use signaling_dialects::event::{AnswerKind, Event, IgnoredReason};
+use signaling_dialects::request::Lifetime;
+use signaling_dialects::{Close, Dialect, Input, Out, Translator};
+use signaling_protocol::CloseCode;
+use signaling_protocol::server::ServerMessage;
+use signaling_wire::Credential;
+use signaling_wire::trunk::DetachReason;
+
+use super::floods::limits_of;
+use super::session::Session;
+use super::{ClientKey, EdgeCore, Figures, Newcomer, Reading};
+use crate::ws::encode;
+
+/// A client's dialect, and the rules of its session.
+#[derive(Debug)]
+pub struct DialectClient {
+    /// Its dialect.
+    pub dialect: Dialect,
+    /// Translates between its frames and messages of the mesh.
+    pub translator: Translator,
+    /// Credential of its claim. `None`: its id is random and not claimed.
+    pub credential: Option<Credential>,
+    /// Event that ends its session.
+    pub lifetime: Lifetime,
+}
+
+/// A session's translator, and the time of the next read.
+#[derive(Debug)]
+pub(super) struct DialectSession {
+    pub(super) client: DialectClient,
+    /// Time before which the client is not read: it exceeds its rate. `None`: it does not.
+    read_at: Option<Instant>,
+}
+
+impl DialectSession {
+    /// Returns `true` while the client must not be read.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.read_at.is_some_and(|at| now < at) || self.client.translator.is_full()
+    }
+
+    /// Returns `true` if the translator has to handle the time.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.client.translator.deadline().is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// Events of one dialect since the start, for metrics.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DialectCounts {
+    /// Frames of clients.
+    pub frames_in: u64,
+    /// Frames for clients.
+    pub frames_out: u64,
+    /// Inputs without effect, in the order of [`IgnoredReason::ALL`].
+    pub ignored: [u64; IgnoredReason::ALL.len()],
+    /// Failures reported to clients, in the order of [`AnswerKind::ALL`].
+    pub answers: [u64; AnswerKind::ALL.len()],
+    /// Claims of ids: of new sessions, of a session of the same client, and refused.
+    pub claims: [u64; 3],
+    /// Requests that waited because no node could carry them out.
+    pub room_waits: u64,
+    /// Read pauses because a client exceeded its rate.
+    pub rate_waits: u64,
+}
+
+impl DialectCounts {
+    fn add(&mut self, event: Event, count: u64) {
+        match event {
+            Event::Ignored(reason) => {
+                self.ignored.get_mut(reason as usize).into_iter().for_each(|total| *total += count);
+            }
+            Event::Answered(kind) => {
+                self.answers.get_mut(kind as usize).into_iter().for_each(|total| *total += count);
+            }
+            Event::RoomWait => self.room_waits += count,
+        }
+    }
+}
+
+impl EdgeCore {
+    /// Adds a client of a dialect that requests admission. [`Effect::AssignNode`] follows.
+    ///
+    /// [`Effect::AssignNode`]: super::Effect::AssignNode
+    pub fn connect_dialect(&mut self, now: Instant, newcomer: Newcomer, client: DialectClient) -> ClientKey {
+        let key = self.connect(now, newcomer);
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.dialect = Some(Box::new(DialectSession { client, read_at: None }));
+        }
+        key
+    }
+
+    /// Returns the events of clients of a dialect.
+    pub fn dialect_counts(&self, dialect: Dialect) -> DialectCounts {
+        self.dialect_counts.get(dialect as usize).copied().unwrap_or_default()
+    }
+
+    /// Handles a binary message of the client. The native protocol has none.
+    pub fn client_binary(&mut self, now: Instant, client: ClientKey, bytes: &[u8]) -> Reading {
+        match self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
+            true => self.dialect_frame(now, client, Input::Binary(bytes), bytes.len()),
+            false => Reading::On,
+        }
+    }
+
+    /// Handles a frame of a dialect's client. A flood is not refused: the client is not read until
+    /// its rate allows the next frame.
+    pub(super) fn dialect_frame(&mut self, now: Instant, client: ClientKey, frame: Input<'_>, bytes: usize) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        let Some(dialect) = &mut session.dialect else { return Reading::On };
+        let limits = limits_of(&self.settings, session.token.as_deref());
+        session.rate_limiter.pay(limits, now, bytes);
+        dialect.read_at = session.rate_limiter.wait(limits, now, 0).map(|(_, wait)| now + wait);
+        if let Some(counts) = self.dialect_counts.get_mut(dialect.client.dialect as usize) {
+            counts.frames_in += 1;
+            counts.rate_waits += u64::from(dialect.read_at.is_some());
+        }
+        match self.translate(now, client, frame) {
+            Reading::On => self.pause_if_full(now, client),
+            Reading::Paused => Reading::Paused,
+        }
+    }
+
+    /// Counts the outcome of a claim. `resumed`: `true` if the session continues an earlier one;
+    /// `None` if the claim is refused.
+    pub(super) fn count_claim(&mut self, client: ClientKey, resumed: Option<bool>) {
+        let Some(dialect) = self.sessions.get(client).and_then(|session| session.dialect.as_ref()) else { return };
+        if dialect.client.credential.is_some()
+            && let Some(counts) = self.dialect_counts.get_mut(dialect.client.dialect as usize)
+        {
+            let [new, taken_over, refused] = &mut counts.claims;
+            *match resumed {
+                Some(false) => new,
+                Some(true) => taken_over,
+                None => refused,
+            } += 1;
+        }
+    }
+
+    /// Passes an input to the client's translator, and carries out its effects in their order.
+    pub(super) fn translate(&mut self, now: Instant, client: ClientKey, input: Input<'_>) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        let Some(DialectSession { client: DialectClient { dialect, translator, .. }, .. }) =
+            session.dialect.as_deref_mut()
+        else {
+            return Reading::On;
+        };
+        let mut out = std::mem::take(&mut self.translated);
+        translator.input(now, input, &mut out);
+        if let Some(counts) = self.dialect_counts.get_mut(*dialect as usize) {
+            counts.frames_out += out.frames.len() as u64;
+            out.events.iter().for_each(|(event, count)| counts.add(*event, u64::from(*count)));
+        }
+        let reading = self.carry_out(now, client, &out);
+        out.clear();
+        self.translated = out;
+        reading
+    }
+
+    fn carry_out(&mut self, now: Instant, client: ClientKey, out: &Out) -> Reading {
+        for request in &out.requests {
+            self.send_up(now, client, request.as_bytes());
+        }
+        if let Some(session) = self.sessions.get_mut(client) {
+            for frame in &out.frames {
+                session.output.append(&mut self.pool, |out| encode::text(out, frame.as_bytes()));
+            }
+        }
+        match out.close {
+            Some(Close { code }) => {
+                self.end(client, code.unwrap_or(CloseCode::NO_CODE), "", DetachReason::Left);
+                Reading::Paused
+            }
+            None => self.check_output(client),
+        }
+    }
+}
+
+impl Session {
+    /// Returns the message that the client gets every 5 s while it is not read. `None`: its dialect
+    /// needs none.
+    pub(super) fn paused_frame(&self) -> Option<Cow<'static, [u8]>> {
+        match &self.dialect {
+            None => Some(Cow::Owned(ServerMessage::Pong.to_json())),
+            Some(dialect) => dialect.client.translator.paused_frame().map(|frame| Cow::Borrowed(frame.as_bytes())),
+        }
+    }
+}
+
+impl Figures {
+    pub(super) fn count_socket(&mut self, dialect: Dialect) {
+        self.dialect_sockets.get_mut(dialect as usize).into_iter().for_each(|sockets| *sockets += 1);
+    }
+}
