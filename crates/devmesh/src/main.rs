@@ -47,11 +47,15 @@ async fn run(cli: Cli) -> Result<()> {
     }
 }
 
+/// The dialects that a local mesh serves: all.
+const DIALECTS: &str = "peerjs,y-webrtc,trystero,rxdb";
+
 /// Runs a mesh until `mesh-dev down` or a signal.
 async fn up(mut options: MeshOptions) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let (dir, has_page) = (options.dir.display().to_string(), options.balancer_args.iter().any(|arg| arg == "--demo"));
+    options.balancer_args.push(format!("--dialects={DIALECTS}"));
     if has_page {
         let control = std::path::absolute(control_socket(&options.dir)).context("--dir")?;
         options.balancer_args.push(format!("--demo-control={}", control.display()));

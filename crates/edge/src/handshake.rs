@@ -137,6 +137,12 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
     Ok(accept)
 }
 
+/// Returns `true` if the request asks for a WebSocket.
+#[must_use]
+pub fn asks_for_upgrade(headers: &HeaderMap) -> bool {
+    lists(headers, header::UPGRADE, "websocket")
+}
+
 /// Reads the offered subprotocols and ignores unknown ones.
 fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> {
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, MemoryLimits, Settings};
 use signaling_edge::identity::IdentityConfig;
-use signaling_edge::shell::{AdmissionLimits, Backend, ClientAddresses, Edge, EdgeConfig, LinkEvent, MemoryBound};
+use signaling_edge::shell::{
+    AdmissionLimits, Backend, ClientAddresses, DialectConfig, Edge, EdgeConfig, LinkEvent, MemoryBound,
+};
 use signaling_server::Listener;
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, not_found};
@@ -46,6 +48,7 @@ fn config() -> EdgeConfig {
         tls: None,
         core: Settings { memory: MemoryLimits { bytes: 64 << 20 }, ..Settings::for_messages_of(65_536) },
         identity: IdentityConfig::default(),
+        dialects: DialectConfig::default(),
         coalescer: Coalescer::disabled(),
     }
 }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation, decode};
 use serde::Deserialize;
-use signaling_protocol::{ClientId, limits};
+use signaling_protocol::limits;
 use signaling_server::unix_time;
 
 use super::claims::Claims;
@@ -91,12 +91,12 @@ impl Tokens {
         Ok(())
     }
 
-    /// Verifies the token of a client. Returns its rights and times.
+    /// Verifies a token, whose `sub` must be `subject`; `None`: any. Returns its rights and times.
     ///
     /// # Errors
     /// Returns the defect; without a token [`TokenRefusal::Missing`]. The signature is checked
     /// before any claim. Kicks are not checked.
-    pub fn verify(&self, client: &ClientId, token: Option<&str>) -> Result<VerifiedToken, TokenRefusal> {
+    pub fn verify(&self, subject: Option<&str>, token: Option<&str>) -> Result<VerifiedToken, TokenRefusal> {
         let token = token.ok_or(TokenRefusal::Missing)?;
         let header = Some(token).filter(|token| token.len() <= limits::MAX_TOKEN_BYTES).and_then(Header::read);
         let header = header.filter(|header| header.crit.is_none()).ok_or(TokenRefusal::Malformed)?;
@@ -107,7 +107,7 @@ impl Tokens {
         for key in self.keys.borrow().candidates(header.kid.as_deref()) {
             match decode::<Claims>(token, key, &self.validation) {
                 Ok(_) if part(token, 1).is_none() => return Err(TokenRefusal::Malformed),
-                Ok(token) => return self.verified(client, &token.claims),
+                Ok(token) => return self.verified(subject, &token.claims),
                 Err(error) => match refusal_of(error.kind()) {
                     TokenRefusal::Signature => refused = TokenRefusal::Signature,
                     other => return Err(other),
@@ -117,8 +117,8 @@ impl Tokens {
         Err(refused)
     }
 
-    fn verified(&self, client: &ClientId, claims: &Claims) -> Result<VerifiedToken, TokenRefusal> {
-        if claims.sub.as_deref() != Some(client.as_str()) {
+    fn verified(&self, subject: Option<&str>, claims: &Claims) -> Result<VerifiedToken, TokenRefusal> {
+        if subject.is_some() && claims.sub.as_deref() != subject {
             return Err(TokenRefusal::Subject);
         }
         let leeway = Duration::from_secs(self.validation.leeway);

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
+use signaling_dialects::Dialect;
+use signaling_dialects::peerjs::Keys;
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::HttpLimits;
 use signaling_server::{Common, ConfigError};
 
-use super::{AdmissionLimits, ClientAddresses, EdgeConfig, Tls, TlsFiles};
+use super::{AdmissionLimits, ClientAddresses, DialectConfig, EdgeConfig, Tls, TlsFiles};
 use crate::identity::IdentityArgs;
 use signaling_core::edge::{MemoryLimits, PaceLimits, Rate, Settings};
 use signaling_core::rate_class::{ClassRates, Rates};
@@ -93,6 +95,15 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1024 * 1024..))]
     pub max_client_buffer_bytes: usize,
 
+    /// Dialects of existing clients that connect below /NAME, separated by commas: peerjs,
+    /// y-webrtc, trystero, rxdb (docs/DIALECTS.md)
+    #[arg(long, env = "SIGNALING_DIALECTS", value_name = "NAMES", value_delimiter = ',')]
+    pub dialects: Vec<Dialect>,
+
+    /// Keys that PeerJS clients may use, separated by commas, or any
+    #[arg(long, env = "SIGNALING_PEERJS_KEYS", value_name = "KEYS", default_value = "peerjs")]
+    pub peerjs_keys: Keys,
+
     /// Admission of clients.
     #[command(flatten)]
     pub identity: IdentityArgs,
@@ -145,6 +156,7 @@ impl EdgeArgs {
             tls,
             core,
             identity: self.identity.check(flag, listen)?,
+            dialects: DialectConfig { mounted: self.dialects, peerjs_keys: self.peerjs_keys },
             coalescer: Coalescer::disabled(),
         })
     }

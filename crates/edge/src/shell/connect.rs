@@ -8,8 +8,8 @@ use axum::body::Body;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{ClientId, CloseCode};
 use signaling_server::http::refusal;
 use signaling_server::unix_time;
 use signaling_wire::SessionId;
@@ -21,7 +21,7 @@ use super::metrics::{AuthFailure, METRICS};
 use super::query::Query;
 use super::{Edge, Handshake, client_socket, cors, metrics};
 use crate::handshake::{self, Accept};
-use signaling_core::edge::{ClientKey, ConnectRequest, Newcomer, Refusal};
+use signaling_core::edge::{ClientKey, ConnectRequest, DialectClient, Newcomer, Refusal};
 use signaling_core::ws::encode;
 
 /// Path of connect requests.
@@ -52,7 +52,7 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
         }
     };
     let started = Instant::now();
-    match admit(handshake, peer, &request, &accept).await {
+    match connect(handshake, peer, &request, &accept).await {
         Ok(waiting) => {
             METRICS.connect.observe(started.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
@@ -67,7 +67,7 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
 }
 
 /// A client without a socket. It is removed if its request ends early.
-struct Waiting {
+pub(super) struct Waiting {
     edge: Edge,
     key: Option<ClientKey>,
 }
@@ -80,23 +80,45 @@ impl Drop for Waiting {
     }
 }
 
-async fn admit(
+/// Fails if the request is of a page whose origin is not allowed.
+pub(super) fn check_origin(handshake: &Handshake, headers: &HeaderMap) -> Result<(), Refusal> {
+    if handshake.edge.config.identity.origins.admit(headers) {
+        return Ok(());
+    }
+    METRICS.auth_failures.of(AuthFailure::Origin).inc();
+    let message = "this origin is not among the allowed ones";
+    Err(refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None))
+}
+
+async fn connect(
     handshake: &Handshake,
     peer: SocketAddr,
     request: &Request<Incoming>,
     accept: &Accept,
 ) -> Result<Waiting, Refusal> {
-    let edge = &handshake.edge;
-    if !edge.config.identity.origins.admit(request.headers()) {
-        METRICS.auth_failures.of(AuthFailure::Origin).inc();
-        let message = "this origin is not among the allowed ones";
-        return Err(refused(StatusCode::FORBIDDEN, "origin_not_allowed", message, None));
-    }
+    check_origin(handshake, request.headers())?;
     let query = Query::parse(request.uri().query().unwrap_or_default())
         .map_err(|(status, code, message)| refused(status, code, &message, None))?;
     let offered = || accept.bearer.clone().map(|token| token.0.into());
     let token = bearer(request.headers()).or_else(offered).or_else(|| query.token.clone());
-    let mut newcomer = newcomer(query, peer, request, accept)?;
+    let mut newcomer = newcomer(query.client_id, query.reliable, peer, request.headers())?;
+    request.uri().path().clone_into(&mut newcomer.request.path);
+    newcomer.request.query = query.rest;
+    newcomer.request.resume = accept.resume.clone().map(|token| token.0.into()).or(query.resume);
+    let subject = newcomer.client_id.clone();
+    admit(handshake, peer, newcomer, None, (Some(subject.as_str()), token.as_deref())).await
+}
+
+/// Admits a client: checks the limits and its token, which must have this subject, and waits for a
+/// node. `dialect`: its dialect, or `None` for the native protocol.
+pub(super) async fn admit(
+    handshake: &Handshake,
+    peer: SocketAddr,
+    mut newcomer: Newcomer,
+    dialect: Option<DialectClient>,
+    (subject, token): (Option<&str>, Option<&str>),
+) -> Result<Waiting, Refusal> {
+    let edge = &handshake.edge;
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
     let (client, decided) = edge.with(|state, _| {
         if state.draining {
@@ -110,7 +132,7 @@ async fn admit(
         };
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
-        let verified = state.verify_token(&newcomer.client_id, token.as_deref());
+        let verified = state.verify_token(&newcomer.client_id, subject, token);
         newcomer.request.proven = verified.map_err(|why| {
             let (status, code, _) = why.answer();
             refused(status, code, &why.to_string(), None)
@@ -118,7 +140,7 @@ async fn admit(
         let admitted = AdmittedClient::new(&state.admission, now, peer.ip()).map_err(too_many)?;
         state.handshakes.remove(handshake.key);
         handshake.admitted.replace(Some(Rc::clone(&admitted)));
-        Ok(state.connect(now, newcomer, peer.ip(), admitted))
+        Ok(state.connect(now, (newcomer, dialect), peer.ip(), admitted))
     })?;
     let waiting = Waiting { edge: edge.clone(), key: Some(client) };
     match tokio::time::timeout(DECISION_TIMEOUT, decided).await {
@@ -134,40 +156,44 @@ async fn admit(
     }
 }
 
-fn newcomer(query: Query, peer: SocketAddr, request: &Request<Incoming>, accept: &Accept) -> Result<Newcomer, Refusal> {
-    let mut session = [0; 16];
-    getrandom::fill(&mut session).map_err(|error| {
+/// Returns fresh random bytes. Fails if the system has none.
+pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Refusal> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
         let message = format!("no random numbers available: {error}");
         refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER_MS))
     })?;
-    let headers = request.headers();
+    Ok(bytes)
+}
+
+/// Creates a client with a new session, without query and tokens.
+pub(super) fn newcomer(
+    client_id: ClientId,
+    reliable: bool,
+    peer: SocketAddr,
+    headers: &HeaderMap,
+) -> Result<Newcomer, Refusal> {
+    let origin = headers.get(header::ORIGIN).and_then(|origin| Some(origin.to_str().ok()?.to_owned()));
     Ok(Newcomer {
-        client_id: query.client_id,
-        session: SessionId::new(session, query.reliable),
+        client_id,
+        session: SessionId::new(random_bytes()?, reliable),
         accepted_at_us: u64::try_from(unix_time().as_micros()).unwrap_or(u64::MAX),
-        reliable: query.reliable,
-        request: ConnectRequest {
-            path: request.uri().path().to_owned(),
-            query: query.rest,
-            origin: headers.get(header::ORIGIN).and_then(|origin| Some(origin.to_str().ok()?.to_owned())),
-            proven: None,
-            resume: accept.resume.clone().map(|token| token.0.into()).or(query.resume),
-            address: peer.ip().to_string(),
-        },
+        reliable,
+        request: ConnectRequest { origin, address: peer.ip().to_string(), ..ConnectRequest::default() },
     })
 }
 
-fn bearer(headers: &HeaderMap) -> Option<String> {
+pub(super) fn bearer(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.to_owned())
 }
 
-fn refused(status: StatusCode, code: &str, message: &str, retry_after_ms: Option<u32>) -> Refusal {
+pub(super) fn refused(status: StatusCode, code: &str, message: &str, retry_after_ms: Option<u32>) -> Refusal {
     Refusal { status: status.as_u16(), code: code.to_owned(), message: message.to_owned(), retry_after_ms }
 }
 
-async fn open(mut waiting: Waiting, upgrade: OnUpgrade) {
+pub(super) async fn open(mut waiting: Waiting, upgrade: OnUpgrade) {
     let (edge, client) = (waiting.edge.clone(), waiting.key);
     let failed = |error: &dyn std::error::Error| edge.with_state(|state| state.upgrade_failed(client, error));
     match upgrade.await.map(client_socket::recover) {
@@ -184,7 +210,6 @@ async fn open(mut waiting: Waiting, upgrade: OnUpgrade) {
 /// Refuses by status, or by an upgrade that closes at once if the client supports our close codes:
 /// pages cannot read the status.
 fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept, refused: &Refusal) -> Response<Body> {
-    let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
     match CloseCode::of_status(refused.status) {
         Some(code) if accept.signaling_v1 => {
             let mut frames = Vec::new();
@@ -197,9 +222,13 @@ fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept
             handshake.last_frames.replace(Some((hyper::upgrade::on(&mut request), frames)));
             accept.for_client()
         }
-        _ => {
-            let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-            refusal(status, &refused.code, &refused.message, retry_after)
-        }
+        _ => status_of(refused),
     }
+}
+
+/// Returns the HTTP answer of a refusal.
+pub(super) fn status_of(refused: &Refusal) -> Response<Body> {
+    let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
+    let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    refusal(status, &refused.code, &refused.message, retry_after)
 }

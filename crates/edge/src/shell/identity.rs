@@ -42,15 +42,17 @@ impl State {
         was_here
     }
 
-    /// Verifies the client's token. Returns `None` if the mesh requires no tokens. Fails if the
-    /// token is missing or refused, or older than a kick of the client.
+    /// Verifies the client's token, whose `sub` must be `subject`; `None`: any. Returns `None` if
+    /// the mesh requires no tokens. Fails if the token is missing or refused, or older than a kick
+    /// of the client.
     pub(super) fn verify_token(
         &self,
         client: &ClientId,
+        subject: Option<&str>,
         token: Option<&str>,
     ) -> Result<Option<VerifiedToken>, TokenRefusal> {
         let Some(tokens) = &self.config.identity.tokens else { return Ok(None) };
-        let verified = tokens.verify(client, token);
+        let verified = tokens.verify(subject, token);
         let verified = verified.and_then(|token| match self.core.is_kicked(client, &token) {
             true => Err(TokenRefusal::Kicked),
             false => Ok(token),
@@ -64,7 +66,7 @@ impl State {
     /// Verifies a new token of a client with an open socket, and passes the result to the core.
     pub(super) fn renew(&mut self, key: ClientKey, token: &PresentedToken) {
         let Some((client, _)) = self.core.identity(key) else { return };
-        match self.verify_token(client, Some(&token.0)) {
+        match self.verify_token(client, Some(client.as_str()), Some(&token.0)) {
             Ok(Some(token)) => {
                 METRICS.tokens_renewed.inc();
                 self.core.renewed(key, token);

@@ -17,6 +17,8 @@ mod client_socket;
 mod closing;
 mod connect;
 mod cors;
+pub mod dialect_metrics;
+mod dialects;
 mod drain;
 #[doc(hidden)]
 mod handshakes;
@@ -64,6 +66,7 @@ pub use self::address::ClientAddresses;
 pub use self::admission::AdmissionLimits;
 pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
+pub use self::dialects::DialectConfig;
 pub use self::drain::{drain_clients, send_goodbye};
 pub use self::links::LinkEvent;
 pub use self::tls::{Tls, TlsError, TlsFiles};
@@ -110,6 +113,8 @@ pub struct EdgeConfig {
     pub core: Settings,
     /// Rules for tokens and origins of clients.
     pub identity: IdentityConfig,
+    /// Dialects of existing clients beside the native protocol.
+    pub dialects: DialectConfig,
     /// Delay of reads while the server is busy.
     pub coalescer: Coalescer,
 }
@@ -361,8 +366,12 @@ async fn answer(
     mut request: Request<Incoming>,
 ) -> Response<Body> {
     let peer = handshake.edge.config.addresses.of_request(peer, request.headers());
-    if request.uri().path() == connect::PATH {
+    let path = request.uri().path();
+    if path == connect::PATH {
         connect::answer(handshake, peer, request).await
+    } else if let Some((dialect, below)) = handshake.edge.config.dialects.of_path(path) {
+        let below = below.to_owned();
+        dialects::answer(handshake, peer, (dialect, &below), request).await
     } else {
         request.extensions_mut().insert(ConnectInfo(peer));
         let response = from_router(&pages, request).await;

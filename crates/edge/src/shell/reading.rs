@@ -12,7 +12,7 @@ use super::metrics::{EvictionLabel, METRICS, ViolationLabel};
 use super::sockets::MAX_SOCKETS_PER_TURN;
 use super::state::State;
 use signaling_core::edge::{ClientKey, Reading};
-use signaling_core::ws::{self, Decoder};
+use signaling_core::ws::{self, Decoder, Limits};
 
 /// A client's open socket, with its read state.
 pub(super) struct Socket {
@@ -24,6 +24,7 @@ pub(super) struct Socket {
     /// Bytes of the partial message.
     pub(super) unfinished_bytes: usize,
     decoder: Decoder,
+    limits: Limits,
     /// Bytes that followed the client's request.
     early: Option<Box<[u8]>>,
     /// `true` if the core does not read the client now.
@@ -35,14 +36,16 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Creates the state of a new socket. `early` are bytes that were already read.
-    pub(super) fn new(stream: PolledSocket, early: &[u8]) -> Self {
+    /// Creates the state of a new socket with these message limits. `early` are bytes that were
+    /// already read.
+    pub(super) fn new(stream: PolledSocket, early: &[u8], limits: Limits) -> Self {
         Self {
             stream,
             blocked: false,
             unfinished_since: None,
             unfinished_bytes: 0,
             decoder: Decoder::default(),
+            limits,
             early: (!early.is_empty()).then(|| early.into()),
             paused: false,
             read_pending: false,
@@ -135,10 +138,10 @@ impl State {
     /// Processes bytes of a client.
     fn process(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
         let Some(socket) = self.socket(key) else { return };
-        let mut decoder = std::mem::take(&mut socket.decoder);
+        let (mut decoder, limits) = (std::mem::take(&mut socket.decoder), socket.limits);
         self.read_bytes += bytes.len() as u64;
         self.core.heard(now, key);
-        let (reading, finished) = self.decode(now, key, &mut decoder, bytes);
+        let (reading, finished) = self.decode(now, key, decoder.feed(bytes, limits));
         let Some(socket) = self.clients.get_mut(key).and_then(|client| client.socket.as_mut()) else { return };
         socket.paused = reading == Reading::Paused;
         // A finished message restarts the time for the next one.
@@ -155,8 +158,7 @@ impl State {
     }
 
     /// Passes frames to the core. Returns whether reading continues, and `true` if a message ended.
-    fn decode(&mut self, now: Instant, key: ClientKey, decoder: &mut Decoder, bytes: &mut [u8]) -> (Reading, bool) {
-        let mut input = decoder.feed(bytes, self.ws_limits);
+    fn decode(&mut self, now: Instant, key: ClientKey, mut input: ws::Input<'_>) -> (Reading, bool) {
         let mut finished = false;
         loop {
             let reading = match input.next() {
@@ -166,7 +168,11 @@ impl State {
                     self.core.client_text(now, key, text)
                 }
                 Ok(Some(ws::Event::Ping(payload))) => self.core.client_ping(now, key, payload),
-                Ok(Some(ws::Event::Pong(_) | ws::Event::Binary(_))) => Reading::On,
+                Ok(Some(ws::Event::Binary(bytes))) => {
+                    finished = true;
+                    self.core.client_binary(now, key, bytes)
+                }
+                Ok(Some(ws::Event::Pong(_))) => Reading::On,
                 Ok(Some(ws::Event::Close(code, _))) => {
                     self.core.client_left(key, code.map(CloseCode));
                     Reading::Paused

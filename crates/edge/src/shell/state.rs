@@ -30,9 +30,11 @@ use super::links::{LinkContext, Links};
 use super::metrics::{self, CloseLabel, METRICS, ViolationLabel};
 use super::reading::Socket;
 use super::sockets::{Sockets, token_of};
-use super::{Backend, EdgeConfig, closing};
-use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
+use super::{Backend, EdgeConfig, closing, dialect_metrics};
+use signaling_core::edge::{ClientKey, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, Refusal};
 use signaling_core::ws::Limits;
+use signaling_dialects::Dialect;
+use signaling_dialects::dialect::ENVELOPE_BYTES;
 
 /// Maximum time from the start of a message to its end.
 const MAX_MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -47,6 +49,7 @@ pub(super) struct Client {
     id: ClientId,
     session: SessionId,
     decision: Option<Decision>,
+    ws_limits: Limits,
     pub(super) socket: Option<Socket>,
     admitted: Rc<AdmittedClient>,
 }
@@ -60,7 +63,7 @@ pub(super) struct State {
     pub(super) flush_is_scheduled: bool,
     pub(super) admission: Rc<RefCell<Admission>>,
     pub(super) handshakes: Handshakes,
-    pub(super) ws_limits: Limits,
+    ws_limits: Limits,
     pub(super) config: Rc<EdgeConfig>,
     /// `true` while new clients are refused.
     pub(super) draining: bool,
@@ -136,15 +139,27 @@ impl State {
     pub(super) fn connect(
         &mut self,
         now: Instant,
-        newcomer: Newcomer,
+        (newcomer, dialect): (Newcomer, Option<DialectClient>),
         address: IpAddr,
         admitted: Rc<AdmittedClient>,
     ) -> (ClientKey, oneshot::Receiver<Result<(), Refusal>>) {
         let (decision, decided) = oneshot::channel();
         let (id, session) = (newcomer.client_id.clone(), newcomer.session);
-        let client = self.core.connect(now, newcomer);
-        self.clients.insert(client, Client { address, id, session, decision: Some(decision), socket: None, admitted });
+        let ws_limits = dialect.as_ref().map_or(self.ws_limits, |client| self.limits_of(client.dialect));
+        let client = match dialect {
+            None => self.core.connect(now, newcomer),
+            Some(dialect) => self.core.connect_dialect(now, newcomer, dialect),
+        };
+        let decision = Some(decision);
+        self.clients.insert(client, Client { address, id, session, decision, ws_limits, socket: None, admitted });
         (client, decided)
+    }
+
+    /// Returns the limits of the messages of a dialect's clients.
+    fn limits_of(&self, dialect: Dialect) -> Limits {
+        let usable = self.ws_limits.max_message_bytes.saturating_sub(u32::try_from(ENVELOPE_BYTES).unwrap_or(u32::MAX));
+        let of_dialect = u32::try_from(dialect.max_message_bytes()).unwrap_or(u32::MAX);
+        Limits { max_message_bytes: of_dialect.min(usable), binary: true, ..self.ws_limits }
     }
 
     /// Starts a client's socket after its upgrade. `early` are bytes that were already read.
@@ -158,7 +173,7 @@ impl State {
             }
         };
         debug!(client = %client.id, session = %client.session, address = %client.address, "client connected");
-        client.socket = Some(Socket::new(stream, early));
+        client.socket = Some(Socket::new(stream, early, client.ws_limits));
         METRICS.opened.inc();
         METRICS.sockets.inc();
         self.core.socket_opened(now, key);
@@ -357,6 +372,7 @@ impl State {
     /// Publishes the metrics that the state counts itself.
     pub(super) fn publish(&self) {
         metrics::publish(&self.core);
+        dialect_metrics::publish(&self.core);
         METRICS.handshakes.publish(self.handshakes.len() as u64);
         METRICS.partial.publish(self.unfinished_bytes as u64);
         METRICS.bytes.of(Direction::In).publish(self.read_bytes);

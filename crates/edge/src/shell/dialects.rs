@@ -1,0 +1,153 @@
+//! Requests below the mounts of dialects: plain answers, refusals, and upgrades with a translator.
+//! The shell calls it per request. `connect` opens the sessions.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use axum::body::Body;
+use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, CONNECTION, HeaderName, ORIGIN};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use signaling_core::edge::{DialectClient, Refusal};
+use signaling_core::ws::encode;
+use signaling_dialects::peerjs::Keys;
+use signaling_dialects::request::{HttpAnswer, Rejection};
+use signaling_dialects::{Answer, Dialect, Head, Opening, Settings};
+use signaling_protocol::CloseCode;
+use signaling_server::http::refusal;
+use signaling_wire::Credential;
+
+use super::Handshake;
+use super::connect::{self, Waiting, bearer, open};
+use super::metrics::{self, METRICS};
+use crate::handshake::{self, Accept};
+
+/// Dialects that an edge serves.
+#[derive(Debug, Clone, Default)]
+pub struct DialectConfig {
+    /// Dialects with a mount on the listener.
+    pub mounted: Vec<Dialect>,
+    /// Keys that PeerJS clients may use.
+    pub peerjs_keys: Keys,
+}
+
+impl DialectConfig {
+    /// Returns the dialect whose mount contains a path, and the path below the mount. `None`: there
+    /// is none.
+    pub(super) fn of_path<'a>(&self, path: &'a str) -> Option<(Dialect, &'a str)> {
+        Dialect::of_path(path).filter(|(dialect, _)| self.mounted.contains(dialect))
+    }
+}
+
+/// Answers a request whose path is `below` the mount of a dialect. `peer` is the client's address.
+pub(super) async fn answer(
+    handshake: &Handshake,
+    peer: SocketAddr,
+    (dialect, below): (Dialect, &str),
+    request: Request<Incoming>,
+) -> Response<Body> {
+    match decide(handshake, peer, (dialect, below), request).await {
+        Ok(response) => response,
+        Err(refused) => {
+            metrics::refused_status(refused.status);
+            connect::status_of(&refused)
+        }
+    }
+}
+
+async fn decide(
+    handshake: &Handshake,
+    peer: SocketAddr,
+    (dialect, below): (Dialect, &str),
+    mut request: Request<Incoming>,
+) -> Result<Response<Body>, Refusal> {
+    let config = &handshake.edge.config;
+    connect::check_origin(handshake, request.headers())?;
+    let upgrade = handshake::asks_for_upgrade(request.headers());
+    let accept = match upgrade.then(|| handshake::check(request.method(), request.version(), request.headers())) {
+        Some(Err(bad)) => {
+            metrics::refused_status(bad.status.as_u16());
+            return Ok(bad.response());
+        }
+        checked => checked.and_then(Result::ok),
+    };
+    let text = |name: HeaderName| request.headers().get(name).and_then(|value| value.to_str().ok());
+    let head = Head {
+        method: request.method().as_str(),
+        path: below,
+        query: request.uri().query().unwrap_or_default(),
+        origin: text(ORIGIN),
+        asked_headers: text(ACCESS_CONTROL_REQUEST_HEADERS),
+        upgrade,
+    };
+    let tokens = config.identity.tokens.is_some();
+    let settings = Settings { tokens, peerjs_keys: config.dialects.peerjs_keys.clone() };
+    match (dialect.request(&settings, &head, &connect::random_bytes()?), accept) {
+        (Answer::Http(answer), _) => Ok(plain(answer)),
+        (Answer::Reject(rejection), Some(accept)) => Ok(reject(handshake, &mut request, &accept, &rejection)),
+        (Answer::Upgrade(opening), Some(accept)) => {
+            upgrade_to(handshake, peer, dialect, *opening, request, &accept).await
+        }
+        _ => Ok(refusal(StatusCode::NOT_FOUND, "not_found", "this dialect has no such path", None)),
+    }
+}
+
+/// Opens a session, and upgrades once a node has admitted the client.
+async fn upgrade_to(
+    handshake: &Handshake,
+    peer: SocketAddr,
+    dialect: Dialect,
+    opening: Opening,
+    mut request: Request<Incoming>,
+    accept: &Accept,
+) -> Result<Response<Body>, Refusal> {
+    let Opening { client_id, credential, lifetime, token, subject, if_taken, translator } = opening;
+    let started = Instant::now();
+    let newcomer = connect::newcomer(client_id, false, peer, request.headers())?;
+    let token = bearer(request.headers()).or(token);
+    let credential = credential.map(Credential);
+    let client = DialectClient { dialect, translator, credential, lifetime };
+    match connect::admit(handshake, peer, newcomer, Some(client), (subject.as_deref(), token.as_deref())).await {
+        Ok(waiting) => {
+            METRICS.connect.observe(started.elapsed());
+            upgrade_client(waiting, &mut request);
+            Ok(accept.switching_to(None))
+        }
+        Err(Refusal { status: 409, .. }) if let Some(rejection) = if_taken => {
+            metrics::refused_status(409);
+            Ok(reject(handshake, &mut request, accept, &rejection))
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+fn upgrade_client(waiting: Waiting, request: &mut Request<Incoming>) {
+    tokio::task::spawn_local(open(waiting, hyper::upgrade::on(request)));
+}
+
+/// Upgrades, and has the connection end with a frame and a close frame.
+fn reject(
+    handshake: &Handshake,
+    request: &mut Request<Incoming>,
+    accept: &Accept,
+    Rejection { frame, close }: &Rejection,
+) -> Response<Body> {
+    let mut frames = Vec::new();
+    encode::text(&mut frames, frame.as_bytes());
+    encode::close(&mut frames, close.code.unwrap_or(CloseCode::NO_CODE).0, "");
+    handshake.last_frames.replace(Some((hyper::upgrade::on(request), frames)));
+    accept.switching_to(None)
+}
+
+fn plain(HttpAnswer { status, headers, body }: HttpAnswer) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_FOUND);
+    let into: &mut HeaderMap = response.headers_mut();
+    into.insert(CONNECTION, HeaderValue::from_static("close"));
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            into.append(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
