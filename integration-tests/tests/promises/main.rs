@@ -14,6 +14,7 @@ mod compare;
 mod config;
 mod config_reference;
 mod dashboard;
+mod dialects;
 mod direct_clients;
 mod drill_absent;
 mod drill_alerts;

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use signaling_balancer::metrics::BalancerMetrics;
 use signaling_discovery::metrics::DiscoveryMetrics;
+use signaling_edge::shell::dialect_metrics::DialectMetrics;
 use signaling_edge::shell::metrics::EdgeMetrics;
 use signaling_integration_tests::{Peer, TestMesh, assert_document, exchange, get, program};
 use signaling_metrics::{Registry, page};
@@ -42,7 +43,7 @@ struct Section {
     balancers: bool,
 }
 
-fn sections() -> [Section; 7] {
+fn sections() -> [Section; 8] {
     fn section<M>(
         title: &'static str,
         about: &'static str,
@@ -60,6 +61,7 @@ fn sections() -> [Section; 7] {
     let processes = "Served by all servers, under the names common to programs for Prometheus.";
     [
         section("Edges: client to edge, and back", edges, EdgeMetrics::register, [true, true]),
+        section("Edges: clients of dialects", edges, DialectMetrics::register, [true, true]),
         section("Balancers: edge to node", "Served by balancers.", BalancerMetrics::register, [false, true]),
         section(nodes, "Served by nodes.", NodeMetrics::register, [true, false]),
         section("Discovery", discovery, DiscoveryMetrics::register, [true, true]),
@@ -71,7 +73,7 @@ fn sections() -> [Section; 7] {
 
 /// Writes one row per metric of a page, by name.
 fn rows(page: &str) -> String {
-    let mut rows: BTreeMap<&str, (&str, &str, String)> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, (&str, &str, Vec<(&str, Vec<&str>)>)> = BTreeMap::new();
     for line in page.lines() {
         let (first, rest) = line.split_once(' ').unwrap();
         match (first, line.split_once('{')) {
@@ -81,16 +83,26 @@ fn rows(page: &str) -> String {
                 *(if rest.starts_with("HELP") { &mut row.1 } else { &mut row.0 }) = text;
             }
             (_, Some((name, labels))) if !labels.starts_with("le=") => {
-                let (label, value) = labels.split_once('=').unwrap();
-                let values = &mut rows.get_mut(name).unwrap().2;
-                let lead = if values.is_empty() { format!("`{label}`: ") } else { ", ".to_owned() };
-                write!(values, "{lead}{}", value.split('"').nth(1).unwrap()).unwrap();
+                let known = &mut rows.get_mut(name).unwrap().2;
+                for (label, value) in labels.split("\",").map(|label| label.split_once("=\"").unwrap()) {
+                    let value = value.split('"').next().unwrap();
+                    match known.iter_mut().find(|(name, _)| *name == label) {
+                        Some((_, values)) if !values.contains(&value) => values.push(value),
+                        Some(_) => {}
+                        None => known.push((label, vec![value])),
+                    }
+                }
             }
             _ => {}
         }
     }
-    let row = |(name, (kind, help, labels))| format!("| `{name}` | {kind} | {labels} | {help} |\n");
-    rows.into_iter().map(row).collect()
+    let list = |(label, values): (&str, Vec<&str>)| format!("`{label}`: {}", values.join(", "));
+    let mut written = String::new();
+    for (name, (kind, help, labels)) in rows {
+        let labels: Vec<_> = labels.into_iter().map(list).collect();
+        writeln!(written, "| `{name}` | {kind} | {} | {help} |", labels.join("; ")).unwrap();
+    }
+    written
 }
 
 #[test]
