@@ -125,6 +125,9 @@ pub enum Op {
         seats: Vec<Seat>,
         /// The highest version of the room that the node has received.
         version: u64,
+        /// The room's own capacity, as the node knows it (0: no limit). A store ignores it. `None`:
+        /// the room has none.
+        capacity: Option<u32>,
     },
     /// Lists members, oldest first.
     List {

@@ -189,7 +189,10 @@ impl Step<'_> {
             Op::Leave { requester } => self.leave(requester),
             Op::Drop { requester, keep } => self.end_session(requester, millis(*keep)),
             Op::Refresh { seats } => seats.iter().for_each(|seat| self.refresh(&seat.requester)),
-            Op::Restore { seats, version } => {
+            Op::Restore { seats, version, capacity } => {
+                if self.rules.claimed && self.now < self.room.settled_at {
+                    self.room.capacity = self.room.capacity.or(*capacity);
+                }
                 let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat));
                 // A query of the lost room was answered with a version made from the current time.

@@ -83,7 +83,7 @@ impl RedisStore {
             Op::Leave { requester } => add_requester(&mut call, requester),
             Op::Drop { requester, keep } => add_requester(&mut call, requester).arg(millis(*keep)),
             Op::Refresh { seats } => seats.iter().fold(&mut call, |call, seat| add_requester(call, &seat.requester)),
-            Op::Restore { seats, version } => seats.iter().fold(call.arg(*version), add_seat),
+            Op::Restore { seats, version, .. } => seats.iter().fold(call.arg(*version), add_seat),
             Op::List { after } => call.arg(after.as_ref().map(AsRef::as_ref).unwrap_or_default()),
             Op::Find { client } => call.arg(client.as_str()),
             Op::SetCapacity { capacity } => call.arg(capacity.map(|capacity| capacity.to_string()).unwrap_or_default()),

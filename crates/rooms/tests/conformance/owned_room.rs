@@ -92,7 +92,7 @@ fn operation_from_before_a_move_does_not_bring_the_seat_back() {
     let keep = Duration::from_secs(9);
     let restored = |requester| {
         let seats = vec![seat(requester, SeatStatus::Member { place: 5 })];
-        Op::Restore { seats, version: 0 }
+        Op::Restore { seats, version: 0, capacity: None }
     };
     let dropped = |requester| Op::Drop { requester, keep };
     let ended = Some(T + 1 + 9_000);
@@ -174,7 +174,7 @@ fn rebuilt_room_restores_seats_before_it_admits() {
     let members = [("alice", 7), ("bob", 8)].map(|(name, place)| seat(requester(name), SeatStatus::Member { place }));
     let waiting = seat(requester("carol"), SeatStatus::Waiting { place: 9, ahead: 3 });
     let seats = members.into_iter().chain([waiting]).collect();
-    let restored = room.apply(&rules, T + 2, &Op::Restore { seats, version: T + 50 });
+    let restored = room.apply(&rules, T + 2, &Op::Restore { seats, version: T + 50, capacity: None });
     assert_eq!(changes_of(&restored), [""; 0], "a restored member is no news");
     assert!(restored.version > T + 50, "clients request the state: {}", restored.version);
     assert_eq!((room.counts(), room.deadline(&rules)), ((2, 2), Some(T + 2 + SETTLE_MS)));
@@ -183,6 +183,23 @@ fn rebuilt_room_restores_seats_before_it_admits() {
         let leave = Op::Leave { requester: Requester { number: 1, ..requester(name) } };
         assert_eq!(changes_of(&room.apply(&rules, T + 2 + SETTLE_MS, &leave)), change);
     }
+}
+
+#[test]
+fn rebuilt_room_gets_its_own_capacity_back() {
+    let rules = claimed(1);
+    let mut room = Room::rebuilt(&rules, T);
+    let restore = |capacity| {
+        let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
+        Op::Restore { seats, version: T, capacity }
+    };
+    room.apply(&rules, T + 1, &restore(Some(2)));
+    let settled = T + 1 + SETTLE_MS;
+    for (name, is_admitted) in [("bob", true), ("carol", false)] {
+        assert_eq!(is_member(&room.apply(&rules, settled, &join(at(name, "a", 1, 1)))), is_admitted, "{name}");
+    }
+    room.apply(&rules, settled, &restore(Some(9)));
+    assert_eq!(room.counts(), (2, 1), "the room has settled");
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl TestRoom {
     }
 
     pub(crate) async fn restore(&self, seats: Vec<Seat>, version: u64) -> OpResult {
-        self.apply(Op::Restore { seats, version }).await
+        self.apply(Op::Restore { seats, version, capacity: None }).await
     }
 
     /// Continues as a store that has lost the room.

@@ -23,6 +23,9 @@ pub(super) struct LocalRoom {
     pub(super) events: RoomEvents,
     /// The highest epoch of an owner and backup that this node has seen. 0: the room is in a store.
     epoch: u64,
+    /// The room's own capacity in the last result (0: no limit). `None`: it has none, or it is in a
+    /// store.
+    pub(super) own_capacity: Option<u32>,
     /// Sessions of members.
     pub(super) members: BTreeSet<SessionId>,
     /// Sessions in the waiting queue.
@@ -54,6 +57,7 @@ impl LocalRoom {
             sequencer: sequencer(events, at),
             events,
             epoch: 0,
+            own_capacity: None,
             members: BTreeSet::new(),
             waiting: BTreeSet::new(),
             lacking_state: BTreeSet::new(),
@@ -142,6 +146,14 @@ impl Rooms {
         if local.members.is_empty() && local.waiting.is_empty() {
             self.local.remove(room);
             self.active.remove(room);
+        }
+    }
+
+    /// Stores the capacity of a room that nodes own, unless it is the usual one.
+    pub(super) fn record_capacity(&mut self, room: &RoomName, capacity: Option<u32>) {
+        let Some(rules) = self.settings.mesh else { return };
+        if let Some(local) = self.local.get_mut(room) {
+            local.own_capacity = (capacity != rules.capacity).then(|| capacity.unwrap_or(0));
         }
     }
 

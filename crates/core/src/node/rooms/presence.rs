@@ -74,7 +74,8 @@ impl Rooms {
         let seats = self.seats(room, sessions);
         self.counts.restored += seats.len() as u64;
         let version = self.followed_state(room).version;
-        self.enqueue_seats(room, Op::Restore { seats, version });
+        let capacity = self.local.get(room).and_then(|local| local.own_capacity);
+        self.enqueue_seats(room, Op::Restore { seats, version, capacity });
     }
 
     /// Has a seat expire unless the session has it at this node, or claims it again.

@@ -158,6 +158,9 @@ impl NodeCore {
             }
             _ => true,
         };
+        if !is_lost && !result.settling {
+            self.rooms.record_capacity(&room, result.capacity);
+        }
         if is_valid || !result.changes.is_empty() {
             self.take_changes(now, &room, result);
         }
