@@ -18,17 +18,21 @@ pub struct Kick {
 }
 
 impl EdgeCore {
-    /// Kicks a client: its session ends, and its tokens up to `at` (Unix seconds) are rejected. A
-    /// socket with a newer token stays, unless the kick is `at_once` and new here: each node sends
-    /// a kick, and the client may have returned since. Returns `true` if a socket was closed.
+    /// Kicks a client, and clients of dialects whose token has its id as subject. Their sessions
+    /// end, and their tokens up to `at` (Unix seconds) are rejected. A socket with a newer token
+    /// stays, unless the kick is `at_once` and new here: each node sends a kick, and the client may
+    /// have returned since. Returns `true` if a socket was closed.
     pub fn kick(&mut self, client_id: &ClientId, at: u64, at_once: bool) -> bool {
         let is_news = self.kicks.add(client_id, at);
         let is_meant = |session: &Session| match &session.token {
             Some(proven) => proven.issued <= at || (at_once && is_news),
             None => at_once,
         };
-        let of_client =
-            |session: &Session| session.client_id == *client_id && !session.phase.is_ending() && is_meant(session);
+        let is_named = |session: &Session| {
+            let subject = session.token.as_ref().and_then(|token| token.subject.as_ref());
+            session.client_id == *client_id || subject == Some(client_id)
+        };
+        let of_client = |session: &Session| is_named(session) && !session.phase.is_ending() && is_meant(session);
         let clients: Vec<_> =
             self.sessions.iter().filter(|(_, session)| of_client(session)).map(|(key, _)| key).collect();
         for &client in &clients {
@@ -44,9 +48,10 @@ impl EdgeCore {
         }
     }
 
-    /// Returns `true` if the token is not newer than a kick of the client.
+    /// Returns `true` if the token is not newer than a kick of the client or of the token's subject.
     pub fn is_kicked(&self, client_id: &ClientId, proven: &VerifiedToken) -> bool {
-        self.kicks.bars(client_id, proven.issued)
+        let is_kicked = |id| self.kicks.bars(id, proven.issued);
+        is_kicked(client_id) || proven.subject.as_ref().is_some_and(is_kicked)
     }
 
     /// Returns the number of kicks in the list, and the number of forgotten ones.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Instant;
 
-use signaling_protocol::ErrorCode;
 use signaling_protocol::server::ServerMessage;
+use signaling_protocol::{ClientId, ErrorCode};
 use signaling_wire::trunk::ToNode;
 
 use super::{ClientKey, EdgeCore};
@@ -16,6 +16,8 @@ use crate::ws::encode;
 pub struct VerifiedToken {
     /// The encoded [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
+    /// Its subject, for kicks. `None`: the client's id.
+    pub subject: Option<ClientId>,
     /// Time of issue, in seconds since 1970. 0: the token has none.
     pub issued: u64,
     /// Time at which the socket closes without a newer token. `None`: never.

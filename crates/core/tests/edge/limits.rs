@@ -129,7 +129,13 @@ fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
         let client = edge.open(false);
-        let proven = VerifiedToken { grant: [].into(), issued: 0, expires: None, rate_class: rate_class.map(class) };
+        let proven = VerifiedToken {
+            grant: [].into(),
+            subject: None,
+            issued: 0,
+            expires: None,
+            rate_class: rate_class.map(class),
+        };
         edge.core.renewed(client, proven);
         edge.ups();
         for id in 0..20 {

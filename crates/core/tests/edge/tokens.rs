@@ -12,7 +12,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const ISSUED: u64 = 1_000;
 
 fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
-    VerifiedToken { grant: grant.into(), issued: ISSUED, expires, rate_class: None }
+    VerifiedToken { grant: grant.into(), subject: None, issued: ISSUED, expires, rate_class: None }
 }
 
 /// Creates an edge with an open socket of client 0, which has a token with this grant and lifetime.
@@ -92,6 +92,19 @@ fn kicked_session_ends_for_good() {
     assert!(edge.core.kick(&client_id(0), ISSUED - 1, true));
     assert!(matches!(effects(&mut edge)[..], [Effect::Close(_, CloseCode::KICKED, _)]));
     assert_eq!(edge.said(edge.link), ["detach 0 Left"]);
+}
+
+#[test]
+fn kick_ends_all_sessions_of_a_subject() {
+    let mut edge = Edge::with(|_| {});
+    let token = VerifiedToken { subject: Some(client_id(7)), ..proven(b"", None) };
+    let client = edge.connect_with(false, ConnectRequest { proven: Some(token.clone()), ..ConnectRequest::default() });
+    edge.admit(client);
+    edge.core.socket_opened(edge.now, client);
+    assert!(edge.core.kick(&client_id(7), ISSUED, true));
+    assert_eq!(edge.closed(), Some(CloseCode::KICKED));
+    assert!(edge.core.is_kicked(&client_id(0), &token));
+    assert!(!edge.core.is_kicked(&client_id(0), &proven(b"", None)));
 }
 
 #[test]

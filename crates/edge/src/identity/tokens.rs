@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, Validation, decode};
 use serde::Deserialize;
-use signaling_protocol::limits;
+use signaling_protocol::{ClientId, limits};
 use signaling_server::unix_time;
 
 use super::claims::Claims;
@@ -131,6 +131,7 @@ impl Tokens {
         )]
         let issued = claims.iat.map_or(0, |iat| iat as u64);
         Ok(VerifiedToken {
+            subject: claims.sub.as_deref().and_then(|sub| ClientId::new(sub).ok()),
             grant: claims.grant()?.to_bytes().into(),
             issued,
             expires,

@@ -55,7 +55,8 @@ impl State {
         let verified = tokens.verify(subject, token);
         let verified = verified.and_then(|token| match self.core.is_kicked(client, &token) {
             true => Err(TokenRefusal::Kicked),
-            false => Ok(token),
+            // The subject of a native client is its id.
+            false => Ok(VerifiedToken { subject: token.subject.filter(|subject| subject != client), ..token }),
         });
         if let Err(refusal) = &verified {
             METRICS.auth_failures.of(refusal.answer().2).inc();
