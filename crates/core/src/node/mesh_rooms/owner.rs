@@ -15,7 +15,7 @@ use super::MeshRooms;
 use super::copies::RoomCopy;
 use super::requests::Requester;
 
-/// Maximum rooms with due seats in one sweep, and maximum copies sent.
+/// Maximum rooms with due seats in one sweep, and maximum copies and requests for claims sent.
 const ROOMS_PER_SWEEP: usize = 1_000;
 
 /// An entry in the log of a room.
@@ -333,21 +333,27 @@ impl NodeCore {
         self.ask_for_claims();
     }
 
-    /// Asks nodes to claim the seats of their sessions in rooms that were taken over.
+    /// Asks nodes to claim the seats of their sessions, for some rooms. A later sweep does the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        let own = mesh.id.clone();
+        let mut asked = 0;
         for (room, node) in std::mem::take(&mut mesh.unclaimed) {
-            let is_member = self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.members.contains(&node));
-            if node == own {
-                self.claim_seats(&room);
-            } else if is_member
-                && !self.peers.note_now(&node, &Item::ClaimSeats { room: room.as_str() })
-                && let Some(mesh) = &mut self.mesh_rooms
-            {
+            if asked < ROOMS_PER_SWEEP && self.ask_for_claim(&room, &node) {
+                asked += 1;
+            } else if let Some(mesh) = &mut self.mesh_rooms {
                 mesh.unclaimed.insert((room, node));
             }
         }
+    }
+
+    /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
+    fn ask_for_claim(&mut self, room: &RoomName, node: &NodeId) -> bool {
+        if *node == self.settings.id {
+            self.claim_seats(room);
+            return true;
+        }
+        let is_member = self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.members.contains(node));
+        !is_member || self.peers.note_now(node, &Item::ClaimSeats { room: room.as_str() })
     }
 
     /// Claims the seats of this node's sessions in a room.
