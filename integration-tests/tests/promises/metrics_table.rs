@@ -71,9 +71,12 @@ fn sections() -> [Section; 8] {
     ]
 }
 
+/// Labels of a metric, each with its values.
+type Labels<'a> = Vec<(&'a str, Vec<&'a str>)>;
+
 /// Writes one row per metric of a page, by name.
 fn rows(page: &str) -> String {
-    let mut rows: BTreeMap<&str, (&str, &str, Vec<(&str, Vec<&str>)>)> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, (&str, &str, Labels<'_>)> = BTreeMap::new();
     for line in page.lines() {
         let (first, rest) = line.split_once(' ').unwrap();
         match (first, line.split_once('{')) {
