@@ -48,7 +48,7 @@ impl EdgeCore {
         }
     }
 
-    /// Returns `true` if the token is not newer than a kick of the client or of the token's subject.
+    /// Returns `true` if the token is not newer than a kick of the client or of its subject.
     pub fn is_kicked(&self, client_id: &ClientId, proven: &VerifiedToken) -> bool {
         let is_kicked = |id| self.kicks.bars(id, proven.issued);
         is_kicked(client_id) || proven.subject.as_ref().is_some_and(is_kicked)

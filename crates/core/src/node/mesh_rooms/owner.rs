@@ -333,7 +333,7 @@ impl NodeCore {
         self.ask_for_claims();
     }
 
-    /// Asks nodes to claim the seats of their sessions, for some rooms. A later sweep does the rest.
+    /// Asks nodes to claim the seats of their sessions in some rooms. A sweep does the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let mut asked = 0;
