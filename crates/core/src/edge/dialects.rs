@@ -120,10 +120,15 @@ impl EdgeCore {
             counts.frames_in += 1;
             counts.rate_waits += u64::from(dialect.read_at.is_some());
         }
-        match self.translate(now, client, frame) {
-            Reading::On => self.pause_if_full(now, client),
-            Reading::Paused => Reading::Paused,
+        if self.translate(now, client, frame) == Reading::Paused {
+            return Reading::Paused;
         }
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if session.pause_if_full(now, &self.memory.store_limits(self.settings.memory, self.settings.store)) {
+            self.counts.read_pauses += 1;
+            return Reading::Paused;
+        }
+        Reading::On
     }
 
     /// Counts the outcome of a claim. `resumed`: `true` if the session continues an earlier one;
@@ -163,13 +168,15 @@ impl EdgeCore {
     }
 
     fn carry_out(&mut self, now: Instant, client: ClientKey, out: &Out) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         for request in &out.requests {
-            self.send_up(now, client, request.as_bytes());
+            session.send_up(now, request.as_bytes(), &mut self.links);
+            self.counts.ups += 1;
+            self.memory.grow(request.len());
         }
-        if let Some(session) = self.sessions.get_mut(client) {
-            for frame in &out.frames {
-                session.output.append(&mut self.pool, |out| encode::text(out, frame.as_bytes()));
-            }
+        for frame in &out.frames {
+            session.output.append(&mut self.pool, |out| encode::text(out, frame.as_bytes()));
+            self.memory.grow(frame.len());
         }
         match out.close {
             Some(Close { code }) => {

@@ -96,27 +96,12 @@ impl EdgeCore {
             }
             EdgeMessage::Received { n } => return self.received(now, client, n),
             // The node answers invalid messages, and tokens that no edge requests.
-            EdgeMessage::Token | EdgeMessage::Other => self.send_up(now, client, text),
+            EdgeMessage::Token | EdgeMessage::Other => {
+                session.send_up(now, text, &mut self.links);
+                self.counts.ups += 1;
+                self.memory.grow(text.len());
+            }
         }
-        self.pause_if_full(now, client)
-    }
-
-    /// Sends a message to the client's node, and keeps it until its outcome is known.
-    pub(super) fn send_up(&mut self, now: Instant, client: ClientKey, text: &[u8]) {
-        let Some(session) = self.sessions.get_mut(client) else { return };
-        let seq = session.buffer.push(text, now);
-        self.counts.ups += 1;
-        self.memory.grow(text.len());
-        if let Some((link, slot)) = session.uplink()
-            && let Some(link) = self.links.get_mut(link)
-        {
-            link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(session.hold), payload: text });
-        }
-    }
-
-    /// Stops reading a client that must wait.
-    pub(super) fn pause_if_full(&mut self, now: Instant, client: ClientKey) -> Reading {
-        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.pause_if_full(now, &self.memory.store_limits(self.settings.memory, self.settings.store)) {
             self.counts.read_pauses += 1;
             return Reading::Paused;

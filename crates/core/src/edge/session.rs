@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use signaling_protocol::ClientId;
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::{Request, Slot, ToNode};
-use signaling_wire::{Origin, SessionId};
+use signaling_wire::{Origin, RemainingTtl, SessionId};
 use slotmap::SlotMap;
 
 use super::confirms::Confirms;
@@ -248,6 +248,17 @@ impl Session {
     /// Returns `true` if a client with a working connection is not read: its silence means nothing.
     pub(super) fn is_paused_alive(&self) -> bool {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
+    }
+
+    /// Sends a message to the session's node, and keeps it until its outcome is known.
+    pub(super) fn send_up(&mut self, now: Instant, text: &[u8], links: &mut SlotMap<LinkKey, Link>) {
+        let seq = self.buffer.push(text, now);
+        let ttl = RemainingTtl::from_duration(self.hold);
+        if let Some((link, slot)) = self.uplink()
+            && let Some(link) = links.get_mut(link)
+        {
+            link.send(&ToNode::Up { slot, seq, ttl, payload: text });
+        }
     }
 
     /// Stops reading a client that must wait. Returns `true` if that is a change.
