@@ -19,9 +19,13 @@ pub(crate) fn leave(id: u64, room: &str) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
-/// Returns a `broadcast` to the members that are present.
+/// Hold time of a broadcast: longer than the handoff of a member whose node has crashed. No client
+/// announces itself again, so a lost announce would part two peers for good.
+const BROADCAST_MS: u64 = 5000;
+
+/// Returns a `broadcast`.
 pub(crate) fn broadcast(id: u64, room: &str, data: &str) -> String {
     let mut text = String::with_capacity(room.len() + data.len() + 96);
-    let _ = write!(text, r#"{{"type":"broadcast","room":"{room}","data":{data},"id":{id},"ttl_ms":0}}"#);
+    let _ = write!(text, r#"{{"type":"broadcast","room":"{room}","data":{data},"id":{id},"ttl_ms":{BROADCAST_MS}}}"#);
     text
 }
