@@ -302,7 +302,11 @@ impl World {
 
     /// Handles a client's request for an upgrade at an edge.
     pub(crate) fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
-        let Some(newcomer) = self.newcomer(socket) else { return };
+        let admitted = match self.subscribers.contains(self.sockets[socket].client) {
+            true => self.new_subscriber().map(|(newcomer, dialect)| (newcomer, Some(dialect))),
+            false => self.newcomer(socket).map(|newcomer| (newcomer, None)),
+        };
+        let Some((newcomer, dialect)) = admitted else { return };
         let edge = &mut self.edges[index];
         // A new edge first finds out which nodes it can reach.
         let is_new = self.agenda.now() - edge.started < SILENCE;
@@ -310,7 +314,11 @@ impl World {
         if edge.draining || starting {
             return self.upgrade_fails(socket);
         }
-        let key = edge.core.connect(self.agenda.instant(), newcomer);
+        let now = self.agenda.instant();
+        let key = match dialect {
+            None => edge.core.connect(now, newcomer),
+            Some(dialect) => edge.core.connect_dialect(now, newcomer, dialect),
+        };
         edge.socket_by_client.insert(key, socket);
         self.sockets[socket].key = Some(key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, move |world| world.give_up_waiting(socket));

@@ -89,6 +89,9 @@ pub(crate) enum Wish {
 pub(crate) enum Said {
     /// A request, with its position in the sender's stream.
     Request(Wish, Place),
+    /// A subscriber's frames, in this order.
+    Subscribe,
+    Announce,
     /// A reliable client has received all messages up to this number.
     Received(u64),
 }

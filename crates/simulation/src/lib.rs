@@ -30,6 +30,7 @@ mod plan;
 mod rng;
 mod rooms;
 mod spans;
+mod subscribers;
 mod trace;
 mod trouble;
 mod trunks;

@@ -127,7 +127,7 @@ pub(crate) enum Takes {
 }
 
 /// Properties of a client.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traits {
     pub(crate) takes: Takes,
     /// It takes part in custody.

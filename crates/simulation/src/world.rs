@@ -18,9 +18,10 @@ use crate::lanes::Exchange;
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Ordered};
 use crate::nodes::NodeHost;
-use crate::plan::{Fault, Plan, Sending, Size};
+use crate::plan::{Fault, Plan, Sending, Size, Traits};
 use crate::rng::Rng;
 use crate::rooms::{RoomPlan, RoomWorld};
+use crate::subscribers::Subscribers;
 use crate::trace::Trace;
 use crate::trouble::Trouble;
 use crate::trunks::Conn;
@@ -105,6 +106,7 @@ pub(crate) struct World {
     /// `true` once clients leave for good at the end of the run.
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
+    pub(crate) subscribers: Subscribers,
 }
 
 /// Interval of worlds with small limits for senders per recipient and for output, so that edges
@@ -139,18 +141,21 @@ impl World {
             mutant.edge(&mut edge_settings);
         }
         let rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
+        let subscribers = Subscribers::new(size.clients, rooms.is_mesh());
+        let all = traits.iter().copied().chain(vec![Traits::default(); subscribers.count]);
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
             trace: Trace { lines: traced.then(Vec::new), ..Trace::default() },
-            ledger: Ledger::new(hold, store_frames, traits.iter().map(|traits| traits.reliable).collect()),
-            clients: traits.into_iter().map(|traits| Client::new(traits, store_frames)).collect(),
+            ledger: Ledger::new(hold, store_frames, all.clone().map(|traits| traits.reliable).collect()),
+            clients: all.map(|traits| Client::new(traits, store_frames)).collect(),
             sendings,
             faults,
             edge_settings,
             hold: Duration::from_micros(hold),
             rules: Arc::new(rules),
             mutant: size.mutant,
-            rooms: RoomWorld::new(seed, rooms, size.clients),
+            rooms: RoomWorld::new(seed, rooms, size.clients + subscribers.count),
+            subscribers,
             ..Self::default()
         };
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
@@ -159,6 +164,7 @@ impl World {
             world.agenda.schedule(*at, move |world: &mut Self| world.client_wants(from, Wish::Send(message)));
         }
         world.plan_rooms();
+        world.plan_subscribers(&mut Rng::new(seed ^ 0x0005_b5c2));
         for (at, act) in acts {
             world.agenda.schedule(at, act);
         }
@@ -199,6 +205,7 @@ impl World {
             settled += self.list_rooms();
             self.pass_until(settled);
             self.settle_rooms();
+            self.check_subscribers();
             self.hang_up();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);

@@ -19,13 +19,10 @@ pub(crate) fn leave(id: u64, room: &str) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
-/// Hold time of a broadcast: longer than the handoff of a member whose node has crashed. No client
-/// announces itself again, so a lost announce would part two peers for good.
-const BROADCAST_MS: u64 = 5000;
-
-/// Returns a `broadcast`.
+/// Returns a `broadcast`, which the mesh holds for its hold time: no client announces itself again,
+/// so it must reach a member whose node has just crashed.
 pub(crate) fn broadcast(id: u64, room: &str, data: &str) -> String {
     let mut text = String::with_capacity(room.len() + data.len() + 96);
-    let _ = write!(text, r#"{{"type":"broadcast","room":"{room}","data":{data},"id":{id},"ttl_ms":{BROADCAST_MS}}}"#);
+    let _ = write!(text, r#"{{"type":"broadcast","room":"{room}","data":{data},"id":{id}}}"#);
     text
 }

@@ -19,6 +19,9 @@ const RESUME: Micros = 25 * SECOND;
 impl World {
     /// Handles a text that a socket's client received. Damaged text is a violation.
     pub(super) fn client_gets(&mut self, id: SocketId, text: &[u8]) {
+        if self.subscribers.contains(self.sockets[id].client) {
+            return self.subscriber_gets(id, text);
+        }
         let socket = &mut self.sockets[id];
         let index = socket.client;
         let Ok(message) = serde_json::from_slice::<Value>(text) else {

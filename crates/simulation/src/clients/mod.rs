@@ -61,6 +61,11 @@ impl World {
         client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].can_be_told())
     }
 
+    /// Returns the client's open socket, if outcomes reach it promptly.
+    pub(crate) fn open_socket(&self, index: ClientIx) -> Option<SocketId> {
+        self.clients[index].socket.filter(|id| self.sockets[*id].can_be_told())
+    }
+
     /// Opens a socket of a client at a random edge. Does nothing if it has one, or the run ends.
     pub(crate) fn client_connects(&mut self, index: ClientIx) {
         // Draining edges are offered only if all edges drain.
@@ -186,7 +191,7 @@ impl World {
         }
     }
 
-    fn say(&mut self, id: SocketId, said: Said) {
+    pub(crate) fn say(&mut self, id: SocketId, said: Said) {
         let delay = self.rng.delay();
         let now = self.agenda.now();
         let socket = &mut self.sockets[id];

@@ -110,6 +110,7 @@ impl World {
             && let Some(said) = socket.unread.pop_front()
         {
             let text = match said {
+                Said::Subscribe | Said::Announce => self.subscriber_text(id, said),
                 Said::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
                 Said::Request(Wish::Ask(ask), place) => match self.rooms.says(self.agenda.now(), ask, id, place.number)
                 {
@@ -143,8 +144,12 @@ impl World {
         if socket.left {
             return;
         }
-        let client = &mut self.clients[socket.client];
+        let index = socket.client;
+        let client = &mut self.clients[index];
         client.away.end(self.agenda.now());
+        if self.subscribers.contains(index) {
+            return self.subscriber_opens(id);
+        }
         // A reliable client waits for the welcome.
         if client.reliable.is_some() {
             return;
@@ -210,7 +215,8 @@ impl World {
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
         self.trace.line(|| format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
         self.counters.add("clients: closed by the mesh", 1);
-        let is_expected = left || is_drained || slow && code == CloseCode::TOO_SLOW;
+        let gives_up = self.subscribers.contains(client) && code == CloseCode::TRY_AGAIN;
+        let is_expected = left || is_drained || gives_up || slow && code == CloseCode::TOO_SLOW;
         if !is_expected {
             self.ledger.broken("closed by the mesh", format!("socket {id} of c{client}: {code:?}"));
         }

@@ -22,6 +22,11 @@ impl World {
     fn observe_commit(&mut self, index: usize, commit: RoomCommit) {
         let now = self.agenda.now();
         let RoomCommit { room, at, clock, op, result, state } = commit;
+        if signaling_protocol::ids::is_reserved(room.as_str()) {
+            // The model has rooms of native clients only.
+            self.subscribers.rooms_were_lost |= result.settling;
+            return;
+        }
         let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
         self.trace.line(|| {
             let Request { room, op } = Request { room: room.clone(), op: op.clone().unwrap_or(touch()) };

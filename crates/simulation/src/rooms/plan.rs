@@ -57,6 +57,11 @@ impl RoomPlan {
         plan
     }
 
+    /// Returns `true` if nodes own the rooms of this run.
+    pub(crate) fn is_mesh(&self) -> bool {
+        self.mesh
+    }
+
     /// Returns the times at which the store loses data.
     pub(super) fn losses(&self) -> impl Iterator<Item = Micros> {
         self.emptied.iter().copied().chain(self.set_back.iter().map(|(at, _)| *at))

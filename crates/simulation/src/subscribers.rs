@@ -1,0 +1,132 @@
+//! Clients of y-webrtc, whose translators run at the edges: any two subscribers of a topic meet.
+//!
+//! A subscriber announces itself once, when its socket opens. Of two subscribers, the announce of
+//! the later one must reach the earlier one, during all faults.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use signaling_core::edge::{ConnectRequest, DialectClient, Newcomer};
+use signaling_dialects::dialect::Settings;
+use signaling_dialects::peerjs::Keys;
+use signaling_dialects::{Answer, Dialect, Head};
+use signaling_wire::{Credential, SessionId};
+
+use crate::agenda::{MS, SECOND};
+use crate::event::{ClientIx, Exit, Said, SocketId};
+use crate::rng::Rng;
+use crate::world::World;
+
+/// Subscribers in a world with some.
+const SUBSCRIBERS: usize = 6;
+const TOPICS: usize = 2;
+
+/// Subscribers of a run, and the announces that they received.
+#[derive(Debug, Default)]
+pub(crate) struct Subscribers {
+    /// Index of the first one among the clients, which is the number of native clients.
+    pub(crate) first: ClientIx,
+    pub(crate) count: usize,
+    /// Pairs of a socket and a socket whose announce it received.
+    heard: BTreeSet<(SocketId, SocketId)>,
+    /// `true` if all copies of a topic's room were lost. Its broadcasts are then refused or missed.
+    pub(crate) rooms_were_lost: bool,
+}
+
+impl Subscribers {
+    /// Adds subscribers behind the native clients.
+    pub(crate) fn new(first: ClientIx, has_some: bool) -> Self {
+        Self { first, count: if has_some { SUBSCRIBERS } else { 0 }, ..Self::default() }
+    }
+
+    pub(crate) fn contains(&self, client: ClientIx) -> bool {
+        client >= self.first
+    }
+}
+
+fn topic(client: ClientIx) -> usize {
+    client % TOPICS
+}
+
+impl World {
+    /// Plans the connections of the subscribers.
+    pub(crate) fn plan_subscribers(&mut self, rng: &mut Rng) {
+        for client in self.subscribers.first..self.clients.len() {
+            let mut at = rng.within(100 * MS, 20 * SECOND);
+            self.agenda.schedule(at, move |world: &mut Self| world.client_connects(client));
+            for _ in 0..rng.within(0, 3) {
+                at += rng.within(SECOND, 8 * SECOND);
+                let noticed_after = rng.within(MS, 3 * SECOND);
+                let leave = move |world: &mut Self| world.client_disconnects(client, Exit::Break, noticed_after);
+                self.agenda.schedule(at, leave);
+                at += rng.within(100 * MS, 3 * SECOND);
+                self.agenda.schedule(at, move |world: &mut Self| world.client_connects(client));
+            }
+        }
+    }
+
+    /// Returns the admission request of a subscriber.
+    pub(crate) fn new_subscriber(&mut self) -> Option<(Newcomer, DialectClient)> {
+        let dialect = Dialect::YWebrtc;
+        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let head = Head { method: "GET", upgrade: true, ..Head::default() };
+        let Answer::Upgrade(opening) = dialect.request(&settings, &head, &self.rng.bytes()) else { return None };
+        let (session, accepted_at_us) = (SessionId::new(self.rng.bytes(), false), self.agenda.now());
+        let request = ConnectRequest::default();
+        let newcomer = Newcomer { client_id: opening.client_id, session, accepted_at_us, reliable: false, request };
+        let (credential, lifetime) = (opening.credential.map(Credential), opening.lifetime);
+        Some((newcomer, DialectClient { dialect, translator: opening.translator, credential, lifetime }))
+    }
+
+    /// Has a subscriber send its frames, once its socket is open.
+    pub(crate) fn subscriber_opens(&mut self, id: SocketId) {
+        self.say(id, Said::Subscribe);
+        self.say(id, Said::Announce);
+    }
+
+    /// Returns the text of a subscriber's frame.
+    pub(crate) fn subscriber_text(&self, id: SocketId, said: Said) -> String {
+        let topic = topic(self.sockets[id].client);
+        match said {
+            Said::Subscribe => format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#),
+            _ => format!(r#"{{"type":"publish","topic":"t{topic}","data":{{"from":{id}}}}}"#),
+        }
+    }
+
+    /// Records an announce that a subscriber received.
+    pub(crate) fn subscriber_gets(&mut self, id: SocketId, text: &[u8]) {
+        let index = self.sockets[id].client;
+        self.trace.line(|| format!("c{index} socket {id} gets {}", String::from_utf8_lossy(text)));
+        let message = serde_json::from_slice::<Value>(text).unwrap_or_default();
+        let from = message["data"]["from"].as_u64().and_then(|from| usize::try_from(from).ok());
+        match (message["type"].as_str(), from) {
+            (Some("publish"), Some(from)) if message["topic"] == format!("t{}", topic(index)) => {
+                if !self.subscribers.heard.insert((id, from)) {
+                    self.ledger.broken("announce doubled", format!("socket {id} got that of socket {from} twice"));
+                }
+            }
+            (Some("pong"), _) => {}
+            _ => self.ledger.broken("unexpected", String::from_utf8_lossy(text).into_owned()),
+        }
+    }
+
+    /// Checks that any two connected subscribers of a topic have met.
+    pub(crate) fn check_subscribers(&mut self) {
+        if self.subscribers.rooms_were_lost {
+            return;
+        }
+        let clients = self.subscribers.first..self.clients.len();
+        let sockets: Vec<_> = clients.filter_map(|client| Some((client, self.open_socket(client)?))).collect();
+        self.counters.add("subscribers: connected at the end", sockets.len() as u64);
+        for (number, &(one, socket)) in sockets.iter().enumerate() {
+            for &(other, other_socket) in sockets.iter().skip(number + 1) {
+                let heard = |pair| self.subscribers.heard.contains(&pair);
+                let have_met = heard((socket, other_socket)) || heard((other_socket, socket));
+                if topic(one) == topic(other) && !have_met {
+                    let what = format!("c{one} on socket {socket} and c{other} on socket {other_socket}");
+                    self.ledger.broken("subscribers never met", what);
+                }
+            }
+        }
+    }
+}
