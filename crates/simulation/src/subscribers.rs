@@ -48,6 +48,15 @@ fn topic(client: ClientIx) -> usize {
     client % TOPICS
 }
 
+/// Returns the text of a subscriber's frame.
+pub(crate) fn text(id: SocketId, client: ClientIx, said: Said) -> String {
+    let topic = topic(client);
+    match said {
+        Said::Subscribe => format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#),
+        _ => format!(r#"{{"type":"publish","topic":"t{topic}","data":{{"from":{id}}}}}"#),
+    }
+}
+
 impl World {
     /// Plans the connections of the subscribers.
     pub(crate) fn plan_subscribers(&mut self, rng: &mut Rng) {
@@ -82,15 +91,6 @@ impl World {
     pub(crate) fn subscriber_opens(&mut self, id: SocketId) {
         self.say(id, Said::Subscribe);
         self.say(id, Said::Announce);
-    }
-
-    /// Returns the text of a subscriber's frame.
-    pub(crate) fn subscriber_text(&self, id: SocketId, said: Said) -> String {
-        let topic = topic(self.sockets[id].client);
-        match said {
-            Said::Subscribe => format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#),
-            _ => format!(r#"{{"type":"publish","topic":"t{topic}","data":{{"from":{id}}}}}"#),
-        }
     }
 
     /// Records an announce that a subscriber received.

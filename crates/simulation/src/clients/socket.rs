@@ -12,6 +12,7 @@ use crate::frames::{self, Frame};
 use crate::ledger::Place;
 use crate::mutant::Mutant;
 use crate::plan::{Sending, Takes};
+use crate::subscribers;
 use crate::world::World;
 
 /// State of a socket at its edge.
@@ -110,7 +111,7 @@ impl World {
             && let Some(said) = socket.unread.pop_front()
         {
             let text = match said {
-                Said::Subscribe | Said::Announce => self.subscriber_text(id, said),
+                Said::Subscribe | Said::Announce => subscribers::text(id, socket.client, said),
                 Said::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
                 Said::Request(Wish::Ask(ask), place) => match self.rooms.says(self.agenda.now(), ask, id, place.number)
                 {
