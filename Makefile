@@ -172,9 +172,9 @@ deps-manifests: ## What checking manifests needs: newer kubectl and kind, and th
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq and yq
+deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, npm, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq and yq
 	@.ci/deps openssl
-	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node python3-websockets \
+	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node npm python3-websockets \
 		iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq
 
 deps-check: deps-run deps-manifests ## What `make check` needs: rustfmt, clippy, cargo-deny, cargo-machete, and linters

@@ -29,6 +29,7 @@ pub mod runbook;
 pub mod store;
 pub mod tls;
 pub mod token_mesh;
+pub mod upstream;
 pub mod wait;
 
 pub use chatter::Chatter;
@@ -53,4 +54,5 @@ pub use room_client::{RoomClient, SeatStatus};
 pub use room_times::RoomTimes;
 pub use store::Store;
 pub use tls::{Certificate, SecureMesh};
+pub use upstream::upstream_clients;
 pub use wait::{eventually, stays, within};

@@ -14,6 +14,7 @@ mod compare;
 mod config;
 mod config_reference;
 mod dashboard;
+mod dialect_clients;
 mod dialects;
 mod direct_clients;
 mod drill_absent;

@@ -1,0 +1,64 @@
+//! Clients of other signaling servers, from their npm packages, for pages of the browser.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use crate::binaries;
+use crate::optional::program;
+
+/// The clients, all packages that run in them, and their bundler.
+const PACKAGES: &str = r#"{
+    "private": true,
+    "dependencies": {
+        "esbuild": "0.28.2",
+        "eventemitter3": "4.0.7",
+        "lib0": "0.2.120",
+        "peerjs": "1.5.5",
+        "peerjs-js-binarypack": "2.1.0",
+        "simple-peer": "9.11.1",
+        "webrtc-adapter": "9.0.6",
+        "y-protocols": "1.0.7",
+        "y-webrtc": "10.3.0",
+        "yjs": "13.6.33"
+    }
+}"#;
+const EXPORTS: &str =
+    "export { Peer } from 'peerjs'; export { WebrtcProvider } from 'y-webrtc'; export { Doc } from 'yjs';";
+
+const REACH: [&str; 5] = ["view", "peerjs", "version", "--fetch-retries=0", "--fetch-timeout=10000"];
+const INSTALL: [&str; 5] = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"];
+const BUNDLE: [&str; 6] =
+    ["exports.js", "--bundle", "--minify", "--format=iife", "--global-name=upstream", "--outfile=clients.js"];
+
+/// Returns a script that defines the clients as `upstream`. Without Node.js, npm or its registry
+/// prints that the test is skipped and returns `None`.
+pub fn upstream_clients() -> Option<String> {
+    program(&["node"], "nodejs")?;
+    let npm = program(&["npm"], "npm")?;
+    let dir = binaries().join("upstream-clients");
+    fs::create_dir_all(&dir).unwrap();
+    // Tests are processes. The first one installs for all.
+    let lock = File::create(dir.join("lock")).unwrap();
+    lock.lock().unwrap();
+    let installed = dir.join("installed");
+    if fs::read_to_string(&installed).is_ok_and(|packages| packages == PACKAGES) {
+        return Some(fs::read_to_string(dir.join("clients.js")).unwrap());
+    }
+    if let Err(error) = run(&npm, &REACH, &dir) {
+        eprintln!("skipped: npm does not reach its registry: {error}");
+        return None;
+    }
+    fs::write(dir.join("package.json"), PACKAGES).unwrap();
+    fs::write(dir.join("exports.js"), EXPORTS).unwrap();
+    run(&npm, &INSTALL, &dir).unwrap();
+    run(&dir.join("node_modules/.bin/esbuild"), &BUNDLE, &dir).unwrap();
+    fs::write(installed, PACKAGES).unwrap();
+    Some(fs::read_to_string(dir.join("clients.js")).unwrap())
+}
+
+/// Fails with the standard error of a program that fails.
+fn run(program: &Path, arguments: &[&str], dir: &Path) -> Result<(), String> {
+    let output = Command::new(program).args(arguments).current_dir(dir).output().unwrap();
+    output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}

@@ -1,0 +1,249 @@
+//! Upstream's own clients connect peers through dialects, at different balancers and during faults.
+
+use serde_json::{Value, json};
+use signaling_integration_tests::{Chromium, Page, TestMesh, becomes, eventually, host, upstream_clients};
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+/// Internal name of PeerJS ids, before the id.
+const PEERJS: &str = "~pj:peerjs:";
+/// Internal name of y-webrtc's rooms, before the name.
+const Y_WEBRTC: &str = "~yw:";
+
+/// Opens a peer that returns what it receives on others' connections. `call` connects to another
+/// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
+/// it receives on its own connections.
+const PEER: &str = "({ id, address, key }) => {
+    const [host, port] = address.split(':');
+    const note = (event) => events.push(event);
+    window.events = [];
+    window.peer = new upstream.Peer(id, { host, port, path: '/peerjs/', key, config: { iceServers: [] } });
+    peer.on('open', note);
+    peer.on('disconnected', () => note('disconnected'));
+    peer.on('error', ({ type }) => note(type));
+    peer.on('connection', (connection) => connection.on('data', (data) => connection.send(data)));
+    window.call = (other) => {
+        const connection = peer.connect(other);
+        connection.on('open', () => connection.send(`hello ${other}`));
+        connection.on('data', note);
+    };
+}";
+
+/// Has the peer answer no call before `answer()`. Then `isCalled` is true.
+const ANSWER_LATER: &str = "(() => {
+    const createAnswer = RTCPeerConnection.prototype.createAnswer;
+    const allowed = new Promise((resolve) => { window.answer = resolve; });
+    RTCPeerConnection.prototype.createAnswer = async function (...given) {
+        window.isCalled = true;
+        await allowed;
+        return createAnswer.apply(this, given);
+    };
+})()";
+
+/// Opens a document that has the page's name and those of all others in its room.
+const DOCUMENT: &str = "({ name, address, room, password }) => {
+    const names = new upstream.Doc().getMap();
+    const signaling = [`ws://${address}/y-webrtc`];
+    const peerOpts = { config: { iceServers: [] } };
+    const options = { signaling, password, filterBcConns: false, peerOpts };
+    window.provider = new upstream.WebrtcProvider(room, names.doc, options);
+    window.names = () => [...names.keys()].sort().join();
+    names.set(name, true);
+}";
+const IS_ONLINE: &str = "provider.room !== null && provider.signalingConns[0].connected";
+
+/// Two balancers, three nodes, and a browser for upstream's clients.
+struct Setup {
+    browser: Chromium,
+    clients: String,
+    mesh: TestMesh,
+    balancers: [String; 2],
+}
+
+impl Setup {
+    /// Returns `None` without upstream's clients or a browser.
+    async fn start() -> Option<Self> {
+        let (clients, browser) = (upstream_clients()?, Chromium::start().await?);
+        let mesh = TestMesh::of((3, 2), &[], &["--dialects=peerjs,y-webrtc"]).await;
+        let balancers: Vec<_> = mesh.state().balancers.iter().map(|balancer| host(&balancer.url).to_owned()).collect();
+        Some(Self { browser, clients, mesh, balancers: balancers.try_into().unwrap() })
+    }
+
+    /// Opens a page from a server, and calls a function in it.
+    async fn page(&self, name: &str, address: &str, function: &str, options: Value) -> Page<'_> {
+        let page = self.browser.open(name, &format!("http://{address}/y-webrtc")).await;
+        page.evaluate(&format!("{}\n({function})({options})", self.clients)).await;
+        page
+    }
+
+    async fn peer(&self, id: &str, address: &str, key: &str) -> Page<'_> {
+        self.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
+    }
+
+    /// Opens a peer and waits until it is open.
+    async fn open_peer(&self, id: &str, address: &str) -> Page<'_> {
+        let page = self.peer(id, address, "peerjs").await;
+        has(&page, &[id]).await;
+        page
+    }
+
+    /// Opens a document and waits until its client is connected.
+    async fn document(&self, name: &str, balancer: usize, room: &str, password: Option<&str>) -> Page<'_> {
+        let address = &self.balancers[balancer];
+        let options = json!({ "name": name, "address": address, "room": room, "password": password });
+        let page = self.page(name, address, DOCUMENT, options).await;
+        page.becomes(IS_ONLINE).await;
+        page
+    }
+
+    /// Returns a PeerJS id or a room of y-webrtc that the first node owns.
+    fn owned_by_first_node(&self, prefix: &str, name: &str) -> String {
+        self.mesh.id_owned_by("node-0", &format!("{prefix}{name}"))[prefix.len()..].to_owned()
+    }
+}
+
+/// Waits until these are all events of a peer.
+async fn has(page: &Page<'_>, events: &[&str]) {
+    page.becomes(&format!("events.join() === {}", json!(events.join(",")))).await;
+}
+
+async fn call(page: &Page<'_>, id: &str) {
+    page.evaluate(&format!("call({})", json!(id))).await;
+}
+
+/// Waits until the pages' documents have the names of all pages.
+async fn agree(pages: [&Page<'_>; 2]) {
+    for page in pages {
+        page.becomes("names() === 'ada,bob'").await;
+    }
+}
+
+#[tokio::test]
+async fn peerjs_peers_echo_across_balancers() {
+    let Some(setup) = Setup::start().await else { return };
+    let alice = setup.open_peer("alice", &setup.balancers[0]).await;
+    let _bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    call(&alice, "bob").await;
+    has(&alice, &["alice", "hello bob"]).await;
+}
+
+#[tokio::test]
+async fn peerjs_peer_stays_open_when_another_is_absent() {
+    let Some(setup) = Setup::start().await else { return };
+    let alice = setup.open_peer("alice", &setup.balancers[0]).await;
+    let _bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    call(&alice, "ghost").await;
+    has(&alice, &["alice", "peer-unavailable"]).await;
+    call(&alice, "bob").await;
+    has(&alice, &["alice", "peer-unavailable", "hello bob"]).await;
+}
+
+#[tokio::test]
+async fn peerjs_peer_is_refused_when_its_id_is_taken() {
+    let Some(setup) = Setup::start().await else { return };
+    let alice = setup.open_peer("alice", &setup.balancers[0]).await;
+    let second = setup.peer("alice", &setup.balancers[1], "peerjs").await;
+    has(&second, &["unavailable-id", "disconnected"]).await;
+    assert_eq!(second.evaluate("peer.destroyed").await, true);
+    let _bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    call(&alice, "bob").await;
+    has(&alice, &["alice", "hello bob"]).await;
+}
+
+#[tokio::test]
+async fn peerjs_peer_is_refused_when_its_key_is_wrong() {
+    let Some(setup) = Setup::start().await else { return };
+    let alice = setup.peer("alice", &setup.balancers[0], "wrong").await;
+    has(&alice, &["server-error", "disconnected"]).await;
+}
+
+#[tokio::test]
+async fn peerjs_call_waits_until_its_callee_reconnects() {
+    let Some(setup) = Setup::start().await else { return };
+    let (address, _proxy) = front_proxy(setup.balancers.clone()).await;
+    let alice = setup.open_peer("alice", &address).await;
+    let bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    setup.mesh.kill("balancer-0").await.unwrap();
+    has(&alice, &["alice", "network", "disconnected"]).await;
+
+    call(&bob, "alice").await;
+    let is_held = async || (setup.mesh.total("signaling_held_bytes").await > 0.0).then_some(());
+    eventually("the offer to be held", is_held).await;
+    alice.evaluate("peer.reconnect()").await;
+    has(&alice, &["alice", "network", "disconnected", "alice"]).await;
+    has(&bob, &["bob", "hello alice"]).await;
+}
+
+#[tokio::test]
+async fn peerjs_call_connects_when_a_node_is_killed() {
+    let Some(setup) = Setup::start().await else { return };
+    let [alice_id, bob_id] = ["alice", "bob"].map(|name| setup.owned_by_first_node(PEERJS, name));
+    let alice = setup.open_peer(&alice_id, &setup.balancers[0]).await;
+    let bob = setup.open_peer(&bob_id, &setup.balancers[1]).await;
+    bob.evaluate(ANSWER_LATER).await;
+    call(&alice, &bob_id).await;
+    bob.becomes("window.isCalled").await;
+
+    let (killed, _) = tokio::join!(setup.mesh.kill("node-0"), bob.evaluate("answer()"));
+    killed.unwrap();
+    has(&alice, &[&alice_id, &format!("hello {bob_id}")]).await;
+}
+
+#[tokio::test]
+async fn y_webrtc_documents_agree_across_balancers() {
+    let Some(setup) = Setup::start().await else { return };
+    for password in [None, Some("secret")] {
+        let room = format!("room with {password:?}");
+        let ada = setup.document("ada", 0, &room, password).await;
+        let bob = setup.document("bob", 1, &room, password).await;
+        agree([&ada, &bob]).await;
+    }
+}
+
+#[tokio::test]
+async fn y_webrtc_documents_agree_when_a_node_is_killed() {
+    let Some(setup) = Setup::start().await else { return };
+    let room = setup.owned_by_first_node(Y_WEBRTC, "room");
+    let ada = setup.document("ada", 0, &room, None).await;
+    becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
+    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), setup.document("bob", 1, &room, None));
+    killed.unwrap();
+    agree([&ada, &bob]).await;
+}
+
+#[tokio::test]
+async fn y_webrtc_documents_agree_when_a_lost_socket_returns() {
+    let Some(setup) = Setup::start().await else { return };
+    let ada = setup.document("ada", 0, "room", None).await;
+    setup.mesh.kill("balancer-0").await.unwrap();
+    ada.becomes("!provider.signalingConns[0].connected").await;
+    let bob = setup.document("bob", 1, "room", None).await;
+    assert_eq!(bob.evaluate("names()").await, "bob");
+    setup.mesh.restart("balancer-0").await.unwrap();
+    agree([&ada, &bob]).await;
+}
+
+/// Serves one address for all balancers: a connection goes to the first that accepts it. Ends when
+/// the returned set is dropped.
+async fn front_proxy(balancers: [String; 2]) -> (String, JoinSet<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut serving = JoinSet::new();
+    serving.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let balancers = balancers.clone();
+            connections.spawn(async move {
+                for balancer in balancers {
+                    if let Ok(mut server) = TcpStream::connect(balancer).await {
+                        let _ = copy_bidirectional(&mut client, &mut server).await;
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, serving)
+}
