@@ -183,6 +183,11 @@ impl World {
         world
     }
 
+    /// Returns `true` if edges have small limits for senders and output.
+    pub(crate) fn has_tight_edges(&self) -> bool {
+        self.edge_settings.max_output_bytes == TIGHT_OUTPUT_BYTES
+    }
+
     fn run(mut self, size: &Size) -> Outcome {
         let last_send = self.sendings.iter().map(|sending| sending.at).max().unwrap_or(0);
         let last_fault = self.faults.iter().map(|fault| fault.at + fault.lasts).max().unwrap_or(0);
