@@ -61,9 +61,9 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
             (mesh_rooms(), Promise(0))
         }
-        Mutant::Barrier => (parted_rooms(), Promise(46)),
-        Mutant::RefusedLogs => (split_rooms(), Promise(331)),
-        Mutant::RoomReports => (lost_rooms(), Promise(264)),
+        Mutant::Barrier => (parted_rooms(), Promise(89)),
+        Mutant::RefusedLogs => (split_rooms(), Promise(872)),
+        Mutant::RoomReports => (lost_rooms(), Promise(247)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::Prev | Mutant::Written | Mutant::Again | Mutant::Life | Mutant::Incarnation => (all(), Promise(2)),
         Mutant::Eviction | Mutant::Timer => (all(), Promise(7)),
