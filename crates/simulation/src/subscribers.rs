@@ -1,7 +1,7 @@
 //! Clients of y-webrtc, whose translators run at the edges: any two subscribers of a topic meet.
 //!
-//! A subscriber announces itself once, when its socket opens. Of two subscribers, the announce of
-//! the later one must reach the earlier one, during all faults.
+//! A subscriber announces itself once, when its socket opens. Of two subscribers, at least one must
+//! receive the announce of the other, during all faults.
 
 use std::collections::BTreeSet;
 

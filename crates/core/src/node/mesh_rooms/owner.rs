@@ -323,7 +323,8 @@ impl NodeCore {
                     rooms.push(name.clone());
                 }
                 // The room may lack the seats of sessions that have just moved to the node.
-                _ => {}
+                Some(_) => {}
+                None => continue,
             }
             mesh.unclaimed.insert((name.clone(), node.clone()));
         }

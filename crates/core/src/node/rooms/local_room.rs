@@ -153,7 +153,7 @@ impl Rooms {
     pub(super) fn record_capacity(&mut self, room: &RoomName, capacity: Option<u32>) {
         let Some(rules) = self.settings.mesh else { return };
         if let Some(local) = self.local.get_mut(room) {
-            local.own_capacity = (capacity != rules.capacity).then(|| capacity.unwrap_or(0));
+            local.own_capacity = (capacity != rules.of(room).capacity).then(|| capacity.unwrap_or(0));
         }
     }
 
