@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use signaling_core::node::BatchError;
+use signaling_core::node::{BatchError, Rules};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::LENGTH_BYTES;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 use signaling_wire::{BatchNumber, DownSeq};
 
-use crate::node::{Node, client_of, newcomer, read};
+use crate::node::{HOLD, Node, SECOND, client_of, newcomer, read};
 
 /// Returns many clients that `owner` owns among `nodes`. `padding` makes their names longer.
 fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<String> {
@@ -57,12 +57,33 @@ fn former_destination_is_told_to_forget_messages() {
     node.sends_to(&mut other);
     node.attach(trunk, 1, &there, 0);
     node.pass(Duration::from_millis(100));
-    let forgotten = |mut batch: &[u8]| {
-        forward::open(&mut batch).unwrap();
-        let mut items = std::iter::from_fn(|| Item::take(&mut batch).ok());
-        items.any(|item| matches!(item, Item::Forget { to, .. } if to == there))
-    };
-    assert!(node.take_batches().iter().any(|batch| forgotten(batch)));
+    assert!(node.take_batches().iter().any(|batch| forgets(batch, &there)));
+}
+
+#[test]
+fn message_is_rerouted_when_its_location_expires() {
+    let rules = Rules { located_for: 5 * SECOND, suspect_after: HOLD, ..Rules::default() };
+    let (mut node, mut other) = (Node::with_rules("a", rules), Node::new("b"));
+    [&mut node, &mut other].into_iter().for_each(|node| node.set_view(&["a", "b"]));
+    let here = client_of("a", &["a", "b"]);
+    let trunk = other.core.trunk_up();
+    other.attach(trunk, 0, &here, 0);
+    other.sends_to(&mut node);
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 0, "anna", 0);
+    node.up(trunk, 0, 1, &here, 0);
+    let batches = node.take_batches();
+    assert!(batches.iter().any(|batch| read(batch).1.contains(&here)), "it goes to the reported node");
+    assert!(!batches.iter().any(|batch| forgets(batch, &here)));
+    node.pass(6 * SECOND);
+    assert!(node.take_batches().iter().any(|batch| forgets(batch, &here)));
+}
+
+/// Returns `true` if a batch has the peer forget the messages to a client.
+fn forgets(mut batch: &[u8], client: &str) -> bool {
+    forward::open(&mut batch).unwrap();
+    let mut items = std::iter::from_fn(|| Item::take(&mut batch).ok());
+    items.any(|item| matches!(item, Item::Forget { to, .. } if to == client))
 }
 
 #[test]
