@@ -29,7 +29,8 @@ const MAX_RETRY: Duration = Duration::from_secs(5);
 /// Kind of a room request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind<'a> {
-    Join,
+    /// Enters the room with this JSON, which the other members see. `None`: none.
+    Join(Option<&'a str>),
     Leave,
     /// Sends this JSON to the other members.
     Broadcast(&'a str),
@@ -98,7 +99,7 @@ impl RoomRequests {
         }
         let id = self.next_id();
         let request = match kind {
-            RequestKind::Join => native::join(id, room),
+            RequestKind::Join(data) => native::join(id, room, data),
             RequestKind::Leave => native::leave(id, room),
             RequestKind::Broadcast(data) => native::broadcast(id, room, data),
         };
@@ -112,7 +113,7 @@ impl RoomRequests {
         state.pending += 1;
         state.seat_changes += usize::from(changes_seat);
         state.waiting.insert(id);
-        let is_join = matches!(kind, RequestKind::Join);
+        let is_join = matches!(kind, RequestKind::Join(_));
         self.pending.insert(id, Pending { room: Arc::clone(&room), request, is_join, changes_seat, since: now });
         self.flush(now, &room, out);
         true
@@ -217,7 +218,7 @@ mod tests {
     use super::*;
 
     const NOTHING: [u64; 0] = [];
-    const JOIN: RequestKind<'_> = RequestKind::Join;
+    const JOIN: RequestKind<'_> = RequestKind::Join(None);
 
     struct Test {
         requests: RoomRequests,

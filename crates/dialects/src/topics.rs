@@ -125,7 +125,7 @@ impl Topics {
         if self.subscribed.contains(&room) {
             return;
         }
-        if self.subscribed.len() >= MAX_TOPICS || !self.requests.push(now, &room, RequestKind::Join, out) {
+        if self.subscribed.len() >= MAX_TOPICS || !self.requests.push(now, &room, RequestKind::Join(None), out) {
             return out.ignore(IgnoredReason::Limit);
         }
         self.subscribed.insert(room);
@@ -158,8 +158,8 @@ impl Topics {
         match FromMesh::parse(text) {
             FromMesh::Broadcast { room, from, data } => self.deliver(&room, &from, data, out),
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
-            FromMesh::Error { id, retry_after: Some(wait) } => self.requests.refuse(now, id, wait, out),
-            FromMesh::Error { id, retry_after: None } => self.fail(now, id, out),
+            FromMesh::Error { id, retry_after: Some(wait), .. } => self.requests.refuse(now, id, wait, out),
+            FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
             FromMesh::Left { room, reason } => self.left(&room, reason, out),
             FromMesh::Signal { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}

@@ -18,8 +18,8 @@ pub(crate) enum FromMesh<'a> {
     Broadcast { room: Cow<'a, str>, from: Cow<'a, str>, data: &'a RawValue },
     /// A request succeeded.
     Ack { id: u64 },
-    /// A request failed. `retry_after`: a retry after this time can succeed.
-    Error { id: u64, retry_after: Option<Duration> },
+    /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
+    Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
     /// The state of a room, with the first members.
     Joined { room: Cow<'a, str>, members: Vec<Member<'a>> },
     /// Changes of a room.
@@ -42,6 +42,8 @@ struct Fields<'a> {
     data: Option<&'a RawValue>,
     #[serde(default)]
     id: Option<u64>,
+    #[serde(borrow, default)]
+    code: Cow<'a, str>,
     #[serde(default)]
     retry_after_ms: Option<u64>,
     #[serde(borrow, default)]
@@ -62,13 +64,13 @@ impl<'a> FromMesh<'a> {
             return Self::Other;
         }
         let Ok(fields) = serde_json::from_slice::<Fields<'a>>(text) else { return Self::Other };
-        let Fields { kind, from, room, data, id, retry_after_ms, members, joined, left, reason } = fields;
+        let Fields { kind, from, room, data, id, code, retry_after_ms, members, joined, left, reason } = fields;
         match (&*kind, id, data) {
             ("welcome", ..) => Self::Welcome,
             ("signal", _, Some(data)) => Self::Signal { from, data },
             ("broadcast", _, Some(data)) => Self::Broadcast { room, from, data },
             ("ack", Some(id), _) => Self::Ack { id },
-            ("error", Some(id), _) => Self::Error { id, retry_after: retry_after_ms.map(Duration::from_millis) },
+            ("error", Some(id), _) => Self::Error { id, code, retry_after: retry_after_ms.map(Duration::from_millis) },
             ("joined", ..) => Self::Joined { room, members },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
             ("left", ..) => match &*reason {

@@ -9,9 +9,12 @@ pub(crate) fn signal(id: u64, to: &str, data: &str, ttl_ms: u64) -> String {
     text
 }
 
-/// Returns a `join`.
-pub(crate) fn join(id: u64, room: &str) -> String {
-    format!(r#"{{"type":"join","room":"{room}","id":{id}}}"#)
+/// Returns a `join`. `data`: JSON that the other members see.
+pub(crate) fn join(id: u64, room: &str, data: Option<&str>) -> String {
+    match data {
+        None => format!(r#"{{"type":"join","room":"{room}","id":{id}}}"#),
+        Some(data) => format!(r#"{{"type":"join","room":"{room}","data":{data},"id":{id}}}"#),
+    }
 }
 
 /// Returns a `leave`.

@@ -116,7 +116,7 @@ impl Rxdb {
         if self.rooms.contains_key(room) {
             return;
         }
-        if self.rooms.len() >= MAX_ROOMS || !self.requests.push(now, room, RequestKind::Join, out) {
+        if self.rooms.len() >= MAX_ROOMS || !self.requests.push(now, room, RequestKind::Join(None), out) {
             return out.ignore(IgnoredReason::Limit);
         }
         self.rooms.insert(room.to_owned(), Members::default());
@@ -159,8 +159,8 @@ impl Rxdb {
                 }
             }
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
-            FromMesh::Error { id, retry_after: Some(wait) } => self.requests.refuse(now, id, wait, out),
-            FromMesh::Error { id, retry_after: None } => self.fail(now, id, out),
+            FromMesh::Error { id, retry_after: Some(wait), .. } => self.requests.refuse(now, id, wait, out),
+            FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
             FromMesh::Left { room, reason } => self.left(&room, reason, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             FromMesh::Other => {}
