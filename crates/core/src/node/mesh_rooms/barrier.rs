@@ -245,7 +245,7 @@ impl NodeCore {
         let mut reported = std::mem::take(&mut mesh.barrier.reported);
         reported.extend(own);
         let parked = std::mem::take(&mut mesh.barrier.parked);
-        self.take_over_rooms(now, &reported);
+        self.take_over_rooms(now, reported);
         for (requester, (parked_at, (room, op))) in parked {
             if now.saturating_duration_since(parked_at) < MAX_WAIT {
                 self.room_requested(now, requester, room, op);

@@ -168,7 +168,7 @@ impl NodeCore {
                         mesh.copies.0.insert(room, copy);
                     }
                     if mesh.barrier.is_complete() {
-                        self.take_over_rooms(now, &BTreeSet::new());
+                        self.take_over_rooms(now, BTreeSet::new());
                     }
                 }
             }

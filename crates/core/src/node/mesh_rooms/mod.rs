@@ -57,6 +57,8 @@ pub(super) struct MeshRooms {
     deadlines: BTreeSet<(u64, RoomName)>,
     /// Owned rooms of which the backup lacks a copy, for lack of room in its lane.
     unsent: BTreeSet<RoomName>,
+    /// Nodes with sessions in rooms that this node has served all the time, to be checked.
+    reported: BTreeSet<(RoomName, NodeId)>,
     /// Nodes that have to claim the seats of their sessions, by room.
     unclaimed: BTreeSet<(RoomName, NodeId)>,
     copies: Copies,
@@ -128,6 +130,7 @@ impl MeshRooms {
             owned: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
+            reported: BTreeSet::new(),
             unclaimed: BTreeSet::new(),
             copies: Copies::default(),
             partial: PartialCopies::default(),
@@ -169,7 +172,7 @@ impl MeshRooms {
 
     /// Returns `true` if no request, copy or confirmation is pending.
     pub(super) fn is_idle(&self) -> bool {
-        let all_sent = self.unsent.is_empty() && self.unclaimed.is_empty();
+        let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.unclaimed.is_empty();
         self.requests.is_empty() && all_sent && self.barrier.is_idle()
     }
 

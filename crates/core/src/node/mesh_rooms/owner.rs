@@ -17,6 +17,8 @@ use super::requests::Requester;
 
 /// Maximum rooms with due seats in one sweep, and maximum copies and requests for claims sent.
 const ROOMS_PER_SWEEP: usize = 1_000;
+/// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
+const REPORTS_PER_SWEEP: usize = 10_000;
 
 /// An entry in the log of a room.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -96,6 +98,14 @@ impl MeshRooms {
             if rank != LogPosition::default() {
                 self.copies.keep(room.clone(), owned.room, rank);
             }
+        }
+    }
+
+    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless this
+    /// node knows of seats there. The room may lack those of sessions that have just moved.
+    fn add_unclaimed(&mut self, room: RoomName, node: NodeId) {
+        if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
+            self.unclaimed.insert((room, node));
         }
     }
 
@@ -303,8 +313,13 @@ impl NodeCore {
     }
 
     /// Takes over the rooms that this node owns by the present view, from their latest copies.
-    pub(super) fn take_over_rooms(&mut self, now: Instant, reported: &BTreeSet<(RoomName, NodeId)>) {
+    /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy.
+    pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
+        // Rooms that this node has served all the time can wait for a sweep.
+        let is_served = |(room, _): &(RoomName, NodeId)| mesh.owned.contains_key(room);
+        let (mut served, reported): (BTreeSet<_>, BTreeSet<_>) = reported.into_iter().partition(is_served);
+        mesh.reported.append(&mut served);
         let clock = mesh.clock(now);
         let mut rooms = mesh.copies.rooms(|room| super::owner_in(&mesh.ranking, room) == Some(mesh.id.as_str()));
         for name in &rooms {
@@ -315,18 +330,12 @@ impl NodeCore {
             mesh.own(name, room, (at, clock.max(at.epoch + 1)), givers);
         }
         for (name, node) in reported {
-            match mesh.owned.get(name) {
-                Some(owned) if owned.room.has_seats_at(node) => continue,
-                None if mesh.owns(name) => {
-                    mesh.counts.rebuilt += 1;
-                    mesh.own(name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
-                    rooms.push(name.clone());
-                }
-                // The room may lack the seats of sessions that have just moved to the node.
-                Some(_) => {}
-                None => continue,
+            if !mesh.owned.contains_key(&name) && mesh.owns(&name) {
+                mesh.counts.rebuilt += 1;
+                mesh.own(&name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
+                rooms.push(name.clone());
             }
-            mesh.unclaimed.insert((name.clone(), node.clone()));
+            mesh.add_unclaimed(name, node);
         }
         for room in rooms {
             self.assign_backup(now, &room);
@@ -337,13 +346,20 @@ impl NodeCore {
     /// Asks nodes to claim the seats of their sessions in some rooms. A sweep does the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        let mut asked = 0;
-        for (room, node) in std::mem::take(&mut mesh.unclaimed) {
-            if asked < ROOMS_PER_SWEEP && self.ask_for_claim(&room, &node) {
-                asked += 1;
-            } else if let Some(mesh) = &mut self.mesh_rooms {
-                mesh.unclaimed.insert((room, node));
+        for _ in 0..REPORTS_PER_SWEEP {
+            let Some((room, node)) = mesh.reported.pop_first() else { break };
+            mesh.add_unclaimed(room, node);
+        }
+        let mut full_lanes = Vec::new();
+        for _ in 0..ROOMS_PER_SWEEP {
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unclaimed.pop_first());
+            let Some((room, node)) = next else { break };
+            if !self.ask_for_claim(&room, &node) {
+                full_lanes.push((room, node));
             }
+        }
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.unclaimed.extend(full_lanes);
         }
     }
 
