@@ -7,15 +7,14 @@ use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings};
 use signaling_protocol::RoomName;
 use signaling_protocol::client::{self, ClientMessage};
-use signaling_rooms::{RoomEvents, RoomOptions};
+use signaling_rooms::RoomOptions;
 
 #[test]
 fn room_has_the_options_that_its_translator_needs() {
-    let topic = RoomOptions { events: RoomEvents::None, open: true };
     let joins = [
-        (Dialect::YWebrtc, r#"{"type":"subscribe","topics":["t"]}"#, topic),
-        (Dialect::Trystero, r#"{"type":"subscribe","topic":"t"}"#, topic),
-        (Dialect::Rxdb, r#"{"type":"join","room":"room-1"}"#, RoomOptions { events: RoomEvents::Prompt, open: false }),
+        (Dialect::YWebrtc, r#"{"type":"subscribe","topics":["t"]}"#, RoomOptions::QUIET),
+        (Dialect::Trystero, r#"{"type":"subscribe","topic":"t"}"#, RoomOptions::QUIET),
+        (Dialect::Rxdb, r#"{"type":"join","room":"room-1"}"#, RoomOptions::PROMPT),
     ];
     for (dialect, text, needed) in joins {
         let settings = Settings { tokens: false, peerjs_keys: Keys::default() };

@@ -22,16 +22,41 @@ pub struct RoomOptions {
     pub events: RoomEvents,
     /// `true` if other clients may broadcast to the room and list its members.
     pub open: bool,
+    /// Maximum members; a further client is refused. `None`: no limit.
+    pub capacity: Option<u32>,
+    /// `true` if the room admits no client any more once it has been full.
+    pub seals: bool,
 }
 
 impl RoomOptions {
+    /// No messages about members, and open.
+    pub const QUIET: Self = Self { events: RoomEvents::None, open: true, capacity: None, seals: false };
+    /// Each change at once.
+    pub const PROMPT: Self = Self { events: RoomEvents::Prompt, open: false, capacity: None, seals: false };
+
     /// Returns the options of a room.
     #[must_use]
     pub fn of(room: &RoomName) -> Self {
         match room.as_str().get(..4) {
-            Some("~pj:" | "~yw:" | "~tr:") => Self { events: RoomEvents::None, open: true },
-            Some("~rx:") => Self { events: RoomEvents::Prompt, open: false },
+            Some("~pj:" | "~yw:" | "~tr:") => Self::QUIET,
+            Some("~rx:" | "~gs:") => Self::PROMPT,
+            Some("~mb:") => Self::of_matchbox(room.as_str()),
+            Some("~ps:") if room.as_str() == "~ps:list" => Self::QUIET,
+            // A streamer's name: the seat of one streamer.
+            Some("~ps:") if room.as_str().starts_with("~ps:s:") => {
+                Self { open: true, capacity: Some(1), ..Self::PROMPT }
+            }
+            Some("~ps:") => Self::PROMPT,
             _ => Self::default(),
+        }
+    }
+
+    /// A group of N clients is `~mb:PATH:N:ID`.
+    fn of_matchbox(room: &str) -> Self {
+        let mut parts = room.split(':').skip(2);
+        match (parts.next().map(str::parse), parts.next()) {
+            (Some(Ok(size)), Some(_)) => Self { capacity: Some(size), seals: true, ..Self::PROMPT },
+            _ => Self::PROMPT,
         }
     }
 }
@@ -47,9 +72,13 @@ mod tests {
         for name in ["r", "yw:a", "~yw", "~ywa:", "a~yw:", "~rxa"] {
             assert_eq!(of(name), RoomOptions::default(), "{name}");
         }
-        for name in ["~pj:key", "~yw:topic", "~tr:"] {
-            assert_eq!(of(name), RoomOptions { events: RoomEvents::None, open: true }, "{name}");
+        for name in ["~pj:key", "~yw:topic", "~tr:", "~ps:list"] {
+            assert_eq!(of(name), RoomOptions::QUIET, "{name}");
         }
-        assert_eq!(of("~rx:room-1"), RoomOptions { events: RoomEvents::Prompt, open: false });
+        for name in ["~rx:room-1", "~gs:path", "~mb:path", "~mb:path:2", "~mb:path:x:id", "~ps:sub:a", "~ps:lists"] {
+            assert_eq!(of(name), RoomOptions::PROMPT, "{name}");
+        }
+        assert_eq!(of("~mb:path:2:id"), RoomOptions { capacity: Some(2), seals: true, ..RoomOptions::PROMPT });
+        assert_eq!(of("~ps:s:a"), RoomOptions { capacity: Some(1), open: true, ..RoomOptions::PROMPT });
     }
 }

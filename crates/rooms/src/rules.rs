@@ -5,6 +5,8 @@ use std::time::Duration;
 use signaling_protocol::RoomName;
 use signaling_protocol::ids::is_reserved;
 
+use crate::RoomOptions;
+
 /// Minimum time for all nodes to restore the seats of their sessions, in milliseconds.
 pub(crate) const MIN_SETTLE_MS: i64 = 5_000;
 
@@ -15,6 +17,8 @@ pub struct Rules {
     pub capacity: Option<u32>,
     /// Maximum waiting clients of a room; `None`: no limit. A later client stays out.
     pub max_waiting: Option<u32>,
+    /// `true` if a room admits no client any more once it has been full.
+    pub seals: bool,
     /// Time without a refresh after which a member or waiting client expires.
     pub stale: Duration,
     /// `true` if a seat needs no refresh: it lives until its session or its node ends, see
@@ -40,6 +44,7 @@ impl Default for Rules {
         Self {
             capacity: None,
             max_waiting: None,
+            seals: false,
             stale: Rules::stale_after(Duration::from_secs(20)),
             claimed: false,
             remembered: Duration::from_secs(5 * 60),
@@ -52,11 +57,15 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Returns the rules of one room. One with a reserved name has no capacity, and so no waiting
-    /// queue.
+    /// Returns the rules of one room. One with a reserved name has the capacity of its options, and
+    /// no waiting queue.
     #[must_use]
     pub fn of(&self, room: &RoomName) -> Self {
-        Self { capacity: self.capacity.filter(|_| !is_reserved(room.as_str())), ..*self }
+        if !is_reserved(room.as_str()) {
+            return *self;
+        }
+        let RoomOptions { capacity, seals, .. } = RoomOptions::of(room);
+        Self { capacity, seals, max_waiting: Some(0), ..*self }
     }
 
     /// Returns the lifetime of an entry with this refresh interval. It may miss one refresh, and

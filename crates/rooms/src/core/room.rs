@@ -21,6 +21,8 @@ pub struct Room {
     /// The server process that wrote it last.
     run: u64,
     capacity: Option<u32>,
+    /// `true` if it was full and admits no client any more, see [`Rules::seals`].
+    is_sealed: bool,
     /// The latest time given out as a place, so that no two places are equal.
     last_place: u64,
     /// End of the time to restore lost seats. Until then no client gets a seat, and none expires.
@@ -146,6 +148,7 @@ impl Room {
         step.carry_out(op);
         step.expire();
         step.admit();
+        step.room.is_sealed |= rules.seals && step.room.is_full(rules);
         step.result(op)
     }
 
@@ -173,7 +176,11 @@ impl Room {
 
     fn has_room(&self, rules: &Rules, now: i64) -> bool {
         let is_settled = now >= self.settled_at;
-        self.capacity(rules).is_none_or(|capacity| is_settled && self.records.member_count() < capacity as usize)
+        !self.is_sealed && (self.capacity(rules).is_none() || (is_settled && !self.is_full(rules)))
+    }
+
+    fn is_full(&self, rules: &Rules) -> bool {
+        self.capacity(rules).is_some_and(|capacity| self.records.member_count() >= capacity as usize)
     }
 }
 

@@ -1,5 +1,5 @@
 -- ARGV: capacity (empty: none of its own).
-own_capacity = tonumber(ARGV[10])
+own_capacity = tonumber(ARGV[11])
 if own_capacity then
   redis.call('HSET', meta, 'capacity', text(own_capacity))
 else

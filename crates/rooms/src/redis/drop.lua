@@ -1,5 +1,5 @@
 -- ARGV: client, session, accepted_at, number, node, keep.
-local client, requester, keep = ARGV[10], requester_at(10), tonumber(ARGV[15])
+local client, requester, keep = ARGV[11], requester_at(11), tonumber(ARGV[16])
 local known = read(client)
 local is_same = known and known.session == requester.session and known.node == requester.node
 local place = is_same and place_of(client)

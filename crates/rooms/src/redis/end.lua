@@ -1,5 +1,8 @@
 expire()
 admit()
+if seals and is_full() and not known_meta.sealed then
+  redis.call('HSET', meta, 'sealed', 1)
+end
 for _, it in ipairs(named) do
   table.insert(statuses, status_of(it[1], it[2]))
 end

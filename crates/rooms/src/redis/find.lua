@@ -1,2 +1,2 @@
 -- ARGV: client.
-local named, list_after = { { ARGV[10] } }, nil
+local named, list_after = { { ARGV[11] } }, nil

@@ -1,6 +1,6 @@
--- ARGV: client, session, accepted_at, number, node, data, maximum waiting clients (0: no limit).
-local client, requester = ARGV[10], requester_at(10)
-local data, max_waiting = ARGV[15], tonumber(ARGV[16])
+-- ARGV: client, session, accepted_at, number, node, data, maximum waiting clients (-1: no limit).
+local client, requester = ARGV[11], requester_at(11)
+local data, max_waiting = ARGV[16], tonumber(ARGV[17])
 expire()
 admit()
 local known = read(client)
@@ -25,7 +25,7 @@ else
       redis.call('ZREM', checkin, client)
       redis.call('ZADD', members, now, client)
       enter(client, requester)
-    elseif max_waiting > 0 and redis.call('ZCARD', waiting) >= max_waiting then
+    elseif max_waiting >= 0 and redis.call('ZCARD', waiting) >= max_waiting then
       takes = false
     else
       requester.since = next_place()

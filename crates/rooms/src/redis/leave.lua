@@ -1,5 +1,5 @@
 -- ARGV: client, session, accepted_at, number, node.
-local client, requester = ARGV[10], requester_at(10)
+local client, requester = ARGV[11], requester_at(11)
 local known = read(client)
 if known and not outdates(known, requester) and not has_done(known, requester) then
   local place = place_of(client)

@@ -1,2 +1,2 @@
 -- ARGV: last client of the previous page (empty: none).
-local named, list_after = {}, ARGV[10]
+local named, list_after = {}, ARGV[11]

@@ -1,8 +1,8 @@
 -- ARGV: version, then per seat: client, session, accepted_at, number, node, status (m: member,
 -- w: waiting, o: out), place, data.
 local named, list_after = {}, nil
-local known_version, is_news = tonumber(ARGV[10]), false
-for at = 11, #ARGV, 8 do
+local known_version, is_news = tonumber(ARGV[11]), false
+for at = 12, #ARGV, 8 do
   local client, requester, kind = ARGV[at], requester_at(at), ARGV[at + 5]
   local known = read(client)
   local place = known and place_of(client)

@@ -1,12 +1,12 @@
 -- Rules of a room, as in core/room.rs. The script of one operation follows, then end.lua.
 -- KEYS: members, order, waiting, checkin, info, meta.
 -- ARGV: now (0: this server's clock), stale, capacity, remembered, idle, page, page_bytes,
--- stale_at_once, milliseconds since this server process replaced another one (-1: never), then the
--- arguments of the operation. Times are in milliseconds.
+-- stale_at_once, milliseconds since this server process replaced another one (-1: never), seals (1
+-- or 0), then the arguments of the operation. Times are in milliseconds.
 local members, order, waiting, checkin, info, meta = unpack(KEYS)
 local now, stale, default_capacity, remembered = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local idle, page_size, page_bytes, stale_at_once = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local replaced = tonumber(ARGV[9])
+local replaced, seals = tonumber(ARGV[9]), ARGV[10] == '1'
 if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -110,9 +110,14 @@ local function joined(client, data)
   table.insert(changes, { 1, client, data })
 end
 
-local function has_room()
+local function is_full()
   local capacity = own_capacity or default_capacity
-  return capacity == 0 or (now >= settled_at and count < capacity)
+  return capacity > 0 and count >= capacity
+end
+
+local function has_room()
+  local is_limited = (own_capacity or default_capacity) > 0
+  return not known_meta.sealed and (not is_limited or (now >= settled_at and not is_full()))
 end
 
 -- Records a refresh at the client's place.

@@ -67,7 +67,7 @@ impl RedisStore {
     }
 
     fn command(&self, Request { room, op }: &Request, replaced_ago: Option<u64>) -> Cmd {
-        let Rules { capacity, max_waiting, idle, page, page_bytes, stale_at_once, .. } = self.rules.of(room);
+        let Rules { capacity, max_waiting, seals, idle, page, page_bytes, stale_at_once, .. } = self.rules.of(room);
         let mut call = Script::of(op).call();
         call.arg(6);
         for kind in ["members", "order", "waiting", "checkin", "info", "meta"] {
@@ -75,11 +75,11 @@ impl RedisStore {
         }
         call.arg(self.clock.given().unwrap_or(0)).arg(self.rules.stale_ms()).arg(capacity.unwrap_or(0));
         call.arg(self.rules.remembered_ms()).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
-        call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string()));
+        call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string())).arg(u8::from(seals));
         match op {
             Op::Join { requester, data } => add_requester(&mut call, requester)
                 .arg(data.as_deref().unwrap_or_default())
-                .arg(max_waiting.unwrap_or(0)),
+                .arg(max_waiting.map_or(-1, i64::from)),
             Op::Leave { requester } => add_requester(&mut call, requester),
             Op::Drop { requester, keep } => add_requester(&mut call, requester).arg(millis(*keep)),
             Op::Refresh { seats } => seats.iter().fold(&mut call, |call, seat| add_requester(call, &seat.requester)),

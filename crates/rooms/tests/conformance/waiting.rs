@@ -55,6 +55,21 @@ fn full_queue_keeps_a_later_client_out() {
 }
 
 #[test]
+fn sealed_room_admits_no_client_after_it_was_full() {
+    let rules = Rules { seals: true, max_waiting: Some(0), ..rules(2) };
+    on_both(rules, async |mut room| {
+        room.join("alice").await;
+        room.leave("alice").await;
+        assert!(is_member(&room.join("bob").await), "a room that was never full is open");
+        assert!(is_member(&room.join("carol").await));
+        assert_eq!(room.join("dave").await.statuses, [SeatStatus::Unknown]);
+        room.leave("bob").await;
+        assert_eq!(room.join("dave").await.statuses, [SeatStatus::Unknown]);
+        assert!(is_member(&room.join("carol").await), "a member keeps its seat");
+    });
+}
+
+#[test]
 fn expired_waiting_client_is_passed_over() {
     on_both(rules(1), async |mut room| {
         room.join_all(&["alice", "bob", "carol"]).await;
