@@ -69,7 +69,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check package test test-k8s conformance fuzz simulate bench bench-micro clean
+.PHONY: fmt check package test test-k8s conformance fuzz simulate bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -119,9 +119,6 @@ fuzz: deps-fuzz ## Mutate what strangers send to each reader of it (TARGET=frame
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
 	target/release/mesh-load compare --json $(BENCH_REPORT).json $(BENCH) >$(BENCH_REPORT).md && cat $(BENCH_REPORT).md
-
-bench-micro: deps-run ## Micro-benchmark of the frame codec
-	cargo bench -p signaling-core --bench '*'
 
 clean: ## Remove what was built, and the local mesh's directory
 	cargo clean

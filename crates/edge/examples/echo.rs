@@ -10,8 +10,9 @@ use axum::response::Response;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use signaling_core::ws::{self, Decoder, Limits};
+use signaling_core::ws::{Decoder, Event, Limits, encode};
 use signaling_edge::handshake;
+use signaling_protocol::CloseCode;
 use signaling_server::Listener;
 use signaling_server::http::{HttpLimits, serve_connection, upgraded_tcp};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -65,7 +66,7 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
     let mut out = Vec::new();
     let mut decoder = Decoder::default();
     let mut early = early.to_vec();
-    let mut closing = ws::echo(&mut decoder, &mut early, limits, &mut out);
+    let mut closing = answer_frames(&mut decoder, &mut early, limits, &mut out);
     loop {
         stream.write_all(&out).await?;
         out.clear();
@@ -76,10 +77,32 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
         if count == 0 {
             return Ok(());
         }
-        closing = ws::echo(&mut decoder, &mut scratch[..count], limits, &mut out);
+        closing = answer_frames(&mut decoder, &mut scratch[..count], limits, &mut out);
     }
     stream.shutdown().await?;
     let drained = async { while !matches!(stream.read(&mut scratch).await, Ok(0) | Err(_)) {} };
     let _ = tokio::time::timeout(DRAIN, drained).await;
     Ok(())
+}
+
+/// Appends the answers to `bytes`. Returns `true` if the last one is a close.
+fn answer_frames(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
+    let mut input = decoder.feed(bytes, limits);
+    loop {
+        match input.next() {
+            Ok(None) => return false,
+            Ok(Some(Event::Text(text))) => encode::text(out, text),
+            Ok(Some(Event::Binary(bytes))) => encode::binary(out, bytes),
+            Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
+            Ok(Some(Event::Pong(_))) => {}
+            Ok(Some(Event::Close(code, _))) => {
+                encode::close(out, code.unwrap_or(CloseCode::NO_CODE.0), "");
+                return true;
+            }
+            Err(violation) => {
+                encode::close(out, violation.code, violation.reason);
+                return true;
+            }
+        }
+    }
 }

@@ -63,14 +63,17 @@ pub(crate) struct Return {
 }
 
 impl Client {
-    /// Connects and waits for `welcome`, together at most 15 s. Fails if the server refuses.
+    /// Connects and waits for `welcome`, or `OPEN` of PeerJS, together at most 15 s. Fails if the
+    /// server refuses.
     pub(crate) async fn connect(url: &str) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url).await?;
             let mut retry_after = None;
             loop {
                 match socket.next().await {
-                    Some(Ok(Message::Text(text))) if text.contains("\"welcome\"") => {
+                    Some(Ok(Message::Text(text)))
+                        if ["\"welcome\"", "\"OPEN\""].iter().any(|kind| text.contains(kind)) =>
+                    {
                         let welcome = serde_json::from_str(&text).context("its welcome is malformed")?;
                         return Ok((socket, welcome));
                     }

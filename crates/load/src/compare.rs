@@ -5,7 +5,6 @@
 //! or did not deliver the whole rate does not count. The next one begins with new servers.
 
 mod contestant;
-pub mod echo;
 mod figures;
 mod measure;
 mod rounds;
@@ -19,7 +18,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::fleet::FleetOptions;
-use crate::message::Size;
+use crate::message::{Size, Wire};
 use crate::report::Report;
 use contestant::Programs;
 use figures::{Run, rows, table};
@@ -59,9 +58,12 @@ pub struct Options {
     /// First rate of the search for the highest rate, in messages per second; 0 skips the search
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     search_from: u64,
-    /// Contestants; a comma-separated list
-    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [
-        Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy, Contestant::Echo])]
+    /// Wire protocol of the clients. PeerJS clients connect to the balancer and to the npm package
+    /// `peer`
+    #[arg(long, value_enum, default_value_t)]
+    dialect: Wire,
+    /// Contestants; a comma-separated list [default: all that speak the protocol]
+    #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Contestant>,
     /// Directory of signaling-node and signaling-balancer [default: the one of this program]
     #[arg(long, value_name = "DIR")]
@@ -98,7 +100,11 @@ impl Options {
 
     /// Returns each contestant once, in table order.
     fn contestants(&self) -> Vec<Contestant> {
-        let mut contestants = self.only.clone();
+        let mut contestants = match self.dialect {
+            _ if !self.only.is_empty() => self.only.clone(),
+            Wire::Native => vec![Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy],
+            Wire::Peerjs => vec![Contestant::Balancer, Contestant::Peer],
+        };
         contestants.sort_unstable();
         contestants.dedup();
         contestants
@@ -127,6 +133,13 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
 async fn compare(options: &Options) -> Result<Report> {
     FleetOptions::new(options.clients).check_pairs(1)?;
     let contestants = options.contestants();
+    let is_foreign = |contestant: &Contestant| match options.dialect {
+        Wire::Native => *contestant == Contestant::Peer,
+        Wire::Peerjs => matches!(contestant, Contestant::Nginx | Contestant::Haproxy),
+    };
+    if let Some(foreign) = contestants.iter().find(|contestant| is_foreign(contestant)) {
+        bail!("--only {}: it does not serve the protocol of --dialect", foreign.name());
+    }
     let programs = Programs::find(&contestants, options.bin_dir.as_deref())?;
     let versions = programs.versions().await?;
     let runs = measure_all(options, &programs).await?;
@@ -175,7 +188,7 @@ mod tests {
     fn defaults_measure_all_at_three_rates_of_two_sizes() {
         let defaults: Options = options(&[]).unwrap();
 
-        assert_eq!(defaults.contestants().len(), 4);
+        assert_eq!(defaults.contestants().len(), 3);
         let cells: Vec<_> = defaults.cells().iter().map(|cell| (cell.size, cell.rate)).collect();
         let rates = [2_000, 10_000, 30_000];
         let expected = [rates.map(|rate| (Size::Ice, rate)), rates.map(|rate| (Size::Sdp, rate))].concat();

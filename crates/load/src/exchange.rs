@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::client::{Client, Return};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
-use crate::message::{Format, Received};
+use crate::message::{Format, Received, Wire};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
@@ -45,14 +45,14 @@ pub(crate) struct Settings {
     pub(crate) ack_share: f64,
     /// `true` to keep the time of each event, for drills.
     pub(crate) is_recorded: bool,
-    /// `true` if the server returns messages to their senders.
-    pub(crate) is_echo: bool,
+    /// Wire protocol of the clients.
+    pub(crate) wire: Wire,
 }
 
 impl Settings {
-    /// Returns settings without acks, recording and echo.
+    /// Returns settings of native clients without acks and recording.
     pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
-        Self { run: run.clone(), rate, ack_share: 0.0, is_recorded: false, is_echo: false }
+        Self { run: run.clone(), rate, ack_share: 0.0, is_recorded: false, wire: Wire::Native }
     }
 
     fn schedule(&self) -> Schedule {
@@ -107,18 +107,12 @@ impl<W: Workload> Exchange<W> {
     /// Creates an exchange without sockets, of a number of clients that is even and above 0.
     pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
         let clients = usize::try_from(fleet.clients)?;
-        let format = Format::new(run_mark());
-        let (partner_of, format) = if settings.is_echo {
-            ((0..clients).collect(), format.echoed())
-        } else {
-            (partners(clients, settings.run.seed), format)
-        };
         let recording = Recording::for_messages(if settings.is_recorded { settings.schedule().total() } else { 0 });
         Ok(Rc::new(Self {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
-            partner_of,
-            format,
+            partner_of: partners(clients, settings.run.seed),
+            format: Format::new(run_mark(), settings.wire),
             work: RefCell::new(work),
             plan: RefCell::default(),
             clients: RefCell::default(),

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::client::{Client, Return, retry_after_of};
 use crate::driver::progress;
 use crate::latency::Latencies;
+use crate::message::Wire;
 use crate::record::{Record, count};
 use crate::servers::{Watched, watched};
 use crate::workers::Share;
@@ -185,6 +186,9 @@ pub(crate) struct FleetOptions {
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
     pub(crate) reconnect: bool,
+    /// Wire protocol.
+    #[arg(skip)]
+    pub(crate) wire: Wire,
     /// Number of the first client in this process.
     #[arg(skip)]
     pub(crate) first: u32,
@@ -236,7 +240,7 @@ impl FleetOptions {
         let urls_of = |number: usize| {
             let first = self.first as usize + number;
             let bases = (first..first + bases.len()).map(|turn| bases[turn % bases.len()]);
-            bases.map(|base| connect_url(base, &self.client_id(number))).collect()
+            bases.map(|base| connect_url(base, &self.client_id(number), self.wire)).collect()
         };
         let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
         let mesh = mesh.filter(|_| self.first == 0);
@@ -250,8 +254,12 @@ impl FleetOptions {
 }
 
 /// Returns the URL at which a client connects to the server `base` (`ws://HOST:PORT`).
-pub(crate) fn connect_url(base: &str, client_id: &str) -> String {
-    format!("{}/v1/connect?client_id={client_id}", base.trim_end_matches('/'))
+pub(crate) fn connect_url(base: &str, client_id: &str, wire: Wire) -> String {
+    let base = base.trim_end_matches('/');
+    match wire {
+        Wire::Native => format!("{base}/v1/connect?client_id={client_id}"),
+        Wire::Peerjs => format!("{base}/peerjs/peerjs?key=peerjs&token={client_id}&id={client_id}"),
+    }
 }
 
 fn named_process(text: &str) -> Result<(String, u32)> {

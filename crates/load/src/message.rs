@@ -4,7 +4,19 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// Wire protocol of clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Wire {
+    /// The mesh's own.
+    #[default]
+    Native,
+    /// PeerJS: messages are offers, and the server acknowledges none.
+    Peerjs,
+}
 
 /// Size of a message's `data`, as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +96,7 @@ impl Body {
 #[derive(Debug)]
 pub(crate) struct Format {
     run: u32,
-    is_echoed: bool,
+    wire: Wire,
     ice: String,
     sdp: String,
 }
@@ -119,13 +131,12 @@ pub(crate) struct Arrival<'a> {
 struct Text<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
-    #[serde(borrow)]
+    #[serde(borrow, alias = "src")]
     from: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    to: Option<Cow<'a, str>>,
     #[serde(borrow)]
     code: Option<Cow<'a, str>>,
     id: Option<u64>,
+    #[serde(alias = "payload")]
     data: Option<Data>,
 }
 
@@ -141,18 +152,13 @@ struct Data {
 
 impl Format {
     /// Creates a format for the run with this mark.
-    pub(crate) fn new(run: u32) -> Self {
+    pub(crate) fn new(run: u32, wire: Wire) -> Self {
         let repeated = |text: &str| text.repeat(MAX_BYTES.div_ceil(text.len()) + 1);
-        Self { run, is_echoed: false, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
+        Self { run, wire, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
     }
 
-    /// Makes the parser accept messages that a server returned to their senders.
-    pub(crate) fn echoed(self) -> Self {
-        Self { is_echoed: true, ..self }
-    }
-
-    /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`. The data
-    /// is longer than `body` if that is too short for the numbers.
+    /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`, except from
+    /// PeerJS. The data is longer than `body` if that is too short for the numbers.
     pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
         let Body { bytes, is_description } = body;
         let text = if is_description { &self.sdp } else { &self.ice };
@@ -160,20 +166,24 @@ impl Format {
         let end = r#""}"#;
         let pad = pad(text, bytes.saturating_sub(head.len() + end.len()));
         let id = id.map(|id| format!(r#""id":{id},"#)).unwrap_or_default();
-        format!(r#"{{"type":"signal","to":"{to}",{id}"data":{head}{pad}{end}}}"#)
+        match self.wire {
+            Wire::Native => format!(r#"{{"type":"signal","to":"{to}",{id}"data":{head}{pad}{end}}}"#),
+            Wire::Peerjs => format!(r#"{{"type":"OFFER","dst":"{to}","payload":{head}{pad}{end}}}"#),
+        }
     }
 
     /// Parses a text of a server. A text that is no JSON is `Other`.
     pub(crate) fn read<'a>(&self, text: &'a str) -> Received<'a> {
-        let Ok(Text { kind, from, to, code, id, data }) = serde_json::from_str(text) else {
+        let Ok(Text { kind, from, code, id, data }) = serde_json::from_str(text) else {
             return Received::Other("not JSON".into());
         };
         let data = data.filter(|data| data.r == Some(self.run));
-        match (&*kind, if self.is_echoed { to } else { from }, data, code, id) {
-            ("signal", Some(from), Some(Data { n, t, c, .. }), ..) => {
+        match (&*kind, from, data, code, id) {
+            ("signal" | "OFFER", Some(from), Some(Data { n, t, c, .. }), ..) => {
                 Received::Message(Arrival { from, number: n, time_us: t, tag: c })
             }
             ("error", .., Some(code), id) => Received::Error { code, id },
+            ("EXPIRE" | "ERROR", ..) => Received::Error { code: kind, id: None },
             ("ack", .., Some(id)) => Received::Ack(id),
             _ => Received::Other(kind),
         }
@@ -212,7 +222,7 @@ mod tests {
 
     #[test]
     fn data_is_json_of_the_requested_size() {
-        let format = Format::new(u32::MAX);
+        let format = Format::new(u32::MAX, Wire::Native);
         for (size, bytes) in
             [(Size::Ice, 200), (Size::Sdp, 3_000), (Size::Bytes(777), 777), (Size::Bytes(60_000), 60_000)]
         {
@@ -224,7 +234,7 @@ mod tests {
 
     #[test]
     fn description_is_json_wherever_it_is_cut_and_ids_are_no_data() {
-        let format = Format::new(1);
+        let format = Format::new(1, Wire::Native);
         for digits in 0..12 {
             data_length(&format.write("bob", 1, 10_u64.pow(digits), 7, None, Size::Sdp.body(0)));
         }
@@ -235,7 +245,7 @@ mod tests {
 
     #[test]
     fn varied_messages_differ_within_the_bounds_of_their_kind() {
-        let format = Format::new(1);
+        let format = Format::new(1, Wire::Native);
 
         let lengths =
             (1..=1_100).map(|number| data_length(&format.write("bob", number, 0, 0, None, Size::Varied.body(number))));
@@ -247,12 +257,19 @@ mod tests {
 
     #[test]
     fn message_of_this_run_is_read_with_its_numbers() {
-        let message = Format::new(42).write("bob", 17, 3_500, 5, None, Body::candidate(200));
+        let message = Format::new(42, Wire::Native).write("bob", 17, 3_500, 5, None, Body::candidate(200));
         let arrival = |from: &'static str| Arrival { from: from.into(), number: 17, time_us: 3_500, tag: 5 };
 
-        assert_eq!(Format::new(42).read(&passed_on(&message)), Received::Message(arrival("alice")));
-        assert_eq!(Format::new(42).echoed().read(&message), Received::Message(arrival("bob")));
-        for (format, text) in [(Format::new(42), &message), (Format::new(41), &passed_on(&message))] {
+        assert_eq!(Format::new(42, Wire::Native).read(&passed_on(&message)), Received::Message(arrival("alice")));
+        let peerjs = Format::new(42, Wire::Peerjs);
+        let offer = peerjs.write("bob", 17, 3_500, 5, Some(9), Body::candidate(200));
+        assert_eq!(
+            peerjs.read(&offer.replacen("\"dst\":\"bob\"", "\"src\":\"alice\"", 1)),
+            Received::Message(arrival("alice"))
+        );
+        for (format, text) in
+            [(Format::new(42, Wire::Native), &message), (Format::new(41, Wire::Native), &passed_on(&message))]
+        {
             assert_eq!(format.read(text), Received::Other("signal".into()));
         }
     }
@@ -264,11 +281,12 @@ mod tests {
             (r#"{"type":"ack","id":7}"#, Received::Ack(7)),
             (r#"{"type":"error","code":"rate_limited","message":"slow"}"#, error(None)),
             (r#"{"type":"error","code":"rate_limited","id":3,"message":"slow"}"#, error(Some(3))),
+            (r#"{"type":"EXPIRE","src":"bob","dst":"alice"}"#, Received::Error { code: "EXPIRE".into(), id: None }),
             (r#"{"type":"moved","node":"node-1"}"#, Received::Other("moved".into())),
             (r#"{"type":"signal","from":"eve","data":{"x":1}}"#, Received::Other("signal".into())),
             ("?", Received::Other("not JSON".into())),
         ] {
-            assert_eq!(Format::new(1).read(text), heard);
+            assert_eq!(Format::new(1, Wire::Native).read(text), heard);
         }
     }
 

@@ -37,12 +37,9 @@ pub enum Scenario {
     Hostile(hostile::Options),
     /// Clients join and leave rooms and wait for a full one: times, and store commands
     Rooms(rooms::Options),
-    /// Balancer, nginx, HAProxy and an echo server in turn: CPU per message, latency, highest rate,
-    /// memory
+    /// Balancer, nginx and HAProxy in turn, or balancer and npm's PeerJS server: CPU per message,
+    /// latency, highest rate, memory
     Compare(compare::Options),
-    /// Returns each WebSocket message to its sender
-    #[command(hide = true)]
-    Echo(compare::echo::Options),
 }
 
 impl Scenario {
@@ -57,12 +54,11 @@ impl Scenario {
             Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.hostile_sockets()),
             Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.line),
             Self::Compare(it) => return (it.json.as_deref(), it.max_clients().into()),
-            Self::Echo(_) => return (None, 0),
         };
         (fleet.json.as_deref(), sockets.into())
     }
 
-    /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker or echo server.
+    /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
     ///
     /// # Errors
     /// When options conflict, the clients cannot connect, or an action on the mesh fails.
@@ -75,7 +71,6 @@ impl Scenario {
             Self::Hostile(options) => hostile::run(options).await.map(Some),
             Self::Rooms(options) => rooms::run(options).await.map(Some),
             Self::Compare(options) => compare::run(options).await.map(Some),
-            Self::Echo(options) => compare::echo::run(options).await.map(|()| None),
         }
     }
 }

@@ -16,7 +16,6 @@
 //! | `close` | close bodies and codes |
 //! | `mask` | unmasking |
 //! | `encode` | server frames |
-//! | `echo` | answers of an echo server, for tests and benchmarks |
 //!
 //! ```
 //! use signaling_core::ws::{Decoder, Event, Limits};
@@ -32,14 +31,12 @@
 
 mod close;
 mod decode;
-mod echo;
 pub mod encode;
 mod header;
 mod mask;
 mod message;
 
 pub use decode::{Decoder, Input};
-pub use echo::echo;
 
 /// Limits for the messages of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

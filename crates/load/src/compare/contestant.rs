@@ -20,8 +20,8 @@ pub enum Contestant {
     Nginx,
     /// HAProxy in front of the nodes' public listeners.
     Haproxy,
-    /// A server that writes each message back to its sender: the least that any server costs.
-    Echo,
+    /// The npm package `peer`, a server of PeerJS clients.
+    Peer,
 }
 
 impl Contestant {
@@ -30,13 +30,13 @@ impl Contestant {
             Self::Balancer => "balancer",
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
-            Self::Echo => "echo",
+            Self::Peer => "peer",
         }
     }
 
     /// Returns `true` if it forwards messages to the nodes of the mesh.
     pub(super) fn has_nodes(self) -> bool {
-        self != Self::Echo
+        self != Self::Peer
     }
 }
 
@@ -88,7 +88,7 @@ impl Programs {
                 Contestant::Balancer => continue,
                 Contestant::Nginx => installed("nginx")?,
                 Contestant::Haproxy => installed("haproxy")?,
-                Contestant::Echo => std::env::current_exe().context("cannot find this program")?,
+                Contestant::Peer => installed("peerjs")?,
             };
             by_contestant.insert(*contestant, program);
         }
@@ -104,8 +104,9 @@ impl Programs {
     /// Returns the version of each proxy, as it prints it. Fails if one cannot start.
     pub(super) async fn versions(&self) -> Result<BTreeMap<Contestant, String>> {
         let mut versions = BTreeMap::new();
-        for (contestant, program) in self.by_contestant.iter().filter(|(contestant, _)| contestant.has_nodes()) {
-            let output = Command::new(program).arg("-v").output().await;
+        for (contestant, program) in &self.by_contestant {
+            let flag = if *contestant == Contestant::Peer { "--version" } else { "-v" };
+            let output = Command::new(program).arg(flag).output().await;
             let output = output.with_context(|| format!("cannot start {}", program.display()))?;
             let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
             let line = text.lines().next().unwrap_or_default();
@@ -116,7 +117,11 @@ impl Programs {
 }
 
 fn installed(name: &str) -> Result<PathBuf> {
-    let missing = || format!("there is no {name}: install it (`make deps-bench`), or name the others with --only");
+    let missing = || {
+        format!(
+            "there is no {name}: install it (`make deps-bench`; peerjs: `npm install --global peer`), or name the others with --only"
+        )
+    };
     find_in_path(name).with_context(missing)
 }
 

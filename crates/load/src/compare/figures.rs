@@ -191,7 +191,7 @@ fn markdown(lines: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use Contestant::{Balancer, Echo, Nginx};
+    use Contestant::{Balancer, Nginx, Peer};
 
     use super::*;
 
@@ -250,12 +250,12 @@ mod tests {
 
     #[test]
     fn row_has_all_contestants_and_the_balancer_by_each_other() {
-        let medians = [(Balancer, 7.25), (Nginx, 12.5), (Echo, 104.6)];
-        let row = row(Unit::Microseconds, &medians, &[(Nginx, 0.58), (Echo, 1.451)]);
+        let medians = [(Balancer, 7.25), (Nginx, 12.5), (Peer, 104.6)];
+        let row = row(Unit::Microseconds, &medians, &[(Nginx, 0.58), (Peer, 1.451)]);
 
         assert_eq!(
-            table(&[Balancer, Nginx, Echo], &[row]),
-            "|     | balancer | nginx   | echo   | balancer by nginx | balancer by echo |\n\
+            table(&[Balancer, Nginx, Peer], &[row]),
+            "|     | balancer | nginx   | peer   | balancer by nginx | balancer by peer |\n\
              |-----|----------|---------|--------|-------------------|------------------|\n\
              | CPU | 7.25 µs  | 12.5 µs | 105 µs | 0.58              | 1.45             |\n"
         );

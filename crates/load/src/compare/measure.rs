@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::figures::{Figure, Found, Unit};
 use super::testbed::Target;
-use super::{Cell, Contestant, Options};
+use super::{Cell, Options};
 use crate::exchange::{Exchange, Pairs, RunOptions, Settings, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::record::Record;
@@ -31,10 +31,9 @@ pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Resu
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
     let traffic = TrafficOptions { rate, size, run };
     let fleet = FleetOptions::new(*clients);
-    let is_echo = target.contestant == Contestant::Echo;
-    let settings = Settings { is_echo, ..Settings::new(&traffic.run, rate) };
+    let settings = Settings { wire: options.dialect, ..Settings::new(&traffic.run, rate) };
     let exchange = Exchange::new(&fleet, settings, Pairs::new(*clients, &traffic))?;
-    let plan = target.plan(*clients, CONNECT_RATE)?;
+    let plan = target.plan(*clients, CONNECT_RATE, options.dialect)?;
     let record = exchange.play(plan, &target.watched, async { Ok(()) }).await?;
 
     let mut report = Report::default();
@@ -66,9 +65,10 @@ pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Resu
 }
 
 /// Measures the rate at which this number of clients connects.
-pub(super) async fn connects(target: &Target, clients: u32) -> Result<Found> {
+pub(super) async fn connects(target: &Target, options: &Options) -> Result<Found> {
+    let clients = options.connects;
     let record = Rc::new(RefCell::new(Record::default()));
-    let fleet = Fleet::connect(target.plan(clients, UNLIMITED_RATE)?, &record).await?;
+    let fleet = Fleet::connect(target.plan(clients, UNLIMITED_RATE, options.dialect)?, &record).await?;
     let per_second = f64::from(clients) / fleet.connect_seconds;
     close(fleet, &record.borrow())?;
     let figure = Figure::new(format!("clients connected, {clients} at once"), Unit::PerSecond, per_second);
@@ -80,7 +80,7 @@ pub(super) async fn memory(target: &Target, options: &Options) -> Result<Found> 
     let clients = options.idle_clients;
     let record = Rc::new(RefCell::new(Record::default()));
     let before = servers::read(&target.watched);
-    let fleet = Fleet::connect(target.plan(clients, CONNECT_RATE)?, &record).await?;
+    let fleet = Fleet::connect(target.plan(clients, CONNECT_RATE, options.dialect)?, &record).await?;
     sleep(Duration::from_secs(options.hold)).await;
     let costs = Costs::between(&before, &servers::read(&target.watched), 0);
     close(fleet, &record.borrow())?;

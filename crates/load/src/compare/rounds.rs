@@ -32,7 +32,7 @@ pub(super) async fn measure_all(options: &Options, programs: &Programs) -> Resul
             }
         }
         for contestant in &order {
-            let found = Found::of(connects(&rounds.testbed.target(*contestant)?, options.connects).await);
+            let found = Found::of(connects(&rounds.testbed.target(*contestant)?, options).await);
             let is_valid = found.is_valid();
             rounds.add(Run { contestant: *contestant, round, what: "connects".to_owned(), is_load: false, found });
             rounds.pause(is_valid).await?;

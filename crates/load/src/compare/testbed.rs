@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use super::contestant::{Backend, Contestant, Programs, haproxy_config, nginx_config};
 use crate::fleet::{FleetOptions, FleetPlan, connect_url};
+use crate::message::Wire;
 use crate::servers::{Watched, fetch, http, sum, watched};
 
 const NODES: u32 = 3;
@@ -106,7 +107,7 @@ impl Front {
         let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
         let address = port.local_addr()?;
         let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
-        let (listen, errors) = (address.to_string(), dir.join("nginx-errors.log"));
+        let (port_number, errors) = (address.port().to_string(), dir.join("nginx-errors.log"));
         let (config, arguments): (String, Vec<&OsStr>) = match contestant {
             Contestant::Nginx => {
                 let (dir_name, errors) = (dir.as_os_str(), errors.as_os_str());
@@ -116,8 +117,12 @@ impl Front {
             Contestant::Haproxy => {
                 (haproxy_config(address, backends), vec!["-db".as_ref(), "-f".as_ref(), file.as_os_str()])
             }
-            Contestant::Balancer | Contestant::Echo => {
-                (String::new(), vec!["echo".as_ref(), "--listen".as_ref(), listen.as_ref()])
+            Contestant::Balancer | Contestant::Peer => {
+                let at = ["--host", "127.0.0.1", "--path", "/peerjs", "--port", &port_number];
+                (
+                    String::new(),
+                    [&at[..], &["--concurrent_limit", "100000"]].concat().into_iter().map(OsStr::new).collect(),
+                )
             }
         };
         std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
@@ -133,13 +138,13 @@ impl Target {
     }
 
     /// Returns the plan of this many clients that connect at `rate` per second.
-    pub(super) fn plan(&self, clients: u32, rate: u32) -> Result<FleetPlan> {
+    pub(super) fn plan(&self, clients: u32, rate: u32, wire: Wire) -> Result<FleetPlan> {
         let fleet = FleetOptions::new(clients);
         let url = |number| {
             let id = fleet.client_id(number);
             let owner = self.owners.as_ref().and_then(|owners| Some(owners.id(owners.owner(KeyHash::of(&id))?)));
             let node = owner.map(|node| format!("&node={node}")).unwrap_or_default();
-            vec![connect_url(&self.base, &id) + &node]
+            vec![connect_url(&self.base, &id, wire) + &node]
         };
         let urls = (0..usize::try_from(clients)?).map(url).collect();
         Ok(FleetPlan { urls, rate, reconnect: false })
@@ -156,7 +161,7 @@ async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<A
     let mut options = MeshOptions::new(dir, binaries.clone());
     (options.nodes, options.balancers) = (NODES, balancers);
     options.node_args = vec![ACCEPT_RATE.to_owned()];
-    options.balancer_args = vec![ACCEPT_RATE.to_owned()];
+    options.balancer_args = vec![ACCEPT_RATE.to_owned(), "--dialects=peerjs".to_owned()];
     let mesh = Mesh::start(options).await.context("cannot start the nodes")?;
     let state = mesh.state();
     let all_agree = timeout(VIEW_TIMEOUT, agree(&state)).await;

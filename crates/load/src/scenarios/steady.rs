@@ -5,6 +5,7 @@ use clap::Args;
 
 use crate::exchange::{Pairs, Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
+use crate::message::Wire;
 use crate::record::Record;
 use crate::report::Report;
 use crate::workers::{Gate, Share, WorkerOptions};
@@ -23,6 +24,9 @@ pub struct Options {
     /// flag each closed socket is a failure
     #[arg(long)]
     resume: bool,
+    /// Wire protocol of the clients. Messages of PeerJS clients are offers without acks
+    #[arg(long, value_enum, default_value_t, conflicts_with = "resume")]
+    dialect: Wire,
     /// Fail when the 99th percentile latency is above this, in milliseconds
     #[arg(long)]
     max_p99_ms: Option<f64>,
@@ -30,7 +34,7 @@ pub struct Options {
 
 /// Runs the scenario. Returns `None` in a worker.
 pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
-    let Options { fleet, traffic, workers, resume, max_p99_ms } = options;
+    let Options { fleet, traffic, workers, resume, max_p99_ms, .. } = options;
     fleet.check_pairs(workers.processes)?;
     let Some(record) = workers.work(|share, gate| part(options, share, gate)).await? else { return Ok(None) };
     let mut report = Report::new("steady");
@@ -42,9 +46,9 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let fleet = FleetOptions { reconnect: options.resume, ..options.fleet.of_share(share) };
+    let fleet = FleetOptions { reconnect: options.resume, wire: options.dialect, ..options.fleet.of_share(share) };
     let traffic = options.traffic.of_share(share)?;
     let ack_share = if options.resume { 1.0 } else { 0.0 };
-    let settings = Settings { ack_share, ..Settings::new(&traffic.run, traffic.rate) };
+    let settings = Settings { ack_share, wire: options.dialect, ..Settings::new(&traffic.run, traffic.rate) };
     play(&fleet, settings, Pairs::new(fleet.clients, &traffic), gate.pass()).await
 }
