@@ -16,6 +16,7 @@
 //! | [`peerjs`] | PeerJS |
 //! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
 //! | [`rxdb`] | rxdb |
+//! | [`matchbox`] | matchbox |
 
 // Tests may read the clock.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -23,6 +24,7 @@
 pub mod dialect;
 pub mod event;
 mod json;
+pub mod matchbox;
 pub mod name;
 mod native;
 pub mod peerjs;
@@ -33,6 +35,7 @@ pub mod rxdb;
 pub mod topics;
 pub mod translator;
 pub mod trystero;
+mod uuid;
 pub mod y_webrtc;
 
 pub use dialect::{Dialect, Settings};

@@ -32,6 +32,17 @@ pub fn internal(dialect: Dialect, parts: &[&str]) -> String {
     name
 }
 
+/// Returns an identifier as part of a name, with at most `max` bytes. A longer one becomes `~h` and
+/// a hash of 43 bytes, which no escaped part equals.
+pub(crate) fn part(text: &str, max: usize) -> String {
+    let mut part = String::new();
+    escape(&mut part, text);
+    match part.len() <= max {
+        true => part,
+        false => format!("{HASHED}{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once(text)))),
+    }
+}
+
 /// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
 #[must_use]
 pub fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
@@ -156,6 +167,12 @@ mod tests {
         let name = internal(Dialect::Rxdb, &[&format!("{fits}a")]);
         assert_eq!(name, "~rx:~hTgOs2jnMmzaeFjfzGZztf-OIPN2pK4NQNYJ2J7BZQWU");
         assert!(is_hashed(&name) && parts(Dialect::Rxdb, &name).is_none());
+    }
+
+    #[test]
+    fn part_is_hashed_over_its_maximum() {
+        let hash = format!("~h{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once("a b"))));
+        assert_eq!((part("a b", 5), part("a b", 4), hash.len()), ("a~20b".to_owned(), hash, 45));
     }
 
     #[test]

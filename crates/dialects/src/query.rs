@@ -9,22 +9,20 @@ pub(crate) fn field(query: &str, name: &str) -> Option<String> {
 
 /// Decodes `+` and percent escapes. An invalid escape stays, invalid UTF-8 is replaced.
 fn decode(text: &str) -> String {
+    String::from_utf8_lossy(&percent_decode(&text.replace('+', " "))).into_owned()
+}
+
+/// Decodes percent escapes. An invalid escape stays.
+pub(crate) fn percent_decode(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let escaped = (byte == b'%').then(|| bytes.get(at + 1..at + 3).and_then(hex)).flatten();
-        match (byte, escaped) {
-            (_, Some(value)) => {
-                decoded.push(value);
-                at += 2;
-            }
-            (b'+', _) => decoded.push(b' '),
-            _ => decoded.push(byte),
-        }
-        at += 1;
+        decoded.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
     }
-    String::from_utf8(decoded).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    decoded
 }
 
 fn hex(digits: &[u8]) -> Option<u8> {

@@ -15,9 +15,13 @@ const MAX_REQUESTS: usize = 512;
 const MAX_STATE: usize = 6 * 1024 * 1024;
 
 fn open(dialect: Dialect) -> Translator {
+    open_with(dialect, "key=peerjs&id=alice&token=t")
+}
+
+fn open_with(dialect: Dialect, query: &str) -> Translator {
     let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
     let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
-    let head = Head { method: "GET", path, query: "key=peerjs&id=alice&token=t", upgrade: true, ..Head::default() };
+    let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
     match dialect.request(&settings, &head, &[0; 32]) {
         Answer::Upgrade(opening) => opening.translator,
         other => panic!("{other:?}"),
@@ -31,10 +35,11 @@ fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
         let target = match &message {
             ClientMessage::Signal { to, .. } => to,
             ClientMessage::Join { room, .. } | ClientMessage::Leave { room, .. } => room,
-            ClientMessage::Broadcast { room, .. } => room,
+            ClientMessage::Broadcast { room, .. } | ClientMessage::Members { room, .. } => room,
             other => panic!("{other:?}"),
         };
-        assert!(name::is_of(dialect, target) && message.id().is_some(), "{request:?}");
+        let needs_id = !matches!(message, ClientMessage::Members { .. });
+        assert!(name::is_of(dialect, target) && (message.id().is_some() || !needs_id), "{request:?}");
     }
     for frame in &out.frames {
         assert!(serde_json::from_str::<serde_json::Map<_, _>>(frame).is_ok(), "{frame}");
@@ -72,7 +77,12 @@ enum Step {
     Wait(u64),
 }
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 26] = [
+    "Signal",
+    "more",
+    "code",
+    "r",
+    "d",
     "type",
     "type",
     "dst",
@@ -95,7 +105,14 @@ const FIELDS: [&str; 21] = [
     "m",
     "s",
 ];
-const VALUES: [&str; 24] = [
+const VALUES: [&str; 31] = [
+    r#"{"receiver":"11111111-1111-4111-8111-111111111111","data":[ ]}"#,
+    r#"[{"client_id":"~mb:11111111-1111-4111-8111-111111111111","data":{"t":"11111111-1111-4111-8111-111111111111"}}]"#,
+    r#""~mb:""#,
+    r#""~mb::2""#,
+    r#""~mb::2:11111111-1111-4111-8111-111111111111""#,
+    r#""overloaded""#,
+    "true",
     r#""OFFER""#,
     r#""LEAVE""#,
     r#""subscribe""#,
@@ -122,7 +139,16 @@ const VALUES: [&str; 24] = [
     r#"{"x":{}}"#,
 ];
 /// Messages of the mesh that continue a session.
-const MESSAGES: [&str; 10] = [
+const MESSAGES: [&str; 19] = [
+    r#"{"type":"welcome"}"#,
+    r#"{"type":"ack","id":3}"#,
+    r#"{"type":"error","code":"overloaded","message":"","id":3}"#,
+    r#"{"type":"joined","room":"~mb:","members":[{"client_id":"~mb:11111111-1111-4111-8111-111111111111"}],"more":true}"#,
+    r#"{"type":"joined","room":"~mb::2","members":[{"client_id":"~mb:00000000-0000-4000-8000-000000000000"}]}"#,
+    r#"{"type":"members_changed","room":"~mb::2","joined":[{"client_id":"~mb:11111111-1111-4111-8111-111111111111","data":{"g":"11111111-1111-4111-8111-111111111111"}}],"left":[]}"#,
+    r#"{"type":"joined","room":"~mb::2:11111111-1111-4111-8111-111111111111","members":[{"client_id":"~mb:11111111-1111-4111-8111-111111111111"}]}"#,
+    r#"{"type":"members_changed","room":"~mb::2:11111111-1111-4111-8111-111111111111","joined":[],"left":[{"client_id":"~mb:11111111-1111-4111-8111-111111111111","reason":"left"}]}"#,
+    r#"{"type":"signal","from":"~mb:11111111-1111-4111-8111-111111111111","data":{"k":"s","r":"~mb:","d":1}}"#,
     r#"{"type":"ack","id":1}"#,
     r#"{"type":"ack","id":2}"#,
     r#"{"type":"error","code":"room_store_unavailable","message":"","id":1,"retry_after_ms":1000}"#,
@@ -163,8 +189,13 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn translator_survives_any_input(dialect in select(&Dialect::ALL[..]), steps in prop::collection::vec(step(), 0..60)) {
-        let (mut translator, mut now) = (open(dialect), Instant::now());
+    fn translator_survives_any_input(
+        dialect in select(&Dialect::ALL[..]),
+        next in 0..3,
+        steps in prop::collection::vec(step(), 0..60),
+    ) {
+        let query = format!("key=peerjs&id=alice&token=t&next={next}");
+        let (mut translator, mut now) = (open_with(dialect, &query), Instant::now());
         for step in &steps {
             let input = match step {
                 Step::Text(text) => Input::Text(text),
@@ -248,6 +279,22 @@ fn signals_of_unknown_senders_stay_bounded() {
         pass(Dialect::Rxdb, &mut translator, now, Input::Mesh(text.as_bytes()));
     }
     assert!(translator.retained_bytes() < 2 * 1024 * 1024);
+}
+
+#[test]
+fn matchbox_room_with_many_members_stays_bounded() {
+    let (mut translator, now) = (open(Dialect::Matchbox), Instant::now());
+    for message in [r#"{"type":"welcome"}"#, r#"{"type":"joined","room":"~mb:","members":[],"more":false}"#] {
+        pass(Dialect::Matchbox, &mut translator, now, Input::Mesh(message.as_bytes()));
+    }
+    for change in ["joined", "left"] {
+        for number in 0..6000 {
+            let client = format!(r#"[{{"client_id":"~mb:00000000-0000-4000-8001-{number:012}","reason":"left"}}]"#);
+            let text = format!(r#"{{"type":"members_changed","room":"~mb:","{change}":{client}}}"#);
+            pass(Dialect::Matchbox, &mut translator, now, Input::Mesh(text.as_bytes()));
+        }
+        assert!(translator.retained_bytes() < 512 * 1024);
+    }
 }
 
 #[test]

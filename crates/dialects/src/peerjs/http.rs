@@ -3,6 +3,7 @@
 use super::handshake::handshake;
 use crate::Settings;
 use crate::request::{Answer, Head, HttpAnswer};
+use crate::uuid::Uuid;
 
 const ABOUT: &str = concat!(
     r#"{"name":"PeerJS Server","#,
@@ -34,7 +35,7 @@ fn plain(head: &Head<'_>, random: &[u8; 32]) -> HttpAnswer {
     let segments: Vec<&str> = head.path.split('/').skip(1).collect();
     match (head.method, &*segments) {
         ("GET", [] | [""]) => HttpAnswer::new(200, JSON, ABOUT),
-        ("GET", [key, "id"]) if !key.is_empty() => HttpAnswer::new(200, HTML, uuid(random)),
+        ("GET", [key, "id"]) if !key.is_empty() => HttpAnswer::new(200, HTML, Uuid::random(random).to_string()),
         ("GET", [key, "peers"]) if !key.is_empty() => HttpAnswer::new(401, TEXT, "Unauthorized"),
         _ => HttpAnswer::new(404, TEXT, "Not Found"),
     }
@@ -56,25 +57,6 @@ fn preflight(head: &Head<'_>) -> HttpAnswer {
         answer.headers.push(("access-control-allow-headers", asked.to_owned()));
     }
     answer
-}
-
-/// Returns a `UUIDv4` in lower case (RFC 9562 section 5.4).
-fn uuid(random: &[u8; 32]) -> String {
-    use std::fmt::Write as _;
-
-    let mut text = String::with_capacity(36);
-    for (index, byte) in random.iter().take(16).enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        let byte = match index {
-            6 => byte & 0x0f | 0x40,
-            8 => byte & 0x3f | 0x80,
-            _ => *byte,
-        };
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,0 +1,194 @@
+//! Members of a client's rooms: the search for a group, and announcements of peers.
+
+use std::time::{Duration, Instant};
+
+use signaling_protocol::CloseCode;
+use signaling_protocol::rooms::{Former, LeftReason, Member};
+
+use super::election::{Election, Step};
+use super::names::{self, Rooms};
+use super::roster::{self, Claim, Roster};
+use super::{Matchbox, Room};
+use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::native;
+use crate::room_requests::RequestKind;
+use crate::translator::{Close, Out};
+use crate::uuid::Uuid;
+
+/// Time in which the next members of a large room must arrive.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+/// An operator has removed the client from a room.
+const KICKED: Close = Close { code: Some(CloseCode::KICKED) };
+/// The client's token does not name the room.
+const FORBIDDEN: Close = Close { code: Some(CloseCode::FORBIDDEN) };
+
+impl Matchbox {
+    /// Handles a list of members.
+    pub(super) fn joined(&mut self, now: Instant, name: &str, members: &[Member<'_>], more: bool, out: &mut Out) {
+        let Some((roster, is_queue)) = self.roster(name) else { return };
+        if let Some(last) = roster.page(members, more) {
+            out.requests.push(native::members(name, &names::of_client(last)));
+        }
+        let queue = self.election.as_ref().map(|election| &election.queue);
+        let is_asked = self.room.iter().map(|room| &room.roster).chain(queue).any(Roster::is_asked);
+        self.page_until = is_asked.then(|| self.page_until.unwrap_or(now + PAGE_TIMEOUT));
+        if !is_queue {
+            self.settle(out);
+        }
+        self.members_changed(now, is_queue, out);
+    }
+
+    /// Handles changes of members.
+    pub(super) fn changed(
+        &mut self,
+        now: Instant,
+        name: &str,
+        joined: &[Member<'_>],
+        left: &[Former<'_>],
+        out: &mut Out,
+    ) {
+        let (own, is_single) = (self.own, matches!(self.rooms, Rooms::Single(_)));
+        let Some((roster, is_queue)) = self.roster(name) else { return };
+        let mut left: Vec<Uuid> = left.iter().filter_map(|former| names::client(former.client_id)).collect();
+        left.retain(|former| *former != own);
+        for former in &left {
+            roster.remove(*former);
+        }
+        let mut entered = Vec::new();
+        for member in joined.iter().filter_map(roster::Member::read).filter(|member| member.id != own) {
+            if is_single && roster.contains(member.id) {
+                continue;
+            }
+            if !is_queue {
+                // A member of a group has no data to change: it has left and returned.
+                roster.remove(member.id);
+            }
+            if roster.add(member) {
+                entered.push(member.id);
+            } else {
+                out.ignore(IgnoredReason::Limit);
+            }
+        }
+        if !is_queue {
+            self.update_peers(&left, &entered, out);
+        }
+        self.members_changed(now, is_queue, out);
+    }
+
+    /// Executes the next step of the search for a group.
+    pub(super) fn step(&mut self, now: Instant, out: &mut Out) {
+        let Rooms::Groups { queue, .. } = &self.rooms else { return };
+        let Some(election) = &mut self.election else { return };
+        let room = self.room.as_ref().map(|room| (&room.roster, room.was_full));
+        match election.next(now, room) {
+            Some(Step::Claim(claim)) => {
+                self.requests.push(now, queue, RequestKind::Join(Some(&claim.to_json())), out);
+                if let (Claim::Firm(_), Some(room)) = (claim, &mut self.room) {
+                    room.is_open = true;
+                    self.settle(out);
+                }
+            }
+            Some(Step::Enter(group)) => self.enter(now, names::of_group(queue, group), out),
+            Some(Step::Exit) => {
+                if let Some(room) = self.exit(out) {
+                    self.requests.push(now, &room.name, RequestKind::Leave, out);
+                }
+            }
+            Some(Step::Finish) => drop(self.requests.push(now, queue, RequestKind::Leave, out)),
+            None => {}
+        }
+    }
+
+    /// Handles a failed request.
+    pub(super) fn error(&mut self, now: Instant, id: u64, code: &str, retry_after: Option<Duration>, out: &mut Out) {
+        let may_be_refused = self.election.as_ref().is_some_and(Election::may_be_refused);
+        let is_refused = code == "overloaded" && may_be_refused;
+        if let Some(wait) = retry_after.filter(|_| !is_refused) {
+            return self.requests.refuse(now, id, wait, out);
+        }
+        if self.requests.finish(now, id, out).is_none() {
+            return;
+        }
+        if is_refused {
+            self.exit(out);
+            self.election.iter_mut().for_each(Election::refused);
+            return self.step(now, out);
+        }
+        out.count(Event::Answered(AnswerKind::SubscribeFailed));
+        out.close = Some(if code == "forbidden" { FORBIDDEN } else { Close::TRY_AGAIN });
+    }
+
+    /// Handles the loss of a seat.
+    pub(super) fn left(&mut self, name: &str, reason: LeftReason, out: &mut Out) {
+        if self.requests.changes_seat(name) || self.roster(name).is_none() {
+            return;
+        }
+        match reason {
+            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
+            LeftReason::Kicked => out.close = Some(KICKED),
+            LeftReason::Left => {}
+        }
+    }
+
+    /// Returns the members of a room, and `true` for the queue room. `None`: the client does not
+    /// need them.
+    fn roster(&mut self, name: &str) -> Option<(&mut Roster, bool)> {
+        if let Some(room) = self.room.as_mut().filter(|room| room.name == name) {
+            return Some((&mut room.roster, false));
+        }
+        let Rooms::Groups { queue, .. } = &self.rooms else { return None };
+        let election = self.election.as_mut().filter(|election| queue == name && election.needs_queue())?;
+        Some((&mut election.queue, true))
+    }
+
+    fn members_changed(&mut self, now: Instant, is_queue: bool, out: &mut Out) {
+        let (Some(election), Rooms::Groups { size, .. }) = (&mut self.election, &self.rooms) else { return };
+        if let Some(room) = self.room.as_mut().filter(|_| !is_queue) {
+            let is_full = u32::try_from(room.roster.len()).is_ok_and(|len| len >= *size);
+            room.was_full |= is_full && room.roster.is_complete();
+            election.room_changed(now);
+        } else {
+            election.queue_changed();
+        }
+        self.step(now, out);
+    }
+
+    /// Leaves the room, and dismisses all peers.
+    fn exit(&mut self, out: &mut Out) -> Option<Room> {
+        for peer in self.peers.present() {
+            self.peers.dismiss(peer, false, &mut out.frames);
+        }
+        self.page_until = None;
+        self.room.take()
+    }
+
+    /// Compares the peers with all members of the room.
+    fn settle(&mut self, out: &mut Out) {
+        let Some(Room { roster, is_open, .. }) = self.room.as_ref().filter(|room| room.roster.is_complete()) else {
+            return;
+        };
+        let missing: Vec<Uuid> = roster.missing_of(self.peers.present());
+        for peer in missing {
+            self.peers.dismiss(peer, returns(self.election.as_ref(), peer), &mut out.frames);
+        }
+        if *is_open {
+            roster.older().for_each(|member| self.peers.expect(member.id));
+            roster.younger().for_each(|member| self.peers.announce(member.id, &mut out.frames));
+        }
+    }
+
+    fn update_peers(&mut self, left: &[Uuid], entered: &[Uuid], out: &mut Out) {
+        let Some(room) = self.room.as_ref().filter(|room| room.roster.is_complete()) else { return };
+        for former in left {
+            self.peers.dismiss(*former, returns(self.election.as_ref(), *former), &mut out.frames);
+        }
+        for member in entered.iter().filter(|_| room.is_open) {
+            self.peers.announce(*member, &mut out.frames);
+        }
+    }
+}
+
+/// Returns `true` if a former member can return: it is still searching for a group.
+fn returns(election: Option<&Election>, former: Uuid) -> bool {
+    election.is_some_and(|election| election.queue.contains(former))
+}

@@ -1,0 +1,121 @@
+//! Peers of a client, and the messages that announce and dismiss them.
+//!
+//! The client panics or does not connect if a peer is announced twice, or to both sides.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::wire;
+use crate::uuid::Uuid;
+
+/// Maximum peers. Further ones are not announced.
+const MAX_PEERS: usize = 4096;
+/// Maximum former peers that are remembered.
+const MAX_GONE: usize = 1024;
+
+/// Relation of the client to a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contact {
+    /// The peer is older: it offers a connection.
+    Expected,
+    /// The peer was announced to the client, or has sent it a signal.
+    Made,
+}
+
+/// Peers in the client's room, and former ones.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    present: BTreeMap<Uuid, Contact>,
+    /// Peers that have left, in that order. They are never announced again.
+    gone: VecDeque<Uuid>,
+}
+
+impl Peers {
+    /// Returns `true` for a peer in the room.
+    pub(super) fn contains(&self, peer: Uuid) -> bool {
+        self.present.contains_key(&peer)
+    }
+
+    /// Records an older peer.
+    pub(super) fn expect(&mut self, peer: Uuid) {
+        if self.has_room_for(peer) {
+            self.present.entry(peer).or_insert(Contact::Expected);
+        }
+    }
+
+    /// Announces a younger peer. An expected one has left and returned before it made contact.
+    pub(super) fn announce(&mut self, peer: Uuid, frames: &mut Vec<String>) {
+        if self.present.get(&peer) != Some(&Contact::Made) && self.has_room_for(peer) {
+            self.present.insert(peer, Contact::Made);
+            frames.push(wire::new_peer(peer));
+        }
+    }
+
+    /// Records a signal of a peer. Returns `false` if the client must not receive it.
+    pub(super) fn hear(&mut self, peer: Uuid) -> bool {
+        let may = self.has_room_for(peer);
+        if may {
+            self.present.insert(peer, Contact::Made);
+        }
+        may
+    }
+
+    /// Dismisses a peer that has left. `returns`: it comes back unless it has made contact.
+    pub(super) fn dismiss(&mut self, peer: Uuid, returns: bool, frames: &mut Vec<String>) {
+        let Some(contact) = self.present.remove(&peer) else { return };
+        if contact == Contact::Expected && returns {
+            return;
+        }
+        if self.gone.len() >= MAX_GONE {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(peer);
+        frames.push(wire::peer_left(peer));
+    }
+
+    /// Returns all present peers.
+    pub(super) fn present(&self) -> Vec<Uuid> {
+        self.present.keys().copied().collect()
+    }
+
+    /// Returns the approximate size, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.present.len() * 32 + self.gone.len() * size_of::<Uuid>()
+    }
+
+    fn has_room_for(&self, peer: Uuid) -> bool {
+        self.contains(peer) || self.present.len() < MAX_PEERS && !self.gone.contains(&peer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> Uuid {
+        Uuid::random(&[n; 32])
+    }
+
+    #[test]
+    fn peer_is_announced_and_dismissed_once() {
+        let (mut peers, mut frames) = (Peers::default(), Vec::new());
+        peers.announce(id(1), &mut frames);
+        peers.announce(id(1), &mut frames);
+        peers.dismiss(id(1), true, &mut frames);
+        peers.dismiss(id(1), false, &mut frames);
+        peers.announce(id(1), &mut frames);
+        assert_eq!((frames, peers.hear(id(1))), (vec![wire::new_peer(id(1)), wire::peer_left(id(1))], false));
+    }
+
+    #[test]
+    fn older_peer_is_not_announced_unless_it_returns() {
+        let (mut peers, mut frames) = (Peers::default(), Vec::new());
+        [1, 2, 3].into_iter().for_each(|n| peers.expect(id(n)));
+        assert!(peers.hear(id(1)));
+        peers.announce(id(1), &mut frames);
+        peers.dismiss(id(2), true, &mut frames);
+        assert!(frames.is_empty());
+        peers.announce(id(2), &mut frames);
+        peers.dismiss(id(3), false, &mut frames);
+        assert_eq!(frames, [wire::new_peer(id(2)), wire::peer_left(id(3))]);
+    }
+}

@@ -1,0 +1,266 @@
+//! Members of a room in order of joining, which a client reads page by page and then follows.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use signaling_protocol::rooms;
+
+use super::names;
+use crate::uuid::Uuid;
+
+/// Maximum members that a client follows. Further ones are unknown to it.
+const MAX_MEMBERS: usize = 4096;
+
+/// Relation of a member of a queue room to a group. Groups have the id of their founder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Claim {
+    /// It is in no group.
+    #[default]
+    None,
+    /// It enters the group if that still exists, or founds it.
+    Tentative(Uuid),
+    /// It is in the group.
+    Firm(Uuid),
+}
+
+/// [`Claim`] as `data` of a member.
+#[derive(Deserialize)]
+struct ClaimData<'a> {
+    t: Option<&'a str>,
+    g: Option<&'a str>,
+}
+
+impl Claim {
+    fn parse(data: &RawValue) -> Self {
+        match serde_json::from_str(data.get()) {
+            Ok(ClaimData { g: Some(group), .. }) => Uuid::parse(group).map(Self::Firm),
+            Ok(ClaimData { t: Some(group), .. }) => Uuid::parse(group).map(Self::Tentative),
+            _ => None,
+        }
+        .unwrap_or_default()
+    }
+
+    /// Returns the JSON that other members see.
+    pub(super) fn to_json(self) -> String {
+        match self {
+            Self::None => "{}".to_owned(),
+            Self::Tentative(group) => format!(r#"{{"t":"{group}"}}"#),
+            Self::Firm(group) => format!(r#"{{"g":"{group}"}}"#),
+        }
+    }
+
+    /// Returns the group. `None`: there is none.
+    pub(super) fn group(self) -> Option<Uuid> {
+        match self {
+            Self::None => None,
+            Self::Tentative(group) | Self::Firm(group) => Some(group),
+        }
+    }
+}
+
+/// A member of a room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) id: Uuid,
+    /// Its claim, in queue rooms.
+    pub(super) claim: Claim,
+}
+
+impl Member {
+    /// Reads a member. `None`: it is no matchbox client.
+    pub(super) fn read(member: &rooms::Member<'_>) -> Option<Self> {
+        Some(Self { id: names::client(member.client_id)?, claim: member.data.map(Claim::parse).unwrap_or_default() })
+    }
+}
+
+/// Members of a room, the client included.
+#[derive(Debug)]
+pub(super) struct Roster {
+    own: Uuid,
+    members: Vec<Member>,
+    /// Number of members from pages, before those that joined since.
+    read: usize,
+    /// `true` while a page that was asked for is missing.
+    is_asked: bool,
+    /// `true` once all pages were read.
+    is_complete: bool,
+}
+
+impl Roster {
+    pub(super) fn new(own: Uuid) -> Self {
+        Self { own, members: Vec::new(), read: 0, is_asked: false, is_complete: false }
+    }
+
+    /// Adds the page that was asked for, or begins anew with an unasked first one. Returns the last
+    /// member if the page behind it is needed.
+    pub(super) fn page(&mut self, page: &[rooms::Member<'_>], more: bool) -> Option<Uuid> {
+        let page: Vec<Member> = page.iter().filter_map(Member::read).collect();
+        let oldest = self.members.first().filter(|_| self.read > 0).map(|member| member.id);
+        // The page that was asked for has no member as old as this.
+        if self.is_asked && (page.is_empty() || page.first().map(|member| member.id) != oldest) {
+            self.is_asked = false;
+        } else {
+            *self = Self { is_asked: self.is_asked, ..Self::new(self.own) };
+        }
+        for member in &page {
+            if self.members.iter().take(self.read).any(|read| read.id == member.id) {
+                continue;
+            }
+            if self.read >= MAX_MEMBERS {
+                break;
+            }
+            // A member that changed while the pages were read has its present claim already.
+            let member = self.remove(member.id).unwrap_or(*member);
+            self.members.insert(self.read, member);
+            self.read += 1;
+        }
+        match page.last().filter(|_| more && self.read < MAX_MEMBERS) {
+            Some(last) => (!std::mem::replace(&mut self.is_asked, true)).then_some(last.id),
+            None => self.complete(),
+        }
+    }
+
+    fn complete(&mut self) -> Option<Uuid> {
+        self.is_complete = true;
+        if !self.contains(self.own) {
+            self.members.push(Member { id: self.own, claim: Claim::None });
+        }
+        None
+    }
+
+    /// Adds a member, or replaces its claim. Returns `false` if there is no room for it.
+    pub(super) fn add(&mut self, member: Member) -> bool {
+        let is_full = self.members.len() >= MAX_MEMBERS;
+        match self.members.iter_mut().find(|known| known.id == member.id) {
+            Some(known) => *known = member,
+            None if is_full => return false,
+            None => self.members.push(member),
+        }
+        true
+    }
+
+    /// Removes a member.
+    pub(super) fn remove(&mut self, id: Uuid) -> Option<Member> {
+        let at = self.members.iter().position(|member| member.id == id)?;
+        self.read -= usize::from(at < self.read);
+        Some(self.members.remove(at))
+    }
+
+    /// Returns `true` while a page that was asked for is missing.
+    pub(super) fn is_asked(&self) -> bool {
+        self.is_asked
+    }
+
+    /// Returns `true` once all members are known.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    pub(super) fn contains(&self, id: Uuid) -> bool {
+        self.members.iter().any(|member| member.id == id)
+    }
+
+    /// Returns those of these clients that are no members.
+    pub(super) fn missing_of(&self, mut clients: Vec<Uuid>) -> Vec<Uuid> {
+        let members: BTreeSet<Uuid> = self.members.iter().map(|member| member.id).collect();
+        clients.retain(|client| !members.contains(client));
+        clients
+    }
+
+    /// Returns the number of members.
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Returns the other members.
+    pub(super) fn others(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.id != self.own)
+    }
+
+    /// Returns the members that joined before the client.
+    pub(super) fn older(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().take_while(|member| member.id != self.own)
+    }
+
+    /// Returns the members that joined after the client.
+    pub(super) fn younger(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().skip_while(|member| member.id != self.own).skip(1)
+    }
+
+    /// Returns the size of the list, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.members.len() * size_of::<Member>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> Uuid {
+        Uuid::random(&[n; 32])
+    }
+
+    fn page(roster: &mut Roster, ids: &[u8], more: bool) -> Option<Uuid> {
+        let names: Vec<String> = ids.iter().map(|n| names::of_client(id(*n))).collect();
+        let page: Vec<_> = names.iter().map(|name| rooms::Member { client_id: name, data: None }).collect();
+        roster.page(&page, more)
+    }
+
+    fn member(n: u8) -> Member {
+        Member { id: id(n), claim: Claim::None }
+    }
+
+    fn ids<'a>(members: impl Iterator<Item = &'a Member>) -> Vec<Uuid> {
+        members.map(|member| member.id).collect()
+    }
+
+    #[test]
+    fn pages_are_read_in_order_despite_changes() {
+        let mut roster = Roster::new(id(3));
+        assert_eq!(page(&mut roster, &[1, 2], true), Some(id(2)));
+        assert!(roster.add(Member { id: id(4), claim: Claim::Firm(id(9)) }) && roster.add(member(6)));
+        roster.remove(id(1));
+        assert!(!roster.is_complete());
+        assert_eq!(page(&mut roster, &[3, 4, 5], false), None);
+        assert!(roster.is_complete());
+        assert_eq!((ids(roster.older()), ids(roster.younger())), (vec![id(2)], vec![id(4), id(5), id(6)]));
+        assert_eq!(roster.younger().next().unwrap().claim, Claim::Firm(id(9)));
+    }
+
+    #[test]
+    fn first_page_begins_anew() {
+        let mut roster = Roster::new(id(3));
+        page(&mut roster, &[1, 2], true);
+        assert_eq!(page(&mut roster, &[1, 3], true), None, "a page is asked for");
+        assert_eq!(page(&mut roster, &[3, 4], true), Some(id(4)));
+        roster.remove(id(4));
+        page(&mut roster, &[], false);
+        assert_eq!((roster.is_complete(), roster.len(), ids(roster.others())), (true, 2, vec![id(1)]));
+        page(&mut roster, &[2], false);
+        assert_eq!((ids(roster.older()), roster.len()), (vec![id(2)], 2));
+    }
+
+    #[test]
+    fn claim_is_read_from_data() {
+        for claim in [Claim::None, Claim::Tentative(id(1)), Claim::Firm(id(2))] {
+            let json = claim.to_json();
+            assert_eq!(Claim::parse(serde_json::from_str(&json).unwrap()), claim, "{json}");
+        }
+        for json in ["1", "null", r#"{"g":1}"#, r#"{"g":"x"}"#] {
+            assert_eq!(Claim::parse(serde_json::from_str(json).unwrap()), Claim::None, "{json}");
+        }
+    }
+
+    #[test]
+    fn members_are_bounded() {
+        let mut roster = Roster::new(id(3));
+        let of = |n: u32| {
+            let mut random = [0; 32];
+            random[..4].copy_from_slice(&n.to_be_bytes());
+            Member { id: Uuid::random(&random), claim: Claim::None }
+        };
+        assert_eq!((0..5000).filter(|n| roster.add(of(*n))).count(), MAX_MEMBERS);
+    }
+}

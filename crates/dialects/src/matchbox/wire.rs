@@ -1,0 +1,61 @@
+//! Messages of matchbox's wire protocol, as `serde` reads them upstream: unknown fields of a signal
+//! are ignored, and a repeated field is an error.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::event::IgnoredReason;
+use crate::json::Object;
+use crate::uuid::Uuid;
+
+/// Message of a client.
+#[derive(Debug, Deserialize)]
+enum Message<'a> {
+    Signal(#[serde(borrow)] Signal<'a>),
+    KeepAlive,
+}
+
+#[derive(Debug, Deserialize)]
+struct Signal<'a> {
+    #[serde(borrow)]
+    receiver: Cow<'a, str>,
+    #[serde(borrow)]
+    data: &'a RawValue,
+}
+
+/// Reads the recipient and content of a signal. `None`: the message needs no reaction.
+pub(super) fn parse(text: &[u8]) -> Result<Option<(Uuid, &RawValue)>, IgnoredReason> {
+    match serde_json::from_slice(text) {
+        Ok(Message::KeepAlive) => Ok(None),
+        Ok(Message::Signal(Signal { receiver, data })) => {
+            Ok(Some((Uuid::parse(&receiver).ok_or(IgnoredReason::Field)?, data)))
+        }
+        Err(_) => Err(match Object::parse(text) {
+            Some(object) if object.get("Signal").is_some() => IgnoredReason::Field,
+            Some(_) => IgnoredReason::Type,
+            None => IgnoredReason::Json,
+        }),
+    }
+}
+
+/// Returns the first message to a client, which has its id.
+pub(super) fn id_assigned(own: Uuid) -> String {
+    format!(r#"{{"IdAssigned":"{own}"}}"#)
+}
+
+/// Returns the message on which a client offers a connection to a peer.
+pub(super) fn new_peer(peer: Uuid) -> String {
+    format!(r#"{{"NewPeer":"{peer}"}}"#)
+}
+
+/// Returns the message on a peer's departure.
+pub(super) fn peer_left(peer: Uuid) -> String {
+    format!(r#"{{"PeerLeft":"{peer}"}}"#)
+}
+
+/// Returns a signal to a client.
+pub(super) fn signal(sender: Uuid, data: &RawValue) -> String {
+    format!(r#"{{"Signal":{{"sender":"{sender}","data":{data}}}}}"#)
+}
