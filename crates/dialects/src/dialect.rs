@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
-use crate::{rxdb, trystero, y_webrtc};
+use crate::{gstreamer, rxdb, trystero, y_webrtc};
 
 /// A dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub enum Dialect {
     Trystero,
     /// The simple-peer handler of rxdb.
     Rxdb,
+    /// webrtcsink, webrtcsrc and gstwebrtc-api of GStreamer.
+    GStreamer,
 }
 
 /// Settings of all dialects.
@@ -32,7 +34,7 @@ pub struct Settings {
 
 impl Dialect {
     /// All dialects in order of declaration.
-    pub const ALL: [Self; 4] = [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb];
+    pub const ALL: [Self; 5] = [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb, Self::GStreamer];
 
     /// Returns the name in settings, in metrics, and below the root of the public listener.
     #[must_use]
@@ -42,6 +44,7 @@ impl Dialect {
             Self::YWebrtc => "y-webrtc",
             Self::Trystero => "trystero",
             Self::Rxdb => "rxdb",
+            Self::GStreamer => "gstreamer",
         }
     }
 
@@ -53,6 +56,7 @@ impl Dialect {
             Self::YWebrtc => "yw",
             Self::Trystero => "tr",
             Self::Rxdb => "rx",
+            Self::GStreamer => "gs",
         }
     }
 
@@ -72,7 +76,7 @@ impl Dialect {
     pub const fn max_message_bytes(self) -> usize {
         match self {
             Self::PeerJs => 1024 * 1024,
-            Self::YWebrtc | Self::Trystero | Self::Rxdb => 64 * 1024,
+            Self::YWebrtc | Self::Trystero | Self::Rxdb | Self::GStreamer => 64 * 1024,
         }
     }
 
@@ -84,6 +88,7 @@ impl Dialect {
             Self::YWebrtc => y_webrtc::request(head, random),
             Self::Trystero => trystero::request(head, random),
             Self::Rxdb => rxdb::request(head, random),
+            Self::GStreamer => gstreamer::request(head, random),
         }
     }
 }
@@ -129,6 +134,7 @@ mod tests {
             ("/peerjs/peerjs/id", Some((Dialect::PeerJs, "/peerjs/id"))),
             ("/y-webrtc/a/b", Some((Dialect::YWebrtc, "/a/b"))),
             ("/trystero", Some((Dialect::Trystero, ""))),
+            ("/gstreamer/room", Some((Dialect::GStreamer, "/room"))),
             ("/rxdbx", None),
             ("/", None),
             ("", None),

@@ -16,12 +16,14 @@
 //! | [`peerjs`] | PeerJS |
 //! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
 //! | [`rxdb`] | rxdb |
+//! | [`gstreamer`] | GStreamer |
 
 // Tests may read the clock.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod dialect;
 pub mod event;
+pub mod gstreamer;
 mod json;
 pub mod name;
 mod native;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use signaling_protocol::CloseCode;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::gstreamer::GStreamer;
 use crate::peerjs::PeerJs;
 use crate::rxdb::Rxdb;
 use crate::topics::Topics;
@@ -90,6 +91,7 @@ enum Kind {
     PeerJs(PeerJs),
     Topics(Topics),
     Rxdb(Rxdb),
+    GStreamer(Box<GStreamer>),
 }
 
 impl Translator {
@@ -105,6 +107,7 @@ impl Translator {
             Kind::PeerJs(peerjs) => peerjs.input(now, input, out),
             Kind::Topics(topics) => topics.input(now, input, out),
             Kind::Rxdb(rxdb) => rxdb.input(now, input, out),
+            Kind::GStreamer(gstreamer) => gstreamer.input(now, input, out),
         }
     }
 
@@ -115,6 +118,7 @@ impl Translator {
             Kind::PeerJs(_) => None,
             Kind::Topics(topics) => topics.deadline(),
             Kind::Rxdb(rxdb) => rxdb.deadline(),
+            Kind::GStreamer(gstreamer) => gstreamer.deadline(),
         }
     }
 
@@ -126,6 +130,7 @@ impl Translator {
             Kind::PeerJs(peerjs) => peerjs.is_full(),
             Kind::Topics(topics) => topics.is_full(),
             Kind::Rxdb(rxdb) => rxdb.is_full(),
+            Kind::GStreamer(gstreamer) => gstreamer.is_full(),
         }
     }
 
@@ -135,7 +140,7 @@ impl Translator {
     pub fn paused_frame(&self) -> Option<&'static str> {
         match &self.0 {
             Kind::Topics(topics) => topics.paused_frame(),
-            Kind::PeerJs(_) | Kind::Rxdb(_) => None,
+            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::GStreamer(_) => None,
         }
     }
 
@@ -146,6 +151,7 @@ impl Translator {
             Kind::PeerJs(peerjs) => peerjs.retained_bytes(),
             Kind::Topics(topics) => topics.retained_bytes(),
             Kind::Rxdb(rxdb) => rxdb.retained_bytes(),
+            Kind::GStreamer(gstreamer) => gstreamer.retained_bytes(),
         }
     }
 }
@@ -165,5 +171,11 @@ impl From<Topics> for Translator {
 impl From<Rxdb> for Translator {
     fn from(rxdb: Rxdb) -> Self {
         Self(Kind::Rxdb(rxdb))
+    }
+}
+
+impl From<GStreamer> for Translator {
+    fn from(gstreamer: GStreamer) -> Self {
+        Self(Kind::GStreamer(Box::new(gstreamer)))
     }
 }

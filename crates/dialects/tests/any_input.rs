@@ -18,11 +18,21 @@ fn open(dialect: Dialect) -> Translator {
     let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
     let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
     let head = Head { method: "GET", path, query: "key=peerjs&id=alice&token=t", upgrade: true, ..Head::default() };
-    match dialect.request(&settings, &head, &[0; 32]) {
-        Answer::Upgrade(opening) => opening.translator,
-        other => panic!("{other:?}"),
+    let Answer::Upgrade(mut opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("{dialect:?}") };
+    if dialect == Dialect::GStreamer {
+        for text in GSTREAMER_WELCOME {
+            opening.translator.input(Instant::now(), Input::Mesh(text.as_bytes()), &mut Out::default());
+        }
     }
+    opening.translator
 }
+
+/// Messages of the mesh before a GStreamer client is read.
+const GSTREAMER_WELCOME: [&str; 3] = [
+    r#"{"type":"welcome"}"#,
+    r#"{"type":"joined","room":"~gs:","members":[{"client_id":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","data":{"roles":["producer"],"meta":null,"n":1}}]}"#,
+    r#"{"type":"ack","id":1}"#,
+];
 
 /// Checks the output of one input of this size.
 fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
@@ -31,10 +41,11 @@ fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
         let target = match &message {
             ClientMessage::Signal { to, .. } => to,
             ClientMessage::Join { room, .. } | ClientMessage::Leave { room, .. } => room,
-            ClientMessage::Broadcast { room, .. } => room,
+            ClientMessage::Broadcast { room, .. } | ClientMessage::Members { room, .. } => room,
             other => panic!("{other:?}"),
         };
-        assert!(name::is_of(dialect, target) && message.id().is_some(), "{request:?}");
+        let needs_id = !matches!(message, ClientMessage::Members { .. });
+        assert!(name::is_of(dialect, target) && message.id().is_some() == needs_id, "{request:?}");
     }
     for frame in &out.frames {
         assert!(serde_json::from_str::<serde_json::Map<_, _>>(frame).is_ok(), "{frame}");
@@ -72,7 +83,7 @@ enum Step {
     Wait(u64),
 }
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 35] = [
     "type",
     "type",
     "dst",
@@ -94,8 +105,22 @@ const FIELDS: [&str; 21] = [
     "p",
     "m",
     "s",
+    "roles",
+    "roles",
+    "meta",
+    "peerId",
+    "peerId",
+    "sessionId",
+    "sessionId",
+    "sdp",
+    "ice",
+    "offer",
+    "error",
+    "version",
+    "sid",
+    "more",
 ];
-const VALUES: [&str; 24] = [
+const VALUES: [&str; 41] = [
     r#""OFFER""#,
     r#""LEAVE""#,
     r#""subscribe""#,
@@ -120,9 +145,26 @@ const VALUES: [&str; 24] = [
     "2",
     "5000",
     r#"{"x":{}}"#,
+    "true",
+    r#""setPeerStatus""#,
+    r#""setPeerStatus""#,
+    r#""startSession""#,
+    r#""startSession""#,
+    r#""peer""#,
+    r#""list""#,
+    r#""endSession""#,
+    r#""endSessionV1_1""#,
+    r#"["producer"]"#,
+    r#"["consumer","listener"]"#,
+    r#""~gs:""#,
+    r#""bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb""#,
+    r#""cccccccc-cccc-4ccc-cccc-cccccccccccc""#,
+    r#"{"type":"offer","sdp":"v=0"}"#,
+    r#"{"candidate":"","sdpMLineIndex":0}"#,
+    r#"[{"client_id":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","reason":"left","data":{"roles":["producer"],"meta":{},"n":2}}]"#,
 ];
 /// Messages of the mesh that continue a session.
-const MESSAGES: [&str; 10] = [
+const MESSAGES: [&str; 15] = [
     r#"{"type":"ack","id":1}"#,
     r#"{"type":"ack","id":2}"#,
     r#"{"type":"error","code":"room_store_unavailable","message":"","id":1,"retry_after_ms":1000}"#,
@@ -133,6 +175,11 @@ const MESSAGES: [&str; 10] = [
     r#"{"type":"signal","from":"~pj:peerjs:bob","data":{"k":"OFFER","p":[ 1 ]}}"#,
     r#"{"type":"broadcast","room":"~yw:a","from":"~yw:b","data":{"k":"p","m":{"topic":"a"}}}"#,
     r#"{"type":"left","room":"~yw:a","reason":"expired"}"#,
+    r#"{"type":"joined","room":"~gs:","count":9,"more":true,"members":[{"client_id":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb"}]}"#,
+    r#"{"type":"members_changed","room":"~gs:","joined":[{"client_id":"~gs:dddddddd-dddd-4ddd-dddd-dddddddddddd","data":{"roles":["consumer"],"meta":[1],"n":1}}],"left":[{"client_id":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","reason":"left"}]}"#,
+    r#"{"type":"signal","from":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","data":{"k":"start","r":"~gs:","sid":"cccccccc-cccc-4ccc-cccc-cccccccccccc","roles":[],"offer":null}}"#,
+    r#"{"type":"signal","from":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","data":{"k":"end","sid":"cccccccc-cccc-4ccc-cccc-cccccccccccc","error":null}}"#,
+    r#"{"type":"signal","from":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","data":{"k":"peer","sid":"cccccccc-cccc-4ccc-cccc-cccccccccccc","ice":{}}}"#,
 ];
 
 fn object() -> impl Strategy<Value = Vec<u8>> {
@@ -248,6 +295,28 @@ fn signals_of_unknown_senders_stay_bounded() {
         pass(Dialect::Rxdb, &mut translator, now, Input::Mesh(text.as_bytes()));
     }
     assert!(translator.retained_bytes() < 2 * 1024 * 1024);
+}
+
+#[test]
+fn gstreamer_state_and_lists_stay_bounded() {
+    const DIALECT: Dialect = Dialect::GStreamer;
+    let (mut translator, now) = (open(DIALECT), Instant::now());
+    let meta = "x".repeat(4000);
+    for number in 0..1000 {
+        let uuid = format!("{number:08}-0000-4000-8000-000000000000");
+        let joined = format!(
+            r#"{{"type":"members_changed","room":"~gs:","joined":[{{"client_id":"~gs:{uuid}","data":{{"roles":["producer"],"meta":"{meta}","n":1}}}}],"left":[]}}"#
+        );
+        pass(DIALECT, &mut translator, now, Input::Mesh(joined.as_bytes()));
+        let start = format!(r#"{{"type":"startSession","peerId":"{uuid}","offer":"{meta}"}}"#);
+        pass(DIALECT, &mut translator, now, Input::Text(start.as_bytes()));
+        let status = format!(r#"{{"type":"setPeerStatus","roles":["listener"],"meta":"{meta}"}}"#);
+        pass(DIALECT, &mut translator, now, Input::Text(status.as_bytes()));
+    }
+    assert!(translator.is_full() && translator.retained_bytes() < 2 * 1024 * 1024, "{}", translator.retained_bytes());
+    let mut out = Out::default();
+    translator.input(now, Input::Text(br#"{"type":"list"}"#), &mut out);
+    assert!(out.frames[0].len() < 256 * 1024, "{}", out.frames[0].len());
 }
 
 #[test]

@@ -141,3 +141,8 @@ fn trystero_transcript_is_reproduced() {
 fn rxdb_transcript_is_reproduced() {
     replay(Dialect::Rxdb, include_str!("transcripts/rxdb.txt"));
 }
+
+#[test]
+fn gstreamer_transcript_is_reproduced() {
+    replay(Dialect::GStreamer, include_str!("transcripts/gstreamer.txt"));
+}

@@ -145,7 +145,7 @@ impl Rxdb {
                     out.ignore(reason);
                 }
             }
-            FromMesh::Joined { room, members } => {
+            FromMesh::Joined { room, members, .. } => {
                 if let Some(known) = self.rooms.get_mut(&*room) {
                     known.replace(now, self.own, peers(&members));
                     self.list(now, &room, out);
