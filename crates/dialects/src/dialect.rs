@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
-use crate::{matchbox, rxdb, trystero, y_webrtc};
+use crate::{gstreamer, matchbox, rxdb, trystero, y_webrtc};
 
 /// A dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +21,8 @@ pub enum Dialect {
     Rxdb,
     /// matchbox, clients 0.6 to 0.15, full mesh.
     Matchbox,
+    /// webrtcsink, webrtcsrc and gstwebrtc-api of GStreamer.
+    GStreamer,
 }
 
 /// Settings of all dialects.
@@ -34,7 +36,8 @@ pub struct Settings {
 
 impl Dialect {
     /// All dialects in order of declaration.
-    pub const ALL: [Self; 5] = [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb, Self::Matchbox];
+    pub const ALL: [Self; 6] =
+        [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb, Self::Matchbox, Self::GStreamer];
 
     /// Returns the name in settings, in metrics, and below the root of the public listener.
     #[must_use]
@@ -45,6 +48,7 @@ impl Dialect {
             Self::Trystero => "trystero",
             Self::Rxdb => "rxdb",
             Self::Matchbox => "matchbox",
+            Self::GStreamer => "gstreamer",
         }
     }
 
@@ -57,6 +61,7 @@ impl Dialect {
             Self::Trystero => "tr",
             Self::Rxdb => "rx",
             Self::Matchbox => "mb",
+            Self::GStreamer => "gs",
         }
     }
 
@@ -76,7 +81,7 @@ impl Dialect {
     pub const fn max_message_bytes(self) -> usize {
         match self {
             Self::PeerJs => 1024 * 1024,
-            Self::YWebrtc | Self::Trystero | Self::Rxdb | Self::Matchbox => 64 * 1024,
+            Self::YWebrtc | Self::Trystero | Self::Rxdb | Self::Matchbox | Self::GStreamer => 64 * 1024,
         }
     }
 
@@ -89,6 +94,7 @@ impl Dialect {
             Self::Trystero => trystero::request(head, random),
             Self::Rxdb => rxdb::request(head, random),
             Self::Matchbox => matchbox::request(head, random),
+            Self::GStreamer => gstreamer::request(head, random),
         }
     }
 }
@@ -135,6 +141,7 @@ mod tests {
             ("/y-webrtc/a/b", Some((Dialect::YWebrtc, "/a/b"))),
             ("/trystero", Some((Dialect::Trystero, ""))),
             ("/matchbox/room", Some((Dialect::Matchbox, "/room"))),
+            ("/gstreamer/room", Some((Dialect::GStreamer, "/room"))),
             ("/rxdbx", None),
             ("/", None),
             ("", None),

@@ -19,12 +19,18 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 pub(crate) struct Object<'a> {
     /// Names and values in order of the first occurrence of each name.
     fields: Vec<(Cow<'a, str>, &'a RawValue)>,
+    has_repeated_fields: bool,
 }
 
 impl<'a> Object<'a> {
     /// Parses a text. `None`: it is no JSON object in UTF-8.
     pub(crate) fn parse(text: &'a [u8]) -> Option<Self> {
         serde_json::from_str(str::from_utf8(text).ok()?).ok()
+    }
+
+    /// Parses a text in which no name occurs twice.
+    pub(crate) fn parse_unique(text: &'a [u8]) -> Option<Self> {
+        Self::parse(text).filter(|object| !object.has_repeated_fields)
     }
 
     /// Returns a field's value. `null` is a value.
@@ -82,16 +88,20 @@ impl<'de> Visitor<'de> for ObjectVisitor {
         let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
         // A message may have thousands of fields: no linear search for repeated ones.
         let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
+        let mut has_repeated_fields = false;
         while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
             match index.get(&name) {
-                Some(&at) => fields[at].1 = value,
+                Some(&at) => {
+                    has_repeated_fields = true;
+                    fields[at].1 = value;
+                }
                 None => {
                     index.insert(name.clone(), fields.len());
                     fields.push((name, value));
                 }
             }
         }
-        Ok(Object { fields })
+        Ok(Object { fields, has_repeated_fields })
     }
 }
 
@@ -126,6 +136,12 @@ mod tests {
         assert_eq!(object.to_text("c", None), r#"{"a":"x","b":[ 2 ]}"#);
         assert_eq!(object.to_text("b", Some(r#""n":1"#)), r#"{"a":"x","n":1}"#);
         assert_eq!(Object::parse(b"{}").unwrap().to_text("b", Some(r#""n":1"#)), r#"{"n":1}"#);
+    }
+
+    #[test]
+    fn repeated_field_is_found_in_its_object_only() {
+        assert!(Object::parse_unique(br#"{"a":1,"\u0061":2}"#).is_none());
+        assert!(Object::parse_unique(br#"{"a":{"b":1,"b":2},"b":3}"#).is_some());
     }
 
     #[test]

@@ -17,12 +17,14 @@
 //! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
 //! | [`rxdb`] | rxdb |
 //! | [`matchbox`] | matchbox |
+//! | [`gstreamer`] | GStreamer |
 
 // Tests may read the clock.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod dialect;
 pub mod event;
+pub mod gstreamer;
 mod json;
 pub mod matchbox;
 pub mod name;

@@ -172,6 +172,11 @@ impl RoomRequests {
         [retry, too_old].into_iter().flatten().min()
     }
 
+    /// Returns `true` if this request has no outcome.
+    pub(crate) fn is_pending(&self, id: u64) -> bool {
+        self.pending.contains_key(&id)
+    }
+
     /// Returns `true` if a `join` or `leave` of the room has no outcome.
     pub(crate) fn changes_seat(&self, room: &str) -> bool {
         self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)

@@ -5,6 +5,7 @@ use std::time::Instant;
 use signaling_protocol::CloseCode;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::gstreamer::GStreamer;
 use crate::matchbox::Matchbox;
 use crate::peerjs::PeerJs;
 use crate::rxdb::Rxdb;
@@ -92,6 +93,7 @@ enum Kind {
     Topics(Topics),
     Rxdb(Rxdb),
     Matchbox(Box<Matchbox>),
+    GStreamer(Box<GStreamer>),
 }
 
 impl Translator {
@@ -108,6 +110,7 @@ impl Translator {
             Kind::Topics(topics) => topics.input(now, input, out),
             Kind::Rxdb(rxdb) => rxdb.input(now, input, out),
             Kind::Matchbox(matchbox) => matchbox.input(now, input, out),
+            Kind::GStreamer(gstreamer) => gstreamer.input(now, input, out),
         }
     }
 
@@ -119,6 +122,7 @@ impl Translator {
             Kind::Topics(topics) => topics.deadline(),
             Kind::Rxdb(rxdb) => rxdb.deadline(),
             Kind::Matchbox(matchbox) => matchbox.deadline(),
+            Kind::GStreamer(gstreamer) => gstreamer.deadline(),
         }
     }
 
@@ -131,6 +135,7 @@ impl Translator {
             Kind::Topics(topics) => topics.is_full(),
             Kind::Rxdb(rxdb) => rxdb.is_full(),
             Kind::Matchbox(matchbox) => matchbox.is_full(),
+            Kind::GStreamer(gstreamer) => gstreamer.is_full(),
         }
     }
 
@@ -140,7 +145,7 @@ impl Translator {
     pub fn paused_frame(&self) -> Option<&'static str> {
         match &self.0 {
             Kind::Topics(topics) => topics.paused_frame(),
-            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::Matchbox(_) => None,
+            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::Matchbox(_) | Kind::GStreamer(_) => None,
         }
     }
 
@@ -152,6 +157,7 @@ impl Translator {
             Kind::Topics(topics) => topics.retained_bytes(),
             Kind::Rxdb(rxdb) => rxdb.retained_bytes(),
             Kind::Matchbox(matchbox) => matchbox.retained_bytes(),
+            Kind::GStreamer(gstreamer) => gstreamer.retained_bytes(),
         }
     }
 }
@@ -177,5 +183,11 @@ impl From<Rxdb> for Translator {
 impl From<Matchbox> for Translator {
     fn from(matchbox: Matchbox) -> Self {
         Self(Kind::Matchbox(Box::new(matchbox)))
+    }
+}
+
+impl From<GStreamer> for Translator {
+    fn from(gstreamer: GStreamer) -> Self {
+        Self(Kind::GStreamer(Box::new(gstreamer)))
     }
 }

@@ -146,3 +146,8 @@ fn rxdb_transcript_is_reproduced() {
 fn matchbox_transcript_is_reproduced() {
     replay(Dialect::Matchbox, include_str!("transcripts/matchbox.txt"));
 }
+
+#[test]
+fn gstreamer_transcript_is_reproduced() {
+    replay(Dialect::GStreamer, include_str!("transcripts/gstreamer.txt"));
+}

@@ -129,7 +129,7 @@ impl Matchbox {
                     out.ignore(reason);
                 }
             }
-            FromMesh::Joined { room, members, more } => self.joined(now, &room, &members, more, out),
+            FromMesh::Joined { room, members, more, .. } => self.joined(now, &room, &members, more, out),
             FromMesh::MembersChanged { room, joined, left } => self.changed(now, &room, &joined, &left, out),
             FromMesh::Ack { id } => {
                 if self.requests.finish(now, id, out).is_some() {

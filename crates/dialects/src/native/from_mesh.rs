@@ -20,8 +20,8 @@ pub(crate) enum FromMesh<'a> {
     Ack { id: u64 },
     /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
-    /// The state of a room: its first members, or those of a later page. `more`: further ones follow.
-    Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, more: bool },
+    /// The state of a room with one page of its `count` members. `more`: further pages follow.
+    Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, count: u64, more: bool },
     /// Changes of a room.
     MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
     /// The session has no seat in the room any more.
@@ -49,6 +49,8 @@ struct Fields<'a> {
     #[serde(borrow, default)]
     members: Vec<Member<'a>>,
     #[serde(default)]
+    count: u64,
+    #[serde(default)]
     more: bool,
     #[serde(borrow, default)]
     joined: Vec<Member<'a>>,
@@ -66,14 +68,15 @@ impl<'a> FromMesh<'a> {
             return Self::Other;
         }
         let Ok(fields) = serde_json::from_slice::<Fields<'a>>(text) else { return Self::Other };
-        let Fields { kind, from, room, data, id, code, retry_after_ms, members, more, joined, left, reason } = fields;
+        let Fields { kind, from, room, data, id, code, retry_after_ms, members, count, more, joined, left, reason } =
+            fields;
         match (&*kind, id, data) {
             ("welcome", ..) => Self::Welcome,
             ("signal", _, Some(data)) => Self::Signal { from, data },
             ("broadcast", _, Some(data)) => Self::Broadcast { room, from, data },
             ("ack", Some(id), _) => Self::Ack { id },
             ("error", Some(id), _) => Self::Error { id, code, retry_after: retry_after_ms.map(Duration::from_millis) },
-            ("joined", ..) => Self::Joined { room, members, more },
+            ("joined", ..) => Self::Joined { room, members, count, more },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
             ("left", ..) => match &*reason {
                 "left" => Self::Left { room, reason: LeftReason::Left },

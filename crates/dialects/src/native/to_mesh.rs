@@ -22,7 +22,7 @@ pub(crate) fn leave(id: u64, room: &str) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
-/// Returns a `members`, which lists the members behind `after`. Its answer has no id.
+/// Returns a `members`: the page of a room's members behind this client. Its answer has no id.
 pub(crate) fn members(room: &str, after: &str) -> String {
     format!(r#"{{"type":"members","room":"{room}","after":"{after}"}}"#)
 }

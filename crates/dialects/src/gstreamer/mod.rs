@@ -1,0 +1,171 @@
+//! `GStreamer`'s webrtcsink, webrtcsrc and gstwebrtc-api: the upgrade request and the translator.
+//!
+//! Each path is a room. A client enters it before it is welcomed, so that it can list and call the
+//! other members at once.
+
+mod calls;
+mod client;
+mod early;
+mod members;
+mod room;
+mod sessions;
+mod status;
+mod uuid;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+
+use self::early::EarlyMessages;
+use self::members::{Members, Overdue};
+use self::sessions::Sessions;
+use self::status::{Role, Status};
+use self::uuid::Uuid;
+use crate::event::{AnswerKind, IgnoredReason};
+use crate::json::quote;
+use crate::native::{self, FromMesh};
+use crate::request::{Answer, Head, Opening};
+use crate::room_requests::RoomRequests;
+use crate::translator::{Close, Input, Out};
+use crate::{Dialect, name};
+
+/// Returns the answer to a request: any path and query is upgraded.
+pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
+    if !head.upgrade {
+        return Answer::NotFound;
+    }
+    let (own, secret) = uuid::halves(random);
+    let own = Uuid::new(own);
+    // Slashes at the ends do not make another room.
+    let room = name::internal(Dialect::GStreamer, &[head.path.trim_matches('/')]);
+    Opening::anonymous(head, &own.to_name(), GStreamer::new(own, room, secret).into())
+}
+
+/// The translator of a `GStreamer` client.
+#[derive(Debug)]
+pub struct GStreamer {
+    own: Uuid,
+    room: String,
+    /// Secret from which the ids of its sessions follow.
+    secret: [u8; 16],
+    /// Number of sessions that it has asked for.
+    asked_sessions: u64,
+    /// `true` once the client is in the room and has its id.
+    is_welcome: bool,
+    /// `true` once the client has sent a valid message.
+    has_spoken: bool,
+    /// `true` if the client has protocol version 1.1.
+    has_v1_1: bool,
+    early: EarlyMessages,
+    /// Last status that the room has accepted.
+    status: Status,
+    /// Later ones without an outcome, oldest first.
+    next_statuses: VecDeque<Status>,
+    members: Members,
+    sessions: Sessions,
+    requests: RoomRequests,
+}
+
+impl GStreamer {
+    fn new(own: Uuid, room: String, secret: [u8; 16]) -> Self {
+        Self {
+            own,
+            room,
+            secret,
+            asked_sessions: 0,
+            is_welcome: false,
+            has_spoken: false,
+            has_v1_1: false,
+            early: EarlyMessages::default(),
+            status: Status::default(),
+            next_statuses: VecDeque::new(),
+            members: Members::default(),
+            sessions: Sessions::default(),
+            requests: RoomRequests::default(),
+        }
+    }
+
+    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+        match input {
+            Input::Mesh(text) => self.mesh(now, text, out),
+            Input::Text(text) if self.is_welcome => self.client(now, text, out),
+            Input::Text(text) if self.early.push(text) => {}
+            Input::Text(_) => out.ignore(IgnoredReason::Limit),
+            Input::Binary(_) => out.ignore(IgnoredReason::Binary),
+            Input::Tick => self.tick(now, out),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let all = [self.requests.deadline(), self.sessions.deadline(), self.members.deadline()];
+        all.into_iter().flatten().min()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        !self.is_welcome || self.requests.is_full()
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let statuses = std::iter::once(&self.status).chain(&self.next_statuses);
+        let statuses: usize = statuses.map(|status| status.meta.len() + size_of::<Status>()).sum();
+        let lists = self.members.bytes() + self.sessions.bytes() + self.early.bytes();
+        self.room.len() + statuses + lists + self.requests.retained_bytes()
+    }
+
+    /// Returns the client's status by its last message.
+    fn present_status(&self) -> &Status {
+        self.next_statuses.back().unwrap_or(&self.status)
+    }
+
+    fn is_listening(&self) -> bool {
+        self.present_status().has(Role::Listener)
+    }
+
+    fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {
+        match FromMesh::parse(text) {
+            FromMesh::Welcome if !self.is_welcome && self.next_statuses.is_empty() => {
+                self.enter(now, Status::default(), out);
+            }
+            FromMesh::Signal { from, data } => {
+                if let Err(reason) = self.deliver(&from, data, out) {
+                    out.ignore(reason);
+                }
+            }
+            FromMesh::Joined { room, members, count, more } if *room == *self.room => {
+                self.page(now, &members, count, more, out);
+            }
+            FromMesh::MembersChanged { room, joined, left } if *room == *self.room => self.change(&joined, &left, out),
+            FromMesh::Ack { id } => self.accepted(now, id, out),
+            FromMesh::Error { id, code, retry_after } => match retry_after {
+                Some(wait) if code != "overloaded" && self.requests.is_pending(id) => {
+                    self.requests.refuse(now, id, wait, out);
+                }
+                _ => self.fail(now, id, &code, out),
+            },
+            FromMesh::Left { room, reason } if *room == *self.room => self.left(reason, out),
+            FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, now: Instant, out: &mut Out) {
+        if !self.requests.tick(now, out) {
+            out.close = Some(Close::TRY_AGAIN);
+        }
+        match self.members.overdue_page(now) {
+            Ok(after) => out.requests.extend(after.map(|after| native::members(&self.room, &after))),
+            Err(Overdue) => out.close = Some(Close::TRY_AGAIN),
+        }
+        self.end_sessions(|session| session.is_overdue(now), out);
+    }
+
+    fn error(&self, details: &str, out: &mut Out) {
+        out.answer(AnswerKind::Error, format!(r#"{{"type":"error","details":{}}}"#, quote(details)));
+    }
+}
+
+/// Returns an optional JSON value as text.
+fn or_null(value: Option<&RawValue>) -> &str {
+    value.map_or("null", RawValue::get)
+}

@@ -1,0 +1,129 @@
+//! The client's seat in its room, its welcome, and the other members.
+
+use std::time::Instant;
+
+use signaling_protocol::CloseCode;
+use signaling_protocol::rooms::{Former, LeftReason, Member};
+
+use super::GStreamer;
+use super::members::{Page, Update};
+use super::sessions::Presence;
+use super::status::{Role, Status};
+use super::uuid::Uuid;
+use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::native;
+use crate::room_requests::RequestKind;
+use crate::translator::{Close, Out};
+
+impl GStreamer {
+    /// Enters the room with a status, or changes the status there. Fails if too many requests have
+    /// no outcome.
+    pub(super) fn enter(&mut self, now: Instant, status: Status, out: &mut Out) -> bool {
+        let is_sent = self.requests.push(now, &self.room, RequestKind::Join(Some(&status.to_data())), out);
+        if is_sent {
+            self.next_statuses.push_back(status);
+        }
+        is_sent
+    }
+
+    pub(super) fn accepted(&mut self, now: Instant, id: u64, out: &mut Out) {
+        if self.requests.finish(now, id, out).is_none() {
+            return;
+        }
+        let Some(status) = self.next_statuses.pop_front() else { return };
+        self.status = status;
+        if self.status.has(Role::Listener) {
+            out.frames.push(self.status.announcement(self.own));
+        }
+        self.welcome(now, out);
+    }
+
+    /// Welcomes the client once the room has accepted it, and all members are known.
+    fn welcome(&mut self, now: Instant, out: &mut Out) {
+        if self.is_welcome || !self.next_statuses.is_empty() || !self.members.is_complete() {
+            return;
+        }
+        self.is_welcome = true;
+        out.frames.push(format!(r#"{{"type":"welcome","peerId":"{}"}}"#, self.own));
+        for text in self.early.take() {
+            self.client(now, &text, out);
+        }
+    }
+
+    pub(super) fn fail(&mut self, now: Instant, id: u64, code: &str, out: &mut Out) {
+        if self.requests.finish(now, id, out).is_none() {
+            return self.not_received(id, out);
+        }
+        self.next_statuses.pop_front();
+        self.error(&format!("Peer {} cannot be registered: {code}", self.own), out);
+        if !self.is_welcome {
+            out.count(Event::Answered(AnswerKind::SubscribeFailed));
+            let is_forbidden = code == "forbidden";
+            out.close = Some(if is_forbidden { Close { code: Some(CloseCode::FORBIDDEN) } } else { Close::TRY_AGAIN });
+        }
+    }
+
+    pub(super) fn page(&mut self, now: Instant, members: &[Member<'_>], count: u64, more: bool, out: &mut Out) {
+        if self.members.begin_page(now, members) {
+            self.sessions.begin_snapshot();
+        }
+        members.iter().for_each(|member| self.update(member, out));
+        match self.members.end_page(now, members, count, more) {
+            Page::Next(after) => out.requests.push(native::members(&self.room, &after)),
+            Page::Unclear => self.welcome(now, out),
+            Page::Complete(gone) => {
+                gone.iter().for_each(|(peer, status)| self.departed(*peer, status, out));
+                self.end_sessions(|session| session.presence == Presence::Missing, out);
+                self.welcome(now, out);
+            }
+        }
+    }
+
+    pub(super) fn change(&mut self, joined: &[Member<'_>], left: &[Former<'_>], out: &mut Out) {
+        for former in left {
+            let Some(peer) = Uuid::of_name(former.client_id) else { continue };
+            let status = self.members.remove(peer).unwrap_or_default();
+            self.departed(peer, &status, out);
+        }
+        joined.iter().for_each(|member| self.update(member, out));
+    }
+
+    /// Adds a member, and announces its status to a listener.
+    fn update(&mut self, member: &Member<'_>, out: &mut Out) {
+        let Some(peer) = Uuid::of_name(member.client_id).filter(|peer| *peer != self.own) else { return };
+        self.sessions.list(peer);
+        match self.members.update(peer, member.data) {
+            Update::Changed if self.is_listening() => {
+                let status = self.members.get(peer).filter(|status| status.number > 0);
+                out.frames.extend(status.map(|status| status.announcement(peer)));
+            }
+            Update::Changed | Update::Unchanged => {}
+            Update::Dropped => out.ignore(IgnoredReason::Limit),
+        }
+    }
+
+    /// Ends the sessions of a former member, and announces its departure to a listener.
+    fn departed(&mut self, peer: Uuid, status: &Status, out: &mut Out) {
+        self.end_sessions(|session| session.partner == peer, out);
+        if self.is_listening() && status.number > 0 {
+            out.frames.push(status.departure(peer));
+        }
+    }
+
+    pub(super) fn left(&mut self, reason: LeftReason, out: &mut Out) {
+        // A pending request decides about the seat.
+        if self.requests.changes_seat(&self.room) {
+            return;
+        }
+        match reason {
+            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
+            LeftReason::Kicked => {
+                for (peer, status) in self.members.clear() {
+                    self.departed(peer, &status, out);
+                }
+                self.end_sessions(|_| true, out);
+            }
+            LeftReason::Left => {}
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Sessions of one client.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::uuid::Uuid;
+
+/// Maximum sessions of a client: when they end together, each sends one request.
+const MAX_SESSIONS: usize = 256;
+/// Time in which the other peer must answer a request for a session.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The client's part in a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It asked for the session. Without an answer until this time there is none.
+    Asker(Instant),
+    Producer,
+    Consumer,
+}
+
+/// A session with another peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Session {
+    pub(super) partner: Uuid,
+    pub(super) part: Part,
+    /// Id of the request that the partner must receive, or else there is no session. `None`: it has
+    /// received it.
+    pub(super) request: Option<u64>,
+    pub(super) presence: Presence,
+}
+
+/// Presence of the partner in the room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// The room has not listed it yet: a new member's signal can be faster.
+    Unknown,
+    Listed,
+    /// A snapshot has begun and not listed it yet.
+    Missing,
+}
+
+impl Presence {
+    pub(super) fn new(is_listed: bool) -> Self {
+        if is_listed { Self::Listed } else { Self::Unknown }
+    }
+}
+
+impl Session {
+    /// Returns `true` if both peers take part.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.part, Part::Asker(_))
+    }
+
+    /// Returns `true` if the partner has not answered in time.
+    pub(super) fn is_overdue(&self, now: Instant) -> bool {
+        matches!(self.part, Part::Asker(until) if until <= now)
+    }
+}
+
+/// Sessions by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Sessions(BTreeMap<Uuid, Session>);
+
+impl Sessions {
+    /// Returns `true` if the client may have no further session.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() >= MAX_SESSIONS
+    }
+
+    /// Adds the session that the client asks for by a request.
+    pub(super) fn ask(&mut self, now: Instant, id: Uuid, partner: Uuid, presence: Presence, request: u64) {
+        let part = Part::Asker(now + ANSWER_TIMEOUT);
+        self.insert(id, Session { partner, part, request: Some(request), presence });
+    }
+
+    /// Adds a session.
+    pub(super) fn insert(&mut self, id: Uuid, session: Session) {
+        self.0.insert(id, session);
+    }
+
+    /// Returns a session.
+    pub(super) fn get(&self, id: Uuid) -> Option<&Session> {
+        self.0.get(&id)
+    }
+
+    /// Opens a session that the client has asked for. Fails if it has not asked this peer for it.
+    pub(super) fn open(&mut self, id: Uuid, partner: Uuid, part: Part) -> bool {
+        let asked = self.0.get_mut(&id).filter(|session| session.partner == partner && !session.is_open());
+        let Some(session) = asked else { return false };
+        (session.part, session.request) = (part, None);
+        true
+    }
+
+    /// Removes a session.
+    pub(super) fn remove(&mut self, id: Uuid) -> Option<Session> {
+        self.0.remove(&id)
+    }
+
+    /// Removes sessions and returns them.
+    pub(super) fn remove_if(&mut self, ends: impl Fn(&Session) -> bool) -> Vec<(Uuid, Session)> {
+        self.0.extract_if(.., |_, session| ends(session)).collect()
+    }
+
+    /// Returns the next time at which a session is overdue.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let until = |session: &Session| if let Part::Asker(until) = session.part { Some(until) } else { None };
+        self.0.values().filter_map(until).min()
+    }
+
+    /// Records that the room lists a peer.
+    pub(super) fn list(&mut self, peer: Uuid) {
+        let sessions = self.0.values_mut().filter(|session| session.partner == peer);
+        sessions.for_each(|session| session.presence = Presence::Listed);
+    }
+
+    /// Records that the room is about to list all members.
+    pub(super) fn begin_snapshot(&mut self) {
+        let listed = self.0.values_mut().filter(|session| session.presence == Presence::Listed);
+        listed.for_each(|session| session.presence = Presence::Missing);
+    }
+
+    /// Returns the approximate size, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
+    }
+}
