@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
-use crate::{rxdb, trystero, y_webrtc};
+use crate::{pixel_streaming, rxdb, trystero, y_webrtc};
 
 /// A dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub enum Dialect {
     Trystero,
     /// The simple-peer handler of rxdb.
     Rxdb,
+    /// Unreal Pixel Streaming, protocol 1.3.
+    PixelStreaming,
 }
 
 /// Settings of all dialects.
@@ -28,11 +30,13 @@ pub struct Settings {
     pub tokens: bool,
     /// Keys that PeerJS clients may use.
     pub peerjs_keys: Keys,
+    /// Maximum players of a Pixel Streaming streamer. `None`: no limit.
+    pub pixelstreaming_max_players: Option<u32>,
 }
 
 impl Dialect {
     /// All dialects in order of declaration.
-    pub const ALL: [Self; 4] = [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb];
+    pub const ALL: [Self; 5] = [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb, Self::PixelStreaming];
 
     /// Returns the name in settings, in metrics, and below the root of the public listener.
     #[must_use]
@@ -42,6 +46,7 @@ impl Dialect {
             Self::YWebrtc => "y-webrtc",
             Self::Trystero => "trystero",
             Self::Rxdb => "rxdb",
+            Self::PixelStreaming => "pixelstreaming",
         }
     }
 
@@ -53,6 +58,7 @@ impl Dialect {
             Self::YWebrtc => "yw",
             Self::Trystero => "tr",
             Self::Rxdb => "rx",
+            Self::PixelStreaming => "ps",
         }
     }
 
@@ -72,6 +78,7 @@ impl Dialect {
     pub const fn max_message_bytes(self) -> usize {
         match self {
             Self::PeerJs => 1024 * 1024,
+            Self::PixelStreaming => 256 * 1024,
             Self::YWebrtc | Self::Trystero | Self::Rxdb => 64 * 1024,
         }
     }
@@ -84,6 +91,7 @@ impl Dialect {
             Self::YWebrtc => y_webrtc::request(head, random),
             Self::Trystero => trystero::request(head, random),
             Self::Rxdb => rxdb::request(head, random),
+            Self::PixelStreaming => pixel_streaming::request(settings, head, random),
         }
     }
 }
@@ -128,6 +136,7 @@ mod tests {
             ("/peerjs/", Some((Dialect::PeerJs, "/"))),
             ("/peerjs/peerjs/id", Some((Dialect::PeerJs, "/peerjs/id"))),
             ("/y-webrtc/a/b", Some((Dialect::YWebrtc, "/a/b"))),
+            ("/pixelstreaming/player/x", Some((Dialect::PixelStreaming, "/player/x"))),
             ("/trystero", Some((Dialect::Trystero, ""))),
             ("/rxdbx", None),
             ("/", None),

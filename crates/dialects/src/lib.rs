@@ -16,6 +16,7 @@
 //! | [`peerjs`] | PeerJS |
 //! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
 //! | [`rxdb`] | rxdb |
+//! | [`pixel_streaming`] | Unreal Pixel Streaming |
 
 // Tests may read the clock.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -26,6 +27,7 @@ mod json;
 pub mod name;
 mod native;
 pub mod peerjs;
+pub mod pixel_streaming;
 mod query;
 pub mod request;
 mod room_requests;

@@ -6,6 +6,7 @@ use signaling_protocol::CloseCode;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::peerjs::PeerJs;
+use crate::pixel_streaming::PixelStreaming;
 use crate::rxdb::Rxdb;
 use crate::topics::Topics;
 
@@ -18,6 +19,8 @@ pub enum Input<'a> {
     Text(&'a [u8]),
     /// Content of a binary message of the client.
     Binary(&'a [u8]),
+    /// The client's socket answered the Ping of [`Out::ping`].
+    Pong,
     /// Time has reached [`Translator::deadline`].
     Tick,
 }
@@ -29,6 +32,8 @@ pub struct Out {
     pub requests: Vec<String>,
     /// Text frames to the client. The edge confirms the message of the mesh with the last one.
     pub frames: Vec<String>,
+    /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`].
+    pub ping: bool,
     /// Close frame behind them. `None`: the socket stays open. The session ends.
     pub close: Option<Close>,
     /// Events, each with its number of occurrences.
@@ -57,28 +62,45 @@ impl Out {
 
     /// Removes all content, so that the edge can use the allocations again.
     pub fn clear(&mut self) {
-        let Self { requests, frames, close, events } = self;
+        let Self { requests, frames, ping, close, events } = self;
         requests.clear();
         frames.clear();
+        *ping = false;
         *close = None;
         events.clear();
     }
 }
 
+/// Maximum bytes of a reason: a close frame has 125, two of them for the code.
+pub(crate) const MAX_REASON_BYTES: usize = 123;
+
 /// A close frame. The session ends with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// Code. `None`: the frame is empty.
     pub code: Option<CloseCode>,
+    /// Reason of at most 123 bytes. Empty without a code.
+    pub reason: String,
 }
 
 impl Close {
     /// An empty close frame. The client sees 1005.
-    pub const EMPTY: Self = Self { code: None };
+    pub const EMPTY: Self = Self::new(None);
     /// The mesh cannot serve the client now.
-    pub const TRY_AGAIN: Self = Self { code: Some(CloseCode::TRY_AGAIN) };
+    pub const TRY_AGAIN: Self = Self::new(Some(CloseCode::TRY_AGAIN));
     /// A text message is not UTF-8.
-    pub const INVALID_TEXT: Self = Self { code: Some(CloseCode::INVALID_TEXT) };
+    pub const INVALID_TEXT: Self = Self::new(Some(CloseCode::INVALID_TEXT));
+    /// The client must reconnect: the form of `TRY_AGAIN` for Pixel Streaming.
+    pub const RESTART: Self = Self::new(Some(CloseCode(1012)));
+
+    const fn new(code: Option<CloseCode>) -> Self {
+        Self { code, reason: String::new() }
+    }
+
+    /// Creates a close frame with a reason, of which it has the first 123 bytes.
+    pub(crate) fn with_reason(code: CloseCode, reason: &str) -> Self {
+        Self { code: Some(code), reason: reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned() }
+    }
 }
 
 /// The translator of one socket.
@@ -90,6 +112,7 @@ enum Kind {
     PeerJs(PeerJs),
     Topics(Topics),
     Rxdb(Rxdb),
+    PixelStreaming(Box<PixelStreaming>),
 }
 
 impl Translator {
@@ -105,6 +128,7 @@ impl Translator {
             Kind::PeerJs(peerjs) => peerjs.input(now, input, out),
             Kind::Topics(topics) => topics.input(now, input, out),
             Kind::Rxdb(rxdb) => rxdb.input(now, input, out),
+            Kind::PixelStreaming(streaming) => streaming.input(now, input, out),
         }
     }
 
@@ -115,6 +139,7 @@ impl Translator {
             Kind::PeerJs(_) => None,
             Kind::Topics(topics) => topics.deadline(),
             Kind::Rxdb(rxdb) => rxdb.deadline(),
+            Kind::PixelStreaming(streaming) => streaming.deadline(),
         }
     }
 
@@ -126,6 +151,7 @@ impl Translator {
             Kind::PeerJs(peerjs) => peerjs.is_full(),
             Kind::Topics(topics) => topics.is_full(),
             Kind::Rxdb(rxdb) => rxdb.is_full(),
+            Kind::PixelStreaming(streaming) => streaming.is_full(),
         }
     }
 
@@ -135,7 +161,7 @@ impl Translator {
     pub fn paused_frame(&self) -> Option<&'static str> {
         match &self.0 {
             Kind::Topics(topics) => topics.paused_frame(),
-            Kind::PeerJs(_) | Kind::Rxdb(_) => None,
+            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::PixelStreaming(_) => None,
         }
     }
 
@@ -146,6 +172,7 @@ impl Translator {
             Kind::PeerJs(peerjs) => peerjs.retained_bytes(),
             Kind::Topics(topics) => topics.retained_bytes(),
             Kind::Rxdb(rxdb) => rxdb.retained_bytes(),
+            Kind::PixelStreaming(streaming) => streaming.retained_bytes(),
         }
     }
 }
@@ -165,5 +192,11 @@ impl From<Topics> for Translator {
 impl From<Rxdb> for Translator {
     fn from(rxdb: Rxdb) -> Self {
         Self(Kind::Rxdb(rxdb))
+    }
+}
+
+impl From<PixelStreaming> for Translator {
+    fn from(streaming: PixelStreaming) -> Self {
+        Self(Kind::PixelStreaming(Box::new(streaming)))
     }
 }

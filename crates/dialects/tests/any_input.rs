@@ -15,7 +15,7 @@ const MAX_REQUESTS: usize = 512;
 const MAX_STATE: usize = 6 * 1024 * 1024;
 
 fn open(dialect: Dialect) -> Translator {
-    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: None };
     let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
     let head = Head { method: "GET", path, query: "key=peerjs&id=alice&token=t", upgrade: true, ..Head::default() };
     match dialect.request(&settings, &head, &[0; 32]) {
@@ -48,7 +48,7 @@ fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
 fn pass(dialect: Dialect, translator: &mut Translator, now: Instant, input: Input<'_>) {
     let size = match input {
         Input::Mesh(text) | Input::Text(text) | Input::Binary(text) => text.len(),
-        Input::Tick => 0,
+        Input::Tick | Input::Pong => 0,
     };
     let (mut out, before) = (Out::default(), translator.retained_bytes());
     translator.input(now, input, &mut out);
@@ -254,7 +254,7 @@ fn signals_of_unknown_senders_stay_bounded() {
 fn envelope_is_within_its_limit() {
     let id = "%22".repeat(255);
     let query = format!("key=peerjs&token=t&id={id}");
-    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: None };
     let head = Head { method: "GET", path: "/peerjs", query: &query, upgrade: true, ..Head::default() };
     let Answer::Upgrade(mut opening) = Dialect::PeerJs.request(&settings, &head, &[255; 32]) else { panic!() };
     let text = format!(r#"{{"type":"CANDIDATE","dst":"{}","payload":1}}"#, "b".repeat(120));
@@ -266,7 +266,7 @@ fn envelope_is_within_its_limit() {
 
 #[test]
 fn request_ids_of_a_resumed_peerjs_session_do_not_repeat() {
-    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: None };
     let query = "key=peerjs&id=alice&token=t";
     let head = Head { method: "GET", path: "/peerjs", query, upgrade: true, ..Head::default() };
     let first_id = |random| {

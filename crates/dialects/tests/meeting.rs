@@ -20,7 +20,7 @@ struct Client {
 
 impl Client {
     fn new(number: u8) -> Self {
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: None };
         let head = Head { method: "GET", upgrade: true, ..Head::default() };
         let Answer::Upgrade(opening) = Dialect::YWebrtc.request(&settings, &head, &[number; 32]) else { panic!() };
         Self { translator: opening.translator, requests: VecDeque::new(), frames: Vec::new(), is_member: false }

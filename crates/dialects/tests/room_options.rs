@@ -18,7 +18,7 @@ fn room_has_the_options_that_its_translator_needs() {
         (Dialect::Rxdb, r#"{"type":"join","room":"room-1"}"#, RoomOptions { events: RoomEvents::Prompt, open: false }),
     ];
     for (dialect, text, needed) in joins {
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: None };
         let head = Head { method: "GET", upgrade: true, ..Head::default() };
         let Answer::Upgrade(mut opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("{dialect:?}") };
         let (now, mut out) = (Instant::now(), Out::default());

@@ -10,8 +10,8 @@ use signaling_protocol::rooms::{Former, LeftReason, Member};
 /// A message from the mesh, as far as translators use it.
 #[derive(Debug)]
 pub(crate) enum FromMesh<'a> {
-    /// The session is open.
-    Welcome,
+    /// The session is open. `ice_servers`: a JSON array.
+    Welcome { ice_servers: Option<&'a RawValue> },
     /// A message of another client.
     Signal { from: Cow<'a, str>, data: &'a RawValue },
     /// A message of another client to a room.
@@ -20,8 +20,10 @@ pub(crate) enum FromMesh<'a> {
     Ack { id: u64 },
     /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
-    /// The state of a room, with the first members.
-    Joined { room: Cow<'a, str>, members: Vec<Member<'a>> },
+    /// A list of members failed. `retry_after`: as in `Error`.
+    ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },
+    /// The state of a room, with some members. `more`: `true` if further ones follow.
+    Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, more: bool },
     /// Changes of a room.
     MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
     /// The session has no seat in the room any more.
@@ -54,6 +56,10 @@ struct Fields<'a> {
     left: Vec<Former<'a>>,
     #[serde(borrow, default)]
     reason: Cow<'a, str>,
+    #[serde(default)]
+    more: bool,
+    #[serde(borrow, default)]
+    ice_servers: Option<&'a RawValue>,
 }
 
 impl<'a> FromMesh<'a> {
@@ -64,14 +70,16 @@ impl<'a> FromMesh<'a> {
             return Self::Other;
         }
         let Ok(fields) = serde_json::from_slice::<Fields<'a>>(text) else { return Self::Other };
-        let Fields { kind, from, room, data, id, code, retry_after_ms, members, joined, left, reason } = fields;
+        let Fields { kind, from, room, data, id, code, retry_after_ms, members, joined, left, reason, .. } = fields;
+        let retry_after = retry_after_ms.map(Duration::from_millis);
         match (&*kind, id, data) {
-            ("welcome", ..) => Self::Welcome,
+            ("welcome", ..) => Self::Welcome { ice_servers: fields.ice_servers },
             ("signal", _, Some(data)) => Self::Signal { from, data },
             ("broadcast", _, Some(data)) => Self::Broadcast { room, from, data },
             ("ack", Some(id), _) => Self::Ack { id },
-            ("error", Some(id), _) => Self::Error { id, code, retry_after: retry_after_ms.map(Duration::from_millis) },
-            ("joined", ..) => Self::Joined { room, members },
+            ("error", Some(id), _) => Self::Error { id, code, retry_after },
+            ("error", None, _) if !room.is_empty() => Self::ListFailed { room, retry_after },
+            ("joined", ..) => Self::Joined { room, members, more: fields.more },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
             ("left", ..) => match &*reason {
                 "left" => Self::Left { room, reason: LeftReason::Left },

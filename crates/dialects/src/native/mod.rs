@@ -4,4 +4,4 @@ mod from_mesh;
 mod to_mesh;
 
 pub(crate) use from_mesh::FromMesh;
-pub(crate) use to_mesh::{broadcast, join, leave, signal};
+pub(crate) use to_mesh::{broadcast, join, leave, members, signal};

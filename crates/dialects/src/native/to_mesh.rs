@@ -22,6 +22,14 @@ pub(crate) fn leave(id: u64, room: &str) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
+/// Returns a `members`, for the first members or those behind one.
+pub(crate) fn members(room: &str, after: Option<&str>) -> String {
+    match after {
+        None => format!(r#"{{"type":"members","room":"{room}"}}"#),
+        Some(after) => format!(r#"{{"type":"members","room":"{room}","after":"{after}"}}"#),
+    }
+}
+
 /// Returns a `broadcast`, which the mesh holds for its hold time: no client announces itself again,
 /// so it must reach a member whose node has just crashed.
 pub(crate) fn broadcast(id: u64, room: &str, data: &str) -> String {
