@@ -48,7 +48,7 @@ async fn run(cli: Cli) -> Result<()> {
 }
 
 /// The dialects that a local mesh serves: all.
-const DIALECTS: &str = "peerjs,y-webrtc,trystero,rxdb";
+const DIALECTS: &str = "peerjs,y-webrtc,trystero,rxdb,pixelstreaming,matchbox,gstreamer";
 
 /// Runs a mesh until `mesh-dev down` or a signal.
 async fn up(mut options: MeshOptions) -> Result<()> {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::peerjs::{self, Keys};
 use crate::request::{Answer, Head};
-use crate::{gstreamer, matchbox, rxdb, trystero, y_webrtc};
+use crate::{gstreamer, matchbox, pixel_streaming, rxdb, trystero, y_webrtc};
 
 /// A dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ pub enum Dialect {
     Trystero,
     /// The simple-peer handler of rxdb.
     Rxdb,
+    /// Unreal Pixel Streaming, protocol 1.3.
+    PixelStreaming,
     /// matchbox, clients 0.6 to 0.15, full mesh.
     Matchbox,
     /// webrtcsink, webrtcsrc and gstwebrtc-api of GStreamer.
@@ -26,18 +28,27 @@ pub enum Dialect {
 }
 
 /// Settings of all dialects.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// `true` if clients need a JWT.
     pub tokens: bool,
     /// Keys that PeerJS clients may use.
     pub peerjs_keys: Keys,
+    /// Maximum players of a Pixel Streaming streamer. `None`: no limit.
+    pub pixelstreaming_max_players: Option<u32>,
 }
 
 impl Dialect {
     /// All dialects in order of declaration.
-    pub const ALL: [Self; 6] =
-        [Self::PeerJs, Self::YWebrtc, Self::Trystero, Self::Rxdb, Self::Matchbox, Self::GStreamer];
+    pub const ALL: [Self; 7] = [
+        Self::PeerJs,
+        Self::YWebrtc,
+        Self::Trystero,
+        Self::Rxdb,
+        Self::PixelStreaming,
+        Self::Matchbox,
+        Self::GStreamer,
+    ];
 
     /// Returns the name in settings, in metrics, and below the root of the public listener.
     #[must_use]
@@ -49,6 +60,7 @@ impl Dialect {
             Self::Rxdb => "rxdb",
             Self::Matchbox => "matchbox",
             Self::GStreamer => "gstreamer",
+            Self::PixelStreaming => "pixelstreaming",
         }
     }
 
@@ -62,6 +74,7 @@ impl Dialect {
             Self::Rxdb => "rx",
             Self::Matchbox => "mb",
             Self::GStreamer => "gs",
+            Self::PixelStreaming => "ps",
         }
     }
 
@@ -82,6 +95,7 @@ impl Dialect {
         match self {
             Self::PeerJs => 1024 * 1024,
             Self::YWebrtc | Self::Trystero | Self::Rxdb | Self::Matchbox | Self::GStreamer => 64 * 1024,
+            Self::PixelStreaming => 256 * 1024,
         }
     }
 
@@ -95,6 +109,7 @@ impl Dialect {
             Self::Rxdb => rxdb::request(head, random),
             Self::Matchbox => matchbox::request(head, random),
             Self::GStreamer => gstreamer::request(head, random),
+            Self::PixelStreaming => pixel_streaming::request(settings, head, random),
         }
     }
 }
@@ -139,6 +154,7 @@ mod tests {
             ("/peerjs/", Some((Dialect::PeerJs, "/"))),
             ("/peerjs/peerjs/id", Some((Dialect::PeerJs, "/peerjs/id"))),
             ("/y-webrtc/a/b", Some((Dialect::YWebrtc, "/a/b"))),
+            ("/pixelstreaming/player/x", Some((Dialect::PixelStreaming, "/player/x"))),
             ("/trystero", Some((Dialect::Trystero, ""))),
             ("/matchbox/room", Some((Dialect::Matchbox, "/room"))),
             ("/gstreamer/room", Some((Dialect::GStreamer, "/room"))),

@@ -18,6 +18,7 @@
 //! | [`rxdb`] | rxdb |
 //! | [`matchbox`] | matchbox |
 //! | [`gstreamer`] | GStreamer |
+//! | [`pixel_streaming`] | Unreal Pixel Streaming |
 
 // Tests may read the clock.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -30,6 +31,7 @@ pub mod matchbox;
 pub mod name;
 mod native;
 pub mod peerjs;
+pub mod pixel_streaming;
 mod query;
 pub mod request;
 mod room_requests;

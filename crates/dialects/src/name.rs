@@ -43,6 +43,17 @@ pub(crate) fn part(text: &str, max: usize) -> String {
     }
 }
 
+/// Returns the name of a foreign identifier of some kind. The kind stays readable in a hashed name:
+/// options of rooms follow from it. It has at most 16 letters.
+pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
+    let name = internal(dialect, &[kind, part]);
+    if !is_hashed(&name) {
+        return name;
+    }
+    let hash = URL_SAFE_NO_PAD.encode(digest([kind, part].into_iter()));
+    format!("~{}:{kind}:{HASHED}{hash}", dialect.code())
+}
+
 /// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
 #[must_use]
 pub fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
@@ -172,7 +183,15 @@ mod tests {
     #[test]
     fn part_is_hashed_over_its_maximum() {
         let hash = format!("~h{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once("a b"))));
-        assert_eq!((part("a b", 5), part("a b", 4), hash.len()), ("a~20b".to_owned(), hash, 45));
+        assert_eq!((part("a b", 5), part("a b", 4), hash.len()), ("a~20b".to_owned(), hash.clone(), 45));
+    }
+
+    #[test]
+    fn kind_stays_readable_in_a_hashed_name() {
+        assert_eq!(of_kind(PJ, "s", "a b"), "~pj:s:a~20b");
+        let name = of_kind(PJ, "s", &"a".repeat(MAX_NAME));
+        assert_eq!(name.strip_prefix("~pj:s:~h").map(str::len), Some(43));
+        assert_ne!(name.replace("~pj:s:", ""), of_kind(PJ, "sub", &"a".repeat(MAX_NAME)).replace("~pj:sub:", ""));
     }
 
     #[test]

@@ -182,6 +182,11 @@ impl RoomRequests {
         self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)
     }
 
+    /// Returns `true` if the request is a `join` of this room.
+    pub(crate) fn is_join_of(&self, id: u64, room: &str) -> bool {
+        self.pending.get(&id).is_some_and(|pending| pending.is_join && &*pending.room == room)
+    }
+
     /// Returns `true` if the edge must not read further messages.
     pub(crate) fn is_full(&self) -> bool {
         self.pending.len() >= FULL || self.bytes >= FULL_BYTES

@@ -84,7 +84,7 @@ impl Topics {
             Input::Mesh(text) => self.mesh(now, text, out),
             Input::Text(text) | Input::Binary(text) => self.client(now, text, out),
             Input::Tick if !self.requests.tick(now, out) => out.close = Some(Close::TRY_AGAIN),
-            Input::Tick => {}
+            Input::Tick | Input::Pong => {}
         }
     }
 

@@ -8,6 +8,7 @@ use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::gstreamer::GStreamer;
 use crate::matchbox::Matchbox;
 use crate::peerjs::PeerJs;
+use crate::pixel_streaming::PixelStreaming;
 use crate::rxdb::Rxdb;
 use crate::topics::Topics;
 
@@ -20,6 +21,8 @@ pub enum Input<'a> {
     Text(&'a [u8]),
     /// Content of a binary message of the client.
     Binary(&'a [u8]),
+    /// The client's socket answered the Ping of [`Out::ping`].
+    Pong,
     /// Time has reached [`Translator::deadline`].
     Tick,
 }
@@ -31,6 +34,8 @@ pub struct Out {
     pub requests: Vec<String>,
     /// Text frames to the client. The edge confirms the message of the mesh with the last one.
     pub frames: Vec<String>,
+    /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`].
+    pub ping: bool,
     /// Close frame behind them. `None`: the socket stays open. The session ends.
     pub close: Option<Close>,
     /// Events, each with its number of occurrences.
@@ -59,28 +64,46 @@ impl Out {
 
     /// Removes all content, so that the edge can use the allocations again.
     pub fn clear(&mut self) {
-        let Self { requests, frames, close, events } = self;
+        let Self { requests, frames, ping, close, events } = self;
         requests.clear();
         frames.clear();
+        *ping = false;
         *close = None;
         events.clear();
     }
 }
 
+/// Maximum bytes of a reason: a close frame has 125, two of them for the code.
+pub(crate) const MAX_REASON_BYTES: usize = 123;
+
 /// A close frame. The session ends with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
     /// Code. `None`: the frame is empty.
     pub code: Option<CloseCode>,
+    /// Reason of at most 123 bytes. Empty without a code.
+    pub reason: String,
 }
 
 impl Close {
     /// An empty close frame. The client sees 1005.
-    pub const EMPTY: Self = Self { code: None };
+    pub const EMPTY: Self = Self::new(None);
     /// The mesh cannot serve the client now.
-    pub const TRY_AGAIN: Self = Self { code: Some(CloseCode::TRY_AGAIN) };
+    pub const TRY_AGAIN: Self = Self::new(Some(CloseCode::TRY_AGAIN));
     /// A text message is not UTF-8.
-    pub const INVALID_TEXT: Self = Self { code: Some(CloseCode::INVALID_TEXT) };
+    pub const INVALID_TEXT: Self = Self::new(Some(CloseCode::INVALID_TEXT));
+    /// The client must reconnect: the form of `TRY_AGAIN` for Pixel Streaming.
+    pub const RESTART: Self = Self::new(Some(CloseCode(1012)));
+
+    /// Creates a close frame without a reason.
+    pub(crate) const fn new(code: Option<CloseCode>) -> Self {
+        Self { code, reason: String::new() }
+    }
+
+    /// Creates a close frame with a reason, of which it has the first 123 bytes.
+    pub(crate) fn with_reason(code: CloseCode, reason: &str) -> Self {
+        Self { code: Some(code), reason: reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned() }
+    }
 }
 
 /// The translator of one socket.
@@ -94,6 +117,7 @@ enum Kind {
     Rxdb(Rxdb),
     Matchbox(Box<Matchbox>),
     GStreamer(Box<GStreamer>),
+    PixelStreaming(Box<PixelStreaming>),
 }
 
 impl Translator {
@@ -111,6 +135,7 @@ impl Translator {
             Kind::Rxdb(rxdb) => rxdb.input(now, input, out),
             Kind::Matchbox(matchbox) => matchbox.input(now, input, out),
             Kind::GStreamer(gstreamer) => gstreamer.input(now, input, out),
+            Kind::PixelStreaming(streaming) => streaming.input(now, input, out),
         }
     }
 
@@ -123,6 +148,7 @@ impl Translator {
             Kind::Rxdb(rxdb) => rxdb.deadline(),
             Kind::Matchbox(matchbox) => matchbox.deadline(),
             Kind::GStreamer(gstreamer) => gstreamer.deadline(),
+            Kind::PixelStreaming(streaming) => streaming.deadline(),
         }
     }
 
@@ -136,6 +162,7 @@ impl Translator {
             Kind::Rxdb(rxdb) => rxdb.is_full(),
             Kind::Matchbox(matchbox) => matchbox.is_full(),
             Kind::GStreamer(gstreamer) => gstreamer.is_full(),
+            Kind::PixelStreaming(streaming) => streaming.is_full(),
         }
     }
 
@@ -145,7 +172,7 @@ impl Translator {
     pub fn paused_frame(&self) -> Option<&'static str> {
         match &self.0 {
             Kind::Topics(topics) => topics.paused_frame(),
-            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::Matchbox(_) | Kind::GStreamer(_) => None,
+            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::PixelStreaming(_) | Kind::Matchbox(_) | Kind::GStreamer(_) => None,
         }
     }
 
@@ -158,6 +185,7 @@ impl Translator {
             Kind::Rxdb(rxdb) => rxdb.retained_bytes(),
             Kind::Matchbox(matchbox) => matchbox.retained_bytes(),
             Kind::GStreamer(gstreamer) => gstreamer.retained_bytes(),
+            Kind::PixelStreaming(streaming) => streaming.retained_bytes(),
         }
     }
 }
@@ -189,5 +217,11 @@ impl From<Matchbox> for Translator {
 impl From<GStreamer> for Translator {
     fn from(gstreamer: GStreamer) -> Self {
         Self(Kind::GStreamer(Box::new(gstreamer)))
+    }
+}
+
+impl From<PixelStreaming> for Translator {
+    fn from(streaming: PixelStreaming) -> Self {
+        Self(Kind::PixelStreaming(Box::new(streaming)))
     }
 }

@@ -19,7 +19,7 @@ fn open(dialect: Dialect) -> Translator {
 }
 
 fn open_with(dialect: Dialect, query: &str) -> Translator {
-    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = Settings::default();
     let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
     let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
     let Answer::Upgrade(mut opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("{dialect:?}") };
@@ -63,7 +63,7 @@ fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
 fn pass(dialect: Dialect, translator: &mut Translator, now: Instant, input: Input<'_>) {
     let size = match input {
         Input::Mesh(text) | Input::Text(text) | Input::Binary(text) => text.len(),
-        Input::Tick => 0,
+        Input::Tick | Input::Pong => 0,
     };
     let (mut out, before) = (Out::default(), translator.retained_bytes());
     translator.input(now, input, &mut out);
@@ -263,7 +263,7 @@ proptest! {
         query in "((id|key|token|a)=?(peerjs|a|%2|%ff|\\+|=|ä){0,3}&?){0,6}",
         upgrade in any::<bool>(),
     ) {
-        let settings = Settings { tokens: true, peerjs_keys: Keys::Any };
+        let settings = Settings { tokens: true, peerjs_keys: Keys::Any, ..Settings::default() };
         let head = Head { method: "GET", path: &path, query: &query, upgrade, ..Head::default() };
         if let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[7; 32]) {
             prop_assert!(upgrade && name::is_of(dialect, opening.client_id.as_str()));
@@ -369,7 +369,7 @@ fn gstreamer_state_and_lists_stay_bounded() {
 fn envelope_is_within_its_limit() {
     let id = "%22".repeat(255);
     let query = format!("key=peerjs&token=t&id={id}");
-    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = Settings::default();
     let head = Head { method: "GET", path: "/peerjs", query: &query, upgrade: true, ..Head::default() };
     let Answer::Upgrade(mut opening) = Dialect::PeerJs.request(&settings, &head, &[255; 32]) else { panic!() };
     let text = format!(r#"{{"type":"CANDIDATE","dst":"{}","payload":1}}"#, "b".repeat(120));
@@ -381,7 +381,7 @@ fn envelope_is_within_its_limit() {
 
 #[test]
 fn request_ids_of_a_resumed_peerjs_session_do_not_repeat() {
-    let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = Settings::default();
     let query = "key=peerjs&id=alice&token=t";
     let head = Head { method: "GET", path: "/peerjs", query, upgrade: true, ..Head::default() };
     let first_id = |random| {

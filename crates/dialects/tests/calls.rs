@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator};
 use signaling_protocol::client::{self, ClientMessage};
 
@@ -26,7 +25,7 @@ struct Client {
 
 impl Client {
     fn new(number: usize, path: &str) -> Self {
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings::default();
         let head = Head { method: "GET", path, upgrade: true, ..Head::default() };
         let random = [u8::try_from(number).unwrap(); 32];
         let Answer::Upgrade(opening) = Dialect::GStreamer.request(&settings, &head, &random) else { panic!() };

@@ -1,7 +1,7 @@
 //! Replays the transcripts in `tests/transcripts` against the pure translators.
 //!
 //! `>` points to the mesh, `<` to the client. `upgrade` opens a new socket. Lines below an input
-//! are all its effects: requests, frames, close, events.
+//! are all its effects: requests, frames, Ping, close, events.
 //!
 //! | input | meaning |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `client> TEXT`, `binary> TEXT` | message of the client |
 //! | `mesh< TEXT` | native message of the mesh |
 //! | `taken` | another client has the id |
+//! | `pong` | answer to a Ping |
 //! | `wait N` | N milliseconds pass |
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
 
@@ -37,6 +38,7 @@ impl Socket {
             "client>" => Input::Text(rest.as_bytes()),
             "binary>" => Input::Binary(rest.as_bytes()),
             "mesh<" => Input::Mesh(rest.as_bytes()),
+            "pong" => Input::Pong,
             "taken" => return self.if_taken.take().map(|rejection| rejected(&rejection)),
             _ => return None,
         };
@@ -66,7 +68,7 @@ impl Socket {
 
     fn upgrade(&mut self, target: &str) -> Vec<String> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: Some(2) };
         let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
         self.translator = None;
         match self.dialect.request(&settings, &head, &[0; 32]) {
@@ -82,14 +84,15 @@ impl Socket {
 }
 
 fn rejected(rejection: &Rejection) -> Vec<String> {
-    lines(&Out { frames: vec![rejection.frame.clone()], close: Some(rejection.close), ..Out::default() })
+    lines(&Out { frames: vec![rejection.frame.clone()], close: Some(rejection.close.clone()), ..Out::default() })
 }
 
 fn lines(out: &Out) -> Vec<String> {
     let requests = out.requests.iter().map(|request| format!("mesh> {request}"));
     let frames = out.frames.iter().map(|frame| format!("client< {frame}"));
     let close = out.close.iter().map(|close| match close.code {
-        Some(code) => format!("close {}", code.0),
+        Some(code) if close.reason.is_empty() => format!("close {}", code.0),
+        Some(code) => format!("close {} {}", code.0, close.reason),
         None => "close without code".to_owned(),
     });
     let events = out.events.iter().map(|(event, count)| {
@@ -103,7 +106,8 @@ fn lines(out: &Out) -> Vec<String> {
         }
         line
     });
-    requests.chain(frames).chain(close).chain(events).collect()
+    let ping = out.ping.then(|| "ping".to_owned());
+    requests.chain(frames).chain(ping).chain(close).chain(events).collect()
 }
 
 fn replay(dialect: Dialect, transcript: &str) {
@@ -150,4 +154,9 @@ fn matchbox_transcript_is_reproduced() {
 #[test]
 fn gstreamer_transcript_is_reproduced() {
     replay(Dialect::GStreamer, include_str!("transcripts/gstreamer.txt"));
+}
+
+#[test]
+fn pixel_streaming_transcript_is_reproduced() {
+    replay(Dialect::PixelStreaming, include_str!("transcripts/pixel_streaming.txt"));
 }

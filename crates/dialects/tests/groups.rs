@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator};
 use signaling_protocol::client::{self, ClientMessage};
 
@@ -92,7 +91,7 @@ impl Mesh {
 
     fn start_client(&mut self) {
         let number = self.clients.len();
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings::default();
         let query = format!("next={}", self.size);
         let head = Head { method: "GET", query: &query, upgrade: true, ..Head::default() };
         let random = [u8::try_from(number).unwrap(); 32];

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator};
 use signaling_protocol::client::{self, ClientMessage};
 
@@ -20,7 +19,7 @@ struct Client {
 
 impl Client {
     fn new(number: u8) -> Self {
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings::default();
         let head = Head { method: "GET", upgrade: true, ..Head::default() };
         let Answer::Upgrade(opening) = Dialect::YWebrtc.request(&settings, &head, &[number; 32]) else { panic!() };
         Self { translator: opening.translator, requests: VecDeque::new(), frames: Vec::new(), is_member: false }

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings};
 use signaling_protocol::RoomName;
 use signaling_protocol::client::{self, ClientMessage};
@@ -17,7 +16,7 @@ fn room_has_the_options_that_its_translator_needs() {
         (Dialect::Rxdb, r#"{"type":"join","room":"room-1"}"#, RoomOptions::PROMPT),
     ];
     for (dialect, text, needed) in joins {
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings::default();
         let head = Head { method: "GET", upgrade: true, ..Head::default() };
         let Answer::Upgrade(mut opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("{dialect:?}") };
         let (now, mut out) = (Instant::now(), Out::default());

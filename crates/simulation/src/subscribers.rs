@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use signaling_core::edge::{ConnectRequest, DialectClient, Newcomer};
 use signaling_dialects::dialect::Settings;
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head};
 use signaling_wire::{Credential, SessionId};
 
@@ -77,7 +76,7 @@ impl World {
     /// Returns the admission request of a subscriber.
     pub(crate) fn new_subscriber(&mut self) -> Option<(Newcomer, DialectClient)> {
         let dialect = Dialect::YWebrtc;
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default() };
+        let settings = Settings::default();
         let head = Head { method: "GET", upgrade: true, ..Head::default() };
         let Answer::Upgrade(opening) = dialect.request(&settings, &head, &self.rng.bytes()) else { return None };
         let (session, accepted_at_us) = (SessionId::new(self.rng.bytes(), false), self.agenda.now());

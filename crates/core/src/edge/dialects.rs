@@ -108,6 +108,11 @@ impl EdgeCore {
         }
     }
 
+    /// Handles a Pong of the client.
+    pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
+        self.translate(now, client, Input::Pong)
+    }
+
     /// Handles a frame of a dialect's client. A flood is not refused: the client is not read until
     /// its rate allows the next frame.
     pub(super) fn dialect_frame(&mut self, now: Instant, client: ClientKey, frame: Input<'_>, bytes: usize) -> Reading {
@@ -178,9 +183,12 @@ impl EdgeCore {
             session.output.append(&mut self.pool, |out| encode::text(out, frame.as_bytes()));
             self.memory.grow(frame.len());
         }
-        match out.close {
-            Some(Close { code }) => {
-                self.end(client, code.unwrap_or(CloseCode::NO_CODE), "", DetachReason::Left);
+        if out.ping {
+            session.output.append(&mut self.pool, |out| encode::ping(out, b""));
+        }
+        match &out.close {
+            Some(Close { code, reason }) => {
+                self.end(client, code.unwrap_or(CloseCode::NO_CODE), reason, DetachReason::Left);
                 Reading::Paused
             }
             None => self.check_output(client),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use signaling_core::edge::{ClientKey, DialectClient, PaceLimits, Rate, Reading, Settings};
 use signaling_dialects::dialect::Settings as DialectSettings;
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::{Answer, Dialect, Head};
 use signaling_protocol::CloseCode;
 use signaling_wire::Credential;
@@ -19,7 +18,7 @@ fn open(dialect: Dialect, change: impl FnOnce(&mut Settings)) -> (Edge, ClientKe
     let mut edge = Edge::with(change);
     let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
     let head = Head { method: "GET", path, query: "key=peerjs&id=alice&token=t", upgrade: true, ..Head::default() };
-    let settings = DialectSettings { tokens: false, peerjs_keys: Keys::default() };
+    let settings = DialectSettings::default();
     let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("no upgrade") };
     let (translator, credential, lifetime) = (opening.translator, opening.credential.map(Credential), opening.lifetime);
     let client = edge.connect_dialect(DialectClient { dialect, translator, credential, lifetime });

@@ -94,6 +94,7 @@ impl GStreamer {
             Input::Text(_) => out.ignore(IgnoredReason::Limit),
             Input::Binary(_) => out.ignore(IgnoredReason::Binary),
             Input::Tick => self.tick(now, out),
+            Input::Pong => {}
         }
     }
 
@@ -124,7 +125,7 @@ impl GStreamer {
 
     fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         match FromMesh::parse(text) {
-            FromMesh::Welcome if !self.is_welcome && self.next_statuses.is_empty() => {
+            FromMesh::Welcome { .. } if !self.is_welcome && self.next_statuses.is_empty() => {
                 self.enter(now, Status::default(), out);
             }
             FromMesh::Signal { from, data } => {
@@ -154,7 +155,7 @@ impl GStreamer {
             out.close = Some(Close::TRY_AGAIN);
         }
         match self.members.overdue_page(now) {
-            Ok(after) => out.requests.extend(after.map(|after| native::members(&self.room, &after))),
+            Ok(after) => out.requests.extend(after.map(|after| native::members(&self.room, Some(&after)))),
             Err(Overdue) => out.close = Some(Close::TRY_AGAIN),
         }
         self.end_sessions(|session| session.is_overdue(now), out);

@@ -59,7 +59,7 @@ impl GStreamer {
         if !self.is_welcome {
             out.count(Event::Answered(AnswerKind::SubscribeFailed));
             let is_forbidden = code == "forbidden";
-            out.close = Some(if is_forbidden { Close { code: Some(CloseCode::FORBIDDEN) } } else { Close::TRY_AGAIN });
+            out.close = Some(if is_forbidden { Close::new(Some(CloseCode::FORBIDDEN)) } else { Close::TRY_AGAIN });
         }
     }
 
@@ -69,7 +69,7 @@ impl GStreamer {
         }
         members.iter().for_each(|member| self.update(member, out));
         match self.members.end_page(now, members, count, more) {
-            Page::Next(after) => out.requests.push(native::members(&self.room, &after)),
+            Page::Next(after) => out.requests.push(native::members(&self.room, Some(&after))),
             Page::Unclear => self.welcome(now, out),
             Page::Complete(gone) => {
                 gone.iter().for_each(|(peer, status)| self.departed(*peer, status, out));

@@ -18,16 +18,16 @@ use crate::uuid::Uuid;
 /// Time in which the next members of a large room must arrive.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// An operator has removed the client from a room.
-const KICKED: Close = Close { code: Some(CloseCode::KICKED) };
+const KICKED: Close = Close::new(Some(CloseCode::KICKED));
 /// The client's token does not name the room.
-const FORBIDDEN: Close = Close { code: Some(CloseCode::FORBIDDEN) };
+const FORBIDDEN: Close = Close::new(Some(CloseCode::FORBIDDEN));
 
 impl Matchbox {
     /// Handles a list of members.
     pub(super) fn joined(&mut self, now: Instant, name: &str, members: &[Member<'_>], more: bool, out: &mut Out) {
         let Some((roster, is_queue)) = self.roster(name) else { return };
         if let Some(last) = roster.page(members, more) {
-            out.requests.push(native::members(name, &names::of_client(last)));
+            out.requests.push(native::members(name, Some(&names::of_client(last))));
         }
         let queue = self.election.as_ref().map(|election| &election.queue);
         let is_asked = self.room.iter().map(|room| &room.roster).chain(queue).any(Roster::is_asked);

@@ -81,6 +81,7 @@ impl Matchbox {
                 }
             }
             Input::Binary(_) => out.ignore(IgnoredReason::Binary),
+            Input::Pong => {}
             Input::Tick => {
                 if !self.requests.tick(now, out) || self.page_until.is_some_and(|until| until <= now) {
                     out.close = Some(Close::TRY_AGAIN);
@@ -123,7 +124,7 @@ impl Matchbox {
 
     fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         match FromMesh::parse(text) {
-            FromMesh::Welcome => self.welcome(now, out),
+            FromMesh::Welcome { .. } => self.welcome(now, out),
             FromMesh::Signal { from, data } => {
                 if let Err(reason) = self.deliver(&from, data, out) {
                     out.ignore(reason);
@@ -142,7 +143,7 @@ impl Matchbox {
             FromMesh::Error { id, code, retry_after } => self.error(now, id, &code, retry_after, out),
             FromMesh::Left { room, reason } => self.left(&room, reason, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
-            FromMesh::Other => {}
+            FromMesh::ListFailed { .. } | FromMesh::Other => {}
         }
     }
 

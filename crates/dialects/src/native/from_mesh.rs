@@ -10,8 +10,8 @@ use signaling_protocol::rooms::{Former, LeftReason, Member};
 /// A message from the mesh, as far as translators use it.
 #[derive(Debug)]
 pub(crate) enum FromMesh<'a> {
-    /// The session is open.
-    Welcome,
+    /// The session is open. `ice_servers`: a JSON array.
+    Welcome { ice_servers: Option<&'a RawValue> },
     /// A message of another client.
     Signal { from: Cow<'a, str>, data: &'a RawValue },
     /// A message of another client to a room.
@@ -22,6 +22,8 @@ pub(crate) enum FromMesh<'a> {
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
     /// The state of a room with one page of its `count` members. `more`: further pages follow.
     Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, count: u64, more: bool },
+    /// A list of members failed. `retry_after`: as in `Error`.
+    ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },
     /// Changes of a room.
     MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
     /// The session has no seat in the room any more.
@@ -58,6 +60,8 @@ struct Fields<'a> {
     left: Vec<Former<'a>>,
     #[serde(borrow, default)]
     reason: Cow<'a, str>,
+    #[serde(borrow, default)]
+    ice_servers: Option<&'a RawValue>,
 }
 
 impl<'a> FromMesh<'a> {
@@ -68,15 +72,16 @@ impl<'a> FromMesh<'a> {
             return Self::Other;
         }
         let Ok(fields) = serde_json::from_slice::<Fields<'a>>(text) else { return Self::Other };
-        let Fields { kind, from, room, data, id, code, retry_after_ms, members, count, more, joined, left, reason } =
-            fields;
+        let Fields { kind, from, room, data, id, code, retry_after_ms, members, joined, left, reason, .. } = fields;
+        let retry_after = retry_after_ms.map(Duration::from_millis);
         match (&*kind, id, data) {
-            ("welcome", ..) => Self::Welcome,
+            ("welcome", ..) => Self::Welcome { ice_servers: fields.ice_servers },
             ("signal", _, Some(data)) => Self::Signal { from, data },
             ("broadcast", _, Some(data)) => Self::Broadcast { room, from, data },
             ("ack", Some(id), _) => Self::Ack { id },
-            ("error", Some(id), _) => Self::Error { id, code, retry_after: retry_after_ms.map(Duration::from_millis) },
-            ("joined", ..) => Self::Joined { room, members, count, more },
+            ("error", Some(id), _) => Self::Error { id, code, retry_after },
+            ("error", None, _) if !room.is_empty() => Self::ListFailed { room, retry_after },
+            ("joined", ..) => Self::Joined { room, members, count: fields.count, more: fields.more },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
             ("left", ..) => match &*reason {
                 "left" => Self::Left { room, reason: LeftReason::Left },

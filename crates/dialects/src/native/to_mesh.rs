@@ -22,9 +22,13 @@ pub(crate) fn leave(id: u64, room: &str) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
 
-/// Returns a `members`: the page of a room's members behind this client. Its answer has no id.
-pub(crate) fn members(room: &str, after: &str) -> String {
-    format!(r#"{{"type":"members","room":"{room}","after":"{after}"}}"#)
+/// Returns a `members`: the first page of a room's members, or the one behind a client. Its answer
+/// has no id.
+pub(crate) fn members(room: &str, after: Option<&str>) -> String {
+    match after {
+        None => format!(r#"{{"type":"members","room":"{room}"}}"#),
+        Some(after) => format!(r#"{{"type":"members","room":"{room}","after":"{after}"}}"#),
+    }
 }
 
 /// Returns a `broadcast`, which the mesh holds for its hold time: no client announces itself again,

@@ -93,7 +93,7 @@ impl PeerJs {
         match input {
             Input::Mesh(text) => self.mesh(now, text, out),
             Input::Text(text) | Input::Binary(text) => self.client(now, text, out),
-            Input::Tick => {}
+            Input::Tick | Input::Pong => {}
         }
     }
 
@@ -146,7 +146,7 @@ impl PeerJs {
 
     fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         match FromMesh::parse(text) {
-            FromMesh::Welcome => out.frames.push(OPEN.to_owned()),
+            FromMesh::Welcome { .. } => out.frames.push(OPEN.to_owned()),
             FromMesh::Signal { from, data } => self.deliver(&from, data, out),
             FromMesh::Ack { id } => drop(self.expiry.outcome(id)),
             FromMesh::Error { id, .. } => {

@@ -72,6 +72,7 @@ impl Rxdb {
                 }
             }
             Input::Tick => self.tick(now, out),
+            Input::Pong => {}
         }
     }
 
@@ -137,7 +138,7 @@ impl Rxdb {
 
     fn mesh(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         match FromMesh::parse(text) {
-            FromMesh::Welcome => {
+            FromMesh::Welcome { .. } => {
                 out.frames.push(format!(r#"{{"type":"init","yourPeerId":"{}"}}"#, self.own.as_str()));
             }
             FromMesh::Signal { from, data } => {
@@ -163,7 +164,7 @@ impl Rxdb {
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
             FromMesh::Left { room, reason } => self.left(&room, reason, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
-            FromMesh::Other => {}
+            FromMesh::ListFailed { .. } | FromMesh::Other => {}
         }
     }
 

@@ -96,13 +96,17 @@ pub struct EdgeArgs {
     pub max_client_buffer_bytes: usize,
 
     /// Dialects of existing clients that connect below /NAME, separated by commas: peerjs,
-    /// y-webrtc, trystero, rxdb (docs/DIALECTS.md)
+    /// y-webrtc, trystero, rxdb, pixelstreaming, matchbox, gstreamer (docs/DIALECTS.md)
     #[arg(long, env = "SIGNALING_DIALECTS", value_name = "NAMES", value_delimiter = ',')]
     pub dialects: Vec<Dialect>,
 
     /// Keys that PeerJS clients may use, separated by commas, or any
     #[arg(long, env = "SIGNALING_PEERJS_KEYS", value_name = "KEYS", default_value = "peerjs")]
     pub peerjs_keys: Keys,
+
+    /// Maximum players of one Pixel Streaming streamer (0 for no limit); a further one is refused
+    #[arg(long, env = "SIGNALING_PIXELSTREAMING_MAX_PLAYERS", value_name = "PLAYERS", default_value_t = 0)]
+    pub pixelstreaming_max_players: u32,
 
     /// Admission of clients.
     #[command(flatten)]
@@ -141,6 +145,12 @@ impl EdgeArgs {
         filter.latest_repeat = (filter.latest_repeat + common.heartbeat).saturating_sub(defaults.heartbeat);
         let memory = MemoryLimits { bytes: self.max_client_buffer_bytes };
         let core = Settings { pace: usual, rate_classes, heartbeat: common.heartbeat, filter, memory, ..defaults };
+        let identity = self.identity.check(flag, listen)?;
+        let dialects = signaling_dialects::Settings {
+            tokens: identity.tokens.is_some(),
+            peerjs_keys: self.peerjs_keys,
+            pixelstreaming_max_players: Some(self.pixelstreaming_max_players).filter(|&limit| limit > 0),
+        };
         Ok(EdgeConfig {
             admission: AdmissionLimits {
                 sockets: self.max_sockets,
@@ -155,8 +165,8 @@ impl EdgeArgs {
             addresses: self.client_address,
             tls,
             core,
-            identity: self.identity.check(flag, listen)?,
-            dialects: DialectConfig { mounted: self.dialects, peerjs_keys: self.peerjs_keys },
+            identity,
+            dialects: DialectConfig { mounted: self.dialects, settings: dialects },
             coalescer: Coalescer::disabled(),
         })
     }

@@ -32,6 +32,7 @@ metrics! {
 label! {
     pub(crate) enum DialectLabel = "dialect" {
         PeerJs = "peerjs", YWebrtc = "y-webrtc", Trystero = "trystero", Rxdb = "rxdb",
+        PixelStreaming = "pixelstreaming", Matchbox = "matchbox", GStreamer = "gstreamer",
     }
 }
 label! {
@@ -51,6 +52,9 @@ impl From<Dialect> for DialectLabel {
             Dialect::YWebrtc => Self::YWebrtc,
             Dialect::Trystero => Self::Trystero,
             Dialect::Rxdb => Self::Rxdb,
+            Dialect::PixelStreaming => Self::PixelStreaming,
+            Dialect::Matchbox => Self::Matchbox,
+            Dialect::GStreamer => Self::GStreamer,
         }
     }
 }

@@ -10,7 +10,6 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use signaling_core::edge::{DialectClient, Refusal};
 use signaling_core::ws::encode;
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::request::{HttpAnswer, Rejection};
 use signaling_dialects::{Answer, Dialect, Head, Opening, Settings};
 use signaling_protocol::CloseCode;
@@ -27,8 +26,8 @@ use crate::handshake::{self, Accept};
 pub struct DialectConfig {
     /// Dialects with a mount on the listener.
     pub mounted: Vec<Dialect>,
-    /// Keys that PeerJS clients may use.
-    pub peerjs_keys: Keys,
+    /// Settings of their translators.
+    pub settings: Settings,
 }
 
 impl DialectConfig {
@@ -80,9 +79,7 @@ async fn decide(
         asked_headers: text(ACCESS_CONTROL_REQUEST_HEADERS),
         upgrade,
     };
-    let tokens = config.identity.tokens.is_some();
-    let settings = Settings { tokens, peerjs_keys: config.dialects.peerjs_keys.clone() };
-    match (dialect.request(&settings, &head, &connect::random_bytes()?), accept) {
+    match (dialect.request(&config.dialects.settings, &head, &connect::random_bytes()?), accept) {
         (Answer::Http(answer), _) => Ok(plain(answer)),
         (Answer::Reject(rejection), Some(accept)) => Ok(reject(handshake, &mut request, &accept, &rejection)),
         (Answer::Upgrade(opening), Some(accept)) => {

@@ -172,7 +172,7 @@ impl State {
                     finished = true;
                     self.core.client_binary(now, key, bytes)
                 }
-                Ok(Some(ws::Event::Pong(_))) => Reading::On,
+                Ok(Some(ws::Event::Pong(_))) => self.core.client_pong(now, key),
                 Ok(Some(ws::Event::Close(code, _))) => {
                     self.core.client_left(key, code.map(CloseCode));
                     Reading::Paused

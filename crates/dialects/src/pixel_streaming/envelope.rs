@@ -1,0 +1,69 @@
+//! Messages between translators: the `data` of signals.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::json::{Object, quote};
+
+/// A message between translators. A subscription is the number of one `subscribe` of its player.
+#[derive(Debug)]
+pub(super) enum Envelope<'a> {
+    /// Requests `Alive` from the holder of a streamer's id.
+    Probe,
+    /// The holder's client has answered.
+    Alive,
+    /// The streamer has this subscription.
+    In { subscription: u64 },
+    /// The streamer refuses this subscription: it has the maximum number of players.
+    Full { subscription: u64, max: u64 },
+    /// A message of the client, as JSON object.
+    Message { subscription: u64, message: &'a RawValue },
+    /// The streamer disconnects the player.
+    Close { subscription: u64, reason: Cow<'a, str> },
+}
+
+impl<'a> Envelope<'a> {
+    /// Reads `data`. `None`: it is none of these, such as that of a later release.
+    pub(super) fn parse(data: &'a str) -> Option<Self> {
+        let object = Object::parse(data.as_bytes())?;
+        let subscription = number(&object, "s");
+        Some(match &*object.string("k")? {
+            "probe" => Self::Probe,
+            "alive" => Self::Alive,
+            "in" => Self::In { subscription: subscription? },
+            "full" => Self::Full { subscription: subscription?, max: number(&object, "max")? },
+            "m" => {
+                let message = object.get("m")?;
+                Object::parse(message.get().as_bytes())?;
+                Self::Message { subscription: subscription?, message }
+            }
+            "close" => Self::Close { subscription: subscription?, reason: object.string("reason").unwrap_or_default() },
+            _ => return None,
+        })
+    }
+
+    /// Returns the `data`.
+    pub(super) fn to_json(&self) -> String {
+        match self {
+            Self::Probe => r#"{"k":"probe"}"#.to_owned(),
+            Self::Alive => r#"{"k":"alive"}"#.to_owned(),
+            Self::In { subscription } => format!(r#"{{"k":"in","s":{subscription}}}"#),
+            Self::Full { subscription, max } => format!(r#"{{"k":"full","s":{subscription},"max":{max}}}"#),
+            Self::Message { subscription, message } => message_json(*subscription, message.get()),
+            Self::Close { subscription, reason } => {
+                format!(r#"{{"k":"close","s":{subscription},"reason":{}}}"#, quote(reason))
+            }
+        }
+    }
+}
+
+/// Returns the `data` of a message that is the text of a JSON object.
+pub(super) fn message_json(subscription: u64, message: &str) -> String {
+    format!(r#"{{"k":"m","s":{subscription},"m":{message}}}"#)
+}
+
+/// Returns a field's number. `None`: it is absent or no such number.
+pub(super) fn number(object: &Object<'_>, field: &str) -> Option<u64> {
+    object.get(field)?.get().parse().ok()
+}

@@ -1,0 +1,84 @@
+//! The list of all streamers, read page by page.
+
+use std::borrow::Cow;
+
+use super::claim::MAX_ID_BYTES;
+use super::mesh::{Context, LIST};
+use super::peer::Kind;
+use super::{Present, frames};
+use crate::json::{Object, quote};
+
+/// Maximum ids in a list. Later streamers are not in it.
+const MAX_IDS: usize = 2000;
+/// Maximum bytes of all ids in a list.
+const MAX_BYTES: usize = 256 * 1024;
+/// Maximum bytes that the mesh adds to a requested id.
+const MAX_SUFFIX_BYTES: usize = 16;
+
+/// The list that a client requests.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    /// Ids so far as JSON strings. `None`: no list is requested.
+    ids: Option<Vec<String>>,
+    bytes: usize,
+    /// `true` if the client gets the list.
+    is_answer: bool,
+    /// `true` if the client has requested a list since this one was begun.
+    again: bool,
+}
+
+impl Listing {
+    /// Requests a list. `is_answer`: for the client.
+    pub(super) fn request(&mut self, context: &mut Context<'_>, is_answer: bool) {
+        if self.ids.is_some() {
+            self.again |= is_answer;
+            return;
+        }
+        *self = Self { ids: Some(Vec::new()), is_answer, ..Self::default() };
+        context.list(LIST, None);
+    }
+
+    /// Returns `true` if a page is needed.
+    pub(super) fn is_open(&self) -> bool {
+        self.ids.is_some()
+    }
+
+    /// Handles a page of streamers. `more`: further ones follow. Returns the first id of all, if
+    /// any, once the list is complete.
+    pub(super) fn page(
+        &mut self,
+        context: &mut Context<'_>,
+        members: &[Present<'_>],
+        more: bool,
+    ) -> Option<Option<String>> {
+        let mut ids = self.ids.take()?;
+        for id in members.iter().filter_map(id_of) {
+            let quoted = quote(&id);
+            if ids.len() < MAX_IDS && self.bytes + quoted.len() <= MAX_BYTES {
+                self.bytes += quoted.len();
+                ids.push(quoted);
+            }
+        }
+        if more && ids.len() < MAX_IDS && self.bytes < MAX_BYTES {
+            self.ids = Some(ids);
+            return None;
+        }
+        if self.is_answer {
+            context.out.frames.push(frames::streamer_list(&ids));
+        }
+        if std::mem::take(&mut self.again) {
+            self.request(context, true);
+        }
+        Some(ids.first().and_then(|id| serde_json::from_str(id).ok()))
+    }
+
+    /// Returns the size of the ids, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.ids.as_ref().map_or(0, |ids| ids.capacity() * size_of::<String>())
+    }
+}
+
+fn id_of<'a>(member: &Present<'a>) -> Option<Cow<'a, str>> {
+    let id = Object::parse(member.data?.get().as_bytes())?.string("id")?;
+    (member.peer.kind == Kind::Streamer && id.len() <= MAX_ID_BYTES + MAX_SUFFIX_BYTES).then_some(id)
+}

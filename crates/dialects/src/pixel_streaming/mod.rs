@@ -1,0 +1,181 @@
+//! Unreal Pixel Streaming, protocol 1.3: upgrade requests, and the translator of a streamer, an SFU
+//! or a player.
+//!
+//! | room | members | data |
+//! |---|---|---|
+//! | `~ps:s:ID`, capacity 1 | the streamer with this id | |
+//! | `~ps:sub:ID` | the streamer, and behind it its players | `{"streamer":true}`, `{"s":N}` |
+//! | `~ps:list` | streamers with an id | `{"id":ID}` |
+
+mod claim;
+mod client;
+mod envelope;
+mod frames;
+mod inbound;
+mod listing;
+mod liveness;
+mod mesh;
+mod peer;
+mod players;
+mod subscription;
+
+use std::time::Instant;
+
+use serde_json::value::RawValue;
+
+use self::claim::StreamerId;
+use self::envelope::Envelope;
+use self::listing::Listing;
+use self::liveness::Liveness;
+use self::mesh::{Context, Requests};
+use self::peer::{Kind, Peer};
+use self::players::Players;
+use self::subscription::{Progress, Subscription};
+use crate::Settings;
+use crate::request::{Answer, Head, Opening};
+use crate::translator::{Close, Input, Out};
+
+/// Hold time of relayed messages.
+const HOLD_MS: u64 = 10_000;
+
+/// A member of a room.
+#[derive(Debug, Clone, Copy)]
+struct Present<'a> {
+    peer: Peer,
+    data: Option<&'a RawValue>,
+}
+
+/// Kind of a client, by the path of its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Streamer,
+    Player,
+    /// A streamer for its players, and a player of another streamer.
+    Sfu,
+}
+
+/// Returns the answer to a request. The first segment of the path is the role.
+pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
+    let role = match head.path.strip_prefix('/').and_then(|path| path.split('/').next()) {
+        Some("streamer") => Role::Streamer,
+        Some("player") => Role::Player,
+        Some("sfu") => Role::Sfu,
+        _ => return Answer::NotFound,
+    };
+    if !head.upgrade {
+        return Answer::NotFound;
+    }
+    let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
+    // An SFU has no maximum. 0 is none, as upstream.
+    let max_players = settings.pixelstreaming_max_players.filter(|max| *max > 0 && role == Role::Streamer);
+    Opening::anonymous(head, &own.to_name(), PixelStreaming::new(role, own, max_players).into())
+}
+
+/// The translator of a streamer, an SFU or a player.
+#[derive(Debug)]
+pub struct PixelStreaming {
+    own: Peer,
+    requests: Requests,
+    state: State,
+}
+
+impl PixelStreaming {
+    fn new(role: Role, own: Peer, max_players: Option<u32>) -> Self {
+        let state = State {
+            role,
+            is_welcome: false,
+            listing: Listing::default(),
+            id: StreamerId::default(),
+            players: Players::new(max_players),
+            liveness: Liveness::default(),
+            subscription: Subscription::default(),
+        };
+        Self { own, requests: Requests::default(), state }
+    }
+
+    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+        let Self { own, requests, state } = self;
+        let context = &mut Context { now, own: *own, requests, out };
+        match input {
+            Input::Mesh(text) => state.mesh(context, text),
+            Input::Text(text) | Input::Binary(text) => {
+                state.heard(context);
+                state.client(context, text);
+            }
+            Input::Pong => state.heard(context),
+            Input::Tick => state.tick(context),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let State { id, liveness, subscription, .. } = &self.state;
+        let deadlines = [self.requests.deadline(), id.deadline(), liveness.dead_at(), subscription.deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.requests.rooms.is_full() || self.state.subscription.is_full()
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        let State { listing, id, players, liveness, subscription, .. } = &self.state;
+        let of_streamer = id.bytes() + players.bytes() + liveness.bytes();
+        size_of::<Self>()
+            + self.requests.retained_bytes()
+            + listing.bytes()
+            + of_streamer
+            + subscription.retained_bytes()
+    }
+}
+
+/// State of a client beside its requests.
+#[derive(Debug)]
+struct State {
+    role: Role,
+    is_welcome: bool,
+    listing: Listing,
+    /// Of a streamer and an SFU.
+    id: StreamerId,
+    players: Players,
+    liveness: Liveness,
+    /// Of a player and an SFU.
+    subscription: Subscription,
+}
+
+impl State {
+    /// Handles a proof of the client's life.
+    fn heard(&mut self, context: &mut Context<'_>) {
+        for claimant in self.liveness.heard(context.now) {
+            context.send(claimant, &Envelope::Alive, 0);
+        }
+    }
+
+    fn tick(&mut self, context: &mut Context<'_>) {
+        let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= context.now);
+        if is_due(self.liveness.dead_at()) {
+            // The socket is dead, and another client claims the id.
+            context.out.close = Some(Close::EMPTY);
+        } else if is_due(self.subscription.deadline()) || !context.requests.tick(context.now, context.out) {
+            context.out.close = Some(Close::RESTART);
+        }
+        self.id.tick(context);
+    }
+
+    /// Continues after a change of the client's subscription.
+    fn proceed(&mut self, context: &mut Context<'_>, progress: Progress) {
+        match progress {
+            Progress::Unchanged => {}
+            Progress::Decided => {
+                while let Some(text) = self.subscription.next_waiting() {
+                    self.client(context, text.as_bytes());
+                }
+            }
+            Progress::StreamerGone if self.role == Role::Player => context.out.close = Some(Close::EMPTY),
+            Progress::StreamerGone => {
+                context.out.frames.push(frames::STREAMER_DISCONNECTED.to_owned());
+                self.subscription.unsubscribe(context);
+                self.id.restart(context, &mut self.players);
+            }
+        }
+    }
+}
