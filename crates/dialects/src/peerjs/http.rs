@@ -86,7 +86,7 @@ mod tests {
     const RANDOM: [u8; 32] = [0xff; 32];
 
     fn settings(tokens: bool) -> Settings {
-        Settings { tokens, peerjs_keys: Keys::default() }
+        Settings { tokens, peerjs_keys: Keys::default(), pixelstreaming_max_players: None }
     }
 
     fn answer_to(head: &Head<'_>) -> Answer {
