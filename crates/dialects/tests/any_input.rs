@@ -15,12 +15,19 @@ const MAX_REQUESTS: usize = 512;
 const MAX_STATE: usize = 6 * 1024 * 1024;
 
 fn open(dialect: Dialect) -> Translator {
-    open_with(dialect, "key=peerjs&id=alice&token=t")
+    open_at(dialect, path_of(dialect), "key=peerjs&id=alice&token=t")
 }
 
-fn open_with(dialect: Dialect, query: &str) -> Translator {
+fn path_of(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::PeerJs => "/peerjs",
+        Dialect::PixelStreaming => "/sfu",
+        _ => "",
+    }
+}
+
+fn open_at(dialect: Dialect, path: &str, query: &str) -> Translator {
     let settings = Settings::default();
-    let path = if dialect == Dialect::PeerJs { "/peerjs" } else { "" };
     let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
     let Answer::Upgrade(mut opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("{dialect:?}") };
     if dialect == Dialect::GStreamer {
@@ -56,7 +63,8 @@ fn check(dialect: Dialect, out: &Out, input_bytes: usize, state_before: usize) {
     }
     assert!(out.requests.len() <= MAX_REQUESTS);
     let written: usize = out.frames.iter().map(String::len).sum();
-    assert!(written <= input_bytes + state_before + 1024, "{written} bytes for {input_bytes}");
+    // A frame about a player is longer than the player in the list of a room.
+    assert!(written <= 3 * (input_bytes + state_before) + 1024, "{written} bytes for {input_bytes}");
 }
 
 /// Passes an input, and then all ticks that are due.
@@ -84,6 +92,7 @@ enum Step {
     Text(Vec<u8>),
     Binary(Vec<u8>),
     Mesh(Vec<u8>),
+    Pong,
     Wait(u64),
 }
 
@@ -207,6 +216,55 @@ const MESSAGES: &[&str] = &[
     r#"{"type":"signal","from":"~gs:bbbbbbbb-bbbb-4bbb-bbbb-bbbbbbbbbbbb","data":{"k":"peer","sid":"cccccccc-cccc-4ccc-cccc-cccccccccccc","ice":{}}}"#,
 ];
 
+/// Messages of Pixel Streaming's clients. A session continues if some follow each other.
+const STREAMING_TEXTS: [&str; 14] = [
+    r#"{"type":"endpointId","id":"Foo"}"#,
+    r#"{"type":"endpointId","id":"Bar"}"#,
+    r#"{"type":"listStreamers"}"#,
+    r#"{"type":"subscribe","streamerId":"Foo"}"#,
+    r#"{"type":"subscribe","streamerId":"Other"}"#,
+    r#"{"type":"subscribe"}"#,
+    r#"{"type":"unsubscribe"}"#,
+    r#"{"type":"answer","sdp":"v=0","playerId":"Player1"}"#,
+    r#"{"type":"offer","sdp":"v=0","playerId":"Player1"}"#,
+    r#"{"type":"iceCandidate","playerId":"Player1","candidate":{}}"#,
+    r#"{"type":"streamerDataChannels"}"#,
+    r#"{"type":"disconnectPlayer","playerId":"Player1","reason":"\u0000"}"#,
+    r#"{"type":"stopStreaming"}"#,
+    r#"{"type":"ping","time":1e3}"#,
+];
+const STREAMING_MESSAGES: [&str; 19] = [
+    r#"{"type":"welcome","ice_servers":[{"urls":["stun:a"]}]}"#,
+    r#"{"type":"joined","room":"~ps:s:Foo","members":[{"client_id":"~ps:u:0"}]}"#,
+    r#"{"type":"joined","room":"~ps:s:Foo","members":[{"client_id":"~ps:u:1"}]}"#,
+    r#"{"type":"joined","room":"~ps:s:Foo","members":[]}"#,
+    r#"{"type":"joined","room":"~ps:sub:Foo","members":[{"client_id":"~ps:u:0","data":{"streamer":true}},{"client_id":"~ps:p:1","data":{"s":1}}],"more":true}"#,
+    r#"{"type":"joined","room":"~ps:sub:Foo","members":[{"client_id":"~ps:u:1","data":{"streamer":true}},{"client_id":"~ps:u:0","data":{"s":1}},{"client_id":"~ps:p:0","data":{"s":1}}]}"#,
+    r#"{"type":"joined","room":"~ps:list","members":[{"client_id":"~ps:u:1","data":{"id":"Foo"}}],"more":true}"#,
+    r#"{"type":"joined","room":"~ps:list","members":[]}"#,
+    r#"{"type":"members_changed","room":"~ps:sub:Foo","joined":[{"client_id":"~ps:p:1","data":{"s":2}}],"left":[]}"#,
+    r#"{"type":"members_changed","room":"~ps:sub:Foo","joined":[],"left":[{"client_id":"~ps:p:1","reason":"left"},{"client_id":"~ps:u:1","reason":"left"}]}"#,
+    r#"{"type":"error","code":"overloaded","message":"","id":1,"retry_after_ms":1}"#,
+    r#"{"type":"error","code":"overloaded","message":"","id":3}"#,
+    r#"{"type":"error","code":"room_store_unavailable","message":"","room":"~ps:list","retry_after_ms":1}"#,
+    r#"{"type":"error","code":"forbidden","message":"","room":"~ps:s:Foo"}"#,
+    r#"{"type":"signal","from":"~ps:u:1","data":{"k":"in","s":1}}"#,
+    r#"{"type":"signal","from":"~ps:u:1","data":{"k":"full","s":1,"max":2}}"#,
+    r#"{"type":"signal","from":"~ps:u:1","data":{"k":"m","s":1,"m":{"type":"offer"}}}"#,
+    r#"{"type":"signal","from":"~ps:u:1","data":{"k":"probe"}}"#,
+    r#"{"type":"signal","from":"~ps:u:1","data":{"k":"alive"}}"#,
+];
+
+fn streaming_step() -> impl Strategy<Value = Step> {
+    let ack = (1_u64..20).prop_map(|id| Step::Mesh(format!(r#"{{"type":"ack","id":{id}}}"#).into_bytes()));
+    prop_oneof![
+        4 => select(&STREAMING_TEXTS[..]).prop_map(|text| Step::Text(text.into())),
+        6 => select(&STREAMING_MESSAGES[..]).prop_map(|text| Step::Mesh(text.into())),
+        4 => ack,
+        1 => step(),
+    ]
+}
+
 fn object() -> impl Strategy<Value = Vec<u8>> {
     let fields = prop::collection::vec((select(FIELDS), select(VALUES)), 0..7);
     fields.prop_map(|fields| {
@@ -228,9 +286,28 @@ fn step() -> impl Strategy<Value = Step> {
         4 => text().prop_map(Step::Text),
         1 => text().prop_map(Step::Binary),
         1 => text().prop_map(Step::Mesh),
+        1 => Just(Step::Pong),
         3 => select(MESSAGES).prop_map(|text| Step::Mesh(text.into())),
         2 => (0_u64..10_000).prop_map(Step::Wait),
     ]
+}
+
+/// Passes all steps to a translator.
+fn run(dialect: Dialect, mut translator: Translator, steps: &[Step]) {
+    let mut now = Instant::now();
+    for step in steps {
+        let input = match step {
+            Step::Text(text) => Input::Text(text),
+            Step::Binary(text) => Input::Binary(text),
+            Step::Mesh(text) => Input::Mesh(text),
+            Step::Pong => Input::Pong,
+            Step::Wait(ms) => {
+                now += Duration::from_millis(*ms);
+                Input::Tick
+            }
+        };
+        pass(dialect, &mut translator, now, input);
+    }
 }
 
 proptest! {
@@ -241,25 +318,21 @@ proptest! {
         steps in prop::collection::vec(step(), 0..60),
     ) {
         let query = format!("key=peerjs&id=alice&token=t&next={next}");
-        let (mut translator, mut now) = (open_with(dialect, &query), Instant::now());
-        for step in &steps {
-            let input = match step {
-                Step::Text(text) => Input::Text(text),
-                Step::Binary(text) => Input::Binary(text),
-                Step::Mesh(text) => Input::Mesh(text),
-                Step::Wait(ms) => {
-                    now += Duration::from_millis(*ms);
-                    Input::Tick
-                }
-            };
-            pass(dialect, &mut translator, now, input);
-        }
+        run(dialect, open_at(dialect, path_of(dialect), &query), &steps);
+    }
+
+    #[test]
+    fn streaming_translator_survives_any_order(
+        path in select(&["/streamer", "/player", "/sfu"][..]),
+        steps in prop::collection::vec(streaming_step(), 0..80),
+    ) {
+        run(Dialect::PixelStreaming, open_at(Dialect::PixelStreaming, path, ""), &steps);
     }
 
     #[test]
     fn request_survives_any_path_and_query(
         dialect in select(&Dialect::ALL[..]),
-        path in "(/|peerjs|id|a|%|ä){0,5}",
+        path in "(/|peerjs|player|id|a|%|ä){0,5}",
         query in "((id|key|token|a)=?(peerjs|a|%2|%ff|\\+|=|ä){0,3}&?){0,6}",
         upgrade in any::<bool>(),
     ) {
@@ -392,4 +465,35 @@ fn request_ids_of_a_resumed_peerjs_session_do_not_repeat() {
     };
     let (one, other) = (first_id([1; 32]), first_id([255; 32]));
     assert!(one.abs_diff(other) >= 1 << 20, "{one} {other}");
+}
+
+#[test]
+fn messages_of_an_undecided_player_stay_bounded() {
+    let (mut translator, now) = (open_at(Dialect::PixelStreaming, "/player"), Instant::now());
+    let text = format!(r#"{{"type":"offer","sdp":"{}"}}"#, "x".repeat(60_000));
+    let early = |number: u64| {
+        let sdp = "x".repeat(60_000);
+        format!(r#"{{"type":"signal","from":"~ps:u:{number}","data":{{"k":"m","s":1,"m":{{"sdp":"{sdp}"}}}}}}"#)
+    };
+    pass(Dialect::PixelStreaming, &mut translator, now, Input::Text(br#"{"type":"subscribe","streamerId":"Foo"}"#));
+    for number in 0..200 {
+        pass(Dialect::PixelStreaming, &mut translator, now, Input::Text(text.as_bytes()));
+        pass(Dialect::PixelStreaming, &mut translator, now, Input::Mesh(early(number).as_bytes()));
+    }
+    assert!(translator.is_full() && translator.retained_bytes() < 1_200_000, "{}", translator.retained_bytes());
+}
+
+#[test]
+fn list_of_streamers_has_at_most_2000_ids() {
+    let (mut translator, now) = (open_at(Dialect::PixelStreaming, "/player"), Instant::now());
+    let mut out = Out::default();
+    translator.input(now, Input::Text(br#"{"type":"listStreamers"}"#), &mut out);
+    for page in 0..5 {
+        let member = |n| format!(r#"{{"client_id":"~ps:u:{n}","data":{{"id":"S{n}"}}}}"#);
+        let members: Vec<String> = (page * 500..(page + 1) * 500).map(member).collect();
+        let text = format!(r#"{{"type":"joined","room":"~ps:list","members":[{}],"more":true}}"#, members.join(","));
+        translator.input(now, Input::Mesh(text.as_bytes()), &mut out);
+    }
+    let [frame] = &out.frames[..] else { panic!("{:?}", out.frames) };
+    assert_eq!((frame.matches(r#""S"#).count(), out.requests.len()), (2000, 4));
 }
