@@ -118,8 +118,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
         tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
     }
-    let http = shell::client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
+    let http = shell::lane_http_client().context("cannot forward to other nodes")?;
+    tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), secrets.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
         MemoryBound::of(&config.edge).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
