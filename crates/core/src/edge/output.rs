@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::ws::encode;
 
+/// Maximum capacity of a pooled buffer. Larger ones are freed.
 const POOLED_BYTES: usize = 16 * 1024;
 /// Maximum pooled buffers. It matches the usual number of clients written in one turn.
 const POOLED_BUFFERS: usize = 256;

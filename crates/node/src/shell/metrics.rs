@@ -1,4 +1,5 @@
-//! Metrics of a node, in addition to those of its edge for direct clients. Set at each sweep.
+//! Metrics of a node, in addition to those of its edge for direct clients. [`publish`] sets those
+//! of the core at each scrape. The tasks of lanes and of the room store count the others.
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics};
 use signaling_protocol::ErrorCode;
