@@ -4,37 +4,44 @@ use std::time::Duration;
 
 use crate::TestMesh;
 
-/// Time flags of nodes.
+/// Values of the flags `--presence-refresh-ms`, `--seat-grace-ms` and `--resume-ms` of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomTimes {
     /// Interval of presence refreshes.
-    pub presence: Duration,
+    pub presence_refresh: Duration,
     /// Time that a seat is kept after its client's socket was lost.
-    pub grace: Duration,
+    pub seat_grace: Duration,
     /// Time that a session without a socket is kept.
     pub resume: Duration,
 }
 
 impl RoomTimes {
-    pub const SHORT: Self =
-        Self { presence: Duration::from_secs(1), grace: Duration::from_secs(2), resume: Duration::from_secs(2) };
+    pub const SHORT: Self = Self {
+        presence_refresh: Duration::from_secs(1),
+        seat_grace: Duration::from_secs(2),
+        resume: Duration::from_secs(2),
+    };
 
     /// Returns the times as flags of a node.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, time: Duration| format!("--{name}-ms={}", time.as_millis());
-        vec![flag("presence-refresh", self.presence), flag("seat-grace", self.grace), flag("resume", self.resume)]
+        vec![
+            flag("presence-refresh", self.presence_refresh),
+            flag("seat-grace", self.seat_grace),
+            flag("resume", self.resume),
+        ]
     }
 
-    /// Returns the maximum lifetime of an entry without refreshes. The entry may miss one refresh
-    /// and be late for the next. The refresh after that removes it.
-    pub fn stale(&self) -> Duration {
-        self.presence * 2 + self.presence / 4 + self.presence
+    /// Returns the maximum time that a seat without refreshes stays in its room: it expires after
+    /// 2.25 intervals, and the next refresh of another seat removes it.
+    pub fn max_seat_without_refresh(&self) -> Duration {
+        self.presence_refresh * 2 + self.presence_refresh / 4 + self.presence_refresh
     }
 }
 
-/// Returns the bound that a node printed at its start: the seat of a client whose balancer crashed
-/// is free by then.
-pub fn printed_bound(mesh: &TestMesh, node: &str) -> Duration {
+/// Returns the bound that a node logged at its start: the maximum time from the crash of a balancer
+/// until its clients' seats are free. Panics if the log lacks it.
+pub fn printed_seat_bound(mesh: &TestMesh, node: &str) -> Duration {
     let log = mesh.log(node);
     let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");
     let (seconds, _) = bound.split_once("s at the latest").expect("in seconds");

@@ -1,4 +1,5 @@
-//! Objects, versions and history, without I/O. `serve` lists and changes objects.
+//! EndpointSlices of the API, their versions and history, without I/O. `serve` lists and changes
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,11 +27,11 @@ pub(crate) struct Event {
     pub(crate) object: Value,
 }
 
-/// The history does not contain the version.
+/// The history lacks changes after a requested version, or the version is in the future.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expired;
 
-/// Filter for the objects of a namespace with these labels.
+/// Filter: objects of one namespace that have all given labels.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
     pub(crate) namespace: String,
@@ -81,7 +82,7 @@ impl Store {
         object
     }
 
-    /// Deletes an object and returns it with its last version. Panics if there is none.
+    /// Deletes an object and returns it with the version of the deletion. Panics if it is missing.
     pub(crate) fn delete(&mut self, namespace: &str, name: &str) -> Value {
         let mut object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
         self.version += 1;
@@ -90,14 +91,14 @@ impl Store {
         object
     }
 
-    /// Drops the history, so that all earlier versions have expired.
+    /// Drops the history and raises the version, so that all earlier versions have expired.
     pub(crate) fn compact(&mut self) {
         self.version += 1;
         self.oldest = self.version;
         self.history.clear();
     }
 
-    /// Returns the selected objects as an `EndpointSliceList` of the present version.
+    /// Returns the selected objects as an `EndpointSliceList` of the current version.
     pub(crate) fn list(&self, selection: &Selection) -> Value {
         let items: Vec<_> = self.object_by_name.values().filter(|object| selection.has(object)).collect();
         json!({

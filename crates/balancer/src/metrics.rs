@@ -15,10 +15,12 @@ metrics! {
     }
 }
 
-// Reason why a trunk was not opened.
-label! { pub(crate) enum OpenFailure = "reason" { Refused = "refused", Timeout = "timeout" } }
+label! {
+    /// Reason why a trunk was not opened: no connection or a refusal, or no answer within 2 s.
+    pub(crate) enum OpenFailure = "reason" { Refused = "refused", Timeout = "timeout" }
+}
 
-/// Sets the gauges of nodes and sessions.
+/// Sets the gauges of suspect and usable nodes, and of sessions that wait for a handoff.
 pub(crate) fn publish(State { placement, handoffs, .. }: &State) {
     publish_suspects(placement.suspect_count());
     METRICS.usable.publish(placement.usable_count() as u64);

@@ -15,7 +15,7 @@ use signaling_core::edge::{Attachment, Session, SessionPhase};
 use signaling_edge::shell::Edge;
 use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::KeyHash;
-use signaling_server::admin::handlers::{QueryResult, client, document, query, view_name};
+use signaling_server::admin::handlers::{QueryResult, document, parse_client_id, query, view_name};
 use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::LocalCaller;
 use signaling_server::http::Refused;
@@ -102,7 +102,7 @@ async fn explain(
     State(api): State<OperatorApi>,
     Path(name): Path<String>,
 ) -> Result<Json<BalancerExplanation>, Refused> {
-    let (client, id) = (client(&name)?, api.id);
+    let (client, id) = (parse_client_id(&name)?, api.id);
     let explain = move |floor: &Floor| {
         floor.edge.with_core(|core| {
             floor.backend.with(|state| explanation(&state.placement, &id, &client, core.sessions_of(&client)))
@@ -170,7 +170,7 @@ fn edge_session(placement: &Placement, owner: Option<&str>, session: &Session) -
 }
 
 async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
-    let (client, client_id) = (client(&name)?, name);
+    let (client, client_id) = (parse_client_id(&name)?, name);
     let was_here = api.floor.ask(move |floor| floor.edge.kick(&client)).await?;
     Ok(Json(Kicked { client_id, was_here, missing: Vec::new() }))
 }

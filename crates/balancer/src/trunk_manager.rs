@@ -1,5 +1,5 @@
 //! Trunks of the balancer, one per node of the view. Reopens a lost trunk. Closes a trunk when the
-//! view drops its node or address. `run` starts it; trunks go to `backend`.
+//! view drops its node or address. `run` starts it. It adds trunks to `backend`.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -36,13 +36,13 @@ const PROBATION_INTERVAL: Duration = Duration::from_millis(100);
 const RETIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const RETIRE_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Keeps one trunk to each node of the latest view. When it ends, open trunks stay with the edge.
+/// Keeps one trunk to each node of the latest view. After its end the edge keeps the open trunks.
 pub struct TrunkManager {
     /// Edge that the trunks serve.
     pub edge: Edge,
     /// Assignment of clients to trunks.
     pub backend: BalancerBackend,
-    /// Secrets of the mesh, shown to nodes.
+    /// Secrets of the mesh. The primary one is shown to nodes.
     pub secrets: Secrets,
     /// Name of this balancer.
     pub id: NodeId,
@@ -61,18 +61,19 @@ struct Openers {
 }
 
 struct Opener {
-    /// `true` while the view contains the trunk.
+    /// `true` while the view contains the trunk's target.
     wanted: watch::Sender<bool>,
     task: AbortHandle,
 }
 
 impl Openers {
-    /// Keeps exactly one trunk open per member.
+    /// Starts an opener for each member without one, and reports to the others if the view has
+    /// their targets.
     fn follow(&mut self, manager: &Rc<TrunkManager>, view: &View) {
         while self.tasks.try_join_next().is_some() {}
         self.opener_by_target.retain(|(node, address), opener| {
-            let names = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
-            opener.wanted.send_replace(names);
+            let is_wanted = view.get(node.as_str()).is_some_and(|member| member.address.as_str() == address);
+            opener.wanted.send_replace(is_wanted);
             !opener.task.is_finished()
         });
         for member in view.members() {
@@ -88,7 +89,8 @@ impl Openers {
 }
 
 impl TrunkManager {
-    /// Follows the views and publishes metrics. Returns when the sender of views is dropped.
+    /// Opens and closes trunks for each view, moves clients to their nodes, and publishes metrics.
+    /// Returns when the sender of views is dropped.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
         let manager = Rc::downgrade(&this);
@@ -122,7 +124,8 @@ impl TrunkManager {
         }
     }
 
-    /// Keeps one trunk open. Each event names the span; entering it would cost time per frame.
+    /// Keeps one trunk open while `wanted` is `true`. Each event names the span; entering it would
+    /// cost time per frame.
     async fn keep_open(self: Rc<Self>, span: Span, (node, address): Target, mut wanted: watch::Receiver<bool>) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while *wanted.borrow_and_update() && !self.backend.with(|state| state.is_ending) {
@@ -185,7 +188,8 @@ impl TrunkManager {
         }
     }
 
-    /// Returns once the view has no such trunk, and its clients have left it or timed out.
+    /// Returns once the view lacks the trunk's target, and its clients have left it or
+    /// [`RETIRE_TIMEOUT`] has passed.
     async fn retired(&self, link: LinkKey, wanted: &mut watch::Receiver<bool>) {
         loop {
             unwanted(wanted).await;
@@ -199,7 +203,7 @@ impl TrunkManager {
         }
     }
 
-    /// Returns once the link has no clients and no unwritten frames. It gets no new ones then.
+    /// Returns once the link has no clients and no unwritten frames, and gets no new clients.
     async fn emptied(&self, link: LinkKey) {
         let mut checks = ticks(RETIRE_CHECK_INTERVAL);
         loop {
@@ -215,7 +219,7 @@ impl TrunkManager {
     }
 }
 
-/// Returns when the view no longer contains the trunk, or the manager has ended.
+/// Returns when the view no longer contains the trunk's target, or the manager has ended.
 async fn unwanted(wanted: &mut watch::Receiver<bool>) {
     let _ = wanted.wait_for(|wanted| !*wanted).await;
 }

@@ -4,7 +4,7 @@ import { Client } from '/client.js';
 import { Room } from '/room.js';
 import { Camera } from './camera.js';
 import { explainError, explainQueuePlace, explainState } from './explain.js';
-import { identify, newClientId, randomName } from './identity.js';
+import { newClientId, randomName, tabClientId } from './identity.js';
 import { roomLink, roomOf, storeName, storedName } from './identity.js';
 import { MeshControl, showNodes } from './mesh.js';
 import { showTiles } from './tiles.js';
@@ -18,7 +18,7 @@ const ROUND_TRIP_MS = 2_000;
 
 const URL_OF_MESH = `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/v1/connect`;
 
-const { clientId, chosen } = identify(new URLSearchParams(location.search));
+const { clientId, chosen } = tabClientId(new URLSearchParams(location.search));
 const nodeById = new Map();
 const roundTripById = new Map();
 let client;

@@ -4,7 +4,7 @@ const ID_KEY = 'signaling-client-id';
 const NAME_KEY = 'signaling-name';
 const CHARACTERS = '23456789abcdefghjkmnpqrstuvwxyz';
 
-/** Returns six random characters without similar ones, such as 0 and o. */
+/** Returns six random letters or digits, never 0, 1, i, l or o, for a room or a client id. */
 export function randomName() {
   const bytes = crypto.getRandomValues(new Uint8Array(6));
   return Array.from(bytes, (byte) => CHARACTERS[byte % CHARACTERS.length]).join('');
@@ -18,12 +18,13 @@ export function newClientId() {
 }
 
 /**
- * Returns the client id of this tab.
+ * Returns the client id of this tab: that of `?id=`, or else the stored one. Without both it
+ * creates and stores one.
  *
  * @param {URLSearchParams} query of the page
  * @returns {{clientId: string, chosen: boolean}} `chosen`: the user set it by `?id=`
  */
-export function identify(query) {
+export function tabClientId(query) {
   const chosen = query.get('id');
   if (chosen) return { clientId: chosen, chosen: true };
   return { clientId: sessionStorage.getItem(ID_KEY) ?? newClientId(), chosen: false };
@@ -33,9 +34,20 @@ export function identify(query) {
 export const storedName = () => sessionStorage.getItem(NAME_KEY) ?? '';
 export const storeName = (name) => sessionStorage.setItem(NAME_KEY, name);
 
-/** Returns the room in the address; empty for none. */
+/**
+ * Returns the room in an address: its fragment, or else `?room=`. Empty: it has none. A fragment
+ * that is not valid percent-encoding counts as it is written.
+ */
 export function roomOf({ hash, search }) {
-  return decodeURIComponent(hash.slice(1)) || (new URLSearchParams(search).get('room') ?? '');
+  return decoded(hash.slice(1)) || (new URLSearchParams(search).get('room') ?? '');
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Returns a link to a room. */

@@ -22,7 +22,8 @@ pub enum Event {
     Broadcast(Broadcast),
     /// The state of a room, after a join, as a page of `members`, or because changes were missed.
     Joined(Joined),
-    /// The room is full, and the client is in its waiting queue.
+    /// The room is full, and the client is in its waiting queue. Sent again when its position
+    /// changes, at most once a second.
     Waiting {
         /// The room.
         room: String,
@@ -31,27 +32,30 @@ pub enum Event {
         /// Number of clients in the queue, this one included.
         queue_length: u64,
     },
-    /// Members joined or left a room.
+    /// Members other than the client itself joined or left a room. One event combines the changes
+    /// of 0.2 s.
     MembersChanged {
         /// The room.
         room: String,
-        /// Version of the room after these changes.
+        /// Version of the room after these changes. See [`Joined::version`].
         version: u64,
         /// New members.
         joined: Vec<Member>,
         /// Departed members.
         left: Vec<DepartedMember>,
     },
-    /// The client left a room or was removed. Also sent if a rejoin after a lost session failed.
+    /// The client left a room or was removed, or its rejoin after a lost session failed.
     Left {
         /// The room.
         room: String,
-        /// `left`, `kicked`, `expired`, or the error code of the join that failed.
+        /// `left` (by the client), `kicked` (by an operator), `expired` (silent for too long),
+        /// or the error code of the rejoin that failed.
         reason: String,
     },
-    /// Fresh ICE servers.
+    /// The ICE servers, as answer to `Client::ice_servers`.
     IceServers(Vec<IceServer>),
-    /// Another node serves the client now. No action is needed.
+    /// Another node serves the client now. No action is needed. Sent only if the operator reveals
+    /// nodes.
     Moved {
         /// Id of that node.
         node: String,
@@ -65,38 +69,39 @@ pub enum Event {
 pub enum State {
     /// The client is connecting to a server.
     Connecting {
-        /// Index of the URL in the list of [`Options::new`](crate::Options::new).
+        /// Index of the URL, from 0, in the list of [`Options::new`](crate::Options::new).
         url: usize,
     },
     /// The client is connected and sends requests.
     Connected(Welcome),
-    /// The connection was lost; the client will try again.
+    /// The connection was lost or an attempt failed. The client will try again.
     Waiting {
         /// Time until the next attempt.
         retry_in: Duration,
-        /// Reason of the loss.
+        /// Reason of the loss or the failure.
         why: Ending,
     },
     /// The client is closed. No event follows.
     Closed {
-        /// Reason; `None` if the application closed or detached it.
+        /// Reason for which the client does not connect again. `None`: the application closed or
+        /// detached it.
         why: Option<Ending>,
     },
 }
 
-/// First message of a server.
+/// First message of a server on a connection.
 #[derive(Debug, Clone)]
 pub struct Welcome {
     /// The client's own id.
     pub client_id: String,
-    /// `true` if an earlier session was resumed. Otherwise messages that arrived for it in the
-    /// meantime are lost.
+    /// `true` if the earlier session was resumed. `false`: it is the first one, or the earlier one
+    /// has ended, and messages for it in the meantime are lost.
     pub resumed: bool,
     /// Maximum size of a message from the client, in bytes.
     pub max_message_bytes: usize,
     /// ICE servers for `RTCPeerConnection`; empty if the mesh has none.
     pub ice_servers: Vec<IceServer>,
-    /// Node that serves the client; `None` unless the operator reveals nodes.
+    /// Id of the node that serves the client. `None`: the operator does not reveal nodes.
     pub node: Option<String>,
 }
 
@@ -105,9 +110,9 @@ pub struct Welcome {
 pub struct Signal {
     /// Id of the sender.
     pub from: String,
-    /// Data as sent.
+    /// JSON text, as the sender wrote it.
     pub data: Box<RawValue>,
-    /// Number that the sender gave the message; `None` from a sender without numbers.
+    /// The message's `id` from its sender. `None`: the sender gave none.
     pub id: Option<u64>,
 }
 
@@ -118,27 +123,27 @@ pub struct Broadcast {
     pub room: String,
     /// Id of the sender.
     pub from: String,
-    /// Data as sent.
+    /// JSON text, as the sender wrote it.
     pub data: Box<RawValue>,
-    /// Number that the sender gave the message; `None` from a sender without numbers.
+    /// The message's `id` from its sender. `None`: the sender gave none.
     pub id: Option<u64>,
 }
 
 impl Signal {
-    /// Parses the data.
+    /// Parses [`Self::data`] as a `T`.
     ///
     /// # Errors
-    /// If the data has another form.
+    /// If the data does not have the form of a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.data.get())
     }
 }
 
 impl Broadcast {
-    /// Parses the data.
+    /// Parses [`Self::data`] as a `T`.
     ///
     /// # Errors
-    /// If the data has another form.
+    /// If the data does not have the form of a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         serde_json::from_str(self.data.get())
     }
@@ -149,15 +154,16 @@ impl Broadcast {
 pub struct Joined {
     /// The room.
     pub room: String,
-    /// Version of the room. Each published change makes it larger.
+    /// Version of the room, larger with each published change. It may be lower than before after
+    /// the room store has lost changes.
     pub version: u64,
-    /// Maximum number of members; `None`: no limit.
+    /// Maximum number of members. `None`: no limit.
     pub capacity: Option<u64>,
-    /// Number of members in the whole room.
+    /// Number of members of the whole room, without its waiting queue.
     pub count: u64,
     /// Members, oldest first, at most 500.
     pub members: Vec<Member>,
-    /// `true` if members follow the last one: request them by `Client::members`.
+    /// `true` if more members follow the last one. `Client::members` requests them.
     pub more: bool,
 }
 
@@ -166,7 +172,7 @@ pub struct Joined {
 pub struct Member {
     /// Id of the client.
     pub client_id: String,
-    /// Data that the member shows to the others; `None` if it has none.
+    /// Data that the member gave for this room, as JSON text. `None`: it gave none.
     #[serde(default)]
     pub data: Option<Box<RawValue>>,
 }
@@ -176,6 +182,6 @@ pub struct Member {
 pub struct DepartedMember {
     /// Id of the client.
     pub client_id: String,
-    /// `left`, `kicked` or `expired`.
+    /// `left` (by itself), `kicked` (by an operator) or `expired` (silent for too long).
     pub reason: String,
 }

@@ -82,10 +82,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             })
         }
         Command::Drain { node, wait, timeout } => {
-            let answer = turn(&api, &out, node.as_deref(), "drain").await?;
+            let answer = set_draining(&api, &out, node.as_deref(), "drain").await?;
             if wait { drain::until_empty(&api, node.as_deref(), timeout).await } else { Ok(answer) }
         }
-        Command::Undrain { node } => turn(&api, &out, node.as_deref(), "undrain").await,
+        Command::Undrain { node } => set_draining(&api, &out, node.as_deref(), "undrain").await,
         Command::Completions { .. } => Ok(Ending::Done),
     }
 }
@@ -127,7 +127,7 @@ async fn explain(api: &Api, out: &Out, id: &str) -> Result<Ending, Failure> {
     out.answer(&answer, &explanation.missing, || show::explanation(&explanation, out.width))
 }
 
-async fn turn(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
+async fn set_draining(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<Ending, Failure> {
     let path = node.map_or_else(|| vec![what], |node| vec!["nodes", node, what]);
     let (answer, draining) = api.ask::<Draining>(Method::POST, &path, None).await?;
     out.answer(&answer, &[], || show::draining(node, draining))
@@ -156,7 +156,7 @@ impl Reader {
     }
 
     /// Counts `read` further names. Returns `true` if another page is needed.
-    fn goes_on(&mut self, read: usize, next: Option<&str>) -> bool {
+    fn needs_next_page(&mut self, read: usize, next: Option<&str>) -> bool {
         self.left = self.left.saturating_sub(read.max(1));
         self.after = next.map(str::to_owned);
         self.after.is_some() && self.left > 0
@@ -224,12 +224,12 @@ async fn all_pages<T: Paged>(
         let query = reader.query(T::MAX_PAGE, query.as_ref());
         let page: T = api.decode(&api.send(Method::GET, path, &query, None).await?)?;
         let (read, next) = page.read();
-        let goes_on = reader.goes_on(read, next);
+        let needs_next_page = reader.needs_next_page(read, next);
         match &mut whole {
             None => whole = Some(page),
             Some(whole) => whole.append(page),
         }
-        if let Some(whole) = whole.take_if(|_| !goes_on) {
+        if let Some(whole) = whole.take_if(|_| !needs_next_page) {
             return Ok(whole);
         }
     }
@@ -245,12 +245,12 @@ mod tests {
         let mut some = Reader::new(pages(1_500, false));
         let parameter = |name, value: &str| (name, value.to_owned());
         assert_eq!(some.query(Some(1_000), None), [parameter("limit", "1000")]);
-        assert!(some.goes_on(1_000, Some("m")));
+        assert!(some.needs_next_page(1_000, Some("m")));
         let prefix = parameter("prefix", "a");
         let query = some.query(Some(1_000), Some(&prefix));
         assert_eq!(query, [parameter("limit", "500"), parameter("after", "m"), prefix]);
-        assert!(!some.goes_on(500, Some("m")));
+        assert!(!some.needs_next_page(500, Some("m")));
         let mut all = Reader::new(pages(100, true));
-        assert!(all.goes_on(1_000, Some("m")) && !all.goes_on(3, None));
+        assert!(all.needs_next_page(1_000, Some("m")) && !all.needs_next_page(3, None));
     }
 }

@@ -1,17 +1,18 @@
+//! Names of the servers of a local mesh, for commands, files and logs.
+
 use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 
-/// The name of one server of a local mesh: `balancer-0`, `node-3`, `redis`. Sorted by kind, then
-/// number.
+/// Name of one server of a local mesh. Sorted by kind, then by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ServerId {
-    /// `balancer-N`.
+    /// `balancer-N`, without leading zeros.
     Balancer(u32),
-    /// `node-N`.
+    /// `node-N`, without leading zeros.
     Node(u32),
-    /// The Redis that `--redis` starts.
+    /// `redis`: the server that `--redis` starts.
     Redis,
 }
 
@@ -28,6 +29,7 @@ impl fmt::Display for ServerId {
 impl FromStr for ServerId {
     type Err = anyhow::Error;
 
+    /// Fails if `text` is not exactly as [`fmt::Display`] writes an id.
     fn from_str(text: &str) -> Result<Self> {
         let parsed = match text.split_once('-') {
             None if text == "redis" => Some(Self::Redis),

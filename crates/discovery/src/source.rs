@@ -35,7 +35,8 @@ pub enum Source {
     Kubernetes(ServicePort),
 }
 
-/// The text of a source is invalid, or this process cannot access it. Holds a message with advice.
+/// Error of a source: its text is invalid, or this process has no configuration for the access.
+/// Holds a message with advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SourceError(pub(crate) String);
@@ -49,11 +50,11 @@ impl From<&str> for SourceError {
 const FORMS: &str = "static:ID=HOST:PORT,... or file:PATH or dns:NAME:PORT or kubernetes:NAMESPACE/SERVICE:PORTNAME";
 
 impl Source {
-    /// Reads and parses the file of a `file:` source. `Ok` for other sources, which have none.
-    /// Blocks.
+    /// Reads and parses the file of a `file:` source. Does nothing for other sources. Blocks.
     ///
     /// # Errors
-    /// If there is no usable file. A valid file without nodes is usable.
+    /// If the file is missing, unreadable, larger than 1 MiB or not a valid list. An empty list is
+    /// valid.
     pub fn check_file(&self) -> Result<(), ReadError> {
         match self {
             Self::File(path) => file::read(path).map(drop),

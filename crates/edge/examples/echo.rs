@@ -57,7 +57,7 @@ fn answer(mut request: Request<Incoming>, limits: Limits) -> Response<Body> {
             eprintln!("websocket: {error}");
         }
     });
-    accept.for_client()
+    accept.client_response()
 }
 
 async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {

@@ -25,7 +25,8 @@ const KEY_BYTES: usize = 16;
 pub struct Accept {
     /// Value of `Sec-WebSocket-Accept` in the answer (RFC 6455 section 4.2.2).
     pub key_accept: String,
-    /// `true` if the client offered [`SUBPROTOCOL`]. Only then [`Accept::for_client`] selects it.
+    /// `true` if the client offered [`SUBPROTOCOL`]. Only then [`Accept::client_response`] selects
+    /// it.
     pub signaling_v1: bool,
     /// The token of a `bearer.<token>` offer; `None` without one. Never echoed.
     pub bearer: Option<PresentedToken>,
@@ -36,13 +37,13 @@ pub struct Accept {
 impl Accept {
     /// Returns the answer 101 to a client. It selects [`SUBPROTOCOL`] if the client offered it.
     #[must_use]
-    pub fn for_client(&self) -> Response<Body> {
-        self.switching_to(self.signaling_v1.then_some(SUBPROTOCOL))
+    pub fn client_response(&self) -> Response<Body> {
+        self.response_with(self.signaling_v1.then_some(SUBPROTOCOL))
     }
 
-    /// Returns the answer 101 that selects this subprotocol; `None`: it selects none.
+    /// Returns the answer 101 that selects `subprotocol`. `None`: the answer selects none.
     #[must_use]
-    pub fn switching_to(&self, subprotocol: Option<&'static str>) -> Response<Body> {
+    pub fn response_with(&self, subprotocol: Option<&'static str>) -> Response<Body> {
         let headers = [
             (header::UPGRADE, "websocket"),
             (header::CONNECTION, "upgrade"),
@@ -95,8 +96,9 @@ impl Refused {
 /// Checks the head of a request against the rules for an upgrade.
 ///
 /// # Errors
-/// 405 for a method other than GET. 426 for HTTP before 1.1, no WebSocket upgrade, or another
-/// WebSocket version. 400 for a missing or doubled `Host`, a body, a bad key or bad subprotocols.
+/// 405 for a method other than GET. 426 for an HTTP version other than 1.1, no WebSocket upgrade,
+/// or a WebSocket version other than 13. 400 for a missing, empty or repeated `Host`, a body, an
+/// invalid key, a non-ASCII subprotocol, or an empty or repeated token offer.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
         return Err(Refused {
@@ -137,9 +139,9 @@ pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<A
     Ok(accept)
 }
 
-/// Returns `true` if the request asks for a WebSocket.
+/// Returns `true` if the `Upgrade` header lists `websocket`. Checks nothing else.
 #[must_use]
-pub fn asks_for_upgrade(headers: &HeaderMap) -> bool {
+pub fn has_websocket_upgrade(headers: &HeaderMap) -> bool {
     lists(headers, header::UPGRADE, "websocket")
 }
 

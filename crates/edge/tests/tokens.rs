@@ -28,7 +28,7 @@ fn signers() -> [Signer; 4] {
     [Signer::hs256(), Signer::eddsa(), Signer::es256(), Signer::rs256()]
 }
 
-/// Verifies a token of Alice. Its header names the key `kid`, if any.
+/// Verifies a token of Alice. Its header has the `kid`, if given.
 fn verify(tokens: &Tokens, signer: &Signer, kid: Option<&str>) -> Result<(), TokenRefusal> {
     let mut header = json!({ "alg": signer.algorithm() });
     if let Some(kid) = kid {
@@ -37,7 +37,7 @@ fn verify(tokens: &Tokens, signer: &Signer, kid: Option<&str>) -> Result<(), Tok
     tokens.verify(Some("alice"), Some(&signer.token_headed(&header, &claims("alice")))).map(|_| ())
 }
 
-/// Returns a signer's key of a set, with a name.
+/// Returns the signer's key for a set, with the `kid` `name`.
 fn named(name: &str, signer: &Signer) -> Value {
     let mut key = signer.jwk();
     key["kid"] = json!(name);

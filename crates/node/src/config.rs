@@ -15,7 +15,7 @@ use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
-use crate::room_store::{RoomConfig, RoomStoreAt, RoomStoreText};
+use crate::room_store::{RoomConfig, RoomLocation, RoomStoreText};
 use signaling_core::node::Rules;
 
 /// Signaling node: owns sessions, delivers messages and forwards messages to other nodes.
@@ -202,8 +202,8 @@ impl Args {
                 store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
                 prefix: self.room_store_prefix,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
-                grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
-                presence: Duration::from_millis(self.presence_refresh_ms),
+                seat_grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
+                presence_refresh: Duration::from_millis(self.presence_refresh_ms),
                 broadcast_rate: (self.broadcast_rate > 0).then(|| Rate {
                     per_second: self.broadcast_rate,
                     burst: self.broadcast_rate.saturating_mul(BROADCAST_BURST_S),
@@ -235,7 +235,7 @@ fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigE
     Ok(Duration::from_millis(grace_ms))
 }
 
-fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomStoreAt, ConfigError> {
+fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomLocation, ConfigError> {
     const FLAG: &str = "--room-store-password-file";
     let store = text.parse().map_err(|why| ConfigError::Invalid { flag: "--room-store", why })?;
     match password_file {

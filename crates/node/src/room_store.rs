@@ -8,24 +8,24 @@ use std::time::Duration;
 use signaling_core::edge::Rate;
 use signaling_rooms::{Clock, KeyPrefix, RedisStore, Rules, StoreError};
 
-/// Value of `--room-store`. Prints without passwords.
+/// Location of the rooms, from `--room-store`. Its text has no user or password.
 #[derive(Clone, PartialEq, Eq)]
-pub enum RoomStoreAt {
+pub enum RoomLocation {
     /// At the nodes of the mesh, without a store.
     Mesh,
     /// In the Redis at this valid URL, which may contain a password.
     Redis(Box<str>),
 }
 
-/// Maximum clients in a room's waiting queue, equal on all nodes. It bounds the store's memory, and
-/// is ten times the usual capacity.
-pub const MAX_WAITING: u32 = 10_000;
+/// Maximum clients in a room's waiting queue: ten times the default of `--room-capacity`. Equal on
+/// all nodes. It bounds the memory of rooms.
+pub const MAX_WAITING_CLIENTS: u32 = 10_000;
 
-/// Configuration of rooms.
+/// Location, times and limits of rooms, from the flags of a node.
 #[derive(Debug, Clone)]
 pub struct RoomConfig {
     /// Location of the rooms.
-    pub store: RoomStoreAt,
+    pub store: RoomLocation,
     /// First part of every key in a Redis.
     pub prefix: KeyPrefix,
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
@@ -33,10 +33,10 @@ pub struct RoomConfig {
     /// Maximum members/s that one client's broadcasts reach; `None`: no limit.
     pub broadcast_rate: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
-    pub grace: Duration,
-    /// Interval of presence refreshes, equal on all nodes. A seat without a refresh for two and a
-    /// quarter intervals is given up. The store writes once per seat and interval.
-    pub presence: Duration,
+    pub seat_grace: Duration,
+    /// Interval of presence refreshes, equal on all nodes. A seat without a refresh expires after
+    /// 2.25 intervals. The store writes once per seat and interval.
+    pub presence_refresh: Duration,
 }
 
 impl RoomConfig {
@@ -46,41 +46,43 @@ impl RoomConfig {
     /// If the address is invalid.
     pub fn open(&self) -> Result<Option<RedisStore>, StoreError> {
         match &self.store {
-            RoomStoreAt::Mesh => Ok(None),
-            RoomStoreAt::Redis(url) => {
+            RoomLocation::Mesh => Ok(None),
+            RoomLocation::Redis(url) => {
                 let store = RedisStore::new(url, self.rules(), Clock::Own)?;
                 Ok(Some(store.with_prefix(self.prefix.clone())))
             }
         }
     }
 
-    /// Returns the rules of rooms.
+    /// Returns the rules that the store or the owners of rooms apply. Other rules have their
+    /// defaults.
     #[must_use]
     pub fn rules(&self) -> Rules {
-        let stale = Rules::stale_after(self.presence);
-        let claimed = self.store == RoomStoreAt::Mesh;
-        Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING), stale, claimed, ..Rules::default() }
+        let stale = Rules::stale_after(self.presence_refresh);
+        let claimed = self.store == RoomLocation::Mesh;
+        Rules { capacity: self.capacity, max_waiting: Some(MAX_WAITING_CLIENTS), stale, claimed, ..Rules::default() }
     }
 
-    /// Returns the maximum time until other members receive a client's departure: after the crash
-    /// of its balancer, and after the crash of its node too. Without a store the latter time begins
-    /// when the view drops the node. A heartbeat detects a silent client sooner.
+    /// Returns the maximum times until other members receive that a client has left. The first
+    /// counts from the crash of its balancer. The second counts from the crash of both its balancer
+    /// and its node; without a store, from the time when the view drops the node. `resume`: the
+    /// resume time.
     #[must_use]
-    pub fn bounds(&self, resume: Duration) -> (Duration, Duration) {
-        if self.store == RoomStoreAt::Mesh {
-            return (self.grace + SLACK, self.rules().stale + SLACK);
+    pub fn departure_bounds(&self, resume: Duration) -> (Duration, Duration) {
+        if self.store == RoomLocation::Mesh {
+            return (self.seat_grace + SLACK, self.rules().stale + SLACK);
         }
         // The store checks an expired seat only at the next refresh or other access to the room.
-        let delay = if self.grace > resume { self.presence } else { Duration::ZERO };
-        let with_node = self.rules().stale + self.presence;
-        (self.grace + delay + SLACK, with_node + SLACK)
+        let delay = if self.seat_grace > resume { self.presence_refresh } else { Duration::ZERO };
+        let with_node = self.rules().stale + self.presence_refresh;
+        (self.seat_grace + delay + SLACK, with_node + SLACK)
     }
 }
 
 /// Time for checks, the store's answer and the notification of members.
 const SLACK: Duration = Duration::from_secs(2);
 
-impl FromStr for RoomStoreAt {
+impl FromStr for RoomLocation {
     type Err = String;
 
     /// Errors never quote the text, which may contain a password.
@@ -100,14 +102,14 @@ impl FromStr for RoomStoreAt {
     }
 }
 
-impl RoomStoreAt {
-    /// Adds the password in a file's content to the URL of each Redis server, not of sentinels.
+impl RoomLocation {
+    /// Adds the password in a file's content to the URL of each Redis server. Sentinels get none.
     ///
     /// # Errors
-    /// If there is no Redis, the URL already has a password, or the file does not hold exactly one
-    /// line. Never quotes the password.
+    /// If the rooms are at the nodes, the URL has a password, or the file is not one line without
+    /// control characters. Never quotes the password.
     pub fn with_password(self, content: &[u8]) -> Result<Self, &'static str> {
-        let Self::Redis(url) = &self else { return Err("is for a Redis: --room-store is `mesh`") };
+        let Self::Redis(url) = &self else { return Err("requires a Redis in --room-store, which is `mesh`") };
         let password = content.trim_ascii();
         if password.is_empty() || password.iter().any(u8::is_ascii_control) {
             return Err("must hold a password in one line");
@@ -117,7 +119,7 @@ impl RoomStoreAt {
         let with = |server: &str| match server.rsplit_once('@') {
             None => Ok(format!(":{password}@{server}")),
             Some((user, place)) if !user.contains(':') => Ok(format!("{user}:{password}@{place}")),
-            Some(_) => Err("has a password, and so has --room-store: take that one out"),
+            Some(_) => Err("has a password, and so has --room-store: remove the one in --room-store"),
         };
         let servers = servers.into_iter().map(with).collect::<Result<Vec<_>, _>>()?;
         Ok(Self::Redis(format!("{scheme}{}", servers.join(",")).into()))
@@ -151,7 +153,7 @@ fn percent_encoded(bytes: &[u8]) -> String {
     })
 }
 
-impl fmt::Display for RoomStoreAt {
+impl fmt::Display for RoomLocation {
     /// Omits users and passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -166,13 +168,14 @@ impl fmt::Display for RoomStoreAt {
     }
 }
 
-impl fmt::Debug for RoomStoreAt {
+impl fmt::Debug for RoomLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
     }
 }
 
-/// Unparsed value of the flag. It is parsed later, where an error does not quote it.
+/// Unparsed value of `--room-store`. [`Self::parse`] parses it later, since clap quotes invalid
+/// values in its errors.
 #[derive(Clone)]
 pub struct RoomStoreText(Box<str>);
 
@@ -181,7 +184,7 @@ impl RoomStoreText {
     ///
     /// # Errors
     /// If it is invalid. Does not quote it.
-    pub fn parse(&self) -> Result<RoomStoreAt, String> {
+    pub fn parse(&self) -> Result<RoomLocation, String> {
         self.0.parse()
     }
 }
@@ -207,16 +210,16 @@ mod tests {
 
     #[test]
     fn address_is_shown_without_its_password() {
-        let at: RoomStoreAt = "redis://:secret@127.0.0.1:6379/2".parse().unwrap();
+        let at: RoomLocation = "redis://:secret@127.0.0.1:6379/2".parse().unwrap();
         assert_eq!(format!("{at} {at:?}"), "redis://127.0.0.1:6379/2 redis://127.0.0.1:6379/2");
-        let cluster: RoomStoreAt = "redis-cluster://:secret@10.0.0.1:1,u:secret@10.0.0.2:2".parse().unwrap();
+        let cluster: RoomLocation = "redis-cluster://:secret@10.0.0.1:1,u:secret@10.0.0.2:2".parse().unwrap();
         assert_eq!(cluster.to_string(), "redis-cluster://10.0.0.1:1,10.0.0.2:2");
-        let sentinels: RoomStoreAt =
+        let sentinels: RoomLocation =
             "redis-sentinel://u:secret@10.0.0.1:1,10.0.0.2/rooms/2?sentinelPassword=secret".parse().unwrap();
         assert_eq!(sentinels.to_string(), "redis-sentinel://10.0.0.1:1,10.0.0.2/rooms/2");
         assert_eq!(format!("{:?}", "redis://:secret@h".parse::<RoomStoreText>().unwrap()), "***");
-        assert_eq!("mesh".parse::<RoomStoreAt>().unwrap(), RoomStoreAt::Mesh);
-        assert!("http://127.0.0.1".parse::<RoomStoreAt>().is_err());
+        assert_eq!("mesh".parse::<RoomLocation>().unwrap(), RoomLocation::Mesh);
+        assert!("http://127.0.0.1".parse::<RoomLocation>().is_err());
     }
 
     #[test]
@@ -229,15 +232,15 @@ mod tests {
             "redis-sentinel://:secret@h:1",
             "redis-sentinel://h:1/rooms?sentinelPassword=sec@ret",
         ] {
-            let why = bad.parse::<RoomStoreAt>().unwrap_err();
+            let why = bad.parse::<RoomLocation>().unwrap_err();
             assert!(!why.contains("cret") && !why.contains("two"), "{why}");
         }
     }
 
     #[test]
     fn password_comes_from_a_file() {
-        let with = |url: &str, content: &str| url.parse::<RoomStoreAt>().unwrap().with_password(content.as_bytes());
-        let redis = |url: &str| Ok(RoomStoreAt::Redis(url.into()));
+        let with = |url: &str, content: &str| url.parse::<RoomLocation>().unwrap().with_password(content.as_bytes());
+        let redis = |url: &str| Ok(RoomLocation::Redis(url.into()));
         assert_eq!(with("redis://h:1/2", "secret\n"), redis("redis://:secret@h:1/2"));
         assert_eq!(with("redis://me@h:1", "a/b:c@d,e%"), redis("redis://me:a%2Fb%3Ac%40d%2Ce%25@h:1"));
         assert_eq!(with("redis-cluster://h:1,me@h:2", "p"), redis("redis-cluster://:p@h:1,me:p@h:2"));
@@ -251,7 +254,7 @@ mod tests {
         );
         for (url, content, part) in [
             ("mesh", "secret", "mesh"),
-            ("redis://:other@h:1", "secret", "take that one out"),
+            ("redis://:other@h:1", "secret", "remove the one in --room-store"),
             ("redis://h:1", " \n", "one line"),
             ("redis://h:1", "secret\nsecret", "one line"),
         ] {
@@ -263,17 +266,17 @@ mod tests {
     #[test]
     fn bounds_follow_from_the_settings() {
         let config = RoomConfig {
-            store: RoomStoreAt::Redis("redis://h".into()),
+            store: RoomLocation::Redis("redis://h".into()),
             prefix: KeyPrefix::default(),
             capacity: None,
             broadcast_rate: None,
-            grace: Duration::from_secs(30),
-            presence: Duration::from_secs(20),
+            seat_grace: Duration::from_secs(30),
+            presence_refresh: Duration::from_secs(20),
         };
         let seconds = |seconds| Duration::from_secs(seconds);
-        assert_eq!(config.bounds(seconds(30)), (seconds(32), seconds(67)));
-        assert_eq!(config.bounds(seconds(5)), (seconds(52), seconds(67)));
-        let mesh = RoomConfig { store: RoomStoreAt::Mesh, ..config };
-        assert_eq!(mesh.bounds(seconds(5)), (seconds(32), seconds(47)));
+        assert_eq!(config.departure_bounds(seconds(30)), (seconds(32), seconds(67)));
+        assert_eq!(config.departure_bounds(seconds(5)), (seconds(52), seconds(67)));
+        let mesh = RoomConfig { store: RoomLocation::Mesh, ..config };
+        assert_eq!(mesh.departure_bounds(seconds(5)), (seconds(32), seconds(47)));
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::room_store::MAX_WAITING;
+use crate::room_store::MAX_WAITING_CLIENTS;
 use crate::shell::{self, DirectEdge, Floor, Internal, Node, OperatorApi, PeerQueries};
 use signaling_core::edge::Reassignments;
 use signaling_core::node::{HoldLimits, NodeCore, RoomSettings, Rules, Settings, Urgency};
@@ -59,7 +59,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         open_files,
         "node starts"
     );
-    let (with_balancer, with_node) = config.rooms.bounds(config.resume);
+    let (with_balancer, with_node) = config.rooms.departure_bounds(config.resume);
     let node_ends = if config.rooms.rules().claimed { "left the view" } else { "crashed" };
     info!(
         store = %config.rooms.store,
@@ -118,8 +118,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
         tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
     }
-    let http = shell::client().context("cannot forward to other nodes")?;
-    tasks.spawn_local(shell::follow(node.clone(), http, discovery.subscribe(), secrets.clone()));
+    let http = shell::lane_http_client().context("cannot forward to other nodes")?;
+    tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), secrets.clone()));
     if let (Some(direct), Some(listener)) = (&direct, public) {
         MemoryBound::of(&config.edge).announce("direct clients");
         config.edge.identity.warn_if_open(listener.local_addr());
@@ -212,9 +212,9 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
         reveal_nodes: config.common.reveal_nodes,
         rooms: RoomSettings {
             mesh: Some(config.rooms.rules()).filter(|rules| rules.claimed),
-            presence: config.rooms.presence,
-            grace: config.rooms.grace,
-            max_waiting: Some(MAX_WAITING),
+            presence_refresh: config.rooms.presence_refresh,
+            seat_grace: config.rooms.seat_grace,
+            max_waiting: Some(MAX_WAITING_CLIENTS),
             broadcast_rate: config.rooms.broadcast_rate,
             signal_scope: config.signal_scope,
             registered: !config.rooms.rules().claimed,

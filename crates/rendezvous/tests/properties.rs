@@ -83,8 +83,8 @@ proptest! {
     }
 }
 
-/// Six standard deviations of a binomial distribution. A fair hash exceeds them about once in 500
-/// million tries, and the inputs are fixed.
+/// The bound is six standard deviations of a binomial distribution. A fair hash exceeds it about
+/// once in 500 million tries, and the inputs are fixed.
 #[test]
 fn node_owns_its_share_within_binomial_bounds() {
     const SAMPLE: u32 = 50_000;

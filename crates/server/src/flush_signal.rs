@@ -11,11 +11,12 @@ use tokio::time::{self, timeout_at};
 
 use crate::clock::next_multiple;
 
-/// Interval of the flushes for which confirms and delivery outcomes wait.
+/// Maximum delay of confirms and delivery outcomes. Delayed flushes are due at multiples of it, at
+/// the same time in all servers of a machine.
 pub const FLUSH_DELAY: Duration = Duration::from_millis(10);
 
-/// Wakes the one task that takes batches from a core and writes them. Requests before it runs count
-/// as one, so the frames of one turn share a batch.
+/// Flush requests for the one task that takes batches from a core and writes them. Requests before
+/// this task runs count as one, so the frames of one turn share a batch.
 #[derive(Debug, Default)]
 pub struct FlushSignal {
     requested: Notify,
@@ -56,7 +57,8 @@ impl FlushSignal {
         }
     }
 
-    /// Requests another flush if `batch` has its target size, since frames may be left.
+    /// Requests an immediate flush if `batch`, the last one taken, has reached
+    /// [`limits::BATCH_TARGET_BYTES`]: the core may have more frames.
     pub fn request_rest(&self, batch: &[u8]) {
         if batch.len() >= limits::BATCH_TARGET_BYTES {
             self.flush_now();

@@ -143,7 +143,7 @@ impl World {
             let Exchange { from, peer, number, .. } = *exchange;
             self.nodes[from].failures.remove(&peer);
             self.nodes[from].core.lane_opened(self.agenda.instant(), peer, number, incarnation);
-            if self.mutant == Some(Mutant::Window) {
+            if self.mutant == Some(Mutant::LaneWindow) {
                 self.nodes[from].core.lane_acknowledged(
                     self.agenda.instant(),
                     peer,

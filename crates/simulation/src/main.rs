@@ -24,7 +24,7 @@ struct Args {
     /// Minimum number of seeds to run, whatever `--seconds` is.
     #[arg(long, value_name = "N", default_value_t = 0)]
     at_least: u64,
-    /// Fails if a kind of fault or a part of custody never occurred.
+    /// Fails if a kind of fault or a required event of custody or rooms never occurred.
     #[arg(long)]
     demand: bool,
     /// Continues after a violation, and prints the number of violations of each rule at the end.
@@ -92,7 +92,7 @@ fn many(args: &Args) -> anyhow::Result<()> {
     }
     let missing = counters.missing();
     if args.demand && !missing.is_empty() {
-        bail!("never happened, so nothing is shown about it: {}", missing.join(", "));
+        bail!("required events never occurred; run more seeds: {}", missing.join(", "));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Deliberately broken rules, one at a time. They prove that the simulation detects a violation of
-//! each rule.
-//! Some use a setting, some change frames on the wire (`wire`), a few suppress inputs of servers.
+//! each rule. Some use a setting, some change frames between servers (`wire`), a few suppress
+//! inputs of servers.
 
 mod wire;
 
@@ -16,19 +16,19 @@ pub(crate) use self::wire::Ordered;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mutant {
     /// Messages do not carry the number of the pending message before them.
-    Prev,
+    PrevPending,
     /// Edges confirm every received message as written.
     Written,
     /// Edges report every unwritten message as skipped, so that it is not retransmitted.
-    Again,
-    /// Each server that gets a message restarts its TTL.
-    Life,
+    SkippedReports,
+    /// Each server that receives a message restarts its TTL.
+    RemainingTtl,
     /// Nodes do not ask for the outcome of an expired message.
-    Question,
+    OutcomeRequests,
     /// A message's outcome waits for the outcomes of all earlier messages.
     OneByOne,
     /// Outcomes do not return through a node that relayed the message.
-    Path,
+    ReturnPath,
     /// A stored outcome does not answer a retransmission.
     KeptOutcomes,
     /// Nodes do not send the order to forget a message.
@@ -36,17 +36,17 @@ pub enum Mutant {
     /// Nodes do not report the location of clients.
     Located,
     /// Nodes do not relay messages.
-    PassingOn,
-    /// Messages do not carry the nodes of their path.
+    Relays,
+    /// Messages do not carry the nodes that relayed them.
     Via,
     /// Nodes do not report that a message is held.
     Held,
     /// A takeover does not wait for the final confirm of the old socket.
     Takeover,
     /// Sessions do not carry their acceptance time.
-    Born,
+    AcceptanceTime,
     /// Nodes give up an expired message without a grace time for its outcome.
-    LastWord,
+    LateOutcomes,
     /// A server does not react to a long process pause.
     ProcessPause,
     /// A stand-in sends no detour copies of the messages that it holds.
@@ -56,29 +56,29 @@ pub enum Mutant {
     /// Nodes do not detect the restart of another.
     Incarnation,
     /// All batches have the same number.
-    Number,
+    BatchNumbers,
     /// The next exchange of a lane does not send unacknowledged batches again.
-    Window,
+    LaneWindow,
     /// Batches are acknowledged before they are executed.
     EarlyAcknowledgement,
     /// Edges do not retransmit messages without an outcome.
-    StoreRepeats,
+    EdgeRetransmissions,
     /// Nodes do not retransmit messages without an outcome.
-    Timer,
+    NodeRetransmissions,
     /// Lingering sessions do not move to their new owner.
     Lingering,
-    /// Edges forget written messages at once.
-    Filter,
-    /// Edges forget recent senders when they remember many.
+    /// Edges remember the written messages of one sender, at most 64.
+    Deduplicator,
+    /// Edges remember two senders, and forget the idlest one for a third.
     Eviction,
     /// Any number of messages may be held for one absent client.
-    Flood,
-    /// Edges keep any number of frames.
-    Store,
-    /// Edges do not wait for `received`.
+    HoldLimit,
+    /// Edges keep up to 10,000 frames of a client, so that the client is never slowed.
+    RetransmitBuffer,
+    /// Edges take a written message as acknowledged by `received` at once.
     ReceivedTracker,
-    /// Edges take any close frame as the end of the session.
-    Goodbye,
+    /// Each close frame of a client ends its session.
+    CloseFrames,
     /// Sessions lose their seats in rooms on the way to another node.
     Seats,
     /// Lingering sessions lose their seats in rooms on the way to another node.
@@ -107,34 +107,34 @@ pub enum Mutant {
     RoomReports,
     /// Nodes confirm any view to a new owner.
     Barrier,
-    /// A node without a view accepts trunks and batches.
-    View,
+    /// Nodes without a view accept trunks and batches.
+    MissingView,
 }
 
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 impl Mutant {
-    /// Returns the node rules of the mutant.
+    /// Returns the rules of all nodes: the default ones, unless the mutant breaks them.
     pub(crate) fn rules(self) -> Rules {
         let mut rules = Rules::default();
         match self {
             Self::Takeover => rules.final_confirm_timeout = Duration::ZERO,
-            Self::LastWord => rules.late_outcome_grace = Duration::ZERO,
+            Self::LateOutcomes => rules.late_outcome_grace = Duration::ZERO,
             Self::Detour => rules.detours = 0,
             Self::Suspects => rules.suspect_after = NEVER,
-            Self::Timer => {
+            Self::NodeRetransmissions => {
                 (rules.repeat_after, rules.repeat_held_after) = (NEVER, NEVER);
             }
-            Self::Flood => rules.max_for_absent = usize::MAX,
+            Self::HoldLimit => rules.max_for_absent = usize::MAX,
             _ => {}
         }
         rules
     }
 
-    /// Changes the edge settings for the mutant.
+    /// Changes the settings of an edge if the mutant breaks them.
     pub(crate) fn edge(self, settings: &mut edge::Settings) {
         match self {
-            Self::Filter => {
+            Self::Deduplicator => {
                 (settings.filter.bytes, settings.filter.window) = (edge::SENDER_BYTES, 64);
                 settings.filter.forgets_recent = true;
             }
@@ -142,7 +142,9 @@ impl Mutant {
                 settings.filter.bytes = 2 * edge::SENDER_BYTES;
                 settings.filter.forgets_recent = true;
             }
-            Self::Store => settings.store = edge::StoreLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 },
+            Self::RetransmitBuffer => {
+                settings.store = edge::StoreLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 }
+            }
             _ => {}
         }
     }

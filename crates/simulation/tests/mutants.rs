@@ -65,29 +65,33 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::RefusedLogs => (split_rooms(), Promise(872)),
         Mutant::RoomReports => (lost_rooms(), Promise(247)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
-        Mutant::Prev | Mutant::Written | Mutant::Again | Mutant::Life | Mutant::Incarnation => (all(), Promise(2)),
-        Mutant::Eviction | Mutant::Timer => (all(), Promise(7)),
+        Mutant::PrevPending | Mutant::Written | Mutant::SkippedReports | Mutant::RemainingTtl | Mutant::Incarnation => {
+            (all(), Promise(2))
+        }
+        Mutant::Eviction | Mutant::NodeRetransmissions => (all(), Promise(7)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::Path => (all(), Promise(74)),
-        Mutant::Window => (lanes(), More("edges: duplicates dropped", 200)),
+        Mutant::ReturnPath => (all(), Promise(74)),
+        Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 200)),
         Mutant::EarlyAcknowledgement => (lanes(), Promise(93)),
         Mutant::Located => (trunks(), Promise(9)),
-        Mutant::PassingOn => (all(), Promise(15)),
+        Mutant::Relays => (all(), Promise(15)),
         Mutant::Via => (all(), Promise(42)),
         Mutant::Takeover => (crowd(), Promise(494)),
-        Mutant::LastWord => (hasty(), Promise(66)),
+        Mutant::LateOutcomes => (hasty(), Promise(66)),
         Mutant::ProcessPause => (all(), Promise(531)),
         Mutant::Detour | Mutant::Suspects => (cuts(), Promise(9)),
-        Mutant::Number | Mutant::StoreRepeats | Mutant::Store | Mutant::OneByOne => (all(), Promise(0)),
+        Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer | Mutant::OneByOne => {
+            (all(), Promise(0))
+        }
         Mutant::Lingering => (moves(), Promise(49)),
-        Mutant::Born | Mutant::Filter => (all(), Promise(5)),
+        Mutant::AcceptanceTime | Mutant::Deduplicator => (all(), Promise(5)),
         // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
-        Mutant::Goodbye => (calm(), Promise(0)),
-        Mutant::Flood => (calm(), Less("messages given up early", 33)),
-        Mutant::Question => (hurried(), More("unavailable though written", 200)),
+        Mutant::CloseFrames => (calm(), Promise(0)),
+        Mutant::HoldLimit => (calm(), Less("messages given up early", 33)),
+        Mutant::OutcomeRequests => (hurried(), More("unavailable though written", 200)),
         Mutant::Forget => (Size { faults: 6, clients: 30, ..flaps() }, More("nodes: copies left behind", 300)),
-        Mutant::View => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
+        Mutant::MissingView => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
         Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 200)),
     }
 }

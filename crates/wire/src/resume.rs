@@ -31,7 +31,8 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
-/// Returns a token that is valid until `expiry`.
+/// Returns the resume token of a client's session. It is valid until `expiry`, rounded down to a
+/// whole second.
 pub fn issue(secret: &[u8], client_id: &ClientId, session: SessionId, expiry: SystemTime) -> String {
     let mut token = Vec::with_capacity(TOKEN_BYTES);
     token.extend_from_slice(&session.0);
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn token_is_worth_nothing_for_others_or_when_changed() {
+    fn token_is_invalid_for_others_or_when_changed() {
         let expiry = UNIX_EPOCH + Duration::from_secs(1_000);
         let token = issue(SECRET, &alice(), SessionId([7; 16]), expiry);
         assert_eq!(verify(SECRET, &ClientId::new("bob").unwrap(), &token, UNIX_EPOCH), None);

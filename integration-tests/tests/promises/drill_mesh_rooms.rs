@@ -108,7 +108,7 @@ async fn rooms_survive_a_partition_between_two_nodes() {
 /// Waits until seats that were not claimed have expired, and checks that no client of the crowd has
 /// left, lost its socket or seen a fault.
 async fn assert_all_stayed(crowd: &Crowd) {
-    go_on(RoomTimes::SHORT.stale() + Duration::from_secs(2)).await;
+    go_on(RoomTimes::SHORT.max_seat_without_refresh() + Duration::from_secs(2)).await;
     let gone: Vec<_> = crowd.departures().filter(|(_, departure)| departure.client_id.starts_with("crowd-")).collect();
     assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);
     for (number, client) in crowd.clients.iter().enumerate() {

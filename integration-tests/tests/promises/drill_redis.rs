@@ -16,19 +16,19 @@ const RETURN_TIMEOUT: Duration = Duration::from_secs(25);
 const AWAY: Duration = Duration::from_secs(4);
 /// The store frees a seat after two intervals and a quarter without a refresh, so it may pause for
 /// one interval and a quarter.
-const PATIENT: RoomTimes = RoomTimes { presence: Duration::from_secs(5), ..RoomTimes::SHORT };
+const PATIENT: RoomTimes = RoomTimes { presence_refresh: Duration::from_secs(5), ..RoomTimes::SHORT };
 /// Pause of the store beside the time limit of a join: less than that together.
 const SILENT: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn kill_of_redis_loses_no_signal_and_no_member() {
     // Until all nodes have refreshed their seats, and others would have expired.
-    without_redis_nothing_is_lost(true, AWAY, RoomTimes::SHORT, RoomTimes::SHORT.stale()).await;
+    without_redis_nothing_is_lost(true, AWAY, RoomTimes::SHORT, RoomTimes::SHORT.max_seat_without_refresh()).await;
 }
 
 #[tokio::test]
 async fn pause_of_redis_loses_no_signal_and_no_member() {
-    without_redis_nothing_is_lost(false, SILENT, PATIENT, PATIENT.presence * 2).await;
+    without_redis_nothing_is_lost(false, SILENT, PATIENT, PATIENT.presence_refresh * 2).await;
 }
 
 /// Kills or pauses the Redis for the time `away` beside the limit of a join. All members must stay

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use signaling_integration_tests::room_times::printed_bound;
+use signaling_integration_tests::room_times::printed_seat_bound;
 use signaling_integration_tests::{Crowd, RoomTimes, Store, TestMesh, eventually, go_on, setting, within};
 
 /// Added to times by settings, for a machine that runs all servers and clients.
@@ -30,11 +30,11 @@ async fn members_leave_once_when_their_server_is_killed() {
     let (begin, times) = (Instant::now(), RoomTimes::SHORT);
     mesh.kill("node-1").await.unwrap();
     // Long enough for what was not refreshed to go.
-    crowd.all_stay_for(times.stale() + times.grace + SLACK, begin).await;
+    crowd.all_stay_for(times.max_seat_without_refresh() + times.seat_grace + SLACK, begin).await;
     crowd.assert_broadcasts_arrive("a node was killed").await;
     println!("kill -9 of a node with {of_node} entries in the registry: no client was shown leaving");
 
-    let bound = printed_bound(&mesh, "node-0");
+    let bound = printed_seat_bound(&mesh, "node-0");
     let of_balancer_0 = crowd.clients.iter().enumerate().filter(|(number, _)| (number / rooms) % 2 == 0);
     let lost: BTreeSet<_> = of_balancer_0.map(|(_, client)| client.id.clone()).collect();
     let pairs = (lost.len() / rooms).pow(2) * rooms;
@@ -49,7 +49,7 @@ async fn members_leave_once_when_their_server_is_killed() {
     eventually("the registry to forget lost clients", are_forgotten).await;
     let forgotten = begin.elapsed();
     // A second leave would be shown by the next refreshes.
-    go_on(times.stale()).await;
+    go_on(times.max_seat_without_refresh()).await;
     let doubled = departures_by_pair(&crowd, &lost).values().filter(|times| times.len() > 1).count();
     assert_eq!(doubled, 0, "shown as leaving more than once");
     let strangers = crowd.departures().filter(|(_, departure)| !lost.contains(&departure.client_id)).count();

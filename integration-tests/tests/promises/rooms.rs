@@ -5,16 +5,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::SeatStatus;
-use signaling_integration_tests::room_times::printed_bound;
+use signaling_integration_tests::room_times::printed_seat_bound;
 use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, eventually, operator, stays};
 
 /// Members of one answer at most.
 const PAGE: usize = 500;
 const SHORT: RoomTimes = RoomTimes::SHORT;
 /// Seats outlast sessions.
-const LONG_GRACE: RoomTimes = RoomTimes { grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
+const LONG_GRACE: RoomTimes = RoomTimes { seat_grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
 /// Between the end of a session and the next refresh of its room much time may pass.
-const RARE_REFRESHES: RoomTimes = RoomTimes { presence: Duration::from_secs(20), ..SHORT };
+const RARE_REFRESHES: RoomTimes = RoomTimes { presence_refresh: Duration::from_secs(20), ..SHORT };
 
 /// Starts a mesh with two balancers and three nodes.
 async fn mesh(has_redis: bool, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
@@ -141,7 +141,7 @@ async fn waiting_queue_of_a_full_room_moves_up_in_order(mesh: TestMesh) {
 }
 
 async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
-    let RoomTimes { grace, resume, presence } = LONG_GRACE;
+    let RoomTimes { seat_grace, resume, presence_refresh } = LONG_GRACE;
     let mut alice = client(&mesh, 0, "alice").await;
     let mut bob = client(&mesh, 1, "bob").await;
     alice.join("r").await;
@@ -152,14 +152,14 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
     stays("bob waiting", resume + Duration::from_millis(700), is_waiting).await;
     let mut alice = client(&mesh, 1, "alice").await;
     assert_eq!(alice.join("r").await, SeatStatus::Member, "within the grace time, in another session");
-    stays("bob waiting", grace + presence, is_waiting).await;
+    stays("bob waiting", seat_grace + presence_refresh, is_waiting).await;
 
     let gone = Instant::now();
     drop(alice);
     bob.gets("r", SeatStatus::Member).await;
     let waited = gone.elapsed();
-    assert!(waited >= grace, "given away after {waited:?}");
-    assert!(waited <= grace + presence * 2, "kept for {waited:?}");
+    assert!(waited >= seat_grace, "given away after {waited:?}");
+    assert!(waited <= seat_grace + presence_refresh * 2, "kept for {waited:?}");
     let mut alice = client(&mesh, 0, "alice").await;
     assert_eq!(alice.join("r").await, SeatStatus::Waiting { ahead: 0, queue_length: 1 }, "too late");
 }
@@ -167,7 +167,7 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
 #[tokio::test]
 async fn freed_seat_is_given_away_within_the_printed_bound() {
     let Some(mesh) = mesh(true, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
-    let bound = printed_bound(&mesh, "node-0");
+    let bound = printed_seat_bound(&mesh, "node-0");
     let mut clients = joined(&mesh, 8).await;
     let waiting = clients.split_off(4);
     // The owner of some of them: their sessions move, and seats with them.
@@ -191,7 +191,7 @@ async fn resumed_member_has_not_left(mesh: TestMesh) {
     back.until("the broadcast", |seen| seen.broadcasts.len() == 1).await;
     assert_eq!(crowd.clients[1].seen().broadcasts.len(), 1);
     assert_eq!(back.broadcast("back-room-0", json!("thank you")).await, 3, "it does not join again");
-    crowd.all_stay_for(SHORT.resume + SHORT.grace + SHORT.stale(), begin).await;
+    crowd.all_stay_for(SHORT.resume + SHORT.seat_grace + SHORT.max_seat_without_refresh(), begin).await;
     crowd.assert_no_faults();
     assert_eq!(back.join("back-room-0").await, SeatStatus::Member);
     assert_eq!(back.room("back-room-0").members.len(), 4);
@@ -215,7 +215,7 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     operator(&node, "DELETE", "rooms/r/capacity", None).await;
     clients[0].leave("r").await;
     clients[1].leave("r").await;
-    stays("client-3 waiting, by the capacity of all rooms", SHORT.presence * 2, async || {
+    stays("client-3 waiting, by the capacity of all rooms", SHORT.presence_refresh * 2, async || {
         matches!(clients[3].room("r").seat, SeatStatus::Waiting { .. })
     })
     .await;
@@ -255,7 +255,7 @@ async fn members_stay_unchanged_while_nodes_come_and_go(mesh: TestMesh) {
     mesh.agrees().await;
     crowd.assert_broadcasts_arrive("two nodes").await;
 
-    crowd.all_stay_for(SHORT.stale() + Duration::from_secs(1), begin).await;
+    crowd.all_stay_for(SHORT.max_seat_without_refresh() + Duration::from_secs(1), begin).await;
     assert_eq!(versions(&crowd), before, "nothing has changed");
     crowd.assert_no_faults();
 }

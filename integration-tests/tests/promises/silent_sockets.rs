@@ -1,5 +1,5 @@
-//! Thousands of sockets that never finish their handshake are closed within seconds, counted, and
-//! affect no other client. The same holds for a client without a sign of life.
+//! Thousands of sockets that never finish their handshake are closed within 8 s and counted. They
+//! affect no other client. A client that answers no ping is closed too.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
 
-/// Several source addresses, as a crowd has.
-const ADDRESSES: u8 = 5;
+const SOURCE_ADDRESSES: u8 = 5;
 const SOCKETS_PER_ADDRESS: usize = 1_000;
 /// Milliseconds until a silent socket is closed: 5 s, and the work of closing 5,000 sockets.
 const CLOSED_AFTER: std::ops::Range<u128> = 4_900..8_000;
@@ -46,8 +45,9 @@ async fn slow_request_is_closed_at_the_handshake_limit() {
 
 #[tokio::test]
 async fn client_is_closed_when_it_answers_no_ping() {
-    /// The shortest interval, and the time for an answer.
+    /// The shortest heartbeat interval.
     const HEARTBEAT: Duration = Duration::from_secs(5);
+    /// Time limit of the answer to a ping.
     const ANSWER: Duration = Duration::from_secs(10);
     let flag = format!("--heartbeat-ms={}", HEARTBEAT.as_millis());
     let mesh = TestMesh::of((1, 1), &[&flag], &[&flag]).await;
@@ -77,13 +77,13 @@ async fn crowd(text: &str) {
     let talk = Chatter::start(&mesh).await;
     let address = mesh.address();
     let mut sources = JoinSet::new();
-    for n in 1..=ADDRESSES {
+    for n in 1..=SOURCE_ADDRESSES {
         sources.spawn(source([127, 0, 0, n], address.clone(), text.to_owned()));
     }
     let waits: Vec<_> = sources.join_all().await.concat();
     let talk = talk.stop().await;
 
-    assert_eq!(waits.len(), usize::from(ADDRESSES) * SOCKETS_PER_ADDRESS);
+    assert_eq!(waits.len(), usize::from(SOURCE_ADDRESSES) * SOCKETS_PER_ADDRESS);
     let (soonest, latest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
     assert!(CLOSED_AFTER.contains(&soonest.as_millis()), "the first after {soonest:?}");
     assert!(CLOSED_AFTER.contains(&latest.as_millis()), "the last after {latest:?}");

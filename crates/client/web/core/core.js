@@ -132,7 +132,7 @@ export class Core {
 
   /** Handles a token from the callback. */
   token(now, token) {
-    this.#tokens.put(now, token);
+    this.#tokens.set(now, token);
     if (this.#phase.is === 'fetching') this.#open(now);
     else if (this.#phase.is === 'connected') this.#write({ type: 'token', token: token.token });
   }
@@ -157,7 +157,7 @@ export class Core {
   }
 
   #tend(now, random, connection) {
-    if (this.#tokens.renew(now)) this.#emit('ask_token');
+    if (this.#tokens.startDueRenewal(now)) this.#emit('ask_token');
     for (let due = connection.due(now); due !== null; due = connection.due(now)) {
       if (due === 'silent') return this.#giveUp(now, random, 'silent');
       this.#write(due);
@@ -208,7 +208,7 @@ export class Core {
     if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
     const wasWelcome = phase.is === 'connected';
     if (wasWelcome && phase.connection.hasSettled(now)) this.#retries = new RetryState();
-    const ends = isTokenRejected(why) ? !this.#tokens.replace(wasWelcome) : isFinal(why);
+    const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
     const hint = this.#hint;
     const isLater = isPolicyViolation(why);

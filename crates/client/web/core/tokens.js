@@ -13,15 +13,20 @@ export class Tokens {
     this.#hasSource = hasSource;
   }
 
-  /** @param {{token: string, valid_ms?: number | null}} token */
-  put(now, { token, valid_ms: validMs = null }) {
+  /**
+   * Stores a token from the callback.
+   *
+   * @param {number} now time of the core, in ms
+   * @param {{token: string, valid_ms?: number | null}} token `valid_ms` null: it does not expire
+   */
+  set(now, { token, valid_ms: validMs = null }) {
     this.#renewingUntil = null;
     const margin = Math.min(RENEW_BEFORE, Math.floor(validMs / 10));
     const renewAt = validMs === null ? Infinity : now + validMs - margin;
     this.#current = { text: token, renewAt, attempts: 0 };
   }
 
-  /** Returns `true` if the next attempt needs a new token first. */
+  /** Drops a token due for renewal. Returns `true` if the next attempt needs a new one first. */
   isMissing(now) {
     if (this.#current?.renewAt <= now) this.#current = null;
     return this.#hasSource && this.#current === null;
@@ -35,22 +40,27 @@ export class Tokens {
   }
 
   /**
-   * Drops a rejected token. Returns `true` if a new one may help: a token made for the failed
-   * attempt itself was as good as any.
+   * Drops a rejected token. Returns `true` if a new one from the callback may help: it may not if
+   * the rejected one was made for this attempt.
+   *
+   * @param {boolean} wasWelcome `true` if the server had accepted the token
    */
-  replace(wasWelcome) {
+  reject(wasWelcome) {
     const isUsed = wasWelcome || this.#current?.attempts > 1;
     this.#current = null;
     return this.#hasSource && isUsed;
   }
 
-  /** When an open connection needs a new token; Infinity for never. */
+  /**
+   * Time when an open connection needs a new token, or the time limit of the renewal in progress.
+   * Infinity: never.
+   */
   get deadline() {
     return this.#renewingUntil ?? this.#current?.renewAt ?? Infinity;
   }
 
-  /** Returns `true` if a renewal is due, and starts it. */
-  renew(now) {
+  /** Returns `true` if a renewal is due at `now`, and starts its time limit. */
+  startDueRenewal(now) {
     if (!this.#hasSource || this.deadline > now) return false;
     this.#renewingUntil = now + TOKEN_WITHIN;
     return true;

@@ -7,9 +7,9 @@ test('rejected token is replaced unless it was made for the attempt', () => {
   const tokens = new Tokens(true);
   const cases = [[1, true, true], [1, false, false], [2, false, true]];
   for (const [attempts, wasWelcome, mayHelp] of cases) {
-    tokens.put(0, { token: 'jwt' });
+    tokens.set(0, { token: 'jwt' });
     for (let number = 0; number < attempts; number += 1) tokens.useForAttempt();
-    assert.equal(tokens.replace(wasWelcome), mayHelp);
+    assert.equal(tokens.reject(wasWelcome), mayHelp);
     assert.equal(tokens.isMissing(0), true);
   }
 });

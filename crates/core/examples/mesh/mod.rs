@@ -12,12 +12,14 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::{ExchangeNumber, Incarnation, SessionId};
 
-/// Time of one turn of the event loops.
+/// Simulated duration of one turn of the event loops.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
 const INCARNATION: Incarnation = Incarnation([1; 8]);
 
+/// A node, and its trunk to the edge.
 pub(crate) struct Node {
     pub(crate) core: NodeCore,
+    /// The node's end of the trunk.
     pub(crate) trunk: TrunkKey,
     /// The edge's end of the trunk.
     pub(crate) link: LinkKey,
@@ -26,39 +28,47 @@ pub(crate) struct Node {
 /// The lane from one node to another, in an exchange that never ends.
 #[derive(Clone, Copy)]
 pub(crate) struct Lane {
+    /// The receiver, at the sender.
     pub(crate) peer: PeerKey,
+    /// Number of the exchange, at the sender.
     pub(crate) exchange: ExchangeNumber,
+    /// The exchange at the receiver.
     pub(crate) inbound: InboundExchange,
 }
 
+/// An edge and nodes, with their clock.
 pub(crate) struct Mesh {
+    /// Time of all cores. The caller advances it.
     pub(crate) now: Instant,
     pub(crate) edge: EdgeCore,
     pub(crate) nodes: Vec<Node>,
-    /// Lanes by sender and receiver.
+    /// Lanes by the positions of sender and receiver in `nodes`.
     pub(crate) lanes: BTreeMap<(usize, usize), Lane>,
 }
 
-/// Returns the address of a node by its number.
+/// Returns the address of the node at a position in the view.
 fn address(node: usize) -> String {
     format!("127.0.0.1:{}", node + 1)
 }
 
-/// Returns a view of nodes, numbered from 0.
+/// Returns a view of nodes with these ids, at 127.0.0.1 with ports from 1. Fails if an id is
+/// invalid or occurs twice.
 pub(crate) fn view<'a>(nodes: impl IntoIterator<Item = &'a str>) -> Result<Arc<View>> {
     let member =
         |(node, id)| anyhow::Ok(Member { id: NodeId::new(id)?, address: address(node).parse()?, draining: false });
     Ok(Arc::new(View::new(nodes.into_iter().enumerate().map(member).collect::<Result<Vec<_>>>()?)?))
 }
 
-/// Returns the position in `ids` of the node that owns a client.
+/// Returns the position in `ids` of the node that owns a client. `None`: the ranking is empty, or
+/// `ids` lacks the owner.
 pub(crate) fn owner(ranking: &Ranking, ids: &[String], client: &str) -> Option<usize> {
     let owner = ranking.id(ranking.owner(KeyHash::of(client))?);
     ids.iter().position(|id| id == owner)
 }
 
 impl Mesh {
-    /// Creates a mesh whose nodes see each other. `adjust` changes their settings.
+    /// Creates a mesh of nodes with these ids, a trunk from the edge to each and a lane between any
+    /// two. `adjust` changes the settings of each node. Fails if an id is invalid or occurs twice.
     pub(crate) fn new(ids: &[String], adjust: impl Fn(&mut Settings)) -> Result<Self> {
         let now = Instant::now();
         let view = view(ids.iter().map(String::as_str))?;
@@ -93,7 +103,8 @@ impl Mesh {
         Ok(())
     }
 
-    /// Connects a client to a node through the edge.
+    /// Connects a client through the edge to the node at the position `node`. Returns its key at
+    /// the edge. The caller carries the frames.
     pub(crate) fn connect(&mut self, client_id: ClientId, node: usize, reliable: bool) -> ClientKey {
         let accepted_at_us = 1 + self.edge.len() as u64;
         let session = SessionId(u128::from(KeyHash::of(client_id.as_str()).get()).to_le_bytes());
@@ -103,7 +114,7 @@ impl Mesh {
         client
     }
 
-    /// Opens the sockets of admitted clients.
+    /// Opens the sockets of admitted clients. Drops other effects of the edge.
     pub(crate) fn open_sockets(&mut self) {
         while let Some(effect) = self.edge.next_effect() {
             if let Effect::Accept(client) = effect {
@@ -112,7 +123,7 @@ impl Mesh {
         }
     }
 
-    /// The sockets take everything.
+    /// Lets the sockets take all pending output of the clients.
     pub(crate) fn write_all(&mut self) {
         for client in self.edge.take_clients_with_output() {
             let count = self.edge.output(client).len();

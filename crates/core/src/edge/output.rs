@@ -1,9 +1,11 @@
-//! Output queued for one client's socket.
+//! Output queued for one client's socket: bytes to write, and how long the socket has not taken
+//! them.
 
 use std::time::{Duration, Instant};
 
 use crate::ws::encode;
 
+/// Maximum capacity of a pooled buffer. Larger ones are freed.
 const POOLED_BYTES: usize = 16 * 1024;
 /// Maximum pooled buffers. It matches the usual number of clients written in one turn.
 const POOLED_BUFFERS: usize = 256;
@@ -12,7 +14,7 @@ const POOLED_BUFFERS: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Pool(Vec<Vec<u8>>);
 
-/// The output of a client. Offsets count from the first byte ever queued.
+/// Output of a client in bytes. Offsets count from the first byte ever queued.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     bytes: Vec<u8>,
@@ -24,7 +26,8 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Appends the bytes that `write` adds.
+    /// Appends the bytes that `write` adds to its argument. Empty output takes its buffer from
+    /// `pool`.
     pub(super) fn append(&mut self, pool: &mut Pool, write: impl FnOnce(&mut Vec<u8>)) {
         if self.bytes.capacity() == 0 {
             self.bytes = pool.0.pop().unwrap_or_default();
@@ -37,12 +40,12 @@ impl Output {
         self.bytes.get(self.written_of_bytes..).unwrap_or_default()
     }
 
-    /// Returns the allocated bytes.
+    /// Returns the allocated bytes, which may exceed the unwritten ones.
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Returns the offset after the last byte.
+    /// Returns the offset after the last queued byte.
     pub(super) fn end(&self) -> u64 {
         self.written + self.pending().len() as u64
     }
@@ -52,7 +55,8 @@ impl Output {
         self.written
     }
 
-    /// Records that the socket took `count` bytes.
+    /// Records that the socket took `count` of the pending bytes. 0: it took none. Returns the
+    /// buffer to `pool` if no byte is left.
     pub(super) fn wrote(&mut self, now: Instant, count: usize, pool: &mut Pool) {
         self.written += count as u64;
         self.written_of_bytes += count;
@@ -80,26 +84,26 @@ impl Output {
         self.behind.is_some_and(|(since, _)| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Returns `true` if the socket has taken none of its output for `limit`.
+    /// Returns `true` if output is pending and the socket has taken none of it for `limit`.
     pub(super) fn is_stuck(&self, now: Instant, limit: Duration) -> bool {
         self.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
     }
 
-    /// Takes the rest of the partly written frame, and the frames after it. Leaves out frames for
-    /// whose end offset `drop` returns `true`.
+    /// Takes all output: the rest of the partly written frame, and the frames after it. Omits a
+    /// frame that is not begun if `drop` returns `true` for its end offset.
     pub(super) fn take(&mut self, drop: impl Fn(u64) -> bool) -> Vec<u8> {
         let Self { bytes, written_of_bytes, written, .. } = std::mem::take(self);
-        let mut last_words = Vec::new();
+        let mut rest = Vec::new();
         let mut at = 0;
         while let Some(frame) = bytes.get(at..).and_then(encode::frame_len) {
             let end = at + frame;
             let begun = at < written_of_bytes;
             if begun || !drop(written + (end - written_of_bytes) as u64) {
-                last_words.extend_from_slice(bytes.get(at.max(written_of_bytes)..end).unwrap_or_default());
+                rest.extend_from_slice(bytes.get(at.max(written_of_bytes)..end).unwrap_or_default());
             }
             at = end;
         }
-        last_words
+        rest
     }
 
     fn release(&mut self, pool: &mut Pool) {

@@ -49,7 +49,7 @@ impl NodeCore {
         let lingering = self.directory.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
-                Some(session) if lingering.is_none() => self.expect(now, trunk, arrival, session),
+                Some(session) if lingering.is_none() => self.await_session(now, trunk, arrival, session),
                 _ => self.arrive(now, trunk, arrival, proven, lingering),
             };
         };

@@ -17,10 +17,11 @@ use super::{PeerKey, QueueKey, SessionKey, Settings};
 #[derive(Debug)]
 pub(super) struct Custody {
     queues: SlotMap<QueueKey, OutboundQueue>,
+    /// Messages held here for absent recipients.
     pub(super) holds: HoldQueues,
     /// Part of each queue id, so that outcomes for an earlier process find no queue.
     id_salt: u64,
-    /// Clients attached or detached, so the next sweep routes all queues again.
+    /// `true` if clients attached or detached: the next sweep routes all queues again.
     pub(super) routes_dirty: bool,
 }
 
@@ -84,13 +85,19 @@ impl Custody {
         queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
     }
 
-    /// Returns the queues whose destination differs from `route`, with that new destination.
-    pub(super) fn moving(&self, route: impl Fn(&OutboundQueue) -> Destination) -> Vec<(QueueKey, Destination)> {
+    /// Returns each queue for which `route` returns another destination than its present one, with
+    /// this new destination.
+    pub(super) fn queues_to_redirect(
+        &self,
+        route: impl Fn(&OutboundQueue) -> Destination,
+    ) -> Vec<(QueueKey, Destination)> {
         let routed = self.queues.iter().map(|(key, queue)| (key, queue, route(queue)));
         routed.filter(|(_, queue, to)| queue.destination != *to).map(|(key, _, to)| (key, to)).collect()
     }
 
-    /// Changes a queue's destination. Returns the former one if it was a peer that must forget it.
+    /// Changes a queue's destination and schedules all its messages for retransmission. Returns the
+    /// former destination if it was a peer, which must forget the messages. `None`: it was this
+    /// node, which forgets held messages at once, or nothing has changed.
     pub(super) fn redirect(&mut self, now: Instant, key: QueueKey, destination: Destination) -> Option<PeerKey> {
         let id = self.id(key);
         let queue = self.queues.get_mut(key).filter(|queue| queue.destination != destination)?;
@@ -105,16 +112,17 @@ impl Custody {
         }
     }
 
-    /// Records that the destination of a queue holds its messages.
-    pub(super) fn held(&mut self, now: Instant, id: QueueId) {
+    /// Records that the destination of a queue holds its messages. Ignores an unknown queue.
+    pub(super) fn mark_held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
             queue.told_held(now);
         }
     }
 
-    /// Applies the outcome of a message. Returns the message if its custody ends, else `None`.
+    /// Applies the outcome of a message. Returns the message and its queue if its custody ends.
+    /// `None`: it is not in custody, another node may still deliver it, or it is retransmitted.
     #[inline]
-    pub(super) fn outcome(
+    pub(super) fn apply_outcome(
         &mut self,
         now: Instant,
         id: QueueId,

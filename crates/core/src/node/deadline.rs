@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use signaling_wire::RemainingTtl;
 
-/// Shortest TTL: a message that may not be held still needs time to reach its recipient.
-const SHORTEST: Duration = Duration::from_secs(2);
+/// TTL of a message that may not be held: it still needs time to reach its recipient.
+const UNHELD_TTL: Duration = Duration::from_secs(2);
 
 /// End of a message's delivery, and whether it may be held for an absent recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,27 +17,28 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Creates the deadline of a message with the TTL `left`, which the sender's `ttl` may shorten.
-    /// With a `ttl` of 0 the message is not held. `None`: the sender set none.
+    /// Creates the deadline of a message. `left`: its TTL, counted down from the hold time since
+    /// the edge received it. `hold`: this node's hold time, the maximum. `ttl`: the TTL that the
+    /// client requested. 0: the message is not held. `None`: the client requested none.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;
         let whole = match ttl {
             None => hold,
-            Some(Duration::ZERO) => SHORTEST.min(hold),
+            Some(Duration::ZERO) => UNHELD_TTL.min(hold),
             Some(ttl) => ttl.min(hold),
         };
         Self { expires: now + whole.saturating_sub(age), may_hold: ttl != Some(Duration::ZERO) }
     }
 
-    /// Returns the deadline of a message that waited here before it was sent. One that may not be
-    /// held gets the time to reach its recipient from now on.
+    /// Returns the deadline of a message that waited here before it was sent. A message that may
+    /// not be held gets at least 2 s from `now`.
     pub(super) fn after_wait(self, now: Instant) -> Self {
-        let expires = if self.may_hold { self.expires } else { self.expires.max(now + SHORTEST) };
+        let expires = if self.may_hold { self.expires } else { self.expires.max(now + UNHELD_TTL) };
         Self { expires, ..self }
     }
 
-    /// Returns `true` from the deadline on.
+    /// Returns `true` if the deadline is at `now` or earlier.
     pub(super) fn is_over(self, now: Instant) -> bool {
         self.expires <= now
     }

@@ -174,7 +174,7 @@ impl Directory {
     }
 
     /// Adds a newcomer that waits for its session. Returns an earlier newcomer of the id, if any.
-    pub(super) fn expect(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
+    pub(super) fn add_pending_resume(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
         self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
     }
 

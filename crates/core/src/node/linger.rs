@@ -75,7 +75,7 @@ impl NodeCore {
         }
         let until = comes.until.min(now + self.settings.resume);
         self.directory.lingering.insert(client.clone(), Lingering { until, ..comes });
-        if !self.meet_expected(now, client) {
+        if !self.attach_pending_resume(now, client) {
             self.send_home(now, client);
         }
     }

@@ -57,7 +57,7 @@ impl NodeCore {
     /// Reports to the sender's node that a message is held here.
     pub(super) fn say_held(&mut self, now: Instant, message: &InboundMessage) {
         match &message.back {
-            ReturnPath::Here => self.custody.held(now, message.queue_id),
+            ReturnPath::Here => self.custody.mark_held(now, message.queue_id),
             ReturnPath::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
                 self.say_held_to(node.as_str(), message.queue_id, via);
@@ -91,7 +91,7 @@ impl NodeCore {
                 }
             },
             Item::Held { queue_id, via } => match via.split_last() {
-                None => self.custody.held(now, *queue_id),
+                None => self.custody.mark_held(now, *queue_id),
                 Some((next, rest)) => self.say_held_to(next, *queue_id, rest.to_vec()),
             },
             _ => {}
@@ -104,7 +104,7 @@ impl NodeCore {
 
     /// Applies the outcome of a message in this node's custody.
     fn outcome(&mut self, now: Instant, queue_id: QueueId, number: MessageNumber, outcome: EnvelopeOutcome) {
-        if let Some((queue, sent)) = self.custody.outcome(now, queue_id, number, outcome) {
+        if let Some((queue, sent)) = self.custody.apply_outcome(now, queue_id, number, outcome) {
             self.end(queue, &sent, outcome == EnvelopeOutcome::Written);
         }
     }

@@ -96,7 +96,7 @@ impl NodeCore {
     /// Redirects and retransmits each queue whose recipient has moved.
     pub(super) fn redirect(&mut self, now: Instant) {
         let some_wait = Cell::new(false);
-        let moving = self.custody.moving(|queue| {
+        let moving = self.custody.queues_to_redirect(|queue| {
             let to = queue.to.as_str();
             if self.directory.has_superseded(to) {
                 some_wait.set(true);

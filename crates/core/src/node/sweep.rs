@@ -30,7 +30,7 @@ impl NodeCore {
         self.sweep_queues(now);
         self.give_up_silent_holders(now);
         self.finish_overdue_superseded(now);
-        self.give_up_expecting(now);
+        self.end_overdue_resumes(now);
         if self.directory.sweep(now) {
             self.custody.routes_dirty = true;
         }

@@ -19,7 +19,7 @@ impl NodeCore {
         self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
-        self.set_room_view(now);
+        self.adopt_room_view(now);
         self.reroute(now);
     }
 

@@ -15,7 +15,8 @@ fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
     VerifiedToken { grant: grant.into(), subject: None, issued: ISSUED, expires, rate_class: None }
 }
 
-/// Creates an edge with an open socket of client 0, which has a token with this grant and lifetime.
+/// Creates an edge with an open socket of client 0. `token`: the grant and the lifetime of its
+/// token.
 fn open(token: Option<(&[u8], Option<Duration>)>) -> (Edge, ClientKey) {
     let mut edge = Edge::with(|_| {});
     let proven = token.map(|(grant, life)| proven(grant, life.map(|life| edge.now + life)));
@@ -29,8 +30,9 @@ fn effects(edge: &mut Edge) -> Vec<Effect> {
     std::iter::from_fn(|| edge.core.next_effect()).collect()
 }
 
-/// Advances the time of a client that is heard. Returns the close code of its socket.
-fn passes(edge: &mut Edge, client: ClientKey, time: Duration) -> Option<CloseCode> {
+/// Advances the time, with input of the client at its end. Returns the close code of its socket.
+/// `None`: it is open.
+fn close_after(edge: &mut Edge, client: ClientKey, time: Duration) -> Option<CloseCode> {
     edge.now += time;
     edge.core.heard(edge.now, client);
     edge.core.sweep(edge.now);
@@ -47,8 +49,8 @@ fn socket_outlives_its_token_only_if_a_newer_one_was_shown() {
     assert!(!format!("{asked:?}").contains("a.b.c"));
     edge.core.renewed(client, proven(b"new", Some(edge.now + 20 * SECOND)));
     assert_eq!(edge.said(edge.link), ["grant 0 new"]);
-    assert_eq!(passes(&mut edge, client, 15 * SECOND), None);
-    assert_eq!(passes(&mut edge, client, 5 * SECOND), Some(CloseCode::TOKEN_EXPIRED));
+    assert_eq!(close_after(&mut edge, client, 15 * SECOND), None);
+    assert_eq!(close_after(&mut edge, client, 5 * SECOND), Some(CloseCode::TOKEN_EXPIRED));
     assert_eq!((edge.said(edge.link), edge.core.counts().expired_tokens), (vec!["detach 0 Closed".to_owned()], 1));
 }
 
@@ -58,7 +60,7 @@ fn token_that_is_refused_changes_nothing_but_is_answered() {
     edge.core.not_renewed(client, "the token's signature is wrong");
     let error = r#"{"type":"error","code":"forbidden","message":"the token's signature is wrong"}"#;
     assert!(edge.output(client).contains(error), "{}", edge.output(client));
-    assert_eq!(passes(&mut edge, client, 10 * SECOND), Some(CloseCode::TOKEN_EXPIRED));
+    assert_eq!(close_after(&mut edge, client, 10 * SECOND), Some(CloseCode::TOKEN_EXPIRED));
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn next_node_gets_the_grant_of_the_latest_token() {
     edge.core.attach(edge.now, client, next);
     edge.hear(next, &[attached(0)]);
     assert_eq!(edge.said(next), ["attach 0 new"]);
-    assert_eq!(passes(&mut edge, client, 1_000_000 * SECOND), None, "this one does not expire");
+    assert_eq!(close_after(&mut edge, client, 1_000_000 * SECOND), None, "this one does not expire");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Messages down to a client's edge: within its limits, and once.
+//! Messages of a node to a client's edge: bounded by confirms, and without duplicates.
 
 use signaling_wire::DownSeq;
 use signaling_wire::trunk::{DeliveryOutcome, ToNode};

@@ -33,7 +33,7 @@ fn free_seat_goes_to_first_waiting_and_others_move_up() {
 
 #[test]
 fn join_is_refused_when_queue_or_rooms_are_full() {
-    let settings = RoomSettings { max_waiting: Some(1), per_client: 2, ..RoomSettings::default() };
+    let settings = RoomSettings { max_waiting: Some(1), max_seats_per_client: 2, ..RoomSettings::default() };
     let mut stage = Stage::with(&["n0"], 1, settings);
     stage.attach_all(&[("a", "n0"), ("b", "n0"), ("c", "n0")]);
     stage.join("a", "r");
@@ -91,7 +91,7 @@ fn seat_is_kept_after_a_lost_socket_and_then_given_on() {
 
 /// The grace time equals the resume time, so the end of a session frees its seat.
 fn grace_of_resume_time() -> RoomSettings {
-    RoomSettings { grace: 30 * SECOND, ..RoomSettings::default() }
+    RoomSettings { seat_grace: 30 * SECOND, ..RoomSettings::default() }
 }
 
 fn has_joined(stage: &mut Stage, name: &'static str) -> bool {

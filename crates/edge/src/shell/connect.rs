@@ -57,7 +57,7 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
             METRICS.connect.observe(started.elapsed());
             let upgrade = hyper::upgrade::on(&mut request);
             tokio::task::spawn_local(open(waiting, upgrade));
-            accept.for_client()
+            accept.client_response()
         }
         Err(refused) => {
             metrics::refused_status(refused.status);
@@ -220,7 +220,7 @@ fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept
             }
             encode::close(&mut frames, code.0, &refused.message);
             handshake.last_frames.replace(Some((hyper::upgrade::on(&mut request), frames)));
-            accept.for_client()
+            accept.client_response()
         }
         _ => status_of(refused),
     }

@@ -62,7 +62,7 @@ async fn decide(
 ) -> Result<Response<Body>, Refusal> {
     let config = &handshake.edge.config;
     connect::check_origin(handshake, request.headers())?;
-    let upgrade = handshake::asks_for_upgrade(request.headers());
+    let upgrade = handshake::has_websocket_upgrade(request.headers());
     let accept = match upgrade.then(|| handshake::check(request.method(), request.version(), request.headers())) {
         Some(Err(bad)) => {
             metrics::refused_status(bad.status.as_u16());
@@ -108,7 +108,7 @@ async fn upgrade_to(
         Ok(waiting) => {
             METRICS.connect.observe(started.elapsed());
             upgrade_client(waiting, &mut request);
-            Ok(accept.switching_to(None))
+            Ok(accept.response_with(None))
         }
         Err(Refusal { status: 409, .. }) if let Some(rejection) = if_taken => {
             metrics::refused_status(409);
@@ -133,7 +133,7 @@ fn reject(
     encode::text(&mut frames, frame.as_bytes());
     encode::close(&mut frames, close.code.unwrap_or(CloseCode::NO_CODE).0, "");
     handshake.last_frames.replace(Some((hyper::upgrade::on(request), frames)));
-    accept.switching_to(None)
+    accept.response_with(None)
 }
 
 fn plain(HttpAnswer { status, headers, body }: HttpAnswer) -> Response<Body> {

@@ -24,8 +24,9 @@ impl Edge {
 }
 
 impl State {
-    /// Closes the client's socket with 4411 and rejects its older tokens. Returns `true` if a
-    /// session ends. Ignores another server's kick from the future.
+    /// Closes the client's socket with 4411 and rejects its older tokens. If the kick is not
+    /// `at_once`, a socket with a newer token, or without one, stays. Such a kick is ignored if its
+    /// time is over 60 s ahead. Returns `true` if a session ends.
     pub(super) fn kick(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
         let latest = KickList::latest_believable(unix_time().as_secs());
@@ -42,9 +43,9 @@ impl State {
         was_here
     }
 
-    /// Verifies the client's token, whose `sub` must be `subject`; `None`: any. Returns `None` if
-    /// the mesh requires no tokens. Fails if the token is missing or refused, or older than a kick
-    /// of the client.
+    /// Verifies the client's token. Its `sub` must be `subject`, if given. `Ok(None)`: the mesh
+    /// requires no tokens. The result has a `subject` only if it differs from the client id. Fails
+    /// if the token is missing, refused or not newer than a kick of the client.
     pub(super) fn verify_token(
         &self,
         client: &ClientId,
@@ -64,8 +65,9 @@ impl State {
         verified.map(Some)
     }
 
-    /// Verifies a new token of a client with an open socket, and passes the result to the core.
-    pub(super) fn renew(&mut self, key: ClientKey, token: &PresentedToken) {
+    /// Verifies a new token of a client and passes the result to the core. Does nothing if the
+    /// socket has closed.
+    pub(super) fn renew_token(&mut self, key: ClientKey, token: &PresentedToken) {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.verify_token(client, Some(client.as_str()), Some(&token.0)) {
             Ok(Some(token)) => {

@@ -305,7 +305,7 @@ impl State {
                     }
                 }
             }
-            Effect::Verify(key, token) => self.renew(key, &token),
+            Effect::Verify(key, token) => self.renew_token(key, &token),
             Effect::Kick(kick) => {
                 self.kick(&kick);
             }

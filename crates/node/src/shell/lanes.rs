@@ -34,11 +34,11 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Returns the HTTP client for lanes. It connects within 500 ms.
+/// Returns the HTTP client for [`follow_views`]. It connects within 500 ms.
 ///
 /// # Errors
 /// If the system refuses a resource.
-pub fn client() -> Result<reqwest::Client, reqwest::Error> {
+pub fn lane_http_client() -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .no_proxy()
         .http1_only()
@@ -49,8 +49,9 @@ pub fn client() -> Result<reqwest::Client, reqwest::Error> {
         .build()
 }
 
-/// Applies each new view and keeps lanes to all peers open. Returns when views end.
-pub async fn follow(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
+/// Applies each view and keeps a lane to each of its peers open. Returns when the sender of views
+/// is dropped. `http` is from [`lane_http_client`]. `secrets`: the primary one is shown to peers.
+pub async fn follow_views(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     node.0.borrow_mut().lane_client = Some(LaneClient { http, secrets });
     loop {
         let view = views.borrow_and_update().clone();
@@ -70,7 +71,8 @@ pub(super) struct LaneClient {
     secrets: Secrets,
 }
 
-/// Ends the lanes to removed peers, starts those to new peers, and updates the other addresses.
+/// Ends the lanes to removed peers, starts lanes to new peers, and restarts those with a changed
+/// address. Logs and skips invalid addresses. Does nothing before [`follow_views`].
 pub(super) fn update_lanes(node: &Node) {
     let mut state = node.0.borrow_mut();
     let Some(client) = state.lane_client.clone() else { return };
@@ -98,6 +100,7 @@ pub(super) fn update_lanes(node: &Node) {
     }
 }
 
+/// Task of one lane.
 struct LaneSender {
     node: Node,
     client: LaneClient,
@@ -116,7 +119,7 @@ struct Opened {
 }
 
 impl LaneSender {
-    /// Keeps an exchange open. Ends when the peer is forgotten.
+    /// Keeps an exchange open until the peer leaves the core's view.
     async fn run(self) {
         let mut backoff = Backoff::new(FIRST_BACKOFF, MAX_BACKOFF);
         while let Some(opening) = self.with_core(|core, now| core.open_lane(now, self.peer)) {
@@ -141,7 +144,7 @@ impl LaneSender {
         }
     }
 
-    /// Opens an exchange. Returns the kind of failure and its reason otherwise.
+    /// Opens an exchange. Fails with the kind of failure and its reason, after at most 2 s.
     async fn open(&self, opening: &Opening) -> Result<Opened, (LaneEnd, String)> {
         let (body, channel) = Channel::<Bytes, io::Error>::new(limits::MAX_WINDOW_BATCHES);
         let request = self

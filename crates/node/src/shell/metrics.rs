@@ -1,4 +1,5 @@
-//! Metrics of a node, in addition to those of its edge for direct clients. Set at each sweep.
+//! Metrics of a node, in addition to those of its edge for direct clients. [`publish`] sets those
+//! of the core at each scrape. The tasks of lanes and of the room store count the others.
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics};
 use signaling_protocol::ErrorCode;
@@ -68,16 +69,24 @@ metrics! {
     }
 }
 
-// `Outcome`: of a message. `SeatLabel`: status of a seat. `JoinLimit`: limit that a join exceeds.
-label! { pub(crate) enum Outcome = "outcome" { Delivered = "delivered", Unavailable = "unavailable" } }
+label! {
+    /// Outcome of a message.
+    pub(crate) enum Outcome = "outcome" { Delivered = "delivered", Unavailable = "unavailable" }
+}
 label! {
     /// Cause of a lane's end, as in the help of its metric.
     pub(crate) enum LaneEnd = "reason" {
         Refused = "refused", Rejected = "rejected", Closed = "closed", Broken = "broken", Cut = "cut",
     }
 }
-label! { pub(crate) enum SeatLabel = "standing" { Member = "member", Waiting = "waiting" } }
-label! { pub(crate) enum JoinLimit = "what" { Rooms = "rooms", Line = "line" } }
+label! {
+    /// Status of a seat: member, or in a waiting queue.
+    pub(crate) enum SeatLabel = "standing" { Member = "member", Waiting = "waiting" }
+}
+label! {
+    /// Limit that a refused join exceeds: rooms of one client, or length of the waiting queue.
+    pub(crate) enum JoinLimit = "what" { Rooms = "rooms", Line = "line" }
+}
 
 /// Code of an error that a client receives.
 #[derive(Debug, Clone, Copy)]
@@ -93,15 +102,15 @@ impl Label for ErrorLabel {
     }
 }
 
-/// Publishes the maximum of held bytes and of lingering sessions. The room store counts as up until
-/// it fails.
+/// Publishes the maximum of held bytes and of lingering sessions. Sets the room store to up, until
+/// its first failure. Called once, at the start.
 pub(super) fn publish_limits(settings: &Settings) {
     METRICS.held_limit.publish(settings.hold_limits.bytes as u64);
     METRICS.lingering_limit.publish(settings.rules.max_lingering as u64);
     METRICS.store_up.set(1);
 }
 
-/// Publishes the counts of the core.
+/// Publishes the counts and current figures of the core.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
     publish_suspects(core.suspects().count());

@@ -48,7 +48,7 @@ use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, Undelive
 
 pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
-pub use self::lanes::{client, follow};
+pub use self::lanes::{follow_views, lane_http_client};
 pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
 pub use self::registry::{register, watch_over};
 pub use self::report::Floor;

@@ -64,7 +64,7 @@ async fn beat(node: &Node, own: &NodeId, registry: &RedisRegistry) {
     let mut renewal = Renewal { at: Sweep::default(), next: Instant::now() + RENEW_INTERVAL };
     loop {
         ticks.tick().await;
-        let beat = registry.beat(own).await;
+        let beat = registry.record_heartbeat(own).await;
         METRICS.store_up.set(beat.is_ok().into());
         METRICS.store_connections_lost.publish(registry.lost_connections());
         match beat {
@@ -89,7 +89,7 @@ impl Renewal {
             }
             self.next = Instant::now() + RENEW_INTERVAL;
         }
-        match registry.renew(own, self.at).await {
+        match registry.renew_entries(own, self.at).await {
             Ok(at) => self.at = at,
             Err(error) => debug!(%error, "registry entries not renewed"),
         }

@@ -49,7 +49,7 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
         }
     };
     tokio::task::spawn_local(trunk);
-    accept.switching_to(Some(SUBPROTOCOL))
+    accept.response_with(Some(SUBPROTOCOL))
 }
 
 struct NodeEnd<'a> {

@@ -10,7 +10,7 @@ use super::scripts;
 use crate::rules::millis;
 use crate::{Cleaned, Clock, Entry, KeyPrefix, Registration, StoreError, Sweep};
 
-/// Entries that one cleaning step checks.
+/// Maximum entries of one cleaning step or one write.
 const MAX_CHUNK: usize = 200;
 /// Approximate number of entries that one step renews.
 const RENEWALS_PER_STEP: usize = 1_000;
@@ -19,8 +19,9 @@ const CLAIM_LIFETIME: Duration = Duration::from_secs(10);
 /// Lifetime of an entry that is not renewed, in case the cleaner misses it.
 const ENTRY_LIFETIME: Duration = Duration::from_secs(24 * 3600);
 
-/// The registry in Redis or Valkey, on the connection of a [`RedisStore`](crate::RedisStore).
-/// Clones share it. Each call fails if the server does not answer in time, and can be repeated.
+/// The registry in Redis or Valkey. It and its clones use the connection of a
+/// [`RedisStore`](crate::RedisStore). A call fails if the server leaves a command without an answer
+/// for 2 s. The caller can repeat a failed call.
 #[derive(Clone)]
 pub struct RedisRegistry {
     connection: Connection,
@@ -33,8 +34,8 @@ impl RedisRegistry {
         Self { connection, clock, prefix }
     }
 
-    /// Returns the number of established connections that failed: broken, silent, or to a server
-    /// that cannot serve writes.
+    /// Returns the number of established connections of the store and the registry that failed
+    /// since the start: broken, silent, or to a server that cannot serve writes.
     #[must_use]
     pub fn lost_connections(&self) -> u64 {
         self.connection.lost()
@@ -67,7 +68,8 @@ impl RedisRegistry {
         Ok(seconds * 1000 + micros / 1000)
     }
 
-    /// Claims a dead node, renews or ends the claim. Returns it; empty: the node cannot be claimed.
+    /// Claims a dead node, or renews `claim` if it is not empty. Without `holds` it removes the
+    /// node and so ends `claim`. Returns the claim. Empty: it is refused.
     async fn claim(
         &self,
         dead: &NodeId,
@@ -105,12 +107,13 @@ impl RedisRegistry {
         Ok(Cleaned { removed, kept: clients.len() as u64 - removed })
     }
 
-    /// Writes the entries of attached clients of a node, and removes those of detached ones, unless
-    /// another node has them. Writes the reverse entry before the forward one, since the cleaner
-    /// finds clients by reverse entries only.
+    /// Writes the entries of a node's attached clients, and removes those of detached clients.
+    /// Keeps the entry of a detached client that another node or session has registered. After an
+    /// error some changes may be written.
     pub async fn register(&self, node: &NodeId, changes: &[Registration]) -> Result<(), StoreError> {
         let now = self.now().await?.to_string();
         for changes in changes.chunks(MAX_CHUNK) {
+            // The cleaner finds clients by reverse entries only, so these are written first.
             let (mut first, mut then) = (Vec::new(), Vec::new());
             for Registration { client, session, here } in changes {
                 let (client, session) = (client.as_str(), session.to_string());
@@ -134,7 +137,7 @@ impl RedisRegistry {
 
     /// Records a heartbeat of the node. Returns `false` if the registry did not have the node: this
     /// is the first heartbeat, or the registry has lost its data.
-    pub async fn beat(&self, node: &NodeId) -> Result<bool, StoreError> {
+    pub async fn record_heartbeat(&self, node: &NodeId) -> Result<bool, StoreError> {
         let (now, nodes) = (self.now().await?.to_string(), self.nodes());
         let added: u64 = self.connection.ask(command(&["ZADD", &nodes, &now, node.as_str()])).await?;
         self.connection.ask::<u64>(command(&["PEXPIRE", &nodes, &millis(ENTRY_LIFETIME).to_string()])).await?;
@@ -144,9 +147,9 @@ impl RedisRegistry {
         Ok(added == 0)
     }
 
-    /// Renews the lifetime of about 1,000 entries of a node. Continues after `from`, and returns
-    /// the position for the next step: [`Sweep::default`] once all entries are renewed.
-    pub async fn renew(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
+    /// Extends the lifetime of about 1,000 entries of a node to 24 h. Continues after `from`, and
+    /// returns the position for the next step: [`Sweep::default`] once all entries are renewed.
+    pub async fn renew_entries(&self, node: &NodeId, from: Sweep) -> Result<Sweep, StoreError> {
         let mut scan = command(&["SSCAN", &self.reverse(node)]);
         scan.arg(from.0).arg("COUNT").arg(RENEWALS_PER_STEP);
         let (next, clients): (u64, Vec<String>) = self.connection.ask(scan).await?;
@@ -159,7 +162,8 @@ impl RedisRegistry {
         Ok(Sweep(next))
     }
 
-    /// Returns the nodes without a heartbeat for `silent`, by name.
+    /// Returns the nodes without a heartbeat for at least `silent`, longest silence first. Skips
+    /// invalid names.
     pub async fn silent_nodes(&self, silent: Duration) -> Result<Vec<NodeId>, StoreError> {
         let until = (self.now().await? - millis(silent)).to_string();
         let names: Vec<String> =
@@ -167,8 +171,9 @@ impl RedisRegistry {
         Ok(names.iter().filter_map(|name| NodeId::new(name).ok()).collect())
     }
 
-    /// Removes the entries of a node without a heartbeat for `silent`, in small steps. `None`:
-    /// another cleaner has the claim, or the claim was lost to a pause or to the node's return.
+    /// Removes the entries of a node without a heartbeat for at least `silent`. The caller becomes
+    /// its only cleaner, until it pauses for 10 s. `None`: the node is unknown or has sent a
+    /// heartbeat, or another cleaner is at work. Some entries may be removed all the same.
     pub async fn clean(&self, dead: &NodeId, silent: Duration) -> Result<Option<Cleaned>, StoreError> {
         let (mut claim, mut all, mut cursor) = (String::new(), Cleaned::default(), "0".to_owned());
         loop {

@@ -23,7 +23,7 @@ async fn meshes_with_different_prefixes_share_no_room() {
     let session = SessionId([1; 16]);
     let here = Registration { client: client.clone(), session, here: true };
     blue.registry().register(&node, &[here]).await.unwrap();
-    blue.registry().beat(&node).await.unwrap();
+    blue.registry().record_heartbeat(&node).await.unwrap();
     assert_eq!(green.registry().find(&client).await.unwrap(), None);
     assert!(green.registry().silent_nodes(Duration::ZERO).await.unwrap().is_empty());
     assert!(blue.registry().find(&client).await.unwrap().is_some());

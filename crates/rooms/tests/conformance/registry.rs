@@ -44,7 +44,7 @@ impl Mesh {
     async fn fill(&self, name: &str, clients: usize) {
         let many: Vec<_> = (0..clients).map(|client| registration(client, 1, true)).collect();
         self.registry.register(&node(name), &many).await.unwrap();
-        self.registry.beat(&node(name)).await.unwrap();
+        self.registry.record_heartbeat(&node(name)).await.unwrap();
     }
 
     fn advance(&self, time: Duration) {
@@ -69,19 +69,19 @@ async fn client_is_found_at_its_latest_node() {
 #[tokio::test]
 async fn heartbeat_reports_that_the_registry_was_emptied() {
     let mesh = mesh();
-    assert!(!mesh.registry.beat(&node("a")).await.unwrap());
-    assert!(mesh.registry.beat(&node("a")).await.unwrap());
+    assert!(!mesh.registry.record_heartbeat(&node("a")).await.unwrap());
+    assert!(mesh.registry.record_heartbeat(&node("a")).await.unwrap());
     mesh.server.cli(&["flushall"]);
-    assert!(!mesh.registry.beat(&node("a")).await.unwrap());
+    assert!(!mesh.registry.record_heartbeat(&node("a")).await.unwrap());
 }
 
 #[tokio::test]
 async fn cleaner_removes_entries_of_a_dead_node_only() {
     let mesh = mesh();
     mesh.fill("dead", 20_000).await;
-    mesh.registry.beat(&node("alive")).await.unwrap();
+    mesh.registry.record_heartbeat(&node("alive")).await.unwrap();
     mesh.advance(SILENT);
-    mesh.registry.beat(&node("alive")).await.unwrap();
+    mesh.registry.record_heartbeat(&node("alive")).await.unwrap();
     assert_eq!(mesh.registry.silent_nodes(SILENT).await.unwrap(), [node("dead")]);
     let moved: Vec<_> = (0..100).map(|client| registration(client * 7, 1, true)).collect();
     mesh.registry.register(&node("alive"), &moved).await.unwrap();
@@ -123,9 +123,9 @@ async fn cleaner_takes_over_when_the_claim_of_another_ran_out() {
 async fn returned_node_keeps_its_entries() {
     let mesh = mesh();
     mesh.registry.register(&node("back"), &[registration(1, 1, true)]).await.unwrap();
-    mesh.registry.beat(&node("back")).await.unwrap();
+    mesh.registry.record_heartbeat(&node("back")).await.unwrap();
     mesh.advance(SILENT);
-    mesh.registry.beat(&node("back")).await.unwrap();
+    mesh.registry.record_heartbeat(&node("back")).await.unwrap();
     mesh.registry.register(&node("back"), &[registration(1, 2, true)]).await.unwrap();
     assert_eq!(mesh.registry.clean(&node("back"), SILENT).await.unwrap(), None);
     assert_eq!(mesh.at(1).await.as_deref(), Some("back"));
@@ -146,7 +146,7 @@ async fn entries_keep_their_lifetime_when_renewed() {
     assert_eq!(lives(), 0);
     let (mut at, mut steps) = (Sweep::default(), 0);
     loop {
-        at = mesh.registry.renew(&node("a"), at).await.unwrap();
+        at = mesh.registry.renew_entries(&node("a"), at).await.unwrap();
         steps += 1;
         if at == Sweep::default() {
             break;

@@ -1,4 +1,4 @@
-//! Parts of the operators' handlers that both servers share.
+//! Parts of the operators' handlers that balancers and nodes share: queries, names and refusals.
 
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
@@ -15,7 +15,7 @@ use crate::http::Refused;
 /// Extractor of a query string: its fields, or the reason why it is invalid.
 pub type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
-/// Answers with the OpenAPI document of all routes, as JSON.
+/// Answers with the OpenAPI document of all operator routes, as JSON.
 pub async fn document() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
 }
@@ -23,20 +23,20 @@ pub async fn document() -> impl IntoResponse {
 /// Returns the fields of a query string.
 ///
 /// # Errors
-/// 400 `bad_request` if the query is invalid.
+/// 400 `bad_request` with the reason if the query is invalid.
 pub fn query<T>(parsed: QueryResult<T>) -> Result<T, Refused> {
     parsed.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
 }
 
-/// Parses the client id in a request's path.
+/// Parses a client id, which a request has in its path.
 ///
 /// # Errors
-/// 400 `bad_name` if it is no valid client id.
-pub fn client(name: &str) -> Result<ClientId, Refused> {
+/// 400 `bad_name` with the reason if it is no valid client id.
+pub fn parse_client_id(name: &str) -> Result<ClientId, Refused> {
     ClientId::new(name).map_err(bad_name)
 }
 
-/// Returns the refusal of an invalid name: 400 `bad_name`.
+/// Returns the refusal of an invalid name: 400 `bad_name` with the reason.
 #[must_use]
 pub fn bad_name(error: NameError) -> Refused {
     Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))

@@ -21,17 +21,18 @@ pub struct Trunk<S> {
     socket: WebSocket<S>,
     /// Start and bytes (0: a control frame) of the write that the kernel has not taken yet.
     unsent: Option<(Instant, usize)>,
-    heard_at: Instant,
+    last_input_at: Instant,
     pinged_at: Instant,
     is_closing: bool,
 }
 
 impl<S: Read + Write> Trunk<S> {
-    /// Creates a trunk on an upgraded stream. `early` are bytes read after the head of the upgrade.
+    /// Creates a trunk on an upgraded stream. `early`: bytes read after the head of the upgrade.
+    /// `role`: client at the edge, server at the node.
     pub fn new(stream: S, early: &[u8], role: Role) -> Self {
         let socket = WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config()));
         let now = Instant::now();
-        Self { socket, unsent: None, heard_at: now, pinged_at: now, is_closing: false }
+        Self { socket, unsent: None, last_input_at: now, pinged_at: now, is_closing: false }
     }
 
     /// Returns the underlying stream.
@@ -40,7 +41,8 @@ impl<S: Read + Write> Trunk<S> {
     }
 
     /// Reads at most 64 WebSocket messages and passes each batch to `on_frames`. `now` is recorded
-    /// as the time of the input. Returns `false` once the stream is empty.
+    /// as the time of the input. Returns `false` once the stream is empty, `true` if more messages
+    /// may follow.
     ///
     /// # Errors
     /// If the trunk has ended: [`TrunkCloseReason::Closed`], `Failed`, or `ProtocolError` if
@@ -62,12 +64,13 @@ impl<S: Read + Write> Trunk<S> {
                 Err(tungstenite::Error::ConnectionClosed) => return Err(TrunkCloseReason::Closed),
                 Err(error) => return Err(error.into()),
             }
-            self.heard_at = now;
+            self.last_input_at = now;
         }
         Ok(true)
     }
 
-    /// Returns `true` if the kernel has taken all written bytes. Only then may a batch be written.
+    /// Returns `true` if the kernel has taken all written bytes. Only then may the caller write a
+    /// batch.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.unsent.is_none()
@@ -79,7 +82,8 @@ impl<S: Read + Write> Trunk<S> {
         self.is_closing
     }
 
-    /// Writes a batch. If the kernel does not take all bytes now, [`Trunk::flush`] writes the rest.
+    /// Writes a batch as one WebSocket message. Requires [`Trunk::is_free`], and no close before.
+    /// If the kernel does not take all bytes now, [`Trunk::flush`] writes the rest.
     ///
     /// # Errors
     /// If the connection failed.
@@ -89,10 +93,11 @@ impl<S: Read + Write> Trunk<S> {
         self.written(sent)
     }
 
-    /// Writes the rest of a batch.
+    /// Writes the rest of a batch or control frame. Does nothing if there is none.
     ///
     /// # Errors
-    /// If the connection failed. [`TrunkCloseReason::ClosedLocally`] after the close frame.
+    /// [`TrunkCloseReason::Failed`] if the connection failed. [`TrunkCloseReason::ClosedLocally`]
+    /// once the kernel has taken the close frame.
     pub fn flush(&mut self) -> Result<(), TrunkCloseReason> {
         if self.unsent.is_some() {
             let flushed = self.socket.flush();
@@ -105,7 +110,8 @@ impl<S: Read + Write> Trunk<S> {
     /// failure. `Ok` means that [`Trunk::flush`] must write the rest.
     ///
     /// # Errors
-    /// As [`Trunk::flush`].
+    /// [`TrunkCloseReason::ClosedLocally`] once the kernel has taken the close frame.
+    /// [`TrunkCloseReason::Failed`] if the connection failed.
     pub fn close(&mut self) -> Result<(), TrunkCloseReason> {
         if !std::mem::replace(&mut self.is_closing, true) {
             self.unsent.get_or_insert((Instant::now(), 0));
@@ -122,7 +128,7 @@ impl<S: Read + Write> Trunk<S> {
     /// 2 s. [`TrunkCloseReason::Failed`] if the connection failed.
     pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
         let since = |then| now.saturating_duration_since(then);
-        let silence = since(self.heard_at);
+        let silence = since(self.last_input_at);
         let stall = self.unsent.map_or(Duration::ZERO, |(start, _)| since(start));
         if silence.max(stall) >= SUSPECT_AFTER {
             return Err(TrunkCloseReason::Silent);

@@ -176,7 +176,7 @@ impl World {
         let is_open = std::mem::replace(&mut self.sockets[id].state, State::Closed) == State::Open;
         let edge = &mut self.edges[edge];
         match exit {
-            Exit::Close(_) if is_open && self.mutant == Some(Mutant::Goodbye) => {
+            Exit::Close(_) if is_open && self.mutant == Some(Mutant::CloseFrames) => {
                 edge.core.client_left(key, Some(CloseCode::NORMAL));
             }
             Exit::Close(code) if is_open => edge.core.client_left(key, code),

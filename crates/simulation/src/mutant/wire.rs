@@ -20,20 +20,20 @@ impl Mutant {
                 ToNode::Attach(attach) => {
                     stored.insert(attach.slot, attach.seq);
                     match self {
-                        Self::Born => attach.accepted_at_us = 0,
+                        Self::AcceptanceTime => attach.accepted_at_us = 0,
                         Self::Turns => attach.turn = 1,
                         Self::Seats => attach.state = attach.state.map(without_seats),
                         _ => {}
                     }
                 }
                 ToNode::Up { slot, seq, ttl, .. } => match self {
-                    Self::StoreRepeats if stored.get(slot).is_some_and(|last| *seq <= *last) => continue,
-                    Self::Life => *ttl = hold,
+                    Self::EdgeRetransmissions if stored.get(slot).is_some_and(|last| *seq <= *last) => continue,
+                    Self::RemainingTtl => *ttl = hold,
                     _ => {}
                 },
                 ToNode::Confirm { exceptions, .. } => match self {
                     Self::Written => exceptions.clear(),
-                    Self::Again => exceptions.iter_mut().for_each(|(_, why)| *why = Unwritten::Skipped),
+                    Self::SkippedReports => exceptions.iter_mut().for_each(|(_, why)| *why = Unwritten::Skipped),
                     _ => {}
                 },
                 _ => {}
@@ -48,8 +48,8 @@ impl Mutant {
         let mut out = Vec::with_capacity(bytes.len());
         while let Ok(mut frame) = ToEdge::take(&mut bytes) {
             match (self, &mut frame) {
-                (Self::Life, ToEdge::Down { ttl, .. }) => *ttl = hold,
-                (Self::Prev, ToEdge::Down { prev_pending, .. }) => *prev_pending = MessageNumber::NONE,
+                (Self::RemainingTtl, ToEdge::Down { ttl, .. }) => *ttl = hold,
+                (Self::PrevPending, ToEdge::Down { prev_pending, .. }) => *prev_pending = MessageNumber::NONE,
                 _ => {}
             }
             frame.append(&mut out);
@@ -61,14 +61,14 @@ impl Mutant {
     pub(crate) fn between_nodes(self, mut bytes: &[u8], hold: RemainingTtl, to_view: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(number) = forward::open(&mut bytes) else { return out };
-        forward::start(&mut out, if self == Self::Number { BatchNumber(1) } else { number });
+        forward::start(&mut out, if self == Self::BatchNumbers { BatchNumber(1) } else { number });
         while let Ok(mut item) = Item::take(&mut bytes) {
             if self.drops(&item) {
                 continue;
             }
             match (self, &mut item) {
-                (Self::Life, Item::Envelope(envelope)) => envelope.ttl = hold,
-                (Self::Prev, Item::Envelope(envelope)) => envelope.prev_pending = MessageNumber::NONE,
+                (Self::RemainingTtl, Item::Envelope(envelope)) => envelope.ttl = hold,
+                (Self::PrevPending, Item::Envelope(envelope)) => envelope.prev_pending = MessageNumber::NONE,
                 (Self::Via, Item::Envelope(envelope)) => envelope.via.clear(),
                 (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.retransmitted = false,
                 (Self::RoomReports, Item::ViewConfirmed { rooms, .. }) => rooms.clear(),
@@ -83,11 +83,11 @@ impl Mutant {
     fn drops(self, item: &Item<'_>) -> bool {
         match item {
             Item::Envelope(envelope) => match self {
-                Self::Question => envelope.ttl == RemainingTtl::NONE,
-                Self::PassingOn => !envelope.via.is_empty(),
+                Self::OutcomeRequests => envelope.ttl == RemainingTtl::NONE,
+                Self::Relays => !envelope.via.is_empty(),
                 _ => false,
             },
-            Item::Outcome { via, .. } => self == Self::Path && !via.is_empty(),
+            Item::Outcome { via, .. } => self == Self::ReturnPath && !via.is_empty(),
             Item::Held { .. } => self == Self::Held,
             Item::Forget { .. } => self == Self::Forget,
             Item::Located { .. } => self == Self::Located,

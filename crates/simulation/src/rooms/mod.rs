@@ -62,7 +62,7 @@ impl Default for RoomWorld {
 impl RoomWorld {
     /// Creates the room store of a run and the plan of its faults.
     pub(crate) fn new(seed: u64, mut plan: RoomPlan, clients: usize) -> Self {
-        let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence);
+        let presence = plan.settings.map_or(Rules::default().stale, |settings| settings.presence_refresh);
         let (stale, claimed) = (Rules::stale_after(presence), plan.mesh);
         let rules = Rules { capacity: plan.capacity, stale, claimed, ..Rules::default() };
         Self {
@@ -92,7 +92,7 @@ impl RoomWorld {
     }
 
     fn presence(&self) -> Micros {
-        micros(self.settings().presence)
+        micros(self.settings().presence_refresh)
     }
 
     /// Returns `true` if the store lost data in this time.

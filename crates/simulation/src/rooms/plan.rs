@@ -42,8 +42,8 @@ impl RoomPlan {
             return plan;
         }
         let seconds = |rng: &mut Rng, low, high| Duration::from_secs(rng.within(low, high));
-        let (presence, grace) = (seconds(rng, 8, 12), seconds(rng, 4, 12));
-        plan.settings = Some(RoomSettings { presence, grace, ..RoomSettings::default() });
+        let (presence_refresh, seat_grace) = (seconds(rng, 8, 12), seconds(rng, 4, 12));
+        plan.settings = Some(RoomSettings { presence_refresh, seat_grace, ..RoomSettings::default() });
         plan.capacity = rng.pick(&[None, Some(3), Some(6)]).unwrap_or_default();
         let of_its_own = |_| rng.pick(&[None, None, Some(2), Some(3), Some(4), Some(0)]).unwrap_or_default();
         plan.capacities = (0..ROOMS).map(of_its_own).collect();

@@ -119,7 +119,7 @@ impl NodeCore {
     pub(super) fn query_members(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         mesh.barrier.asked = Some(now);
-        let query = Item::ViewQuery { view: mesh.view, query: mesh.barrier.query, adoption: mesh.adoption };
+        let query = Item::ViewQuery { view: mesh.view_hash, query: mesh.barrier.query, adoption: mesh.adoptions };
         for member in &mesh.barrier.waiting {
             self.peers.note_now(member, &query);
         }
@@ -157,9 +157,9 @@ impl NodeCore {
 
     /// Answers the queries for the present view.
     pub(super) fn answer_known_queries(&mut self) {
-        let Some(MeshRooms { view, members, barrier, copies, ranking, .. }) = &mut self.mesh_rooms else { return };
+        let Some(MeshRooms { view_hash, members, barrier, copies, ranking, .. }) = &mut self.mesh_rooms else { return };
         barrier.unanswered.retain(|peer, query| {
-            let is_known = query.view == *view;
+            let is_known = query.view == *view_hash;
             if is_known {
                 let is_owned = |room: &RoomName| super::owner_in(ranking, room) == Some(peer.as_str());
                 barrier.answering.insert(peer.clone(), (query.number, copies.rooms_for(peer, is_owned).into()));
@@ -200,7 +200,7 @@ impl NodeCore {
         let Some(mesh) = &self.mesh_rooms else { return };
         let is_owned = |room: &&RoomName| mesh.owner_of(room) == Some(peer.as_str());
         let rooms: Vec<_> = self.rooms.local_rooms().filter(is_owned).map(RoomName::as_str).collect();
-        let adoption = mesh.adoption;
+        let adoption = mesh.adoptions;
         let mut parts: Vec<_> = rooms.chunks(NAMES_PER_ITEM).map(<[_]>::to_vec).collect();
         let final_part = parts.pop().unwrap_or_default();
         for rooms in parts {

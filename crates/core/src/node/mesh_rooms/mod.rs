@@ -1,10 +1,10 @@
 //! Rooms without a store: each room has an owner and a backup among the nodes.
 //!
 //! The owner of a room is the node with the highest rendezvous score for the room's name, by the
-//! view alone. It puts the operations of all nodes in order and applies them. It sends each one to
-//! the backup, which applies it too, announces its changes and sends the result to the node that
-//! requested it. So a client learns nothing that only one node knows. An owner without a backup
-//! announces and answers itself.
+//! view and without regard to suspects. It puts the operations of all nodes in order and applies
+//! them. It sends each one to the backup, which applies it too, announces its changes and sends the
+//! result to the node that requested it. So a client receives no change that only one node has. An
+//! owner without a backup announces and answers itself.
 //!
 //! | content | module |
 //! |---|---|
@@ -37,16 +37,17 @@ use self::requests::{Requester, Requests};
 use super::{NodeCore, Settings};
 use crate::View;
 
-/// Rooms of the mesh, as far as this node takes part.
+/// This node's share of the mesh's rooms: its own rooms, copies, and requests to other owners.
 pub(super) struct MeshRooms {
     id: NodeId,
     hash_seed: u64,
     rules: Rules,
-    /// One moment on both clocks. Rooms need a clock without jumps.
+    /// One moment as an instant and in ms since 1970. Room times count from it, so they never jump.
     start: (Instant, u64),
-    /// Hash of the present view, and the number of views so far.
-    view: u64,
-    adoption: u64,
+    /// Hash of the current view.
+    view_hash: u64,
+    /// Number of adopted views.
+    adoptions: u64,
     members: BTreeSet<NodeId>,
     /// Members that do not drain, or all if all drain.
     ranking: Ranking,
@@ -74,20 +75,20 @@ pub struct MeshRoomCounts {
     pub taken_over: u64,
     /// Rooms whose copies were all lost, rebuilt from the seats at the nodes.
     pub rebuilt: u64,
-    /// Copies sent to backups.
+    /// Whole rooms sent to backups.
     pub copied: u64,
     /// Requests without an answer in time.
     pub timeouts: u64,
 }
 
-/// Present numbers of rooms that are owned by nodes.
+/// Current state of rooms that are owned by nodes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeshRoomFigures {
     /// Rooms that this node owns.
     pub owned: usize,
-    /// Copies of rooms that other nodes own.
+    /// Copies of rooms that this node does not own now, including `waiting`.
     pub copies: usize,
-    /// Copies that wait for the next owners of their rooms.
+    /// Copies of rooms that this node owned and whose next owners do not have them yet.
     pub waiting: usize,
     /// Requests without an answer.
     pub requests: usize,
@@ -104,7 +105,8 @@ pub struct RoomCommit {
     pub at: LogPosition,
     /// Time of the operation, in milliseconds since 1970.
     pub clock: u64,
-    /// The operation. `None`: seats of a lost node were marked.
+    /// The operation. `None`: a node is lost and its seats await a claim, or the last owner's
+    /// operations are lost.
     pub op: Option<Op>,
     /// Its result.
     pub result: OpResult,
@@ -121,8 +123,8 @@ impl MeshRooms {
             hash_seed: settings.hash_seed,
             rules,
             start: (instant, u64::try_from(since).unwrap_or(u64::MAX)),
-            view: View::default().hash(),
-            adoption: 0,
+            view_hash: View::default().hash(),
+            adoptions: 0,
             members: BTreeSet::new(),
             ranking: Ranking::new(settings.hash_seed, std::iter::empty::<&str>()),
             requests: Requests::new(settings.incarnation),
@@ -170,24 +172,26 @@ impl MeshRooms {
         self.owner_of(room) == Some(self.id.as_str())
     }
 
-    /// Returns `true` if no request, copy or confirmation is pending.
+    /// Returns `true` if rare sweeps suffice: no request, copy, seat claim or confirmation is
+    /// pending.
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.unclaimed.is_empty();
         self.requests.is_empty() && all_sent && self.barrier.is_idle()
     }
 
-    /// Returns `true` if no request of this node is pending, and no room waits for its next owner.
+    /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
+    /// next owner.
     pub(super) fn is_quiet(&self) -> bool {
         self.requests.is_empty() && self.copies.waiting() == 0
     }
 
     /// Adopts a view. Returns `false` if it has not changed.
     fn adopt(&mut self, view: &View) -> bool {
-        if self.view == view.hash() {
+        if self.view_hash == view.hash() {
             return false;
         }
-        self.view = view.hash();
-        self.adoption += 1;
+        self.view_hash = view.hash();
+        self.adoptions += 1;
         self.members = view.members().iter().map(|member| member.id.clone()).collect();
         let all_drain = view.members().iter().all(|member| member.draining);
         let eligible = view.members().iter().filter(|member| all_drain || !member.draining);
@@ -201,8 +205,9 @@ fn owner_in<'a>(ranking: &'a Ranking, room: &RoomName) -> Option<&'a str> {
 }
 
 impl NodeCore {
-    /// Follows the view: gives up rooms of other nodes, and asks the members for confirmations.
-    pub(super) fn set_room_view(&mut self, now: Instant) {
+    /// Adopts a changed view: gives up rooms that other nodes own now, requests confirmations from
+    /// all members, and repeats pending requests.
+    pub(super) fn adopt_room_view(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let before = mesh.members.clone();
         if !mesh.adopt(self.peers.view()) {
@@ -288,12 +293,14 @@ impl NodeCore {
         commits.map(std::mem::take).unwrap_or_default()
     }
 
-    /// Returns a room if this node owns it and serves it now.
+    /// Returns a room that this node owns. `None`: another node owns it, no operation has created
+    /// it, this node still waits for confirmations of the view, or the rooms are in a store.
     pub fn owned_room(&self, room: &str) -> Option<&Room> {
         self.mesh_rooms.as_ref()?.owned.get(room).map(|owned| &owned.room)
     }
 
-    /// Returns the node that backs up a room that this node owns. `None`: there is none.
+    /// Returns the backup of a room that this node owns. `None`: the room has no backup, or this
+    /// node does not own it.
     pub fn room_backup(&self, room: &str) -> Option<&NodeId> {
         self.mesh_rooms.as_ref()?.owned.get(room)?.backup.as_ref()
     }
@@ -308,7 +315,7 @@ impl NodeCore {
         self.mesh_rooms.as_ref().map(|mesh| mesh.counts)
     }
 
-    /// Returns the numbers of rooms that nodes own. `None`: the rooms are in a store.
+    /// Returns the current figures of rooms that nodes own. `None`: the rooms are in a store.
     pub fn mesh_room_figures(&self) -> Option<MeshRoomFigures> {
         let mesh = self.mesh_rooms.as_ref()?;
         let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
@@ -317,8 +324,8 @@ impl NodeCore {
     }
 }
 
-/// Returns the first number of a process start, which differs after a restart. So answers to the
-/// former process are not taken for answers to this one.
+/// Returns the first request number of a process start. It differs after a restart, so that this
+/// process ignores answers to the former one.
 fn first_number(incarnation: Incarnation) -> u64 {
     u64::from_le_bytes(incarnation.0) >> 1
 }

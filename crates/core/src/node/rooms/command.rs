@@ -117,7 +117,7 @@ impl NodeCore {
                 let data_bytes = data.as_deref().map_or(0, str::len) + room_session.data_bytes_elsewhere(&room);
                 let granted = self.check_grant(command.key, &room)?;
                 capacity = granted.filter(|_| seat.is_none() && !is_reserved(room.as_str()));
-                if seat.is_none() && room_session.seats.len() >= self.rooms.settings.per_client {
+                if seat.is_none() && room_session.seats.len() >= self.rooms.settings.max_seats_per_client {
                     self.rooms.counts.too_many_rooms += 1;
                     return Err(TOO_MANY_ROOMS);
                 }

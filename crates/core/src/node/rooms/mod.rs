@@ -53,7 +53,7 @@ pub(super) use self::messages::change_from_wire;
 pub(super) use self::room_session::{Command, CommandKind};
 pub use self::task::{RoomTask, Urgency};
 
-/// Settings of rooms.
+/// Room settings of a node: location, times and limits.
 #[derive(Debug, Clone, Copy)]
 pub struct RoomSettings {
     /// Rules of rooms that the nodes own. `None`: the rooms are in a store.
@@ -63,32 +63,32 @@ pub struct RoomSettings {
     /// [`NodeCore::take_room_commits`]: super::NodeCore::take_room_commits
     pub records_commits: bool,
     /// Interval between refreshes of all seats.
-    pub presence: Duration,
-    /// Time for which the store keeps a seat after its session ended without a goodbye.
-    pub grace: Duration,
+    pub presence_refresh: Duration,
+    /// Time that a seat is kept after its client's socket was lost. At least the resume time.
+    pub seat_grace: Duration,
     /// `true` if a registry receives each attach and detach of a client.
     pub registered: bool,
     /// Maximum seats of a client.
-    pub per_client: usize,
-    /// Maximum length of a waiting queue, as the store has it. `None`: no limit.
+    pub max_seats_per_client: usize,
+    /// Maximum clients in a waiting queue. Equals `max_waiting` of [`signaling_rooms::Rules`].
+    /// `None`: no limit.
     pub max_waiting: Option<u32>,
     /// Signal scope of clients whose tokens name none.
     pub signal_scope: SignalScope,
-    /// Rate of members that one client's broadcasts may reach. `None`: no limit.
+    /// Maximum members/s that one client's broadcasts reach. `None`: no limit.
     pub broadcast_rate: Option<Rate>,
 }
 
 impl Default for RoomSettings {
     /// Rooms in a store, with the default times.
     fn default() -> Self {
-        let (presence, grace) = (Duration::from_secs(20), Duration::from_secs(20));
         Self {
             mesh: None,
             records_commits: false,
-            presence,
-            grace,
+            presence_refresh: Duration::from_secs(20),
+            seat_grace: Duration::from_secs(20),
             registered: false,
-            per_client: 256,
+            max_seats_per_client: 256,
             max_waiting: None,
             signal_scope: SignalScope::default(),
             broadcast_rate: None,
@@ -134,11 +134,11 @@ pub struct RoomCounts {
     pub commands: u64,
     /// Operations that the store did not carry out.
     pub failures: u64,
-    /// Times that clients received the whole state of a room because changes were missing.
+    /// Resyncs of rooms at this node: requests for the whole state because changes were missing.
     pub resyncs: u64,
     /// Seats restored to a store that had lost them.
     pub restored: u64,
-    /// Broadcasts sent to their members.
+    /// Broadcasts sent to the members of a room.
     pub broadcasts: u64,
     /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,
@@ -146,7 +146,7 @@ pub struct RoomCounts {
     pub full_queues: u64,
 }
 
-/// Present rooms and seats, for metrics.
+/// Current number of rooms and seats at this node, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoomFigures {
     /// Rooms with a seat at this node.
@@ -166,7 +166,7 @@ impl Rooms {
             active: BTreeSet::new(),
             urgent: VecDeque::new(),
             background: VecDeque::new(),
-            refresh_at: start + settings.presence,
+            refresh_at: start + settings.presence_refresh,
             refill_after: start,
             store_is_down: false,
             probe_at: start,
@@ -180,7 +180,7 @@ impl Rooms {
         }
     }
 
-    /// Returns `true` if no room has changes to send or questions to the store.
+    /// Returns `true` if rare sweeps suffice: no change, store request or held command is pending.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty() && self.held.is_empty()
     }
@@ -195,7 +195,7 @@ impl Rooms {
         self.local.keys()
     }
 
-    /// Returns `true` if no command is pending.
+    /// Returns `true` if the node may stop: no command of a session is pending.
     pub(super) fn is_quiet(&self) -> bool {
         self.sessions.values().all(|room_session| !room_session.is_busy())
     }

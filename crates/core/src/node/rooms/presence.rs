@@ -128,7 +128,7 @@ impl NodeCore {
         }
         if now >= self.rooms.refresh_at {
             if self.rooms.background.is_empty() {
-                self.rooms.refresh_at = now + self.rooms.settings.presence;
+                self.rooms.refresh_at = now + self.rooms.settings.presence_refresh;
                 self.refresh_all();
             } else {
                 self.rooms.refresh_at = now + REFRESH_RETRY;
@@ -330,7 +330,7 @@ impl NodeCore {
             }
         }
         for (session, lost) in ended {
-            let keep = self.rooms.settings.grace.saturating_sub(now.saturating_duration_since(lost));
+            let keep = self.rooms.settings.seat_grace.saturating_sub(now.saturating_duration_since(lost));
             let Some(room_session) = self.rooms.sessions.remove(&session) else { continue };
             for (room, LocalSeat { seat: Seat { requester, .. }, .. }) in room_session.seats {
                 self.rooms.remove_seat(&room, session);

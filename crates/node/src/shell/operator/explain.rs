@@ -13,7 +13,7 @@ use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Rules, SeatStatus};
-use signaling_server::admin::handlers::{QueryResult, bad_name, client, query, view_name};
+use signaling_server::admin::handlers::{QueryResult, bad_name, parse_client_id, query, view_name};
 use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
 use tokio::time::sleep;
@@ -29,7 +29,7 @@ pub(super) async fn explain(
     Path(name): Path<String>,
     parsed: QueryResult<Here>,
 ) -> Result<Json<Explanation>, Refused> {
-    let (client, Here { here }) = (client(&name)?, query(parsed)?);
+    let (client, Here { here }) = (parse_client_id(&name)?, query(parsed)?);
     Ok(Json(if here { here_alone(&api, client).await? } else { everywhere(&api, &client).await? }))
 }
 

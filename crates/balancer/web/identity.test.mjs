@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+
+// Imported as text: without a package.json, Node.js takes the file for CommonJS.
+const source = await readFile(new URL('identity.js', import.meta.url), 'base64');
+const { roomOf } = await import(`data:text/javascript;base64,${source}`);
+
+test('room is the fragment of an address or its parameter', () => {
+  assert.equal(roomOf({ hash: '#a%20b', search: '?room=c' }), 'a b');
+  assert.equal(roomOf({ hash: '', search: '?room=c' }), 'c');
+  assert.equal(roomOf({ hash: '', search: '' }), '');
+});
+
+test('fragment with invalid percent-encoding stays as it is written', () => {
+  assert.equal(roomOf({ hash: '#%', search: '' }), '%');
+});
