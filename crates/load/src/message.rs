@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Wire protocol of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub enum Wire {
+pub(crate) enum Wire {
     /// The mesh's own.
     #[default]
     Native,

@@ -302,8 +302,9 @@ impl World {
 
     /// Handles a client's request for an upgrade at an edge.
     pub(crate) fn edge_newcomer(&mut self, index: usize, socket: SocketId) {
-        let admitted = match self.subscribers.contains(self.sockets[socket].client) {
-            true => self.new_subscriber().map(|(newcomer, dialect)| (newcomer, Some(dialect))),
+        let client = self.sockets[socket].client;
+        let admitted = match self.subscribers.contains(client) {
+            true => self.new_subscriber(client).map(|(newcomer, dialect)| (newcomer, Some(dialect))),
             false => self.newcomer(socket).map(|newcomer| (newcomer, None)),
         };
         let Some((newcomer, dialect)) = admitted else { return };

@@ -27,6 +27,7 @@ mod ledger;
 mod mutant;
 mod nodes;
 mod plan;
+mod players;
 mod rng;
 mod rooms;
 mod spans;

@@ -4,6 +4,7 @@
 //! receive the announce of the other, during all faults.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde_json::Value;
 use signaling_core::edge::{ConnectRequest, DialectClient, Newcomer};
@@ -13,6 +14,7 @@ use signaling_wire::{Credential, SessionId};
 
 use crate::agenda::{MS, SECOND};
 use crate::event::{ClientIx, Exit, Said, SocketId};
+use crate::players::{self, PLAYERS};
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -20,11 +22,12 @@ use crate::world::World;
 const SUBSCRIBERS: usize = 6;
 const TOPICS: usize = 2;
 
-/// Subscribers of a run, and the announces that they received.
+/// Clients of dialects in a run: subscribers, the announces that they received, and then players.
 #[derive(Debug, Default)]
 pub(crate) struct Subscribers {
     /// Index of the first one among the clients, which is the number of native clients.
-    pub(crate) first: ClientIx,
+    first: ClientIx,
+    /// Number of subscribers and players.
     pub(crate) count: usize,
     /// Pairs of a socket and a socket whose announce it received.
     heard: BTreeSet<(SocketId, SocketId)>,
@@ -35,11 +38,21 @@ pub(crate) struct Subscribers {
 impl Subscribers {
     /// Adds subscribers behind the native clients.
     pub(crate) fn new(first: ClientIx, has_some: bool) -> Self {
-        Self { first, count: if has_some { SUBSCRIBERS } else { 0 }, ..Self::default() }
+        Self { first, count: if has_some { SUBSCRIBERS + PLAYERS } else { 0 }, ..Self::default() }
     }
 
+    /// Returns `true` for a subscriber or player.
     pub(crate) fn contains(&self, client: ClientIx) -> bool {
         client >= self.first
+    }
+
+    fn subscribers(&self) -> Range<ClientIx> {
+        self.first..self.first + self.count.min(SUBSCRIBERS)
+    }
+
+    /// Returns the clients of matchbox.
+    pub(crate) fn players(&self) -> Range<ClientIx> {
+        self.subscribers().end..self.first + self.count
     }
 }
 
@@ -57,9 +70,9 @@ pub(crate) fn text(id: SocketId, client: ClientIx, said: Said) -> String {
 }
 
 impl World {
-    /// Plans the connections of the subscribers.
+    /// Plans the connections of subscribers and players.
     pub(crate) fn plan_subscribers(&mut self, rng: &mut Rng) {
-        for client in self.subscribers.first..self.clients.len() {
+        for client in self.subscribers.first..self.subscribers.first + self.subscribers.count {
             let mut at = rng.within(100 * MS, 20 * SECOND);
             self.agenda.schedule(at, move |world: &mut Self| world.client_connects(client));
             for _ in 0..rng.within(0, 3) {
@@ -73,12 +86,14 @@ impl World {
         }
     }
 
-    /// Returns the admission request of a subscriber.
-    pub(crate) fn new_subscriber(&mut self) -> Option<(Newcomer, DialectClient)> {
-        let dialect = Dialect::YWebrtc;
-        let settings = Settings::default();
-        let head = Head { method: "GET", upgrade: true, ..Head::default() };
-        let Answer::Upgrade(opening) = dialect.request(&settings, &head, &self.rng.bytes()) else { return None };
+    /// Returns the admission request of a subscriber or player.
+    pub(crate) fn new_subscriber(&mut self, client: ClientIx) -> Option<(Newcomer, DialectClient)> {
+        let (dialect, head) = match self.subscribers.players().contains(&client) {
+            true => players::head(client),
+            false => (Dialect::YWebrtc, Head { method: "GET", upgrade: true, ..Head::default() }),
+        };
+        let answer = dialect.request(&Settings::default(), &head, &self.rng.bytes());
+        let Answer::Upgrade(opening) = answer else { return None };
         let (session, accepted_at_us) = (SessionId::new(self.rng.bytes(), false), self.agenda.now());
         let request = ConnectRequest::default();
         let newcomer = Newcomer { client_id: opening.client_id, session, accepted_at_us, reliable: false, request };
@@ -88,6 +103,9 @@ impl World {
 
     /// Has a subscriber send its frames, once its socket is open.
     pub(crate) fn subscriber_opens(&mut self, id: SocketId) {
+        if self.subscribers.players().contains(&self.sockets[id].client) {
+            return;
+        }
         self.say(id, Said::Subscribe);
         self.say(id, Said::Announce);
     }
@@ -95,6 +113,9 @@ impl World {
     /// Records an announce that a subscriber received.
     pub(crate) fn subscriber_gets(&mut self, id: SocketId, text: &[u8]) {
         let index = self.sockets[id].client;
+        if self.subscribers.players().contains(&index) {
+            return self.player_gets(id, text);
+        }
         self.trace.line(|| format!("c{index} socket {id} gets {}", String::from_utf8_lossy(text)));
         let message = serde_json::from_slice::<Value>(text).unwrap_or_default();
         let from = message["data"]["from"].as_u64().and_then(|from| usize::try_from(from).ok());
@@ -115,7 +136,7 @@ impl World {
         if self.subscribers.rooms_were_lost || self.has_tight_edges() {
             return;
         }
-        let clients = self.subscribers.first..self.clients.len();
+        let clients = self.subscribers.subscribers();
         let sockets: Vec<_> = clients.filter_map(|client| Some((client, self.open_socket(client)?))).collect();
         self.counters.add("subscribers: connected at the end", sockets.len() as u64);
         for (number, &(one, socket)) in sockets.iter().enumerate() {

@@ -19,6 +19,7 @@ use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Ordered};
 use crate::nodes::NodeHost;
 use crate::plan::{Fault, Plan, Sending, Size, Traits};
+use crate::players::Players;
 use crate::rng::Rng;
 use crate::rooms::{RoomPlan, RoomWorld};
 use crate::subscribers::Subscribers;
@@ -107,6 +108,7 @@ pub(crate) struct World {
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
     pub(crate) subscribers: Subscribers,
+    pub(crate) players: Players,
 }
 
 /// Interval of worlds with small limits for senders per recipient and for output, so that edges
@@ -211,6 +213,7 @@ impl World {
             self.pass_until(settled);
             self.settle_rooms();
             self.check_subscribers();
+            self.check_players();
             self.hang_up();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);

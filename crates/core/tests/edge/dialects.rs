@@ -139,5 +139,5 @@ fn events_of_a_dialect_are_counted() {
     let counts = edge.core.dialect_counts(Dialect::PeerJs);
     assert_eq!((counts.frames_in, counts.frames_out, counts.ignored[0], counts.claims), (2, 1, 1, [1, 0, 0]));
     edge.core.sweep(edge.now);
-    assert_eq!(edge.core.figures().dialect_sockets, [1, 0, 0, 0]);
+    assert_eq!(edge.core.figures().dialect_sockets, [1, 0, 0, 0, 0, 0, 0]);
 }

@@ -1,0 +1,106 @@
+//! Clients of matchbox, whose translators run at the edges: each pair of peers meets once.
+//!
+//! Half of the players are in one room, the others in groups of two. Of two peers, exactly one
+//! receives `NewPeer`, and neither receives `PeerLeft` while both are connected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use signaling_dialects::{Dialect, Head};
+
+use crate::event::{ClientIx, SocketId};
+use crate::world::World;
+
+/// Players in a world with some.
+pub(crate) const PLAYERS: usize = 8;
+const GROUP: usize = 2;
+
+/// Players of a run, and their messages about peers.
+#[derive(Debug, Default)]
+pub(crate) struct Players {
+    id_by_socket: BTreeMap<SocketId, String>,
+    socket_by_id: BTreeMap<String, SocketId>,
+    /// Pairs of a socket and a socket about which it received `NewPeer`.
+    met: BTreeSet<(SocketId, SocketId)>,
+    /// Pairs of a socket and a socket about which it received `PeerLeft`.
+    left: BTreeSet<(SocketId, SocketId)>,
+}
+
+impl Players {
+    fn have_met(&self, one: SocketId, other: SocketId) -> bool {
+        self.met.contains(&(one, other)) || self.met.contains(&(other, one))
+    }
+
+    /// Returns the number of peers that a socket has met.
+    fn peers(&self, socket: SocketId) -> usize {
+        self.socket_by_id.values().filter(|other| self.have_met(socket, **other)).count()
+    }
+}
+
+fn is_in_group(client: ClientIx) -> bool {
+    client.is_multiple_of(2)
+}
+
+/// Returns the upgrade request of a player.
+pub(crate) fn head(client: ClientIx) -> (Dialect, Head<'static>) {
+    let (path, query) = if is_in_group(client) { ("/match", "next=2") } else { ("/lobby", "") };
+    (Dialect::Matchbox, Head { method: "GET", path, query, upgrade: true, ..Head::default() })
+}
+
+impl World {
+    /// Records and checks a message that a player received.
+    pub(crate) fn player_gets(&mut self, id: SocketId, text: &[u8]) {
+        let client = self.sockets[id].client;
+        self.trace.line(|| format!("c{client} socket {id} gets {}", String::from_utf8_lossy(text)));
+        let message = serde_json::from_slice::<Value>(text).unwrap_or_default();
+        let named = |kind: &str| message[kind].as_str().map(str::to_owned);
+        let players = &mut self.players;
+        let wrong = if let Some(own) = named("IdAssigned") {
+            players.socket_by_id.insert(own.clone(), id);
+            players.id_by_socket.insert(id, own).map(|_| "IdAssigned came twice")
+        } else if let Some(peer) = named("NewPeer").and_then(|peer| players.socket_by_id.get(&peer).copied()) {
+            let (is_again, has_left) = (players.have_met(id, peer), players.left.contains(&(id, peer)));
+            players.met.insert((id, peer));
+            is_again.then_some("a pair met twice").or(has_left.then_some("a peer came back"))
+        } else if let Some(peer) = named("PeerLeft") {
+            let peer = players.socket_by_id.get(&peer).copied();
+            let is_again = peer.is_some_and(|peer| !players.left.insert((id, peer)));
+            is_again.then_some("PeerLeft came twice")
+        } else {
+            Some("unexpected message of matchbox")
+        };
+        if let Some(wrong) = wrong {
+            self.ledger.broken(wrong, format!("socket {id}: {}", String::from_utf8_lossy(text)));
+        }
+    }
+
+    /// Checks that the connected players have met.
+    pub(crate) fn check_players(&mut self) {
+        if self.subscribers.rooms_were_lost || self.has_tight_edges() {
+            return;
+        }
+        let clients = self.subscribers.players();
+        let sockets: Vec<_> = clients.filter_map(|client| Some((client, self.open_socket(client)?))).collect();
+        self.counters.add("players: connected at the end", sockets.len() as u64);
+        let mut alone = 0;
+        for (number, &(client, socket)) in sockets.iter().enumerate() {
+            if is_in_group(client) {
+                let peers = self.players.peers(socket);
+                alone += usize::from(peers == 0);
+                if peers >= GROUP {
+                    self.ledger.broken("group too large", format!("socket {socket} met {peers} peers"));
+                }
+                continue;
+            }
+            for &(_, other) in sockets.iter().skip(number + 1).filter(|(client, _)| !is_in_group(*client)) {
+                let has_left = [(socket, other), (other, socket)].iter().any(|pair| self.players.left.contains(pair));
+                if !self.players.have_met(socket, other) || has_left {
+                    self.ledger.broken("players never met", format!("sockets {socket} and {other}"));
+                }
+            }
+        }
+        if alone >= GROUP {
+            self.ledger.broken("players without a group", format!("{alone} sockets have no peer"));
+        }
+    }
+}
