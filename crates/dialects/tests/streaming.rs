@@ -255,6 +255,8 @@ fn steps() -> impl Strategy<Value = Vec<(usize, bool, u64)>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn live_streamers_have_different_ids(schedule in steps()) {
         let mut mesh = Mesh::new();

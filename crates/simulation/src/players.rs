@@ -19,21 +19,25 @@ const GROUP: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Players {
     id_by_socket: BTreeMap<SocketId, String>,
-    socket_by_id: BTreeMap<String, SocketId>,
-    /// Pairs of a socket and a socket about which it received `NewPeer`.
-    met: BTreeSet<(SocketId, SocketId)>,
-    /// Pairs of a socket and a socket about which it received `PeerLeft`.
-    left: BTreeSet<(SocketId, SocketId)>,
+    /// Pairs of a socket and the id of a peer about which it received `NewPeer`.
+    met: BTreeSet<(SocketId, String)>,
+    /// Pairs of a socket and the id of a peer about which it received `PeerLeft`.
+    left: BTreeSet<(SocketId, String)>,
 }
 
 impl Players {
-    fn have_met(&self, one: SocketId, other: SocketId) -> bool {
-        self.met.contains(&(one, other)) || self.met.contains(&(other, one))
+    fn is_in(&self, pairs: &BTreeSet<(SocketId, String)>, socket: SocketId, peer: SocketId) -> bool {
+        self.id_by_socket.get(&peer).is_some_and(|peer| pairs.contains(&(socket, peer.clone())))
+    }
+
+    /// Returns the number of `NewPeer` that two sockets received about each other.
+    fn meetings(&self, one: SocketId, other: SocketId) -> usize {
+        [(one, other), (other, one)].iter().filter(|(socket, peer)| self.is_in(&self.met, *socket, *peer)).count()
     }
 
     /// Returns the number of peers that a socket has met.
     fn peers(&self, socket: SocketId) -> usize {
-        self.socket_by_id.values().filter(|other| self.have_met(socket, **other)).count()
+        self.id_by_socket.keys().filter(|other| self.meetings(socket, **other) > 0).count()
     }
 }
 
@@ -56,16 +60,13 @@ impl World {
         let named = |kind: &str| message[kind].as_str().map(str::to_owned);
         let players = &mut self.players;
         let wrong = if let Some(own) = named("IdAssigned") {
-            players.socket_by_id.insert(own.clone(), id);
             players.id_by_socket.insert(id, own).map(|_| "IdAssigned came twice")
-        } else if let Some(peer) = named("NewPeer").and_then(|peer| players.socket_by_id.get(&peer).copied()) {
-            let (is_again, has_left) = (players.have_met(id, peer), players.left.contains(&(id, peer)));
-            players.met.insert((id, peer));
-            is_again.then_some("a pair met twice").or(has_left.then_some("a peer came back"))
+        } else if let Some(peer) = named("NewPeer") {
+            let has_left = players.left.contains(&(id, peer.clone()));
+            let is_again = !players.met.insert((id, peer));
+            is_again.then_some("NewPeer came twice").or(has_left.then_some("a peer came back"))
         } else if let Some(peer) = named("PeerLeft") {
-            let peer = players.socket_by_id.get(&peer).copied();
-            let is_again = peer.is_some_and(|peer| !players.left.insert((id, peer)));
-            is_again.then_some("PeerLeft came twice")
+            (!players.left.insert((id, peer))).then_some("PeerLeft came twice")
         } else {
             Some("unexpected message of matchbox")
         };
@@ -76,6 +77,12 @@ impl World {
 
     /// Checks that the connected players have met.
     pub(crate) fn check_players(&mut self) {
+        let all: Vec<_> = self.players.id_by_socket.keys().copied().collect();
+        for (number, one) in all.iter().enumerate() {
+            if let Some(other) = all.iter().skip(number + 1).find(|other| self.players.meetings(*one, **other) > 1) {
+                self.ledger.broken("NewPeer on both sides", format!("sockets {one} and {other}"));
+            }
+        }
         if self.subscribers.rooms_were_lost || self.has_tight_edges() {
             return;
         }
@@ -86,15 +93,20 @@ impl World {
         for (number, &(client, socket)) in sockets.iter().enumerate() {
             if is_in_group(client) {
                 let peers = self.players.peers(socket);
-                alone += usize::from(peers == 0);
+                // The group of a client whose only peer was lost stays closed.
+                let had_peer =
+                    self.players.left.range((socket, String::new())..(socket + 1, String::new())).count() > 0;
+                alone += usize::from(peers == 0 && !had_peer);
                 if peers >= GROUP {
                     self.ledger.broken("group too large", format!("socket {socket} met {peers} peers"));
                 }
                 continue;
             }
             for &(_, other) in sockets.iter().skip(number + 1).filter(|(client, _)| !is_in_group(*client)) {
-                let has_left = [(socket, other), (other, socket)].iter().any(|pair| self.players.left.contains(pair));
-                if !self.players.have_met(socket, other) || has_left {
+                let players = &self.players;
+                let pairs = [(socket, other), (other, socket)];
+                let has_left = pairs.iter().any(|(socket, peer)| players.is_in(&players.left, *socket, *peer));
+                if players.meetings(socket, other) == 0 || has_left {
                     self.ledger.broken("players never met", format!("sockets {socket} and {other}"));
                 }
             }

@@ -167,9 +167,11 @@ impl EdgeCore {
             out.events.iter().for_each(|(event, count)| counts.add(*event, u64::from(*count)));
         }
         let reading = self.carry_out(now, client, &out);
+        // The answer of a client that is not read would stay unread. Its open socket is the proof.
+        let is_alive = out.ping && self.sessions.get(client).is_some_and(|session| session.phase.is_paused());
         out.clear();
         self.translated = out;
-        reading
+        if is_alive { self.translate(now, client, Input::Pong) } else { reading }
     }
 
     fn carry_out(&mut self, now: Instant, client: ClientKey, out: &Out) -> Reading {

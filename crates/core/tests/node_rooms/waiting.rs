@@ -49,6 +49,20 @@ fn join_is_refused_when_queue_or_rooms_are_full() {
 }
 
 #[test]
+fn sealed_room_refuses_joins_without_a_queue() {
+    let mut stage = Stage::new(&["n0"], 1);
+    let clients = ["~mb:a", "~mb:b", "~mb:c"];
+    stage.attach_all(&clients.map(|client| (client, "n0")));
+    let room = "~mb:match:2:id";
+    for client in &clients[..2] {
+        assert!(stage.join(client, room)[0].contains(r#""capacity":2"#));
+    }
+    stage.leave("~mb:a", room);
+    let refused = stage.join("~mb:c", room);
+    assert!(refused.len() == 1 && refused[0].contains(r#""code":"overloaded""#), "{refused:?}");
+}
+
+#[test]
 fn queue_position_is_sent_at_most_once_a_second() {
     let mut stage = full_room();
     for name in ["b", "c", "d"] {

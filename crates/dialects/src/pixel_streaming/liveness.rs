@@ -83,7 +83,7 @@ mod tests {
             let now = start + Duration::from_millis(ms);
             pings += u32::from(liveness.probe(now, peer(ms), false) == Reaction::Ping);
             assert!(liveness.claimants.len() <= MAX_CLAIMANTS);
-            if ms % 50 == 49 && liveness.dead_at.is_some() {
+            if liveness.dead_at().is_some() && ms % 50 == 49 {
                 liveness.heard(now);
             }
         }

@@ -269,7 +269,11 @@ impl NodeCore {
             SeatStatus::Out | SeatStatus::Unknown => {
                 room_session.seats.remove(room);
                 self.rooms.remove_seat(room, session);
-                let is_full = self.rooms.settings.max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
+                let max_waiting = match is_reserved(room.as_str()) {
+                    true => RoomOptions::of(room).capacity.map(|_| 0),
+                    false => self.rooms.settings.max_waiting,
+                };
+                let is_full = max_waiting.is_some_and(|max| result.waiting >= u64::from(max));
                 self.rooms.counts.full_queues += u64::from(is_full);
                 return match is_full {
                     true => self.finish(session, &[], Some(&QUEUE_FULL)),

@@ -4,10 +4,12 @@
 //! one before its own position. Until the streamer's translator has decided, messages of the client
 //! and of the streamer wait.
 
-use std::collections::VecDeque;
+mod held;
+mod verdict;
+
 use std::time::{Duration, Instant};
 
-use super::envelope::Envelope;
+use self::held::Held;
 use super::mesh::{Context, players_room};
 use super::peer::{Kind, Peer};
 use super::{Present, frames};
@@ -20,43 +22,6 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Waiting messages at which the edge stops reading.
 const FULL: usize = 16;
 const FULL_BYTES: usize = 128 * 1024;
-/// Maximum waiting messages.
-const MAX_HELD: usize = 64;
-const MAX_HELD_BYTES: usize = 512 * 1024;
-
-/// Messages that wait, in order.
-#[derive(Debug)]
-struct Held<T> {
-    queue: VecDeque<(T, String)>,
-    bytes: usize,
-}
-
-impl<T> Default for Held<T> {
-    fn default() -> Self {
-        Self { queue: VecDeque::new(), bytes: 0 }
-    }
-}
-
-impl<T> Held<T> {
-    fn push(&mut self, kind: T, text: &str) -> bool {
-        let fits = self.queue.len() < MAX_HELD && self.bytes + text.len() <= MAX_HELD_BYTES;
-        if fits {
-            self.bytes += text.len();
-            self.queue.push_back((kind, text.to_owned()));
-        }
-        fits
-    }
-
-    fn pop(&mut self) -> Option<(T, String)> {
-        let front = self.queue.pop_front()?;
-        self.bytes -= front.1.len();
-        Some(front)
-    }
-
-    fn retained_bytes(&self) -> usize {
-        self.bytes + self.queue.capacity() * size_of::<(T, String)>()
-    }
-}
 
 /// A decided subscription.
 #[derive(Debug)]
@@ -255,31 +220,6 @@ impl Subscription {
         }
     }
 
-    /// Handles a message of a streamer's translator.
-    pub(super) fn receive(&mut self, context: &mut Context<'_>, from: Peer, data: &str) -> Progress {
-        let Some(
-            Envelope::In { subscription }
-            | Envelope::Full { subscription, .. }
-            | Envelope::Message { subscription, .. }
-            | Envelope::Close { subscription, .. },
-        ) = Envelope::parse(data)
-        else {
-            return ignored(context, IgnoredReason::Type);
-        };
-        if self.current() == Some((from, subscription)) {
-            return from_streamer(context, data);
-        }
-        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.subscription == subscription) else {
-            return ignored(context, IgnoredReason::UnknownPeer);
-        };
-        match attempt.stage {
-            Stage::Find { .. } if attempt.early.push(from, data) => Progress::Unchanged,
-            Stage::Find { .. } => ignored(context, IgnoredReason::Limit),
-            Stage::Wait { streamer } if streamer == from => self.decide(context, data),
-            Stage::Wait { .. } => ignored(context, IgnoredReason::UnknownPeer),
-        }
-    }
-
     /// Handles the success of the last `join` of a room.
     pub(super) fn done(&self, context: &mut Context<'_>, room: &str) {
         let lacks_page = |attempt: &Attempt| matches!(attempt.stage, Stage::Find { has_page: false, .. });
@@ -309,51 +249,6 @@ impl Subscription {
             .map_or(0, |attempt| attempt.room.len() + attempt.shown_id.len() + attempt.early.retained_bytes());
         attempt + self.waiting.retained_bytes() + self.current.as_ref().map_or(0, |current| current.room.len())
     }
-
-    /// Handles the streamer being known.
-    fn found(&mut self, context: &mut Context<'_>, streamer: Peer) -> Progress {
-        let Some(attempt) = &mut self.attempt else { return Progress::Unchanged };
-        attempt.stage = Stage::Wait { streamer };
-        let early = std::mem::take(&mut attempt.early);
-        self.unsubscribe(context);
-        let mut progress = Progress::Unchanged;
-        for (_, data) in early.queue.into_iter().filter(|(from, _)| *from == streamer) {
-            if self.receive(context, streamer, &data) == Progress::Decided {
-                progress = Progress::Decided;
-            }
-        }
-        progress
-    }
-
-    fn decide(&mut self, context: &mut Context<'_>, data: &str) -> Progress {
-        match Envelope::parse(data) {
-            Some(Envelope::In { subscription }) => {
-                self.current = self.attempt.take().and_then(|attempt| match attempt.stage {
-                    Stage::Wait { streamer } => Some(Current { room: attempt.room, streamer, subscription }),
-                    Stage::Find { .. } => None,
-                });
-                Progress::Decided
-            }
-            Some(Envelope::Full { max, .. }) => self.fail(context, Some(max)),
-            Some(Envelope::Close { .. }) => from_streamer(context, data),
-            _ => ignored(context, IgnoredReason::UnknownPeer),
-        }
-    }
-
-    /// Ends the attempt. `full`: the maximum number of players. `None`: there is no such streamer.
-    fn fail(&mut self, context: &mut Context<'_>, full: Option<u64>) -> Progress {
-        let Some(Attempt { room, shown_id, is_forced, .. }) = self.attempt.take() else { return Progress::Unchanged };
-        context.leave(&room);
-        if is_forced {
-            self.waiting = Held::default();
-        }
-        let message = match full {
-            Some(max) => format!("Streamer {shown_id} is full. Max players = {max}."),
-            None => format!("Streamer {shown_id} does not exist."),
-        };
-        refuse(context, &message);
-        Progress::Decided
-    }
 }
 
 /// Answers a `subscribe` that failed. An SFU gets no answer.
@@ -361,23 +256,6 @@ pub(super) fn refuse(context: &mut Context<'_>, message: &str) {
     if context.own.kind == Kind::Player {
         context.out.answer(AnswerKind::SubscribeFailed, frames::subscribe_failed(message));
     }
-}
-
-/// Writes a message of the streamer, or closes as it requests.
-fn from_streamer(context: &mut Context<'_>, data: &str) -> Progress {
-    match Envelope::parse(data) {
-        Some(Envelope::Message { message, .. }) => context.out.frames.push(message.get().to_owned()),
-        Some(Envelope::Close { reason, .. }) => {
-            context.out.close = Some(Close::with_reason(signaling_protocol::CloseCode::INTERNAL, &reason));
-        }
-        _ => {}
-    }
-    Progress::Unchanged
-}
-
-fn ignored(context: &mut Context<'_>, reason: IgnoredReason) -> Progress {
-    context.out.ignore(reason);
-    Progress::Unchanged
 }
 
 /// Returns `true` for a streamer in the room of its players.

@@ -1,0 +1,100 @@
+//! Decisions and messages of the streamer's translator.
+
+use signaling_protocol::CloseCode;
+
+use super::super::envelope::Envelope;
+use super::super::mesh::Context;
+use super::super::peer::Peer;
+use super::held::Held;
+use super::{Attempt, Current, Progress, Stage, Subscription, refuse};
+use crate::event::IgnoredReason;
+use crate::translator::Close;
+
+impl Subscription {
+    /// Handles a message of a streamer's translator.
+    pub(in super::super) fn receive(&mut self, context: &mut Context<'_>, from: Peer, data: &str) -> Progress {
+        let Some(
+            Envelope::In { subscription }
+            | Envelope::Full { subscription, .. }
+            | Envelope::Message { subscription, .. }
+            | Envelope::Close { subscription, .. },
+        ) = Envelope::parse(data)
+        else {
+            return ignored(context, IgnoredReason::Type);
+        };
+        if self.current() == Some((from, subscription)) {
+            return from_streamer(context, data);
+        }
+        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.subscription == subscription) else {
+            return ignored(context, IgnoredReason::UnknownPeer);
+        };
+        match attempt.stage {
+            Stage::Find { .. } if attempt.early.push(from, data) => Progress::Unchanged,
+            Stage::Find { .. } => ignored(context, IgnoredReason::Limit),
+            Stage::Wait { streamer } if streamer == from => self.decide(context, data),
+            Stage::Wait { .. } => ignored(context, IgnoredReason::UnknownPeer),
+        }
+    }
+
+    /// Handles the streamer being known.
+    pub(super) fn found(&mut self, context: &mut Context<'_>, streamer: Peer) -> Progress {
+        let Some(attempt) = &mut self.attempt else { return Progress::Unchanged };
+        attempt.stage = Stage::Wait { streamer };
+        let early = std::mem::take(&mut attempt.early);
+        self.unsubscribe(context);
+        let mut progress = Progress::Unchanged;
+        for (_, data) in early.queue.into_iter().filter(|(from, _)| *from == streamer) {
+            if self.receive(context, streamer, &data) == Progress::Decided {
+                progress = Progress::Decided;
+            }
+        }
+        progress
+    }
+
+    fn decide(&mut self, context: &mut Context<'_>, data: &str) -> Progress {
+        match Envelope::parse(data) {
+            Some(Envelope::In { subscription }) => {
+                self.current = self.attempt.take().and_then(|attempt| match attempt.stage {
+                    Stage::Wait { streamer } => Some(Current { room: attempt.room, streamer, subscription }),
+                    Stage::Find { .. } => None,
+                });
+                Progress::Decided
+            }
+            Some(Envelope::Full { max, .. }) => self.fail(context, Some(max)),
+            Some(Envelope::Close { .. }) => from_streamer(context, data),
+            _ => ignored(context, IgnoredReason::UnknownPeer),
+        }
+    }
+
+    /// Ends the attempt. `full`: the maximum number of players. `None`: there is no such streamer.
+    pub(super) fn fail(&mut self, context: &mut Context<'_>, full: Option<u64>) -> Progress {
+        let Some(Attempt { room, shown_id, is_forced, .. }) = self.attempt.take() else { return Progress::Unchanged };
+        context.leave(&room);
+        if is_forced {
+            self.waiting = Held::default();
+        }
+        let message = match full {
+            Some(max) => format!("Streamer {shown_id} is full. Max players = {max}."),
+            None => format!("Streamer {shown_id} does not exist."),
+        };
+        refuse(context, &message);
+        Progress::Decided
+    }
+}
+
+/// Writes a message of the streamer, or closes as it requests.
+fn from_streamer(context: &mut Context<'_>, data: &str) -> Progress {
+    match Envelope::parse(data) {
+        Some(Envelope::Message { message, .. }) => context.out.frames.push(message.get().to_owned()),
+        Some(Envelope::Close { reason, .. }) => {
+            context.out.close = Some(Close::with_reason(CloseCode::INTERNAL, &reason));
+        }
+        _ => {}
+    }
+    Progress::Unchanged
+}
+
+fn ignored(context: &mut Context<'_>, reason: IgnoredReason) -> Progress {
+    context.out.ignore(reason);
+    Progress::Unchanged
+}
