@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use signaling_dialects::{Dialect, Head};
+use signaling_rooms::{Room, Rules};
 
 use crate::event::{ClientIx, SocketId};
 use crate::world::World;
@@ -23,9 +24,18 @@ pub(crate) struct Players {
     met: BTreeSet<(SocketId, String)>,
     /// Pairs of a socket and the id of a peer about which it received `PeerLeft`.
     left: BTreeSet<(SocketId, String)>,
+    /// Ids of all that have been in a full group, which stays closed when they lose their peers.
+    in_full_groups: BTreeSet<String>,
 }
 
 impl Players {
+    /// Records the members of a group that has all its members.
+    pub(crate) fn group_is_full(&mut self, group: &Room) {
+        let rules = Rules::default();
+        let names = group.seats(&rules).map(|(seat, _)| seat.requester.client.to_string());
+        self.in_full_groups.extend(names.filter_map(|name| Some(name.strip_prefix("~mb:")?.to_owned())));
+    }
+
     fn is_in(&self, pairs: &BTreeSet<(SocketId, String)>, socket: SocketId, peer: SocketId) -> bool {
         self.id_by_socket.get(&peer).is_some_and(|peer| pairs.contains(&(socket, peer.clone())))
     }
@@ -93,12 +103,12 @@ impl World {
         for (number, &(client, socket)) in sockets.iter().enumerate() {
             if is_in_group(client) {
                 let peers = self.players.peers(socket);
-                // The group of a client whose only peer was lost stays closed.
-                let had_peer =
-                    self.players.left.range((socket, String::new())..(socket + 1, String::new())).count() > 0;
-                alone += usize::from(peers == 0 && !had_peer);
-                if peers >= GROUP {
-                    self.ledger.broken("group too large", format!("socket {socket} met {peers} peers"));
+                let open = sockets.iter().filter(|(_, other)| self.players.meetings(socket, *other) > 0).count();
+                let id = self.players.id_by_socket.get(&socket);
+                let had_group = id.is_some_and(|id| self.players.in_full_groups.contains(id));
+                alone += usize::from(peers == 0 && !had_group);
+                if open >= GROUP {
+                    self.ledger.broken("group too large", format!("socket {socket} has {open} peers"));
                 }
                 continue;
             }

@@ -152,6 +152,11 @@ impl MeshRooms {
         owner_in(&self.ranking, room)
     }
 
+    /// Records the epoch of an announced change of a room.
+    pub(super) fn record_epoch(&mut self, room: &RoomName, epoch: u64) {
+        self.requests.record_epoch(room, epoch);
+    }
+
     /// Returns the epoch of a room that this node owns or backs up. 0: it does neither.
     fn epoch_of(&self, room: &RoomName) -> u64 {
         let owned = self.owned.get(room).map(|owned| owned.at);

@@ -39,13 +39,20 @@ struct Request {
 pub(super) struct Requests {
     last: RoomRequestId,
     pending: BTreeMap<RoomRequestId, Request>,
+    /// Rooms with pending requests: their number, and the highest epoch announced meanwhile.
+    rooms: BTreeMap<RoomName, (usize, u64)>,
     /// Joins that may be carried out once more: they timed out, or were repeated.
     uncertain: BTreeMap<RoomRequestId, RoomTask>,
 }
 
 impl Requests {
     pub(super) fn new(incarnation: Incarnation) -> Self {
-        Self { last: RoomRequestId(first_number(incarnation)), pending: BTreeMap::new(), uncertain: BTreeMap::new() }
+        Self {
+            last: RoomRequestId(first_number(incarnation)),
+            pending: BTreeMap::new(),
+            rooms: BTreeMap::new(),
+            uncertain: BTreeMap::new(),
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -66,8 +73,33 @@ impl Requests {
         }
     }
 
+    /// Records the epoch of an announced change. Pending requests have no result of an earlier one.
+    pub(super) fn record_epoch(&mut self, room: &RoomName, epoch: u64) {
+        if let Some((_, seen)) = self.rooms.get_mut(room) {
+            *seen = epoch.max(*seen);
+        }
+    }
+
+    /// Returns the highest epoch announced for a room with pending requests. 0: none.
+    fn epoch(&self, room: &RoomName) -> u64 {
+        self.rooms.get(room).map_or(0, |(_, epoch)| *epoch)
+    }
+
+    fn remove(&mut self, id: RoomRequestId) -> Option<Request> {
+        let request = self.pending.remove(&id)?;
+        let room = &request.task.request().room;
+        if let Some((pending, _)) = self.rooms.get_mut(room) {
+            *pending -= 1;
+            if *pending == 0 {
+                self.rooms.remove(room);
+            }
+        }
+        Some(request)
+    }
+
     fn add(&mut self, now: Instant, task: RoomTask) -> RoomRequestId {
         self.last = self.last.plus(1);
+        self.rooms.entry(task.request().room.clone()).or_default().0 += 1;
         self.pending.insert(self.last, Request { task, since: now, sent: now });
         self.last
     }
@@ -99,9 +131,9 @@ impl NodeCore {
             return self.send_request(now, id);
         };
         // Answers to the former request name other seats.
-        mesh.requests.pending.remove(&id);
-        let id = mesh.requests.add(now, task);
-        self.send_request(now, id);
+        let next = mesh.requests.add(now, task);
+        mesh.requests.remove(id);
+        self.send_request(now, next);
     }
 
     fn send_request(&mut self, now: Instant, id: RoomRequestId) {
@@ -110,7 +142,7 @@ impl NodeCore {
         *sent = now;
         let request = task.request().clone();
         let Some(owner) = mesh.owner_of(&request.room).and_then(|owner| NodeId::new(owner).ok()) else { return };
-        let epoch = self.rooms.epoch(&request.room);
+        let epoch = self.rooms.epoch(&request.room).max(mesh.requests.epoch(&request.room));
         if owner == mesh.id {
             let requester = Requester { node: owner, id };
             return self.room_requested(now, requester, (request.room, epoch), request.op);
@@ -140,7 +172,9 @@ impl NodeCore {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let is_over =
             |request: &Request| request.task.is_awaited() && now.saturating_duration_since(request.since) >= TIMEOUT;
-        let overdue: Vec<_> = mesh.requests.pending.extract_if(.., |_, request| is_over(request)).collect();
+        let overdue = mesh.requests.pending.iter().filter(|(_, request)| is_over(request)).map(|(id, _)| *id);
+        let overdue: Vec<_> = overdue.collect();
+        let overdue: Vec<_> = overdue.into_iter().filter_map(|id| Some((id, mesh.requests.remove(id)?))).collect();
         mesh.counts.timeouts += overdue.len() as u64;
         let is_due = |request: &Request| now.saturating_duration_since(request.sent) >= REPEAT_INTERVAL;
         let pending = mesh.requests.pending.iter();
@@ -183,11 +217,12 @@ impl NodeCore {
     pub(super) fn request_answered(&mut self, now: Instant, id: RoomRequestId, result: OpResult) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let pending = mesh.requests.pending.get(&id).map(|request| &request.task.request().room);
-        if pending.is_some_and(|room| self.rooms.is_outdated(room, result.epoch)) {
+        let is_outdated = |room| self.rooms.is_outdated(room, result.epoch) || result.epoch < mesh.requests.epoch(room);
+        if pending.is_some_and(is_outdated) {
             // The present owner gets the request again.
             return;
         }
-        if let Some(Request { task, since, sent }) = mesh.requests.pending.remove(&id) {
+        if let Some(Request { task, since, sent }) = mesh.requests.remove(id) {
             if sent != since {
                 mesh.requests.remember(id, &task);
             }

@@ -50,6 +50,9 @@ impl NodeCore {
     /// lower version has lost changes that clients here have. Then this restores the seats and
     /// requests the state.
     pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.record_epoch(room, epoch);
+        }
         let is_later = epoch > self.rooms.epoch(room);
         if self.rooms.is_outdated(room, epoch) {
             return false;
