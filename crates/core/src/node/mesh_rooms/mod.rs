@@ -58,6 +58,8 @@ pub(super) struct MeshRooms {
     deadlines: BTreeSet<(u64, RoomName)>,
     /// Owned rooms of which the backup lacks a copy, for lack of room in its lane.
     unsent: BTreeSet<RoomName>,
+    /// Owned rooms that were given up because a member has seen a later epoch, with that epoch.
+    outdated: BTreeMap<RoomName, u64>,
     /// Nodes with sessions in rooms that this node has served all the time, to be checked.
     reported: BTreeSet<(RoomName, NodeId)>,
     /// Nodes that have to claim the seats of their sessions, by room.
@@ -132,6 +134,7 @@ impl MeshRooms {
             owned: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
+            outdated: BTreeMap::new(),
             reported: BTreeSet::new(),
             unclaimed: BTreeSet::new(),
             copies: Copies::default(),

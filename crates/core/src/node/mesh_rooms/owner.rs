@@ -146,7 +146,8 @@ impl NodeCore {
         if !mesh.owns(&room) || !mesh.members.contains(&requester.node) {
             return;
         }
-        if !mesh.owned.contains_key(&room) {
+        let is_new = !mesh.owned.contains_key(&room);
+        if is_new {
             if !mesh.barrier.is_complete() {
                 return mesh.barrier.park(now, requester, ((room, seen), op));
             }
@@ -160,9 +161,17 @@ impl NodeCore {
                 }
             }
         }
-        if self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.epoch_of(&room) < seen) {
+        match &mut self.mesh_rooms {
             // The clock of an earlier owner was ahead. Nodes ignore results of lower epochs.
-            self.begin_epoch_after(now, &room, seen);
+            Some(mesh) if mesh.epoch_of(&room) < seen && is_new => self.begin_epoch_after(now, &room, seen),
+            Some(mesh) if mesh.epoch_of(&room) < seen => {
+                // Another node has owned the room meanwhile, and this one did not see that view.
+                mesh.give_up(&room);
+                mesh.outdated.insert(room.clone(), seen);
+                mesh.barrier.park(now, requester, ((room, seen), op));
+                return self.restart_barrier(now);
+            }
+            _ => {}
         }
         if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
@@ -321,14 +330,20 @@ impl NodeCore {
         let (mut served, reported): (BTreeSet<_>, BTreeSet<_>) = reported.into_iter().partition(is_served);
         mesh.reported.append(&mut served);
         let clock = mesh.clock(now);
+        let mut lost = Vec::new();
         let mut rooms = mesh.copies.rooms(|room| super::owner_in(&mesh.ranking, room) == Some(mesh.id.as_str()));
         for name in &rooms {
             let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.take(name) else { continue };
             room.unclaim(clock, None);
             mesh.unclaimed.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
             mesh.counts.taken_over += 1;
-            mesh.own(name, room, (at, clock.max(at.epoch + 1)), givers);
+            let seen = mesh.outdated.get(name).copied().unwrap_or_default();
+            mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
+            if at.epoch < seen {
+                lost.push(name.clone());
+            }
         }
+        mesh.outdated.clear();
         for (name, node) in reported {
             if !mesh.owned.contains_key(&name) && mesh.owns(&name) {
                 mesh.counts.rebuilt += 1;
@@ -339,6 +354,9 @@ impl NodeCore {
         }
         for room in rooms {
             self.assign_backup(now, &room);
+        }
+        for room in lost {
+            self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
         self.ask_for_claims();
     }
