@@ -10,8 +10,7 @@
 //!    claim claims a new group as tentative. If there is still no other claim after that, it founds
 //!    the group. Of two such clients at least the younger sees the claim of the other one, and
 //!    withdraws its own. So there is one open group.
-//! 3. Inside, the client waits for a member that is known as firm, or until the group is full. Then
-//!    it is firm itself.
+//! 3. Inside, the client waits for a member that is known as firm, and then is firm itself.
 //!
 //! A room with that name can be new: all members of the group have left. Its oldest member sees no
 //! firm one, and leaves it again.
@@ -150,7 +149,7 @@ impl Election {
             (Phase::Seeking(wait), _) => self.seek(now, wait),
             (Phase::Claimed(group), _) if group == self.own => self.found(now),
             (Phase::Claimed(group), _) => self.follow(now, group),
-            (Phase::Inside(group, since), Some(room)) => self.stay(now, group, since, room),
+            (Phase::Inside(group, since), Some((room, _))) => self.stay(now, group, since, room),
             (Phase::Member, Some((_, true))) => {
                 self.phase = Phase::Done;
                 self.queue = Roster::new(self.own);
@@ -222,12 +221,11 @@ impl Election {
     }
 
     /// Becomes firm inside the group's room, or leaves it.
-    fn stay(&mut self, now: Instant, group: Uuid, since: Instant, (room, was_full): (&Roster, bool)) -> Option<Step> {
+    fn stay(&mut self, now: Instant, group: Uuid, since: Instant, room: &Roster) -> Option<Step> {
         if !room.is_complete() {
             return None;
         }
-        // A full group is closed, so it needs no claims.
-        let is_group = group == self.own || was_full || room.others().any(|member| self.firm.contains(&member.id));
+        let is_group = group == self.own || room.others().any(|member| self.firm.contains(&member.id));
         if !is_group && now < since + patience(room) {
             return None;
         }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
 // Imported as text: without a package.json, Node.js takes the file for CommonJS.
-const source = await readFile(new URL('identity.js', import.meta.url), 'base64');
+const source = await readFile(new URL('../../web/identity.js', import.meta.url), 'base64');
 const { roomOf } = await import(`data:text/javascript;base64,${source}`);
 
 test('room is the fragment of an address or its parameter', () => {
