@@ -469,7 +469,7 @@ fn request_ids_of_a_resumed_peerjs_session_do_not_repeat() {
 
 #[test]
 fn messages_of_an_undecided_player_stay_bounded() {
-    let (mut translator, now) = (open_at(Dialect::PixelStreaming, "/player"), Instant::now());
+    let (mut translator, now) = (open_at(Dialect::PixelStreaming, "/player", ""), Instant::now());
     let text = format!(r#"{{"type":"offer","sdp":"{}"}}"#, "x".repeat(60_000));
     let early = |number: u64| {
         let sdp = "x".repeat(60_000);
@@ -485,7 +485,7 @@ fn messages_of_an_undecided_player_stay_bounded() {
 
 #[test]
 fn list_of_streamers_has_at_most_2000_ids() {
-    let (mut translator, now) = (open_at(Dialect::PixelStreaming, "/player"), Instant::now());
+    let (mut translator, now) = (open_at(Dialect::PixelStreaming, "/player", ""), Instant::now());
     let mut out = Out::default();
     translator.input(now, Input::Text(br#"{"type":"listStreamers"}"#), &mut out);
     for page in 0..5 {
