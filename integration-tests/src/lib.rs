@@ -56,5 +56,5 @@ pub use room_client::{RoomClient, SeatStatus};
 pub use room_times::RoomTimes;
 pub use store::Store;
 pub use tls::{Certificate, SecureMesh};
-pub use upstream::upstream_clients;
+pub use upstream::UpstreamMesh;
 pub use wait::{eventually, stays, within};

@@ -16,6 +16,7 @@ mod config_reference;
 mod dashboard;
 mod dialect_bad_input;
 mod dialect_clients;
+mod dialect_media_clients;
 mod dialect_rooms;
 mod dialect_streaming;
 mod dialects;
