@@ -8,6 +8,7 @@ pub mod chromium;
 pub mod crowd;
 pub mod cut;
 pub mod description;
+pub mod dialect_client;
 pub mod drill;
 pub mod http;
 pub mod kubernetes;
@@ -36,6 +37,7 @@ pub use chatter::Chatter;
 pub use chromium::{Chromium, Page};
 pub use crowd::Crowd;
 pub use cut::Relay;
+pub use dialect_client::DialectClient;
 pub use drill::{Drill, go_on, setting};
 pub use http::{
     Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, read_answer,
@@ -54,5 +56,5 @@ pub use room_client::{RoomClient, SeatStatus};
 pub use room_times::RoomTimes;
 pub use store::Store;
 pub use tls::{Certificate, SecureMesh};
-pub use upstream::upstream_clients;
+pub use upstream::UpstreamMesh;
 pub use wait::{eventually, stays, within};

@@ -1,21 +1,28 @@
-//! Clients of other signaling servers, from their npm packages, for pages of the browser.
+//! Clients of other signaling servers, from their npm packages, in pages of the browser.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use crate::binaries;
+use serde_json::Value;
+
 use crate::optional::program;
+use crate::{Chromium, Page, TestMesh, binaries};
 
 /// The clients, all packages that run in them, and their bundler.
 const PACKAGES: &str = r#"{
     "private": true,
     "dependencies": {
+        "@epicgames-ps/lib-pixelstreamingcommon-ue5.7": "0.1.5",
+        "@epicgames-ps/lib-pixelstreamingfrontend-ue5.7": "0.3.1",
+        "@protobuf-ts/runtime": "2.11.1",
         "esbuild": "0.28.2",
         "eventemitter3": "4.0.7",
+        "gstwebrtc-api": "3.0.0",
         "lib0": "0.2.120",
         "peerjs": "1.5.5",
         "peerjs-js-binarypack": "2.1.0",
+        "sdp": "3.2.2",
         "simple-peer": "9.11.1",
         "webrtc-adapter": "9.0.6",
         "y-protocols": "1.0.7",
@@ -23,17 +30,46 @@ const PACKAGES: &str = r#"{
         "yjs": "13.6.33"
     }
 }"#;
-const EXPORTS: &str =
-    "export { Peer } from 'peerjs'; export { WebrtcProvider } from 'y-webrtc'; export { Doc } from 'yjs';";
+const EXPORTS: &str = "
+    export { Config, PixelStreaming } from '@epicgames-ps/lib-pixelstreamingfrontend-ue5.7';
+    export { default as GstWebRTCAPI } from 'gstwebrtc-api';
+    export { Peer } from 'peerjs';
+    export { WebrtcProvider } from 'y-webrtc';
+    export { Doc } from 'yjs';";
 
 const REACH: [&str; 5] = ["view", "peerjs", "version", "--fetch-retries=0", "--fetch-timeout=10000"];
 const INSTALL: [&str; 5] = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"];
 const BUNDLE: [&str; 6] =
     ["exports.js", "--bundle", "--minify", "--format=iife", "--global-name=upstream", "--outfile=clients.js"];
 
+/// A mesh with all dialects, and a browser for upstream's clients.
+pub struct UpstreamMesh {
+    browser: Chromium,
+    clients: String,
+    pub mesh: TestMesh,
+    /// Addresses of the two balancers.
+    pub balancers: [String; 2],
+}
+
+impl UpstreamMesh {
+    /// Returns `None` without upstream's clients or a browser.
+    pub async fn start() -> Option<Self> {
+        let (clients, browser) = (upstream_clients()?, Chromium::start().await?);
+        let (mesh, balancers) = TestMesh::with_dialects(&[]).await;
+        Some(Self { browser, clients, mesh, balancers })
+    }
+
+    /// Opens a page from a server, and calls a function in it.
+    pub async fn page(&self, name: &str, address: &str, function: &str, options: Value) -> Page<'_> {
+        let page = self.browser.open(name, &format!("http://{address}/y-webrtc")).await;
+        page.evaluate(&format!("{}\n({function})({options})", self.clients)).await;
+        page
+    }
+}
+
 /// Returns a script that defines the clients as `upstream`. Without Node.js, npm or its registry
 /// prints that the test is skipped and returns `None`.
-pub fn upstream_clients() -> Option<String> {
+fn upstream_clients() -> Option<String> {
     program(&["node"], "nodejs")?;
     let npm = program(&["npm"], "npm")?;
     let dir = binaries().join("upstream-clients");

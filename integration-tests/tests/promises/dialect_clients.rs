@@ -1,7 +1,7 @@
-//! Upstream's own clients connect peers through dialects, at different balancers and during faults.
+//! The clients of PeerJS and y-webrtc connect peers, at different balancers and during faults.
 
-use serde_json::{Value, json};
-use signaling_integration_tests::{Chromium, Page, TestMesh, becomes, eventually, host, upstream_clients};
+use serde_json::json;
+use signaling_integration_tests::{Page, UpstreamMesh, becomes, eventually};
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -53,54 +53,35 @@ const DOCUMENT: &str = "({ name, address, room, password }) => {
 }";
 const IS_ONLINE: &str = "provider.room !== null && provider.signalingConns[0].connected";
 
-/// Two balancers, three nodes, and a browser for upstream's clients.
-struct Setup {
-    browser: Chromium,
-    clients: String,
-    mesh: TestMesh,
-    balancers: [String; 2],
+async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
+    setup.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
 }
 
-impl Setup {
-    /// Returns `None` without upstream's clients or a browser.
-    async fn start() -> Option<Self> {
-        let (clients, browser) = (upstream_clients()?, Chromium::start().await?);
-        let mesh = TestMesh::of((3, 2), &[], &["--dialects=peerjs,y-webrtc"]).await;
-        let balancers: Vec<_> = mesh.state().balancers.iter().map(|balancer| host(&balancer.url).to_owned()).collect();
-        Some(Self { browser, clients, mesh, balancers: balancers.try_into().unwrap() })
-    }
+/// Opens a peer and waits until it is open.
+async fn open_peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str) -> Page<'a> {
+    let page = peer(setup, id, address, "peerjs").await;
+    has(&page, &[id]).await;
+    page
+}
 
-    /// Opens a page from a server, and calls a function in it.
-    async fn page(&self, name: &str, address: &str, function: &str, options: Value) -> Page<'_> {
-        let page = self.browser.open(name, &format!("http://{address}/y-webrtc")).await;
-        page.evaluate(&format!("{}\n({function})({options})", self.clients)).await;
-        page
-    }
+/// Opens a document and waits until its client is connected.
+async fn document<'a>(
+    setup: &'a UpstreamMesh,
+    name: &str,
+    balancer: usize,
+    room: &str,
+    password: Option<&str>,
+) -> Page<'a> {
+    let address = &setup.balancers[balancer];
+    let options = json!({ "name": name, "address": address, "room": room, "password": password });
+    let page = setup.page(name, address, DOCUMENT, options).await;
+    page.becomes(IS_ONLINE).await;
+    page
+}
 
-    async fn peer(&self, id: &str, address: &str, key: &str) -> Page<'_> {
-        self.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
-    }
-
-    /// Opens a peer and waits until it is open.
-    async fn open_peer(&self, id: &str, address: &str) -> Page<'_> {
-        let page = self.peer(id, address, "peerjs").await;
-        has(&page, &[id]).await;
-        page
-    }
-
-    /// Opens a document and waits until its client is connected.
-    async fn document(&self, name: &str, balancer: usize, room: &str, password: Option<&str>) -> Page<'_> {
-        let address = &self.balancers[balancer];
-        let options = json!({ "name": name, "address": address, "room": room, "password": password });
-        let page = self.page(name, address, DOCUMENT, options).await;
-        page.becomes(IS_ONLINE).await;
-        page
-    }
-
-    /// Returns a PeerJS id or a room of y-webrtc that the first node owns.
-    fn owned_by_first_node(&self, prefix: &str, name: &str) -> String {
-        self.mesh.id_owned_by("node-0", &format!("{prefix}{name}"))[prefix.len()..].to_owned()
-    }
+/// Returns a PeerJS id or a room of y-webrtc that the first node owns.
+fn owned_by_first_node(setup: &UpstreamMesh, prefix: &str, name: &str) -> String {
+    setup.mesh.id_owned_by("node-0", &format!("{prefix}{name}"))[prefix.len()..].to_owned()
 }
 
 /// Waits until these are all events of a peer.
@@ -121,18 +102,18 @@ async fn agree(pages: [&Page<'_>; 2]) {
 
 #[tokio::test]
 async fn peerjs_peers_echo_across_balancers() {
-    let Some(setup) = Setup::start().await else { return };
-    let alice = setup.open_peer("alice", &setup.balancers[0]).await;
-    let _bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
+    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
     call(&alice, "bob").await;
     has(&alice, &["alice", "hello bob"]).await;
 }
 
 #[tokio::test]
 async fn peerjs_peer_stays_open_when_another_is_absent() {
-    let Some(setup) = Setup::start().await else { return };
-    let alice = setup.open_peer("alice", &setup.balancers[0]).await;
-    let _bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
+    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
     call(&alice, "ghost").await;
     has(&alice, &["alice", "peer-unavailable"]).await;
     call(&alice, "bob").await;
@@ -141,29 +122,29 @@ async fn peerjs_peer_stays_open_when_another_is_absent() {
 
 #[tokio::test]
 async fn peerjs_peer_is_refused_when_its_id_is_taken() {
-    let Some(setup) = Setup::start().await else { return };
-    let alice = setup.open_peer("alice", &setup.balancers[0]).await;
-    let second = setup.peer("alice", &setup.balancers[1], "peerjs").await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
+    let second = peer(&setup, "alice", &setup.balancers[1], "peerjs").await;
     has(&second, &["unavailable-id", "disconnected"]).await;
     assert_eq!(second.evaluate("peer.destroyed").await, true);
-    let _bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
     call(&alice, "bob").await;
     has(&alice, &["alice", "hello bob"]).await;
 }
 
 #[tokio::test]
 async fn peerjs_peer_is_refused_when_its_key_is_wrong() {
-    let Some(setup) = Setup::start().await else { return };
-    let alice = setup.peer("alice", &setup.balancers[0], "wrong").await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let alice = peer(&setup, "alice", &setup.balancers[0], "wrong").await;
     has(&alice, &["server-error", "disconnected"]).await;
 }
 
 #[tokio::test]
 async fn peerjs_call_waits_until_its_callee_reconnects() {
-    let Some(setup) = Setup::start().await else { return };
+    let Some(setup) = UpstreamMesh::start().await else { return };
     let (address, _proxy) = front_proxy(setup.balancers.clone()).await;
-    let alice = setup.open_peer("alice", &address).await;
-    let bob = setup.open_peer("bob", &setup.balancers[1]).await;
+    let alice = open_peer(&setup, "alice", &address).await;
+    let bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
     setup.mesh.kill("balancer-0").await.unwrap();
     has(&alice, &["alice", "network", "disconnected"]).await;
 
@@ -177,10 +158,10 @@ async fn peerjs_call_waits_until_its_callee_reconnects() {
 
 #[tokio::test]
 async fn peerjs_call_connects_when_a_node_is_killed() {
-    let Some(setup) = Setup::start().await else { return };
-    let [alice_id, bob_id] = ["alice", "bob"].map(|name| setup.owned_by_first_node(PEERJS, name));
-    let alice = setup.open_peer(&alice_id, &setup.balancers[0]).await;
-    let bob = setup.open_peer(&bob_id, &setup.balancers[1]).await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let [alice_id, bob_id] = ["alice", "bob"].map(|name| owned_by_first_node(&setup, PEERJS, name));
+    let alice = open_peer(&setup, &alice_id, &setup.balancers[0]).await;
+    let bob = open_peer(&setup, &bob_id, &setup.balancers[1]).await;
     bob.evaluate(ANSWER_LATER).await;
     call(&alice, &bob_id).await;
     bob.becomes("window.isCalled").await;
@@ -192,33 +173,33 @@ async fn peerjs_call_connects_when_a_node_is_killed() {
 
 #[tokio::test]
 async fn y_webrtc_documents_agree_across_balancers() {
-    let Some(setup) = Setup::start().await else { return };
+    let Some(setup) = UpstreamMesh::start().await else { return };
     for password in [None, Some("secret")] {
         let room = format!("room with {password:?}");
-        let ada = setup.document("ada", 0, &room, password).await;
-        let bob = setup.document("bob", 1, &room, password).await;
+        let ada = document(&setup, "ada", 0, &room, password).await;
+        let bob = document(&setup, "bob", 1, &room, password).await;
         agree([&ada, &bob]).await;
     }
 }
 
 #[tokio::test]
 async fn y_webrtc_documents_agree_when_a_node_is_killed() {
-    let Some(setup) = Setup::start().await else { return };
-    let room = setup.owned_by_first_node(Y_WEBRTC, "room");
-    let ada = setup.document("ada", 0, &room, None).await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let room = owned_by_first_node(&setup, Y_WEBRTC, "room");
+    let ada = document(&setup, "ada", 0, &room, None).await;
     becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
-    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), setup.document("bob", 1, &room, None));
+    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room, None));
     killed.unwrap();
     agree([&ada, &bob]).await;
 }
 
 #[tokio::test]
 async fn y_webrtc_documents_agree_when_a_lost_socket_returns() {
-    let Some(setup) = Setup::start().await else { return };
-    let ada = setup.document("ada", 0, "room", None).await;
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let ada = document(&setup, "ada", 0, "room", None).await;
     setup.mesh.kill("balancer-0").await.unwrap();
     ada.becomes("!provider.signalingConns[0].connected").await;
-    let bob = setup.document("bob", 1, "room", None).await;
+    let bob = document(&setup, "bob", 1, "room", None).await;
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
     agree([&ada, &bob]).await;

@@ -1,0 +1,143 @@
+//! The clients of Pixel Streaming and GStreamer play streams, at different balancers and while
+//! streamers return.
+
+use serde_json::json;
+use signaling_integration_tests::{Page, UpstreamMesh};
+
+/// Opens a streamer with upstream's wire protocol. Each player gets a text over its data channel.
+const STREAMER: &str = "({ address, id, text }) => {
+    const socket = new WebSocket(`ws://${address}/pixelstreaming/streamer`);
+    const peers = new Map();
+    const send = (message) => socket.send(JSON.stringify(message));
+    const handlers = {
+        identify: () => send({ type: 'endpointId', id }),
+        endpointIdConfirm: ({ committedId }) => { window.committedId = committedId; },
+        playerConnected: async ({ playerId }) => {
+            const peer = new RTCPeerConnection();
+            peers.set(playerId, peer);
+            peer.onicecandidate = ({ candidate }) => candidate && send({ type: 'iceCandidate', playerId, candidate });
+            const channel = peer.createDataChannel('datachannel');
+            // Message 1 is a response: a text in UTF-16.
+            const response = [1, ...[...text].flatMap((character) => [character.charCodeAt(0), 0])];
+            channel.onopen = () => channel.send(new Uint8Array(response));
+            await peer.setLocalDescription();
+            send({ type: 'offer', playerId, sdp: peer.localDescription.sdp });
+        },
+        answer: ({ playerId, sdp }) => peers.get(playerId).setRemoteDescription({ type: 'answer', sdp }),
+        iceCandidate: ({ playerId, candidate }) => peers.get(playerId).addIceCandidate(candidate),
+        playerDisconnected: ({ playerId }) => {
+            peers.get(playerId).close();
+            peers.delete(playerId);
+        },
+    };
+    window.playerCount = () => peers.size;
+    socket.onmessage = ({ data }) => {
+        const message = JSON.parse(data);
+        handlers[message.type]?.(message);
+    };
+}";
+
+/// Opens a player. `texts` has what it has received.
+const PLAYER: &str = "({ address, id }) => {
+    const ss = `ws://${address}/pixelstreaming/player`;
+    const config = new upstream.Config({ initialSettings: { ss, AutoConnect: true, StreamerId: id } });
+    const player = new upstream.PixelStreaming(config, { videoElementParent: document.body });
+    window.texts = [];
+    player.addResponseEventListener('text', (text) => texts.push(text));
+}";
+
+/// Opens a client of GStreamer. `producers` has names of producers, `streams` those of the session.
+const PEER: &str = "({ address, name }) => {
+    window.api = new upstream.GstWebRTCAPI({
+        signalingServerUrl: `ws://${address}/gstreamer/cams`,
+        meta: { name },
+        webrtcConfig: { iceServers: [] },
+    });
+    window.isReady = false;
+    api.registerConnectionListener({ connected: () => { isReady = true; }, disconnected: () => {} });
+    window.producers = () => api.getAvailableProducers().map(({ meta }) => meta.name).join();
+}";
+
+/// Offers a stream. `consumers` is the number of its sessions.
+const PRODUCE: &str = "(() => {
+    const canvas = document.createElement('canvas');
+    canvas.getContext('2d').fillRect(0, 0, 1, 1);
+    window.session = api.createProducerSession(canvas.captureStream());
+    window.consumers = 0;
+    session.addEventListener('clientConsumerAdded', () => { consumers += 1; });
+    session.addEventListener('clientConsumerRemoved', () => { consumers -= 1; });
+    session.start();
+})()";
+
+/// Calls the only producer. `isStreaming` becomes true once its stream has come.
+const CONSUME: &str = "(() => {
+    window.session = api.createConsumerSession(api.getAvailableProducers()[0].id);
+    window.isStreaming = () =>
+        session.streams.length === 1 && session.rtcPeerConnection?.connectionState === 'connected';
+    window.isClosed = () => session.state === upstream.GstWebRTCAPI.SessionState.closed;
+    session.connect();
+})()";
+
+/// Opens a streamer and waits until it has its id.
+async fn streamer<'a>(setup: &'a UpstreamMesh, balancer: usize, text: &str) -> Page<'a> {
+    let address = &setup.balancers[balancer];
+    let page = setup.page(text, address, STREAMER, json!({ "address": address, "id": "Foo", "text": text })).await;
+    page.becomes("window.committedId === 'Foo'").await;
+    page
+}
+
+/// Opens a client of GStreamer and waits until it is connected.
+async fn peer<'a>(setup: &'a UpstreamMesh, balancer: usize, name: &str) -> Page<'a> {
+    let address = &setup.balancers[balancer];
+    let page = setup.page(name, address, PEER, json!({ "address": address, "name": name })).await;
+    page.becomes("isReady").await;
+    page
+}
+
+#[tokio::test]
+async fn pixel_streaming_player_gets_a_returned_streamers_stream() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let first = streamer(&setup, 0, "first").await;
+    let address = &setup.balancers[1];
+    let player = setup.page("player", address, PLAYER, json!({ "address": address, "id": "Foo" })).await;
+    player.becomes("texts.at(-1) === 'first'").await;
+    first.becomes("playerCount() === 1").await;
+    first.close().await;
+    let second = streamer(&setup, 1, "second").await;
+    player.becomes("texts.at(-1) === 'second'").await;
+    second.becomes("playerCount() === 1").await;
+    player.close().await;
+    second.becomes("playerCount() === 0").await;
+}
+
+#[tokio::test]
+async fn gstreamer_clients_list_call_and_end_across_balancers() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let consumer = peer(&setup, 0, "consumer").await;
+    let producer = peer(&setup, 1, "cam").await;
+    producer.evaluate(PRODUCE).await;
+    consumer.becomes("producers() === 'cam'").await;
+    consumer.evaluate(CONSUME).await;
+    consumer.becomes("isStreaming()").await;
+    consumer.evaluate("session.close()").await;
+    producer.becomes("consumers === 0").await;
+
+    consumer.evaluate(CONSUME).await;
+    consumer.becomes("isStreaming()").await;
+    assert_eq!(producer.evaluate("consumers").await, 1);
+    producer.evaluate("session.close()").await;
+    consumer.becomes("isClosed() && producers() === ''").await;
+}
+
+#[tokio::test]
+async fn gstreamer_call_connects_when_a_node_is_killed() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let producer = peer(&setup, 0, "cam").await;
+    producer.evaluate(PRODUCE).await;
+    let consumer = peer(&setup, 1, "consumer").await;
+    consumer.becomes("producers() === 'cam'").await;
+    let owner = setup.mesh.owner("~gs:cams");
+    let (killed, _) = tokio::join!(setup.mesh.kill(&owner), consumer.evaluate(CONSUME));
+    killed.unwrap();
+    consumer.becomes("isStreaming()").await;
+}
