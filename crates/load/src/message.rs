@@ -157,8 +157,8 @@ impl Format {
         Self { run, wire, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
     }
 
-    /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`, except from
-    /// PeerJS. The data is longer than `body` if that is too short for the numbers.
+    /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`, except of
+    /// PeerJS clients. The data is longer than `body` if that is too short for the numbers.
     pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
         let Body { bytes, is_description } = body;
         let text = if is_description { &self.sdp } else { &self.ice };

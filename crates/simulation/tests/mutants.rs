@@ -51,8 +51,6 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..mesh_rooms() };
     let parted_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::CutNodes];
     let parted_rooms = || Size { faults: 4, kinds: parted_kinds.clone(), ..mesh_rooms() };
-    let split_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::Silence];
-    let split_rooms = || Size { faults: 8, kinds: split_kinds.clone(), ..mesh_rooms() };
     match mutant {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(4)),
@@ -61,9 +59,9 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
             (mesh_rooms(), Promise(0))
         }
-        Mutant::Barrier => (parted_rooms(), Promise(89)),
-        Mutant::RefusedLogs => (split_rooms(), Promise(872)),
-        Mutant::RoomReports => (lost_rooms(), Promise(247)),
+        Mutant::Barrier => (parted_rooms(), Promise(193)),
+        Mutant::RefusedLogs => (lost_rooms(), Promise(174)),
+        Mutant::RoomReports => (lost_rooms(), Promise(37)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
         Mutant::PrevPending | Mutant::Written | Mutant::SkippedReports | Mutant::RemainingTtl | Mutant::Incarnation => {
             (all(), Promise(2))

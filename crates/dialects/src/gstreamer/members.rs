@@ -80,7 +80,7 @@ fn size(status: &Status) -> usize {
 }
 
 impl Members {
-    /// Begins or continues a snapshot, and returns `true` if it begins one. The page's members follow
+    /// Begins or continues a snapshot. Returns `true` if it begins one. The page's members follow
     /// by [`Members::update`], and then [`Members::end_page`].
     pub(super) fn begin_page(&mut self, now: Instant, page: &[Member<'_>]) -> bool {
         let first = page.first().map_or("", |member| member.client_id);
@@ -170,7 +170,7 @@ impl Members {
         self.known.get(&peer).map(|known| &known.status)
     }
 
-    /// Returns a JSON array of the members with a role, and of the client itself if it has the role.
+    /// Returns a JSON array of the members with a role, with the client itself if it has the role.
     pub(super) fn list(&self, role: Role, own: (Uuid, &Status)) -> String {
         let others = self.known.iter().map(|(peer, known)| (*peer, &known.status));
         let with_role = others.chain([own]).filter(|(_, status)| status.has(role));

@@ -79,7 +79,7 @@ impl Member {
 pub(super) struct Roster {
     own: Uuid,
     members: Vec<Member>,
-    /// Number of members from pages, before those that joined since.
+    /// Number of members from pages. Members that joined since are behind them.
     read: usize,
     /// `true` while a page that was asked for is missing.
     is_asked: bool,

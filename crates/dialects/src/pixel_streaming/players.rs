@@ -12,7 +12,7 @@ use super::{HOLD_MS, Present, frames};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 
-/// Maximum players and SFUs of a streamer, those that are refused included.
+/// Maximum players and SFUs of a streamer, including refused ones.
 const MAX_PRESENT: usize = 10_000;
 
 #[derive(Debug, Clone, Copy)]

@@ -95,8 +95,7 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1024 * 1024..))]
     pub max_client_buffer_bytes: usize,
 
-    /// Dialects of existing clients that connect below /NAME, separated by commas: peerjs,
-    /// y-webrtc, trystero, rxdb, pixelstreaming, matchbox, gstreamer (docs/DIALECTS.md)
+    /// Dialects of existing clients, separated by commas, such as peerjs (docs/DIALECTS.md)
     #[arg(long, env = "SIGNALING_DIALECTS", value_name = "NAMES", value_delimiter = ',')]
     pub dialects: Vec<Dialect>,
 
@@ -104,7 +103,7 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_PEERJS_KEYS", value_name = "KEYS", default_value = "peerjs")]
     pub peerjs_keys: Keys,
 
-    /// Maximum players of one Pixel Streaming streamer (0 for no limit); a further one is refused
+    /// Maximum players of one Pixel Streaming streamer (0 for no limit)
     #[arg(long, env = "SIGNALING_PIXELSTREAMING_MAX_PLAYERS", value_name = "PLAYERS", default_value_t = 0)]
     pub pixelstreaming_max_players: u32,
 
