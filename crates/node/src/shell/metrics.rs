@@ -1,4 +1,4 @@
-//! Metrics of a node, in addition to those of its edge for direct clients. [`publish`] sets those
+//! Metrics of a node, in addition to those of its edge for direct clients. `publish` sets those
 //! of the core at each scrape. The tasks of lanes and of the room store count the others.
 
 use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics};
