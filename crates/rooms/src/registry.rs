@@ -34,7 +34,8 @@ pub struct Cleaned {
     pub kept: u64,
 }
 
-/// Position in a node's entries, for [`RedisRegistry::renew`](crate::RedisRegistry::renew). The
-/// default value marks both the beginning and the end.
+/// Position in a node's entries, for
+/// [`RedisRegistry::renew_entries`](crate::RedisRegistry::renew_entries). The default value marks
+/// both the beginning and the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sweep(pub(crate) u64);
