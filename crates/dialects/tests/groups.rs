@@ -179,10 +179,6 @@ impl Mesh {
             }
             ClientMessage::Join { room, data, .. } => {
                 let Some(list) = self.join(number, &room, data.map(RawValue::get)) else {
-                    if self.random.percent(50) {
-                        self.answer(number, &room, format!(r#"{{"type":"left","room":"{room}","reason":"left"}}"#));
-                        return self.answer(number, &room, ack);
-                    }
                     let wait = if self.random.percent(50) { r#","retry_after_ms":1000"# } else { "" };
                     let error = format!(r#"{{"type":"error","code":"overloaded","message":"","id":{id}{wait}}}"#);
                     return self.answer(number, &room, error);

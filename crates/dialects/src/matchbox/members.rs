@@ -99,33 +99,10 @@ impl Matchbox {
         }
     }
 
-    /// Handles an acknowledged request. A node acknowledges the `join` of a full room, too, but
-    /// lists no members before.
-    pub(super) fn acknowledged(&mut self, now: Instant, id: u64, out: &mut Out) {
-        let Some(outcome) = self.requests.finish(now, id, out) else { return };
-        let is_unlisted =
-            |room: &Room| room.name == *outcome.room && !room.roster.is_complete() && !room.roster.is_asked();
-        if outcome.is_join && self.may_be_refused() && self.room.as_ref().is_some_and(is_unlisted) {
-            return self.refused(now, out);
-        }
-        self.election.iter_mut().for_each(|election| election.succeeded(now));
-        self.step(now, out);
-    }
-
-    fn may_be_refused(&self) -> bool {
-        self.election.as_ref().is_some_and(Election::may_be_refused)
-    }
-
-    /// Handles the refusal of a full group.
-    fn refused(&mut self, now: Instant, out: &mut Out) {
-        self.exit(out);
-        self.election.iter_mut().for_each(Election::refused);
-        self.step(now, out);
-    }
-
     /// Handles a failed request.
     pub(super) fn error(&mut self, now: Instant, id: u64, code: &str, retry_after: Option<Duration>, out: &mut Out) {
-        let is_refused = code == "overloaded" && self.may_be_refused();
+        let may_be_refused = self.election.as_ref().is_some_and(Election::may_be_refused);
+        let is_refused = code == "overloaded" && may_be_refused;
         if let Some(wait) = retry_after.filter(|_| !is_refused) {
             return self.requests.refuse(now, id, wait, out);
         }
@@ -133,7 +110,9 @@ impl Matchbox {
             return;
         }
         if is_refused {
-            return self.refused(now, out);
+            self.exit(out);
+            self.election.iter_mut().for_each(Election::refused);
+            return self.step(now, out);
         }
         out.count(Event::Answered(AnswerKind::SubscribeFailed));
         out.close = Some(if code == "forbidden" { FORBIDDEN } else { Close::TRY_AGAIN });

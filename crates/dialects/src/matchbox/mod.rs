@@ -132,7 +132,14 @@ impl Matchbox {
             }
             FromMesh::Joined { room, members, more, .. } => self.joined(now, &room, &members, more, out),
             FromMesh::MembersChanged { room, joined, left } => self.changed(now, &room, &joined, &left, out),
-            FromMesh::Ack { id } => self.acknowledged(now, id, out),
+            FromMesh::Ack { id } => {
+                if self.requests.finish(now, id, out).is_some() {
+                    if let Some(election) = &mut self.election {
+                        election.succeeded(now);
+                    }
+                    self.step(now, out);
+                }
+            }
             FromMesh::Error { id, code, retry_after } => self.error(now, id, &code, retry_after, out),
             FromMesh::Left { room, reason } => self.left(&room, reason, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
