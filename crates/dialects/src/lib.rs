@@ -39,7 +39,6 @@ pub mod rxdb;
 pub mod topics;
 pub mod translator;
 pub mod trystero;
-mod uuid;
 pub mod y_webrtc;
 
 pub use dialect::{Dialect, Settings};

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use signaling_protocol::ids::MAX_NAME;
+use uuid::Uuid;
 
 use crate::Dialect;
 
@@ -86,6 +87,13 @@ pub fn credential(dialect: Dialect, parts: &[&str], secret: &str) -> [u8; 32] {
 /// Returns an unguessable part of 22 characters.
 pub(crate) fn random_part(random: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(&random[..16])
+}
+
+/// Returns a `UUIDv4` of the first 16 random bytes.
+pub(crate) fn random_uuid(random: &[u8; 32]) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&random[..16]);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
 fn prefix(dialect: Dialect) -> String {

@@ -14,6 +14,8 @@ fn room_has_the_options_that_its_translator_needs() {
         (Dialect::YWebrtc, r#"{"type":"subscribe","topics":["t"]}"#, RoomOptions::QUIET),
         (Dialect::Trystero, r#"{"type":"subscribe","topic":"t"}"#, RoomOptions::QUIET),
         (Dialect::Rxdb, r#"{"type":"join","room":"room-1"}"#, RoomOptions::PROMPT),
+        (Dialect::Matchbox, "", RoomOptions::PROMPT),
+        (Dialect::GStreamer, "", RoomOptions::PROMPT),
     ];
     for (dialect, text, needed) in joins {
         let settings = Settings::default();

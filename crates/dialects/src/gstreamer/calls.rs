@@ -18,14 +18,15 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 
 use super::client::Refusal;
+use super::names;
 use super::sessions::{Part, Presence, Session};
 use super::status::{Role, parse_roles, quote_roles};
-use super::uuid::Uuid;
 use super::{GStreamer, or_null};
 use crate::event::IgnoredReason;
 use crate::json::{Object, quote};
 use crate::native;
 use crate::translator::Out;
+use uuid::Uuid;
 
 /// Hold time of a signal for a peer whose node is gone.
 const HOLD_MS: u64 = 10_000;
@@ -48,12 +49,12 @@ impl GStreamer {
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open = |id| self.sessions.get(id).filter(|session| session.is_open()).map(|session| (id, *session));
         // The late message of an ended session is no error.
-        Uuid::parse(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
+        names::parse(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
     }
 
     /// Asks a peer for a session.
     pub(super) fn ask(&mut self, now: Instant, peer: Uuid, offer: &str, out: &mut Out) {
-        let id = Uuid::derived(self.secret, self.asked_sessions);
+        let id = names::session(self.secret, self.asked_sessions);
         self.asked_sessions += 1;
         let (room, roles) = (&self.room, quote_roles(&self.present_status().roles));
         let data = format!(r#"{{"k":"start","r":"{room}","sid":"{id}","roles":{roles},"offer":{offer}}}"#);
@@ -74,15 +75,15 @@ impl GStreamer {
 
     fn send(&mut self, to: Uuid, data: &str, ttl_ms: u64, out: &mut Out) -> u64 {
         let id = self.requests.next_id();
-        out.requests.push(native::signal(id, &to.to_name(), data, ttl_ms));
+        out.requests.push(native::signal(id, &names::of_peer(to), data, ttl_ms));
         id
     }
 
     /// Handles a signal of another translator.
     pub(super) fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
-        let from = Uuid::of_name(from).ok_or(IgnoredReason::Foreign)?;
+        let from = names::peer(from).ok_or(IgnoredReason::Foreign)?;
         let message = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
-        let id = message.string("sid").and_then(|id| Uuid::parse(&id)).ok_or(IgnoredReason::Foreign)?;
+        let id = message.string("sid").and_then(|id| names::parse(&id)).ok_or(IgnoredReason::Foreign)?;
         match &*message.string("k").unwrap_or_default() {
             "start" => self.asked(from, id, &message, out),
             "started" => self.started(from, id, message.get("offer"), out),

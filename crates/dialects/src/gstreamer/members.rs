@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use signaling_protocol::rooms::Member;
 
 use super::status::{Role, Status};
-use super::uuid::Uuid;
+use uuid::Uuid;
 
 /// Maximum size of all members, in bytes: a list of them must fit in a client's output.
 const MAX_BYTES: usize = 256 * 1024;
@@ -194,12 +194,13 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names;
     use super::*;
 
     const PRODUCER: &str = r#"{"roles":["producer"],"meta":null,"n":1}"#;
 
     fn peer(number: u64) -> Uuid {
-        Uuid::derived([0; 16], number)
+        names::session([0; 16], number)
     }
 
     fn update(members: &mut Members, number: u64, data: &str) -> Update {
@@ -207,7 +208,7 @@ mod tests {
     }
 
     fn page(members: &mut Members, now: Instant, numbers: &[u64], count: u64, more: bool) -> Page {
-        let names: Vec<String> = numbers.iter().map(|number| peer(*number).to_name()).collect();
+        let names: Vec<String> = numbers.iter().map(|number| names::of_peer(peer(*number))).collect();
         let page: Vec<Member<'_>> = names.iter().map(|name| Member { client_id: name, data: None }).collect();
         members.begin_page(now, &page);
         for number in numbers {
@@ -251,8 +252,8 @@ mod tests {
     #[test]
     fn snapshot_of_several_pages_finds_former_members() {
         let (mut members, now) = (Members::default(), Instant::now());
-        assert_eq!(gone(page(&mut members, now, &[1, 2, 3, 4], 4, false)), []);
-        assert_eq!(page(&mut members, now, &[1, 2], 3, true), Page::Next(peer(2).to_name().into()));
+        assert!(gone(page(&mut members, now, &[1, 2, 3, 4], 4, false)).is_empty());
+        assert_eq!(page(&mut members, now, &[1, 2], 3, true), Page::Next(names::of_peer(peer(2)).into()));
         assert!(!members.is_complete());
         update(&mut members, 5, "{}");
         assert_eq!(gone(page(&mut members, now, &[4], 3, false)), [peer(3)]);
@@ -283,7 +284,7 @@ mod tests {
         for _ in 1..MAX_PAGE_REQUESTS {
             assert_eq!(members.overdue_page(now), Ok(None));
             now = members.deadline().unwrap();
-            assert_eq!(members.overdue_page(now), Ok(Some(peer(1).to_name().into())));
+            assert_eq!(members.overdue_page(now), Ok(Some(names::of_peer(peer(1)).into())));
         }
         assert_eq!(members.overdue_page(now + PAGE_TIMEOUT), Err(Overdue));
         assert_eq!(members.deadline(), None);

@@ -7,10 +7,10 @@ mod calls;
 mod client;
 mod early;
 mod members;
+mod names;
 mod room;
 mod sessions;
 mod status;
-mod uuid;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -21,7 +21,6 @@ use self::early::EarlyMessages;
 use self::members::{Members, Overdue};
 use self::sessions::Sessions;
 use self::status::{Role, Status};
-use self::uuid::Uuid;
 use crate::event::{AnswerKind, IgnoredReason};
 use crate::json::quote;
 use crate::native::{self, FromMesh};
@@ -29,17 +28,18 @@ use crate::request::{Answer, Head, Opening};
 use crate::room_requests::RoomRequests;
 use crate::translator::{Close, Input, Out};
 use crate::{Dialect, name};
+use uuid::Uuid;
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     if !head.upgrade {
         return Answer::NotFound;
     }
-    let (own, secret) = uuid::halves(random);
-    let own = Uuid::new(own);
+    let (own, mut secret) = (name::random_uuid(random), [0; 16]);
+    secret.copy_from_slice(&random[16..]);
     // Slashes at the ends do not make another room.
     let room = name::internal(Dialect::GStreamer, &[head.path.trim_matches('/')]);
-    Opening::anonymous(head, &own.to_name(), GStreamer::new(own, room, secret).into())
+    Opening::anonymous(head, &names::of_peer(own), GStreamer::new(own, room, secret).into())
 }
 
 /// The translator of a `GStreamer` client.

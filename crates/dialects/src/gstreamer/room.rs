@@ -7,13 +7,14 @@ use signaling_protocol::rooms::{Former, LeftReason, Member};
 
 use super::GStreamer;
 use super::members::{Page, Update};
+use super::names;
 use super::sessions::Presence;
 use super::status::{Role, Status};
-use super::uuid::Uuid;
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::native;
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
+use uuid::Uuid;
 
 impl GStreamer {
     /// Enters the room with a status, or changes the status there. Fails if too many requests have
@@ -81,7 +82,7 @@ impl GStreamer {
 
     pub(super) fn change(&mut self, joined: &[Member<'_>], left: &[Former<'_>], out: &mut Out) {
         for former in left {
-            let Some(peer) = Uuid::of_name(former.client_id) else { continue };
+            let Some(peer) = names::peer(former.client_id) else { continue };
             let status = self.members.remove(peer).unwrap_or_default();
             self.departed(peer, &status, out);
         }
@@ -90,7 +91,7 @@ impl GStreamer {
 
     /// Adds a member, and announces its status to a listener.
     fn update(&mut self, member: &Member<'_>, out: &mut Out) {
-        let Some(peer) = Uuid::of_name(member.client_id).filter(|peer| *peer != self.own) else { return };
+        let Some(peer) = names::peer(member.client_id).filter(|peer| *peer != self.own) else { return };
         self.sessions.list(peer);
         match self.members.update(peer, member.data) {
             Update::Changed if self.is_listening() => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::uuid::Uuid;
+use uuid::Uuid;
 
 /// Maximum sessions of a client: when they end together, each sends one request.
 const MAX_SESSIONS: usize = 256;

@@ -5,9 +5,9 @@
 
 use serde_json::value::RawValue;
 
-use super::uuid::Uuid;
 use crate::event::IgnoredReason;
 use crate::json::{Object, array, string};
+use uuid::Uuid;
 
 const NULL: &str = "null";
 

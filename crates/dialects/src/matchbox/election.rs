@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::roster::{Claim, Roster};
-use crate::uuid::Uuid;
+use uuid::Uuid;
 
 /// Time in which a younger member of the same room must be firm.
 const YOUNGER_TIMEOUT: Duration = Duration::from_secs(1);

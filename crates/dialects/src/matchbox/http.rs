@@ -4,7 +4,6 @@ use super::Matchbox;
 use super::names::{self, Rooms};
 use crate::query;
 use crate::request::{Answer, Head, HttpAnswer, Opening};
-use crate::uuid::Uuid;
 
 /// Returns the answer to a request below the mount. The mount itself is a room, too.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
@@ -19,7 +18,7 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let Some(path) = path else { return empty(400) };
     // Without a number, and with 0, groups have no limit: all clients are in one.
     let size = query::field(head.query, "next").and_then(|next| next.parse().ok()).filter(|size| *size > 0);
-    let own = Uuid::random(random);
+    let own = crate::name::random_uuid(random);
     Opening::anonymous(head, &names::of_client(own), Matchbox::new(own, Rooms::new(&path, size)).into())
 }
 

@@ -13,7 +13,7 @@ use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::native;
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
-use crate::uuid::Uuid;
+use uuid::Uuid;
 
 /// Time in which the next members of a large room must arrive.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);

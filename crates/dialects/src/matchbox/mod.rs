@@ -23,7 +23,7 @@ use crate::json::Object;
 use crate::native::{self, FromMesh};
 use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out};
-use crate::uuid::Uuid;
+use uuid::Uuid;
 
 pub(crate) use self::http::request;
 

@@ -2,8 +2,8 @@
 
 use signaling_protocol::ids::MAX_NAME;
 
-use crate::uuid::Uuid;
 use crate::{Dialect, name};
+use uuid::Uuid;
 
 /// Length of a UUID in a name.
 const UUID_BYTES: usize = 36;
@@ -15,7 +15,7 @@ pub(super) fn of_client(id: Uuid) -> String {
 
 /// Returns the client with this name. `None`: it is no matchbox client.
 pub(super) fn client(name: &str) -> Option<Uuid> {
-    let id = Uuid::parse(name.strip_prefix("~mb:")?)?;
+    let id = Uuid::parse_str(name.strip_prefix("~mb:")?).ok()?;
     (of_client(id) == name).then_some(id)
 }
 
@@ -61,7 +61,7 @@ mod tests {
     fn room_names_have_path_size_and_founder() {
         let Rooms::Single(single) = Rooms::new("a b", None) else { panic!() };
         assert_eq!((&*single, &*queue("a b", 2)), ("~mb:a~20b", "~mb:a~20b:2"));
-        let founder = Uuid::random(&[0; 32]);
+        let founder = name::random_uuid(&[0; 32]);
         assert_eq!(of_group("~mb::3", founder), "~mb::3:00000000-0000-4000-8000-000000000000");
         assert_eq!(client(&of_client(founder)), Some(founder));
         for name in ["~mb:bob", "~rx:00000000-0000-4000-8000-000000000000", "~mb:00000000000040008000000000000000"] {
@@ -73,7 +73,7 @@ mod tests {
     fn only_the_path_of_a_long_name_is_hashed() {
         for size in [2, 10, u32::MAX] {
             let fits = 128 - "~mb:".len() - format!(":{size}:").len() - UUID_BYTES;
-            let founder = Uuid::random(&[255; 32]);
+            let founder = name::random_uuid(&[255; 32]);
             for (length, is_hashed) in [(fits, false), (fits + 1, true), (5000, true)] {
                 let queue = queue(&"p".repeat(length), size);
                 let group = of_group(&queue, founder);

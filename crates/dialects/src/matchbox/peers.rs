@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::wire;
-use crate::uuid::Uuid;
+use uuid::Uuid;
 
 /// Maximum peers. Further ones are not announced.
 const MAX_PEERS: usize = 4096;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn id(n: u8) -> Uuid {
-        Uuid::random(&[n; 32])
+        crate::name::random_uuid(&[n; 32])
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use signaling_protocol::rooms;
 
 use super::names;
-use crate::uuid::Uuid;
+use uuid::Uuid;
 
 /// Maximum members that a client follows. Further ones are unknown to it.
 const MAX_MEMBERS: usize = 4096;
@@ -34,8 +34,8 @@ struct ClaimData<'a> {
 impl Claim {
     fn parse(data: &RawValue) -> Self {
         match serde_json::from_str(data.get()) {
-            Ok(ClaimData { g: Some(group), .. }) => Uuid::parse(group).map(Self::Firm),
-            Ok(ClaimData { t: Some(group), .. }) => Uuid::parse(group).map(Self::Tentative),
+            Ok(ClaimData { g: Some(group), .. }) => Uuid::parse_str(group).ok().map(Self::Firm),
+            Ok(ClaimData { t: Some(group), .. }) => Uuid::parse_str(group).ok().map(Self::Tentative),
             _ => None,
         }
         .unwrap_or_default()
@@ -161,7 +161,7 @@ impl Roster {
         self.members.iter().any(|member| member.id == id)
     }
 
-    /// Returns those of these clients that are no members.
+    /// Returns the clients that are no members.
     pub(super) fn missing_of(&self, mut clients: Vec<Uuid>) -> Vec<Uuid> {
         let members: BTreeSet<Uuid> = self.members.iter().map(|member| member.id).collect();
         clients.retain(|client| !members.contains(client));
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     fn id(n: u8) -> Uuid {
-        Uuid::random(&[n; 32])
+        crate::name::random_uuid(&[n; 32])
     }
 
     fn page(roster: &mut Roster, ids: &[u8], more: bool) -> Option<Uuid> {
@@ -259,7 +259,7 @@ mod tests {
         let of = |n: u32| {
             let mut random = [0; 32];
             random[..4].copy_from_slice(&n.to_be_bytes());
-            Member { id: Uuid::random(&random), claim: Claim::None }
+            Member { id: crate::name::random_uuid(&random), claim: Claim::None }
         };
         assert_eq!((0..5000).filter(|n| roster.add(of(*n))).count(), MAX_MEMBERS);
     }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::event::IgnoredReason;
 use crate::json::Object;
-use crate::uuid::Uuid;
+use uuid::Uuid;
 
 /// Message of a client.
 #[derive(Debug, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Option<(Uuid, &RawValue)>, IgnoredRea
     match serde_json::from_slice(text) {
         Ok(Message::KeepAlive) => Ok(None),
         Ok(Message::Signal(Signal { receiver, data })) => {
-            Ok(Some((Uuid::parse(&receiver).ok_or(IgnoredReason::Field)?, data)))
+            Ok(Some((Uuid::parse_str(&receiver).ok().ok_or(IgnoredReason::Field)?, data)))
         }
         Err(_) => Err(match Object::parse(text) {
             Some(object) if object.get("Signal").is_some() => IgnoredReason::Field,

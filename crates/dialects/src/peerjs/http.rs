@@ -3,7 +3,6 @@
 use super::handshake::handshake;
 use crate::Settings;
 use crate::request::{Answer, Head, HttpAnswer};
-use crate::uuid::Uuid;
 
 const ABOUT: &str = concat!(
     r#"{"name":"PeerJS Server","#,
@@ -35,7 +34,9 @@ fn plain(head: &Head<'_>, random: &[u8; 32]) -> HttpAnswer {
     let segments: Vec<&str> = head.path.split('/').skip(1).collect();
     match (head.method, &*segments) {
         ("GET", [] | [""]) => HttpAnswer::new(200, JSON, ABOUT),
-        ("GET", [key, "id"]) if !key.is_empty() => HttpAnswer::new(200, HTML, Uuid::random(random).to_string()),
+        ("GET", [key, "id"]) if !key.is_empty() => {
+            HttpAnswer::new(200, HTML, crate::name::random_uuid(random).to_string())
+        }
         ("GET", [key, "peers"]) if !key.is_empty() => HttpAnswer::new(401, TEXT, "Unauthorized"),
         _ => HttpAnswer::new(404, TEXT, "Not Found"),
     }

@@ -24,7 +24,7 @@ pub(super) enum Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads `data`. `None`: it is none of these, such as that of a later release.
+    /// Parses `data`. `None`: its kind is unknown, as of a later release.
     pub(super) fn parse(data: &'a str) -> Option<Self> {
         let object = Object::parse(data.as_bytes())?;
         let subscription = number(&object, "s");

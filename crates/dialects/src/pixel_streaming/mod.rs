@@ -66,8 +66,8 @@ pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -
         return Answer::NotFound;
     }
     let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
-    // An SFU has no maximum. 0 is none, as upstream.
-    let max_players = settings.pixelstreaming_max_players.filter(|max| *max > 0 && role == Role::Streamer);
+    // An SFU has no maximum.
+    let max_players = settings.pixelstreaming_max_players.filter(|_| role == Role::Streamer);
     Opening::anonymous(head, &own.to_name(), PixelStreaming::new(role, own, max_players).into())
 }
 
