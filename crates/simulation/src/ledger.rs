@@ -276,7 +276,7 @@ impl Ledger {
         if let Some((before, _)) = entry.told.replace((told, now)) {
             return self.broken("two outcomes", format!("{name} was told {before:?} and then {told:?}"));
         }
-        let Message { to, hold, first_taken, repeated, got, .. } = *entry;
+        let Message { from, to, hold, first_taken, repeated, got, .. } = *entry;
         let written = !entry.written.is_empty();
         let pending = self.pending_by_socket.entry(sender).or_default();
         let crowded = pending.iter().filter(|other| self.messages[**other].to == to).count() >= MANY_FOR_ONE;
@@ -316,6 +316,10 @@ impl Ledger {
                 // A full recipient socket delays delivery.
                 let free = either.with(busy).longest_gap(at, over);
                 let untaken = untroubled && (busy.covers_nothing(at, over) || free > MAX_ACK_DELAY);
+                // Also of edges that crashed, as long as the sender's node remembers the outcome.
+                if now < at + hold && got && self.reliable[from] && trouble.lossy.covers_nothing(since, now) {
+                    self.broken("given up though delivered", format!("{name}, before its deadline"));
+                }
                 if now < at + hold && !crowded && away.covers_nothing(since, now) {
                     let what = format!("{name}, before its deadline, to a connected recipient");
                     return self.broken("given up early", what);

@@ -110,6 +110,8 @@ pub enum Item<'a> {
         seq: Seq,
         /// The client's credential. `None`: it has none.
         credential: Option<Credential>,
+        /// First and last `id` of each run of its delivered signals, ascending.
+        delivered: Vec<(u64, u64)>,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
     },

@@ -7,8 +7,9 @@ use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
-use signaling_wire::{RemainingTtl, Seq, SessionId, resume};
+use signaling_wire::{RemainingTtl, SessionId, resume};
 
+use super::delivered_ids::DeliveredIds;
 use super::linger::Lingering;
 use super::session::{AttachInfo, Session};
 use super::takeover::{REPLACED_BY_NEWER, owed_by};
@@ -81,10 +82,11 @@ impl NodeCore {
 
     /// Resumes the holder's session for a newcomer.
     pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
-        let Some((id, seq)) = self.directory.get(holder).map(|holder| (holder.id, holder.seq)) else { return };
+        let Some(session) = self.directory.get(holder) else { return };
+        let arrival = resumed(arrival, Lingering::of(session, now), &self.settings.rules);
         self.counts.resumed += 1;
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, trunk, &resumed(arrival, id, seq, &self.settings.rules), former, true);
+        self.admit(now, trunk, &arrival, former, true);
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
@@ -100,7 +102,7 @@ impl NodeCore {
         let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
-            let arrival = resumed(arrival, known.session, known.seq, &self.settings.rules);
+            let arrival = resumed(arrival, known, &self.settings.rules);
             self.admit(now, trunk, &arrival, None, true);
         } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
@@ -146,7 +148,8 @@ impl NodeCore {
             let AttachInfo { session, accepted_at_us, seq, ref credential, .. } = *arrival;
             let credential = credential.as_deref().copied();
             let until = now + self.settings.resume;
-            let lingering = Lingering { session, accepted_at_us, seq, credential, until };
+            let delivered = DeliveredIds::default();
+            let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
             self.lingering_comes(now, &arrival.client_id, lingering);
         }
     }
@@ -305,7 +308,7 @@ impl NodeCore {
 }
 
 /// Returns the attach info of a client that continues an earlier session.
-fn resumed(arrival: AttachInfo, session: SessionId, seq: Seq, rules: &Rules) -> AttachInfo {
-    let seq = Lingering::goes_on_after(seq, arrival.accepted_at_us, rules);
-    AttachInfo { session, seq, resumed: true, ..arrival }
+fn resumed(arrival: AttachInfo, earlier: Lingering, rules: &Rules) -> AttachInfo {
+    let seq = Lingering::goes_on_after(earlier.seq, arrival.accepted_at_us, rules);
+    AttachInfo { session: earlier.session, seq, resumed: true, delivered: earlier.delivered, ..arrival }
 }

@@ -11,6 +11,7 @@ use signaling_wire::lane::Opening;
 use signaling_wire::{BatchNumber, DecodeError, ExchangeNumber, Incarnation};
 
 use super::deadline::Deadline;
+use super::delivered_ids::DeliveredIds;
 use super::hold::{InboundMessage, ReturnPath};
 use super::linger::Lingering;
 use super::outbound::{Destination, Message};
@@ -122,11 +123,12 @@ impl NodeCore {
                     self.hand_over_wanted(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
-            &Item::Lingering { client_id, session, accepted_at_us, seq, credential, ttl } => {
+            &Item::Lingering { client_id, session, accepted_at_us, seq, credential, ref delivered, ttl } => {
                 if let Ok(client) = ClientId::new(client_id) {
                     self.counts.lingering_moved += 1;
-                    let until = now + ttl.as_duration();
-                    self.lingering_comes(now, &client, Lingering { session, accepted_at_us, seq, credential, until });
+                    let (until, delivered) = (now + ttl.as_duration(), DeliveredIds::from_runs(delivered));
+                    let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
+                    self.lingering_comes(now, &client, lingering);
                 }
             }
             Item::Seats { client_id, session, accepted_at_us, turn, seats } => {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use rustc_hash::FxHashSet;
 use signaling_protocol::ClientId;
 use signaling_wire::trunk::Slot;
-use signaling_wire::{Credential, SessionId};
+use signaling_wire::{Credential, MessageNumber, SessionId};
 use slotmap::SlotMap;
 
 use super::linger::Lingering;
@@ -149,6 +149,24 @@ impl Directory {
         let mut clients: Vec<_> = self.lingering.keys().filter(|client| wanted(client)).cloned().collect();
         clients.sort_unstable();
         clients
+    }
+
+    /// Records a delivered signal of a reliable client, also for the socket or lingering session
+    /// that continues its session.
+    pub(super) fn record_delivered(&mut self, key: SessionKey, number: MessageNumber) {
+        let Some(session) = self.sessions.get_mut(key).filter(|session| session.known_id.is_some()) else { return };
+        if !session.socket_ended {
+            session.delivered.insert(number.0);
+            return;
+        }
+        let id = session.id;
+        if let Some(later) = self.attached.get(&session.client_id).copied() {
+            if let Some(later) = self.sessions.get_mut(later).filter(|later| later.id == id) {
+                later.delivered.insert(number.0);
+            }
+        } else if let Some(lingering) = self.lingering.get_mut(&session.client_id).filter(|it| it.session == id) {
+            lingering.delivered.insert(number.0);
+        }
     }
 
     /// Returns the session of a client, attached or lingering. `None`: there is none here.

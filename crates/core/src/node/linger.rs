@@ -7,12 +7,13 @@ use signaling_rendezvous::KeyHash;
 use signaling_wire::forward::Item;
 use signaling_wire::{Credential, RemainingTtl, Seq, SessionId};
 
+use super::delivered_ids::DeliveredIds;
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, Rules, SessionKey};
 
 /// State of a session without a socket.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Lingering {
     pub(super) session: SessionId,
     /// Time at which its last socket was accepted, in microseconds since 1970.
@@ -21,14 +22,17 @@ pub(super) struct Lingering {
     pub(super) seq: Seq,
     /// The client's credential. `None`: it has none.
     pub(super) credential: Option<Credential>,
+    /// Its delivered signals.
+    pub(super) delivered: DeliveredIds,
     /// Time until which it can be resumed.
     pub(super) until: Instant,
 }
 
 impl Lingering {
-    fn of(session: &Session, until: Instant) -> Self {
-        let Session { id, accepted_at_us, seq, ref credential, .. } = *session;
-        Self { session: id, accepted_at_us, seq, credential: credential.as_deref().copied(), until }
+    pub(super) fn of(session: &Session, until: Instant) -> Self {
+        let Session { id, accepted_at_us, seq, ref credential, ref delivered, .. } = *session;
+        let (credential, delivered) = (credential.as_deref().copied(), delivered.clone());
+        Self { session: id, accepted_at_us, seq, credential, delivered, until }
     }
 
     /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
@@ -120,10 +124,11 @@ impl NodeCore {
     /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before that.
     fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
-        let (Lingering { session, accepted_at_us, seq, credential, .. }, client_id) = (*known, client.as_str());
+        let Lingering { session, accepted_at_us, seq, credential, ref delivered, .. } = *known;
+        let (client_id, delivered) = (client.as_str(), delivered.runs().to_vec());
         let ttl = RemainingTtl::from_duration(known.left(now));
         let mut items = Vec::new();
-        Item::Lingering { client_id, session, accepted_at_us, seq, credential, ttl }.append(&mut items);
+        Item::Lingering { client_id, session, accepted_at_us, seq, credential, delivered, ttl }.append(&mut items);
         if let Some(seats) = self.lingering_seats(client, session) {
             seats.append(&mut items);
         }

@@ -32,6 +32,7 @@ mod attach;
 mod batch;
 mod custody;
 mod deadline;
+mod delivered_ids;
 mod directory;
 mod hold;
 mod inbound_lane;

@@ -129,18 +129,20 @@ impl NodeCore {
             self.unavailable(session, sent.seq, sent.id, to.as_str());
         } else {
             self.counts.delivered += 1;
-            match sent.id {
-                Some(id) => {
-                    let mut reply = std::mem::take(&mut self.scratch);
-                    reply.clear();
-                    write_ack(&mut reply, id);
-                    self.reply(session, sent.seq, DeliveryOutcome::Done, &reply);
-                    self.scratch = reply;
-                }
-                None => self.reply(session, sent.seq, DeliveryOutcome::Done, &[]),
-            }
+            self.directory.record_delivered(session, sent.number);
+            self.acknowledge(session, sent.seq, sent.id);
         }
         self.remove_if_done(session);
+    }
+
+    /// Answers a delivered signal: with an `ack` if the client gave it an `id`.
+    pub(super) fn acknowledge(&mut self, session: SessionKey, seq: Seq, id: Option<u64>) {
+        let Some(id) = id else { return self.reply(session, seq, DeliveryOutcome::Done, &[]) };
+        let mut reply = std::mem::take(&mut self.scratch);
+        reply.clear();
+        write_ack(&mut reply, id);
+        self.reply(session, seq, DeliveryOutcome::Done, &reply);
+        self.scratch = reply;
     }
 
     /// Sends the outcome of an uplink frame to the sender's edge, with a JSON reply, or in a run.

@@ -41,6 +41,9 @@ impl NodeCore {
                 self.refuse(key, seq, &refuse(ErrorCode::BadMessage, NEEDS_ID, None));
             }
             Ok(message) if names_reserved(&session.client_id, &message) => self.refuse_reserved(key, seq, &message),
+            Ok(ClientMessage::Signal { id, .. }) if !fresh && session.delivered.contains(number.0) => {
+                self.acknowledge(key, seq, id);
+            }
             Ok(ClientMessage::Signal { to, data, id, ttl_ms }) => {
                 let from = session.client_id.clone();
                 let mut scratch = std::mem::take(&mut self.scratch);

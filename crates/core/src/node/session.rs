@@ -12,6 +12,7 @@ use signaling_wire::seats::SessionState;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot};
 use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 
+use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
 use super::outbound_queues::OutboundQueues;
 use super::rooms::{BroadcastBudget, Tally};
@@ -68,6 +69,8 @@ pub(super) struct AttachInfo {
     pub(super) newcomer: bool,
     /// `true` if it resumes a session of another socket.
     pub(super) resumed: bool,
+    /// Delivered signals of that session.
+    pub(super) delivered: DeliveredIds,
     /// Rights by its client's token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
     /// `true` if its socket is closed. It attaches for the outcomes of its last frames.
@@ -92,6 +95,7 @@ impl AttachInfo {
             credential: attach.credential.map(Box::new),
             newcomer: attach.state.is_none(),
             resumed: state.is_some_and(|state| state.resumed),
+            delivered: DeliveredIds::default(),
             grant,
             socket_ended: attach.cause.is_some(),
             state: attach.state.unwrap_or_default().into(),
@@ -119,6 +123,8 @@ pub(super) struct Session {
     pub(super) known_id: Option<MessageNumber>,
     /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
+    /// Delivered signals of a reliable client. Empty for a plain client.
+    pub(super) delivered: DeliveredIds,
     /// `true` if the end of its socket ends it: it does not linger.
     pub(super) ends_with_socket: bool,
     /// The client's credential. `None`: it has none.
@@ -174,6 +180,7 @@ impl Session {
                 MessageNumber::NONE
             }),
             resumed: arrival.resumed,
+            delivered: arrival.delivered.clone(),
             ends_with_socket: arrival.ends_with_socket,
             credential: arrival.credential.clone(),
             grant: arrival.grant.clone(),

@@ -1,8 +1,8 @@
 //! Reliable clients, whose messages are numbered by their ids.
 
 use signaling_core::node::TrunkKey;
-use signaling_wire::DownSeq;
-use signaling_wire::trunk::{Attach, DeliveryOutcome, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
+use signaling_wire::{Credential, DownSeq};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
@@ -10,7 +10,7 @@ use crate::node::{HOLD, Node, SECOND, newcomer};
 fn plain_client_messages_are_named_by_seq_and_not_by_id() {
     let (mut node, trunk) = Node::with_client("alice");
     node.attach(trunk, 1, "bob", 0);
-    say(&mut node, trunk, "bob", &[(1, 7), (2, 7), (3, 2)]);
+    say(&mut node, trunk, 0, &[(1, 7), (2, 7), (3, 2)]);
     assert_eq!(named(&mut node, trunk), [(1, 0), (2, 1), (3, 2)]);
 }
 
@@ -18,7 +18,7 @@ fn plain_client_messages_are_named_by_seq_and_not_by_id() {
 fn reliable_clients_messages_go_by_its_own_ids() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
-    say(&mut node, trunk, "bob", &[(1, 41), (2, 42)]);
+    say(&mut node, trunk, 0, &[(1, 41), (2, 42)]);
     assert_eq!(named(&mut node, trunk), [(41, 0), (42, 41)]);
 }
 
@@ -26,7 +26,7 @@ fn reliable_clients_messages_go_by_its_own_ids() {
 fn repeat_before_the_outcome_is_one_message() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
-    say(&mut node, trunk, "bob", &[(1, 1), (2, 2), (3, 1)]);
+    say(&mut node, trunk, 0, &[(1, 1), (2, 2), (3, 1)]);
     let said = node.take_output(trunk);
     assert_eq!(
         (said.downs, said.outcomes),
@@ -38,16 +38,35 @@ fn repeat_before_the_outcome_is_one_message() {
 }
 
 #[test]
-fn repeat_after_the_outcome_is_sent_again_with_its_number() {
+fn repeat_of_a_delivered_signal_is_acknowledged_and_not_sent() {
     let (mut node, trunk) = alice_is_here();
     node.attach(trunk, 1, "bob", 0);
-    say(&mut node, trunk, "bob", &[(1, 1), (2, 2)]);
+    say(&mut node, trunk, 0, &[(1, 1), (2, 2)]);
     node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
     node.take_output(trunk);
-    say(&mut node, trunk, "bob", &[(3, 1)]);
-    assert_eq!(named(&mut node, trunk), [(1, 0)]);
-    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(3), exceptions: vec![] });
-    assert_eq!(node.take_output(trunk).outcomes, [(2, DeliveryOutcome::Done), (3, DeliveryOutcome::Done)]);
+    say(&mut node, trunk, 0, &[(3, 1)]);
+    let said = node.take_output(trunk);
+    assert_eq!((said.downs, said.outcomes), (vec![], vec![(3, DeliveryOutcome::Done)]));
+}
+
+#[test]
+fn ack_that_a_crashed_edge_has_lost_is_repeated_after_resume() {
+    let (mut node, trunk) = alice_is_here();
+    node.attach(trunk, 1, "bob", 0);
+    say(&mut node, trunk, 0, &[(1, 1), (2, 2), (3, 3)]);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    node.core.trunk_down(node.now, trunk);
+
+    // Another edge writes the second message first on bob's next socket.
+    let trunk = node.core.trunk_up();
+    node.attach(trunk, 1, "bob", 0);
+    node.send_frame(trunk, &ToNode::Confirm { slot: 1, up_to: DownSeq(1), exceptions: vec![] });
+    node.send_frame(trunk, &ToNode::Attach(alice(2, 2)));
+    let seq = 1 << 60;
+    say(&mut node, trunk, 2, &[(seq, 1), (seq + 1, 2), (seq + 2, 3)]);
+    let done = DeliveryOutcome::Done;
+    let said = node.take_output(trunk);
+    assert_eq!(said.outcomes, [(seq, done), (seq + 1, done)], "the third is not delivered yet");
 }
 
 #[test]
@@ -72,10 +91,10 @@ fn request_of_a_reliable_client_without_an_id_is_refused() {
 #[test]
 fn only_unsent_messages_expire_at_their_deadline() {
     let (mut node, trunk) = alice_is_here();
-    say(&mut node, trunk, "bob", &[(1, 1)]);
+    say(&mut node, trunk, 0, &[(1, 1)]);
     node.pass(HOLD);
     assert_eq!(node.take_output(trunk).outcomes, [(1, DeliveryOutcome::Unavailable)]);
-    say(&mut node, trunk, "bob", &[(2, 1)]);
+    say(&mut node, trunk, 0, &[(2, 1)]);
     node.pass(HOLD + 2 * SECOND);
     assert_eq!(node.take_output(trunk).outcomes, [], "a copy of the first may still be delivered");
     node.pass(2 * SECOND);
@@ -85,16 +104,20 @@ fn only_unsent_messages_expire_at_their_deadline() {
 /// A node with the reliable client `alice` in slot 0.
 fn alice_is_here() -> (Node, TrunkKey) {
     let (mut node, trunk) = Node::with_trunk();
-    let alice = Attach { reliable: true, state: Some(b"admitted"), ..newcomer(0, "alice", 1) };
-    node.send_frame(trunk, &ToNode::Attach(alice));
+    node.send_frame(trunk, &ToNode::Attach(alice(0, 1)));
     (node, trunk)
 }
 
-/// Sends signals of the client in slot 0, each with its frame number and `id`.
-fn say(node: &mut Node, trunk: TrunkKey, to: &str, messages: &[(u64, u64)]) {
+/// A socket of the reliable client `alice`, which resumes her session, if any.
+fn alice(slot: Slot, accepted: u8) -> Attach<'static> {
+    Attach { reliable: true, credential: Some(Credential([1; 32])), ..newcomer(slot, "alice", accepted) }
+}
+
+/// Sends signals of the client in a slot to `bob`, each with its frame number and `id`.
+fn say(node: &mut Node, trunk: TrunkKey, slot: Slot, messages: &[(u64, u64)]) {
     for (seq, id) in messages {
-        let text = format!(r#"{{"type":"signal","to":"{to}","data":1,"id":{id}}}"#);
-        node.send(trunk, 0, *seq, &text);
+        let text = format!(r#"{{"type":"signal","to":"bob","data":1,"id":{id}}}"#);
+        node.send(trunk, slot, *seq, &text);
     }
 }
 

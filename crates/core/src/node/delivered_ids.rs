@@ -1,0 +1,105 @@
+//! Ids of a reliable client's delivered signals, which its session keeps when its socket breaks.
+//!
+//! An `ack` is lost if the sender's edge crashes before it passes the `ack` on. The client then
+//! resumes its session and sends the signal again. If the recipient's edge crashed too, the
+//! recipient's new edge may already have written a later signal, and cannot know that the earlier
+//! one was written. The sender's node knows.
+
+/// Maximum runs of ids. A client numbers its requests consecutively, so one run is typical.
+const MAX_RUNS: usize = 8;
+
+/// The latest delivered ids of one session, as ascending runs without a gap.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DeliveredIds {
+    /// First and last id of each run, ascending. Runs do not touch each other.
+    runs: Vec<(u64, u64)>,
+}
+
+impl DeliveredIds {
+    /// Creates the record from runs of another node. Runs that are malformed are left out.
+    pub(super) fn from_runs(runs: &[(u64, u64)]) -> Self {
+        let mut ids = Self::default();
+        for &(first, last) in runs.iter().rev().take(MAX_RUNS).rev() {
+            let follows = ids.runs.last().is_none_or(|&(_, earlier)| earlier.saturating_add(1) < first);
+            if first <= last && follows {
+                ids.runs.push((first, last));
+            }
+        }
+        ids
+    }
+
+    /// Returns the first and the last id of each run, ascending.
+    pub(super) fn runs(&self) -> &[(u64, u64)] {
+        &self.runs
+    }
+
+    /// Adds an id. Beyond 8 runs it forgets the lowest one.
+    pub(super) fn insert(&mut self, id: u64) {
+        let at = self.runs.partition_point(|&(_, last)| last < id);
+        let joins_next = self.runs.get(at).is_some_and(|&(first, _)| first <= id.saturating_add(1));
+        let joins_earlier = at > 0 && self.runs.get(at - 1).is_some_and(|&(_, last)| last.saturating_add(1) >= id);
+        match (joins_earlier, joins_next) {
+            (true, true) => {
+                let (first, next) = (self.runs.remove(at - 1).0, &mut self.runs);
+                if let Some(run) = next.get_mut(at - 1) {
+                    run.0 = first;
+                }
+            }
+            (true, false) => {
+                if let Some(run) = self.runs.get_mut(at - 1) {
+                    run.1 = id;
+                }
+            }
+            (false, true) => {
+                if let Some(run) = self.runs.get_mut(at) {
+                    run.0 = run.0.min(id);
+                }
+            }
+            (false, false) => {
+                self.runs.insert(at, (id, id));
+                if self.runs.len() > MAX_RUNS {
+                    self.runs.remove(0);
+                }
+            }
+        }
+    }
+
+    /// Returns `true` if the id was delivered. `false` if not, or if its run is forgotten.
+    pub(super) fn contains(&self, id: u64) -> bool {
+        let at = self.runs.partition_point(|&(_, last)| last < id);
+        self.runs.get(at).is_some_and(|&(first, _)| first <= id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn run_grows_joins_and_is_forgotten_from_the_lowest() {
+        let mut ids = DeliveredIds::default();
+        for id in [1, 2, 4, 5, 3, 3, 1] {
+            ids.insert(id);
+        }
+        assert_eq!(ids.runs(), [(1, 5)]);
+        for id in 1..=8 {
+            ids.insert(10 * id);
+        }
+        assert_eq!((ids.runs().len(), ids.contains(3), ids.contains(10), ids.contains(80)), (8, false, true, true));
+    }
+
+    proptest! {
+        #[test]
+        fn only_inserted_ids_are_contained(inserted in prop::collection::vec(0_u64..40, 0..60)) {
+            let mut ids = DeliveredIds::default();
+            inserted.iter().for_each(|id| ids.insert(*id));
+            for id in 0..40 {
+                prop_assert!(!ids.contains(id) || inserted.contains(&id));
+            }
+            prop_assert!(ids.runs().windows(2).all(|pair| pair[0].1 + 1 < pair[1].0), "{ids:?}");
+            prop_assert_eq!(&DeliveredIds::from_runs(ids.runs()), &ids);
+        }
+    }
+}
