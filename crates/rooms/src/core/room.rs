@@ -200,6 +200,11 @@ impl Step<'_> {
                 if self.rules.claimed && self.now < self.room.settled_at {
                     self.room.capacity = self.room.capacity.or(*capacity);
                 }
+                let is_settled = self.now >= self.room.settled_at;
+                if self.rules.claimed && is_settled && self.room.version.is_some_and(|own| own < *version) {
+                    // A node has received changes that the room lacks.
+                    self.room.lost_operations(self.rules, unsigned(self.now));
+                }
                 let mut is_news = false;
                 seats.iter().for_each(|seat| is_news |= self.restore(seat));
                 // A query of the lost room was answered with a version made from the current time.

@@ -220,6 +220,25 @@ fn room_that_lost_operations_settles_as_a_new_incarnation() {
 }
 
 #[test]
+fn restore_from_a_later_version_begins_a_new_incarnation_once() {
+    let rules = claimed(2);
+    let mut room = room_of(&rules, &[("alice", "a")]);
+    let before = room.stamp();
+    let restore = |version| {
+        let seats = vec![seat(requester("alice"), SeatStatus::Member { place: 7 })];
+        Op::Restore { seats, version, capacity: None }
+    };
+    room.apply(&rules, T + 1, &restore(before.version));
+    assert_eq!(room.stamp(), before, "the room has all changes");
+
+    room.apply(&rules, T + 2, &restore(before.version + 3));
+    let after = room.stamp();
+    assert!(after.incarnation > before.incarnation && after.version >= before.version + 3, "{after:?}");
+    room.apply(&rules, T + 3, &restore(after.version + 3));
+    assert_eq!(room.stamp().incarnation, after.incarnation, "the room is settling");
+}
+
+#[test]
 fn time_never_runs_backwards() {
     let rules = claimed(1);
     let mut room = room_of(&rules, &[("alice", "a")]);

@@ -145,6 +145,14 @@ impl Watch {
             }
             _ => {}
         }
+        if let Op::Restore { seats, .. } = &request.op {
+            // Restored members take their seats again before the queue moves.
+            for (seat, status) in seats.iter().zip(&result.statuses) {
+                if let (Some(known), SeatStatus::Member { .. }) = (room.seats.get_mut(&seat.requester.client), status) {
+                    known.waits = None;
+                }
+            }
+        }
         for change in &result.changes {
             let Change::Joined(member) = change else { continue };
             let from_queue = match room.seats.get_mut(&member.client) {

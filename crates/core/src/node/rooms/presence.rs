@@ -196,7 +196,13 @@ impl NodeCore {
             match status {
                 SeatStatus::Unknown if may_restore => lost.push(requester.session),
                 SeatStatus::Unknown => {}
-                status => self.apply_status(now, room, requester, status, queue_length),
+                status => {
+                    if !may_restore && (status.is_member() || status.is_waiting()) {
+                        // The client left before its seat was restored.
+                        self.drop_unknown_seat(requester.session, room, requester.clone());
+                    }
+                    self.apply_status(now, room, requester, status, queue_length);
+                }
             }
         }
         if !lost.is_empty() {
