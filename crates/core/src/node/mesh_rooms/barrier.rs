@@ -48,7 +48,7 @@ pub(super) struct Barrier {
     /// `true` if a room was given up during the wait: the members are asked once more.
     again: bool,
     asked: Option<Instant>,
-    /// Rooms with seats of sessions at these members.
+    /// Rooms that this node does not serve yet, with seats of sessions at these members.
     reported: BTreeSet<(RoomName, NodeId)>,
     parked: BTreeMap<Requester, (Instant, ParkedRequest)>,
     /// The last queries of peers whose views this node did not have.
@@ -93,11 +93,12 @@ impl Barrier {
 impl MeshRooms {
     /// Starts to wait for all other members.
     pub(super) fn start_barrier(&mut self, now: Instant) {
-        let Self { barrier, members, id, .. } = self;
+        let Self { barrier, members, id, reported, .. } = self;
         barrier.query += 1;
         barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
         barrier.confirmed.clear();
         barrier.reported.clear();
+        reported.clear();
         (barrier.again, barrier.asked) = (false, Some(now));
     }
 }
@@ -222,8 +223,7 @@ impl NodeCore {
         if query != mesh.barrier.query {
             return;
         }
-        let reported = rooms.iter().filter_map(|room| Some((RoomName::new(room).ok()?, sender.clone())));
-        mesh.barrier.reported.extend(reported);
+        rooms.iter().filter_map(|room| RoomName::new(room).ok()).for_each(|room| mesh.report(room, sender.clone()));
         if last && mesh.barrier.waiting.remove(sender) {
             mesh.barrier.confirmed.insert(sender.clone(), adoption);
             self.finish_barrier(now);
@@ -240,10 +240,9 @@ impl NodeCore {
             mesh.start_barrier(now);
             return self.query_members(now);
         }
-        let own = self.rooms.local_rooms().filter(|room| mesh.owns(room)).map(|room| (room.clone(), mesh.id.clone()));
-        let own: Vec<_> = own.collect();
-        let mut reported = std::mem::take(&mut mesh.barrier.reported);
-        reported.extend(own);
+        let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
+        own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
+        let reported = std::mem::take(&mut mesh.barrier.reported);
         let parked = std::mem::take(&mut mesh.barrier.parked);
         self.take_over_rooms(now, reported);
         for (requester, (parked_at, (room, op))) in parked {
@@ -255,6 +254,16 @@ impl NodeCore {
 }
 
 impl MeshRooms {
+    /// Records a room of this node with seats of sessions at a member. Rooms that this node has
+    /// served all the time can wait for a sweep.
+    fn report(&mut self, room: RoomName, member: NodeId) {
+        if self.owned.contains_key(&room) {
+            self.reported.push_back((room, member));
+        } else {
+            self.barrier.reported.insert((room, member));
+        }
+    }
+
     /// Waits for a member once more.
     pub(super) fn void_confirmation(&mut self, member: &NodeId) {
         if self.barrier.confirmed.remove(member).is_some() && self.members.contains(member) {

@@ -21,7 +21,7 @@ mod copies;
 mod owner;
 mod requests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Instant, UNIX_EPOCH};
 
 use signaling_protocol::{NodeId, RoomName};
@@ -61,7 +61,7 @@ pub(super) struct MeshRooms {
     /// Owned rooms that were given up because a member has seen a later epoch, with that epoch.
     outdated: BTreeMap<RoomName, u64>,
     /// Nodes with sessions in rooms that this node has served all the time, to be checked.
-    reported: BTreeSet<(RoomName, NodeId)>,
+    reported: VecDeque<(RoomName, NodeId)>,
     /// Nodes that have to claim the seats of their sessions, by room.
     unclaimed: BTreeSet<(RoomName, NodeId)>,
     copies: Copies,
@@ -135,7 +135,7 @@ impl MeshRooms {
             deadlines: BTreeSet::new(),
             unsent: BTreeSet::new(),
             outdated: BTreeMap::new(),
-            reported: BTreeSet::new(),
+            reported: VecDeque::new(),
             unclaimed: BTreeSet::new(),
             copies: Copies::default(),
             partial: PartialCopies::default(),

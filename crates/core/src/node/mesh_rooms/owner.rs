@@ -325,10 +325,6 @@ impl NodeCore {
     /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy.
     pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        // Rooms that this node has served all the time can wait for a sweep.
-        let is_served = |(room, _): &(RoomName, NodeId)| mesh.owned.contains_key(room);
-        let (mut served, reported): (BTreeSet<_>, BTreeSet<_>) = reported.into_iter().partition(is_served);
-        mesh.reported.append(&mut served);
         let clock = mesh.clock(now);
         let mut lost = Vec::new();
         let mut rooms = mesh.copies.rooms(|room| super::owner_in(&mesh.ranking, room) == Some(mesh.id.as_str()));
@@ -365,7 +361,7 @@ impl NodeCore {
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         for _ in 0..REPORTS_PER_SWEEP {
-            let Some((room, node)) = mesh.reported.pop_first() else { break };
+            let Some((room, node)) = mesh.reported.pop_front() else { break };
             mesh.add_unclaimed(room, node);
         }
         let mut full_lanes = Vec::new();
