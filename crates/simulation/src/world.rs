@@ -217,9 +217,12 @@ impl World {
             self.hang_up();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);
-            if self.nodes.iter().any(|node| node.server.alive && !node.core.is_quiet()) {
+            for round in 1..20 {
+                if self.nodes.iter().all(|node| !node.server.alive || node.core.is_quiet()) {
+                    break;
+                }
                 // Seats may have expired just now.
-                self.pass_until(quiet + 2 * SECOND);
+                self.pass_until(quiet + 2 * SECOND * round);
             }
             self.check_nothing_is_left();
             let looked = self.list_rooms();

@@ -22,6 +22,10 @@ impl World {
     fn observe_commit(&mut self, index: usize, commit: RoomCommit) {
         let now = self.agenda.now();
         let RoomCommit { room, at, clock, op, result, state } = commit;
+        self.trace.line(|| {
+            let Request { room, op } = Request { room: room.clone(), op: op.clone().unwrap_or(touch()) };
+            format!("n{index} announces {room} {at:?}: {op:?} -> {}", super::store::describe(&result))
+        });
         if signaling_protocol::ids::is_reserved(room.as_str()) {
             // The model has rooms of native clients only.
             self.subscribers.rooms_were_lost |= result.settling;
@@ -31,10 +35,6 @@ impl World {
             return;
         }
         let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
-        self.trace.line(|| {
-            let Request { room, op } = Request { room: room.clone(), op: op.clone().unwrap_or(touch()) };
-            format!("n{index} announces {room} {at:?}: {op:?} -> {}", super::store::describe(&result))
-        });
         if at <= last {
             return self.counters.add("rooms: operations announced late", 1);
         }

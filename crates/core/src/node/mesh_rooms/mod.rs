@@ -64,6 +64,8 @@ pub(super) struct MeshRooms {
     reported: VecDeque<(RoomName, NodeId)>,
     /// Nodes that have to claim the seats of their sessions, by room.
     unclaimed: BTreeSet<(RoomName, NodeId)>,
+    /// Lost nodes whose seats in an owned room are to expire, by room.
+    expiring: BTreeSet<(RoomName, NodeId)>,
     copies: Copies,
     partial: PartialCopies,
     counts: MeshRoomCounts,
@@ -136,6 +138,7 @@ impl MeshRooms {
             unsent: BTreeSet::new(),
             outdated: BTreeMap::new(),
             reported: VecDeque::new(),
+            expiring: BTreeSet::new(),
             unclaimed: BTreeSet::new(),
             copies: Copies::default(),
             partial: PartialCopies::default(),
@@ -184,7 +187,7 @@ impl MeshRooms {
     /// pending.
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.unclaimed.is_empty();
-        self.requests.is_empty() && all_sent && self.barrier.is_idle()
+        self.requests.is_empty() && all_sent && self.expiring.is_empty() && self.barrier.is_idle()
     }
 
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
@@ -232,7 +235,7 @@ impl NodeCore {
         self.answer_known_queries();
         self.check_backups(now);
         for node in lost {
-            self.unclaim_seats(now, &node);
+            self.unclaim_seats(&node);
         }
         for node in joined {
             self.reclaim_seats(&node);
@@ -249,7 +252,7 @@ impl NodeCore {
         mesh.void_confirmation(node);
         mesh.barrier.forget_requests(node);
         self.replace_backup(now, node);
-        self.unclaim_seats(now, node);
+        self.unclaim_seats(node);
         self.resend_requests(now, |owner| owner == node);
         self.query_members(now);
     }
@@ -263,6 +266,7 @@ impl NodeCore {
         self.repeat_queries(now);
         self.continue_answers();
         self.send_unsent_copies();
+        self.continue_unclaims(now);
         self.ask_for_claims();
         self.expire_seats(now);
     }

@@ -173,6 +173,12 @@ impl NodeCore {
             }
             _ => {}
         }
+        let expiring = self.mesh_rooms.as_mut().map(|mesh| &mut mesh.expiring).filter(|expiring| !expiring.is_empty());
+        let unclaimed = expiring.and_then(|expiring| expiring.take(&(room.clone(), requester.node.clone())));
+        if let Some((_, node)) = unclaimed {
+            // The request may claim a seat, which then stays.
+            self.apply_entry(now, &room, &LogEntry::Unclaim(node), None);
+        }
         if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
@@ -425,13 +431,20 @@ impl NodeCore {
         mesh.unclaimed.extend(rooms);
     }
 
-    /// Has the seats at a lost node expire, unless they are claimed at other nodes.
-    pub(super) fn unclaim_seats(&mut self, now: Instant, node: &NodeId) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+    /// Has the seats at a lost node expire, unless they are claimed at other nodes. Sweeps do it.
+    pub(super) fn unclaim_seats(&mut self, node: &NodeId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
         let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
-        let rooms: Vec<_> = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| name.clone()).collect();
-        for room in rooms {
-            self.apply_entry(now, &room, &LogEntry::Unclaim(node.clone()), None);
+        let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
+        mesh.expiring.extend(rooms);
+    }
+
+    /// Has the seats at lost nodes expire in some rooms.
+    pub(super) fn continue_unclaims(&mut self, now: Instant) {
+        for _ in 0..ROOMS_PER_SWEEP {
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.pop_first());
+            let Some((room, node)) = next else { break };
+            self.apply_entry(now, &room, &LogEntry::Unclaim(node), None);
         }
     }
 

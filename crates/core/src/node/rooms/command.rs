@@ -222,7 +222,7 @@ impl NodeCore {
     /// Returns `true` if the store answered a repeated join like a new one: it has lost the seat.
     fn has_lost_seat(&self, session: SessionId, room: &RoomName, result: &OpResult) -> bool {
         let seat = self.rooms.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
-        seat.is_some_and(LocalSeat::is_member)
+        seat.is_some_and(|seat| seat.is_member() && !seat.is_over)
             && result.statuses.first().is_some_and(|status| status.is_waiting())
             && (result.settling || self.rooms.is_other_incarnation(room, result.incarnation))
     }
@@ -284,7 +284,7 @@ impl NodeCore {
         let data = data.or_else(|| room_session.seats.remove(room).and_then(|local| local.seat.data));
         let requester = room_session.requester(session, command.number, &self.settings.id);
         let at = result.stamp();
-        let seat = LocalSeat { seat: Seat { requester, status, data }, sent: at, sent_ahead };
+        let seat = LocalSeat { seat: Seat { requester, status, data }, sent: at, sent_ahead, is_over: false };
         room_session.seats.insert(room.clone(), seat);
         self.rooms.add_seat(room, session, status, at);
         if !result.members.is_empty()

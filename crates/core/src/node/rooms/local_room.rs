@@ -175,6 +175,12 @@ impl Rooms {
         self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains_key(room))
     }
 
+    /// Returns `true` if the store reported that a session has lost its seat here.
+    pub(super) fn is_over(&self, session: SessionId, room: &RoomName) -> bool {
+        let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
+        seat.is_some_and(|seat| seat.is_over)
+    }
+
     /// Returns a session's seat in a room. `None`: it has none here.
     pub(super) fn seat_mut(&mut self, session: SessionId, room: &RoomName) -> Option<&mut LocalSeat> {
         self.sessions.get_mut(&session)?.seats.get_mut(room)

@@ -71,7 +71,8 @@ impl Rooms {
 
     /// Restores seats that the store may have lost.
     pub(super) fn restore(&mut self, room: &RoomName, sessions: &[SessionId]) {
-        let seats = self.seats(room, sessions);
+        let sessions: Vec<_> = sessions.iter().copied().filter(|session| !self.is_over(*session, room)).collect();
+        let seats = self.seats(room, &sessions);
         self.counts.restored += seats.len() as u64;
         let version = self.followed_state(room).version;
         let capacity = self.local.get(room).and_then(|local| local.own_capacity);
@@ -194,8 +195,8 @@ impl NodeCore {
         let queue_length = may_restore.then_some(result.waiting);
         for (Seat { requester, .. }, &status) in seats.iter().zip(&result.statuses) {
             match status {
-                SeatStatus::Unknown if may_restore => lost.push(requester.session),
-                SeatStatus::Unknown => {}
+                SeatStatus::Unknown if !may_restore => {}
+                SeatStatus::Unknown if !self.rooms.is_over(requester.session, room) => lost.push(requester.session),
                 status => {
                     if !may_restore && (status.is_member() || status.is_waiting()) {
                         // The client left before its seat was restored.
@@ -259,11 +260,12 @@ impl NodeCore {
     ) {
         let attached = self.attached_key(session);
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
+        let Some(local) = room_session.seats.get_mut(room).filter(|local| local.number() == number) else { return };
+        local.is_over = matches!(status, SeatStatus::Out | SeatStatus::Unknown);
         let is_about_room = |first: &Command| first.room.as_ref() == Some(room) && !first.is_signal();
         if room_session.commands.front().is_some_and(is_about_room) {
             return;
         }
-        let Some(local) = room_session.seats.get_mut(room).filter(|local| local.number() == number) else { return };
         let former = std::mem::replace(&mut local.seat.status, status);
         match status {
             SeatStatus::Member { .. } => {
@@ -345,6 +347,14 @@ impl NodeCore {
                 let task = RoomTask::new(Purpose::Upkeep, room, Op::Drop { requester, keep });
                 self.rooms.enqueue(Urgency::Background, task);
             }
+        }
+    }
+
+    /// Claims a joined seat again if this node has dropped it since it sent the join, of this turn.
+    pub(super) fn claim_dropped_seat(&mut self, session: SessionId, room: &RoomName, turn: u64) {
+        let is_later = |room_session: &RoomSession| room_session.turn > turn && room_session.seats.contains_key(room);
+        if self.rooms.sessions.get(&session).is_some_and(is_later) {
+            self.rooms.schedule_refresh(room, session);
         }
     }
 

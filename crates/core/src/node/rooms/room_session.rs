@@ -40,6 +40,8 @@ pub(super) struct LocalSeat {
     pub(super) sent: Stamp,
     /// Clients ahead in the queue as last sent to the client, and the time. `None`: not sent.
     pub(super) sent_ahead: Option<(u64, Instant)>,
+    /// `true` if the store reported that the client has no seat. Its next socket receives that.
+    pub(super) is_over: bool,
 }
 
 impl LocalSeat {
@@ -60,7 +62,8 @@ impl LocalSeat {
         let status = if member { SeatStatus::Member { place } } else { SeatStatus::Waiting { place, ahead: 0 } };
         let seat = Seat { requester: Requester { number, ..requester }, status, data: data.map(Box::from) };
         let sent = Stamp { incarnation, version };
-        Some((RoomName::new(room).ok()?, Self { seat, sent, sent_ahead: ahead.map(|ahead| (ahead, now)) }))
+        let sent_ahead = ahead.map(|ahead| (ahead, now));
+        Some((RoomName::new(room).ok()?, Self { seat, sent, sent_ahead, is_over: false }))
     }
 
     /// Returns the seat for another node. `None`: the client has no seat.

@@ -153,6 +153,7 @@ impl NodeCore {
                 self.command_answered(now, (session, key, seq), &room, &result);
                 if let Op::Join { requester, .. } = &op {
                     self.drop_unknown_seat(session, &room, requester.clone());
+                    self.claim_dropped_seat(session, &room, requester.turn);
                 }
                 true
             }
