@@ -1,4 +1,4 @@
-//! The clients of PeerJS and y-webrtc connect peers, at different balancers and during faults.
+//! Clients of PeerJS, y-webrtc and rxdb connect peers, at different balancers and during faults.
 
 use serde_json::json;
 use signaling_integration_tests::{Page, UpstreamMesh, becomes, eventually};
@@ -10,6 +10,8 @@ use tokio::task::JoinSet;
 const PEERJS: &str = "~pj:peerjs:";
 /// Internal name of y-webrtc's rooms, before the name.
 const Y_WEBRTC: &str = "~yw:";
+/// Internal name of rxdb's rooms, before the topic.
+const RXDB: &str = "~rx:";
 
 /// Opens a peer that returns what it receives on others' connections. `call` connects to another
 /// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
@@ -51,7 +53,30 @@ const DOCUMENT: &str = "({ name, address, room, password }) => {
     window.names = () => [...names.keys()].sort().join();
     names.set(name, true);
 }";
-const IS_ONLINE: &str = "provider.room !== null && provider.signalingConns[0].connected";
+const IS_DOCUMENT_ONLINE: &str = "provider.room !== null && provider.signalingConns[0].connected";
+
+/// Opens a collection that has the page's name and those of all others with its topic.
+const COLLECTION: &str = "async ({ name, address, topic }) => {
+    // The handler fails without it.
+    window.process = { nextTick: (callback, ...given) => queueMicrotask(() => callback(...given)) };
+    const storage = upstream.getRxStorageMemory();
+    const database = await upstream.createRxDatabase({ name, storage, multiInstance: false });
+    const properties = { name: { type: 'string', maxLength: 100 } };
+    const schema = { version: 0, primaryKey: 'name', type: 'object', properties };
+    const { collection } = await database.addCollections({ collection: { schema } });
+    await collection.insert({ name });
+    await new Promise((resolve) => collection.find().$.subscribe((all) => {
+        window.names = () => all.map((document) => document.name).sort().join();
+        resolve();
+    }));
+    const connectionHandlerCreator = upstream.getConnectionHandlerSimplePeer({
+        signalingServerUrl: `ws://${address}/rxdb`,
+        config: { iceServers: [] },
+        webSocketConstructor: function (url) { return (window.socket = new WebSocket(url)); },
+    });
+    await upstream.replicateWebRTC({ collection, topic, connectionHandlerCreator, pull: {}, push: {} });
+}";
+const IS_COLLECTION_ONLINE: &str = "receivedMessages.some(({ type }) => type === 'joined')";
 
 async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
     setup.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
@@ -75,11 +100,20 @@ async fn document<'a>(
     let address = &setup.balancers[balancer];
     let options = json!({ "name": name, "address": address, "room": room, "password": password });
     let page = setup.page(name, address, DOCUMENT, options).await;
-    page.becomes(IS_ONLINE).await;
+    page.becomes(IS_DOCUMENT_ONLINE).await;
     page
 }
 
-/// Returns a PeerJS id or a room of y-webrtc that the first node owns.
+/// Opens a collection and waits until its client is in the room.
+async fn collection<'a>(setup: &'a UpstreamMesh, name: &str, balancer: usize, topic: &str) -> Page<'a> {
+    let address = &setup.balancers[balancer];
+    let options = json!({ "name": name, "address": address, "topic": topic });
+    let page = setup.page(name, address, COLLECTION, options).await;
+    page.becomes(IS_COLLECTION_ONLINE).await;
+    page
+}
+
+/// Returns a PeerJS id, or a room of y-webrtc or rxdb, that the first node owns.
 fn owned_by_first_node(setup: &UpstreamMesh, prefix: &str, name: &str) -> String {
     setup.mesh.id_owned_by("node-0", &format!("{prefix}{name}"))[prefix.len()..].to_owned()
 }
@@ -93,10 +127,10 @@ async fn call(page: &Page<'_>, id: &str) {
     page.evaluate(&format!("call({})", json!(id))).await;
 }
 
-/// Waits until the pages' documents have the names of all pages.
-async fn agree(pages: [&Page<'_>; 2]) {
+/// Waits until both pages have these names.
+async fn agree(pages: [&Page<'_>; 2], names: &str) {
     for page in pages {
-        page.becomes("names() === 'ada,bob'").await;
+        page.becomes(&format!("names() === {}", json!(names))).await;
     }
 }
 
@@ -178,7 +212,7 @@ async fn y_webrtc_documents_agree_across_balancers() {
         let room = format!("room with {password:?}");
         let ada = document(&setup, "ada", 0, &room, password).await;
         let bob = document(&setup, "bob", 1, &room, password).await;
-        agree([&ada, &bob]).await;
+        agree([&ada, &bob], "ada,bob").await;
     }
 }
 
@@ -190,7 +224,7 @@ async fn y_webrtc_documents_agree_when_a_node_is_killed() {
     becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
     let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room, None));
     killed.unwrap();
-    agree([&ada, &bob]).await;
+    agree([&ada, &bob], "ada,bob").await;
 }
 
 #[tokio::test]
@@ -202,7 +236,53 @@ async fn y_webrtc_documents_agree_when_a_lost_socket_returns() {
     let bob = document(&setup, "bob", 1, "room", None).await;
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
-    agree([&ada, &bob]).await;
+    agree([&ada, &bob], "ada,bob").await;
+}
+
+#[tokio::test]
+async fn rxdb_collections_agree_across_balancers() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let ada = collection(&setup, "ada", 0, "my-topic").await;
+    let bob = collection(&setup, "bob", 1, "my-topic").await;
+    agree([&ada, &bob], "ada,bob").await;
+}
+
+#[tokio::test]
+async fn rxdb_collections_agree_when_a_client_is_replaced() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let ada = collection(&setup, "ada", 0, "my-topic").await;
+    let bob = collection(&setup, "bob", 1, "my-topic").await;
+    agree([&ada, &bob], "ada,bob").await;
+    bob.close().await;
+    let cyd = collection(&setup, "cyd", 1, "my-topic").await;
+    agree([&ada, &cyd], "ada,bob,cyd").await;
+}
+
+#[tokio::test]
+async fn rxdb_collections_agree_when_a_node_is_killed() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let topic = owned_by_first_node(&setup, RXDB, "my-topic");
+    let ada = collection(&setup, "ada", 0, &topic).await;
+    becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
+    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), collection(&setup, "bob", 1, &topic));
+    killed.unwrap();
+    agree([&ada, &bob], "ada,bob").await;
+    for page in [&ada, &bob] {
+        assert_eq!(page.evaluate("socket.readyState === WebSocket.OPEN").await, true);
+        assert_eq!(page.received("init").await.len(), 1, "sockets of a page");
+    }
+}
+
+#[tokio::test]
+async fn rxdb_collections_agree_when_a_lost_socket_returns() {
+    let Some(setup) = UpstreamMesh::start().await else { return };
+    let ada = collection(&setup, "ada", 0, "my-topic").await;
+    setup.mesh.kill("balancer-0").await.unwrap();
+    ada.becomes("socket.readyState === WebSocket.CLOSED").await;
+    let bob = collection(&setup, "bob", 1, "my-topic").await;
+    assert_eq!(bob.evaluate("names()").await, "bob");
+    setup.mesh.restart("balancer-0").await.unwrap();
+    agree([&ada, &bob], "ada,bob").await;
 }
 
 /// Serves one address for all balancers: a connection goes to the first that accepts it. Ends when
