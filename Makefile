@@ -60,7 +60,6 @@ help: ## Show this list
 
 run: deps-run ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
-	@echo "The demo page: http://$(LISTEN)/ (Ctrl-C stops the mesh)"
 	@cargo run -q -p signaling-devmesh --bin mesh-dev -- up \
 		--nodes $(NODES) --balancers $(BALANCERS) --listen $(LISTEN) --dir $(MESH_DIR) \
 		--balancer-arg=--demo --balancer-arg=--reveal-nodes --node-arg=--reveal-nodes

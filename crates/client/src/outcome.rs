@@ -43,7 +43,7 @@ pub enum RequestError {
         sent: bool,
     },
     /// The client was closed first. A request that was sent may have been delivered.
-    #[error("the client is closed")]
+    #[error("the client is closed; its last state event has the reason")]
     Closed,
 }
 

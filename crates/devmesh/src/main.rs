@@ -76,6 +76,7 @@ async fn up(mut options: MeshOptions) -> Result<()> {
 
 fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
     let state = mesh.state();
+    let program = std::env::args().next().unwrap_or_else(|| "mesh-dev".to_owned());
     let mut lines = vec![format!("\nmesh of {} nodes runs in {dir}", state.nodes.len())];
     for balancer in &state.balancers {
         if has_page {
@@ -87,8 +88,8 @@ fn greeting(mesh: &Mesh, dir: &str, has_page: bool) -> String {
     for (act, command) in
         [("scale", "scale 5"), ("kill", "kill node-1"), ("restart", "restart node-0"), ("list", "status")]
     {
-        lines.push(format!("  {act:<8}  mesh-dev {command} --dir {dir}"));
+        lines.push(format!("  {act:<8}  {program} {command} --dir {dir}"));
     }
-    lines.push(format!("  stop      mesh-dev down --dir {dir}, or Ctrl-C\n\n"));
+    lines.push(format!("  stop      {program} down --dir {dir}, or Ctrl-C\n\n"));
     lines.join("\n")
 }
