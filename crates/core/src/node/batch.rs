@@ -120,7 +120,7 @@ impl NodeCore {
             }
             Item::RequestSession { client_id, session, accepted_at_us } => {
                 if let Ok(client) = ClientId::new(client_id) {
-                    self.hand_over_wanted(now, peer, &client, (*session, *accepted_at_us));
+                    self.session_requested(now, peer, &client, (*session, *accepted_at_us));
                 }
             }
             &Item::Lingering { client_id, session, accepted_at_us, seq, credential, ref delivered, ttl } => {

@@ -85,7 +85,7 @@ impl NodeCore {
     }
 
     /// Hands lingering sessions to the present owners of their clients.
-    pub(super) fn hand_over_lingering(&mut self, now: Instant) {
+    pub(super) fn send_lingering_home(&mut self, now: Instant) {
         let elsewhere = |client: &ClientId| self.peers.owner(KeyHash::of(client.as_str())).is_some();
         for client in self.directory.lingering_clients(elsewhere) {
             self.send_home(now, &client);
@@ -96,12 +96,12 @@ impl NodeCore {
     pub(super) fn send_home(&mut self, now: Instant, client: &ClientId) {
         let owner = self.peers.owner(KeyHash::of(client.as_str()));
         if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {
-            self.hand_over(now, owner, client);
+            self.send_lingering(now, owner, client);
         }
     }
 
     /// Hands a session to a peer where a newcomer presented its token.
-    pub(super) fn hand_over_wanted(
+    pub(super) fn session_requested(
         &mut self,
         now: Instant,
         peer: PeerKey,
@@ -117,12 +117,12 @@ impl NodeCore {
             self.directory.lingering.insert(client.clone(), lingering);
         }
         if self.directory.lingering.get(client).is_some_and(|known| known.session == session) {
-            self.hand_over(now, peer, client);
+            self.send_lingering(now, peer, client);
         }
     }
 
     /// Sends a lingering session to a peer. A copy stays here, since the peer may fail before that.
-    fn hand_over(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
+    fn send_lingering(&mut self, now: Instant, peer: PeerKey, client: &ClientId) {
         let Some(known) = self.directory.lingering.get(client) else { return };
         let Lingering { session, accepted_at_us, seq, credential, ref delivered, .. } = *known;
         let (client_id, delivered) = (client.as_str(), delivered.runs().to_vec());

@@ -78,9 +78,9 @@ impl NodeCore {
     pub(super) fn reroute(&mut self, now: Instant) {
         self.redirect(now);
         self.rehouse(now);
-        self.hand_over_lingering(now);
+        self.send_lingering_home(now);
         self.tell_all_owners(now);
-        self.check_backups(now);
+        self.check_backups();
     }
 
     /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.
@@ -137,7 +137,7 @@ impl NodeCore {
         if self.peers.answered(now, peer) {
             self.rehouse(now);
             self.tell_all_owners(now);
-            self.check_backups(now);
+            self.check_backups();
         }
     }
 

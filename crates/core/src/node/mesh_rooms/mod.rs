@@ -64,6 +64,8 @@ pub(super) struct MeshRooms {
     reported: VecDeque<(RoomName, NodeId)>,
     /// Nodes that have to claim the seats of their sessions, by room.
     unclaimed: BTreeSet<(RoomName, NodeId)>,
+    /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
+    unassigned: BTreeSet<RoomName>,
     /// Lost nodes whose seats in an owned room are to expire, by room.
     expiring: BTreeSet<(RoomName, NodeId)>,
     copies: Copies,
@@ -138,6 +140,7 @@ impl MeshRooms {
             unsent: BTreeSet::new(),
             outdated: BTreeMap::new(),
             reported: VecDeque::new(),
+            unassigned: BTreeSet::new(),
             expiring: BTreeSet::new(),
             unclaimed: BTreeSet::new(),
             copies: Copies::default(),
@@ -187,7 +190,8 @@ impl MeshRooms {
     /// pending.
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.unclaimed.is_empty();
-        self.requests.is_empty() && all_sent && self.expiring.is_empty() && self.barrier.is_idle()
+        let all_done = all_sent && self.unassigned.is_empty() && self.expiring.is_empty();
+        self.requests.is_empty() && all_done && self.barrier.is_idle()
     }
 
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
@@ -233,7 +237,7 @@ impl NodeCore {
         self.query_members(now);
         self.finish_barrier(now);
         self.answer_known_queries();
-        self.check_backups(now);
+        self.check_backups();
         for node in lost {
             self.unclaim_seats(&node);
         }
@@ -251,7 +255,7 @@ impl NodeCore {
         mesh.partial.retain(|sender| sender != node);
         mesh.void_confirmation(node);
         mesh.barrier.forget_requests(node);
-        self.replace_backup(now, node);
+        self.replace_backup(node);
         self.unclaim_seats(node);
         self.resend_requests(now, |owner| owner == node);
         self.query_members(now);
@@ -266,6 +270,7 @@ impl NodeCore {
         self.repeat_queries(now);
         self.continue_answers();
         self.send_unsent_copies();
+        self.assign_backups(now);
         self.continue_unclaims(now);
         self.ask_for_claims();
         self.expire_seats(now);

@@ -18,7 +18,9 @@ use super::requests::Requester;
 /// Maximum rooms with due seats in one sweep, and maximum copies and requests for claims sent.
 const ROOMS_PER_SWEEP: usize = 1_000;
 /// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
-const REPORTS_PER_SWEEP: usize = 10_000;
+const REPORTS_PER_SWEEP: usize = 5_000;
+/// Maximum rooms that get a backup in one sweep.
+const BACKUPS_PER_SWEEP: usize = 500;
 
 /// An entry in the log of a room.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -188,6 +190,10 @@ impl NodeCore {
     /// Applies an entry, and sends it to the backup or commits it.
     fn apply_entry(&mut self, now: Instant, name: &RoomName, entry: &LogEntry, requester: Option<&Requester>) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
+        if mesh.unassigned.contains(name) {
+            self.assign_backup(now, name);
+        }
+        let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
         let Some(owned) = mesh.owned.get_mut(name) else { return };
         owned.at.number += 1;
@@ -228,6 +234,7 @@ impl NodeCore {
     pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
         let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.unassigned.remove(name);
         let clock = mesh.clock(now);
         let Some(owned) = mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
@@ -328,7 +335,7 @@ impl NodeCore {
     }
 
     /// Takes over the rooms that this node owns by the present view, from their latest copies.
-    /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy.
+    /// Sweeps give them backups and ask for claims. Rebuilds those in `reported`, rooms with seats at a node, that have no copy.
     pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
@@ -354,13 +361,10 @@ impl NodeCore {
             }
             mesh.add_unclaimed(name, node);
         }
-        for room in rooms {
-            self.assign_backup(now, &room);
-        }
+        mesh.unassigned.extend(rooms);
         for room in lost {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
-        self.ask_for_claims();
     }
 
     /// Asks nodes to claim the seats of their sessions in some rooms. A sweep does the rest.
@@ -399,8 +403,9 @@ impl NodeCore {
         self.refresh_unconfirmed(room);
     }
 
-    /// Gives each room a backup that is in the view, eligible and not suspect, as far as possible.
-    pub(in crate::node) fn check_backups(&mut self, now: Instant) {
+    /// Has sweeps give each room a backup that is in the view, eligible and not suspect, as far as
+    /// possible.
+    pub(in crate::node) fn check_backups(&mut self) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let is_usable = |backup: &NodeId| mesh.ranking.index_of(backup.as_str()).is_some() && self.is_healthy(backup);
         let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| match &owned.backup {
@@ -408,17 +413,23 @@ impl NodeCore {
             None => self.backup_for(name).is_some(),
         };
         let rooms: Vec<_> = mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
-        for room in rooms {
-            self.assign_backup(now, &room);
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.unassigned.extend(rooms);
         }
     }
 
-    /// Begins a new epoch of the rooms with this backup: it has lost its copies.
-    pub(super) fn replace_backup(&mut self, now: Instant, backup: &NodeId) {
-        let Some(mesh) = &self.mesh_rooms else { return };
+    /// Has sweeps begin a new epoch of the rooms with this backup: it has lost its copies.
+    pub(super) fn replace_backup(&mut self, backup: &NodeId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
         let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(backup));
-        let rooms: Vec<_> = backed_up.map(|(name, _)| name.clone()).collect();
-        for room in rooms {
+        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
+    }
+
+    /// Gives backups to some rooms.
+    pub(super) fn assign_backups(&mut self, now: Instant) {
+        for _ in 0..BACKUPS_PER_SWEEP {
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unassigned.pop_first());
+            let Some(room) = next else { break };
             self.assign_backup(now, &room);
         }
     }

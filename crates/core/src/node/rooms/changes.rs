@@ -245,7 +245,8 @@ impl NodeCore {
     fn misses_members(&self, room: &RoomName, result: &OpResult) -> bool {
         let Some(local) = self.rooms.local.get(room).filter(|_| !result.more) else { return false };
         let listed: BTreeSet<_> = result.members.iter().map(|member| &member.client).collect();
-        let mut members = local.members.iter().filter_map(|session| self.rooms.sessions.get(session));
+        let present = local.members.iter().filter(|session| !self.rooms.is_over(**session, room));
+        let mut members = present.filter_map(|session| self.rooms.sessions.get(session));
         members.any(|room_session| !listed.contains(&room_session.client))
     }
 

@@ -122,7 +122,10 @@ impl NodeCore {
     pub(in crate::node) fn queue_farewell(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         let Some(room_session) = self.rooms.sessions.get(&session.id) else { return };
-        let is_superseded = room_session.accepted_at_us > session.accepted_at_us;
+        // A later socket may have resumed the session before an earlier one joined this room.
+        let holder = self.directory.holder(session.client_id.as_str());
+        let is_resumed = holder.is_some_and(|(holder, later)| holder != key && later.id == session.id);
+        let is_superseded = is_resumed || room_session.accepted_at_us > session.accepted_at_us;
         if !is_superseded && !room_session.is_idle() {
             self.command(Command {
                 key,
