@@ -156,7 +156,11 @@ impl World {
         let Some(recipient) = self.sendings.get(message).map(|sending| &self.clients[sending.to]) else {
             return self.ledger.broken("invented", format!("c{index} was told {answer:?} of message {message}"));
         };
-        let (away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
+        let (mut away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
+        if answer == SenderResult::Unavailable && self.clients[index].socket != Some(id) {
+            // Messages of the session's next socket may have overtaken it.
+            away.add(0, self.agenda.now());
+        }
         self.ledger.told(message, id, answer, (&self.trouble, &away, &recipient.busy), slow);
         self.reliable_sends(index);
     }

@@ -16,11 +16,11 @@ use super::copies::RoomCopy;
 use super::requests::Requester;
 
 /// Maximum rooms with due seats in one sweep, and maximum copies and requests for claims sent.
-const ROOMS_PER_SWEEP: usize = 1_000;
+const ROOMS_PER_SWEEP: usize = 500;
 /// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
-const REPORTS_PER_SWEEP: usize = 5_000;
+const REPORTS_PER_SWEEP: usize = 4_000;
 /// Maximum rooms that get a backup in one sweep.
-const BACKUPS_PER_SWEEP: usize = 500;
+const BACKUPS_PER_SWEEP: usize = 250;
 
 /// An entry in the log of a room.
 #[derive(Debug, Clone, Serialize, Deserialize)]
