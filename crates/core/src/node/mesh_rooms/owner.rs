@@ -335,7 +335,8 @@ impl NodeCore {
     }
 
     /// Takes over the rooms that this node owns by the present view, from their latest copies.
-    /// Sweeps give them backups and ask for claims. Rebuilds those in `reported`, rooms with seats at a node, that have no copy.
+    /// Rebuilds those in `reported`, rooms with seats at a node, that have no copy. Sweeps give the
+    /// rooms backups and ask for claims.
     pub(super) fn take_over_rooms(&mut self, now: Instant, reported: BTreeSet<(RoomName, NodeId)>) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
