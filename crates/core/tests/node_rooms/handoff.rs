@@ -104,6 +104,18 @@ fn resumed_client_learns_that_its_seat_expired() {
 }
 
 #[test]
+fn expired_seat_is_not_restored_to_a_store_that_lost_the_room() {
+    let mut stage = room_of_two();
+    stage.enter("c", "n0");
+    stage.detach("c", DetachReason::Lost);
+    stage.expire_seat("c", "r");
+    stage.advance(PRESENCE + SECOND);
+    stage.empty_store();
+    stage.advance(PRESENCE);
+    assert_eq!(stage.members("r"), ["a", "b"]);
+}
+
+#[test]
 fn present_socket_receives_answer_to_former_sockets_leave() {
     let mut stage = room_of_two();
     let token = token(&stage.attach("c", "n0")[0]);
