@@ -86,8 +86,10 @@ mod tests {
 
     #[test]
     fn busy_runtime_coalesces_input() {
-        let (immediate, coalesced) = (turns(Duration::ZERO), turns(Duration::from_millis(10)));
-        assert!(coalesced * 3 / 2 < immediate, "{coalesced} turns instead of {immediate}");
+        // Other work on the machine also reduces the turns without coalescing.
+        let attempts = [(); 5].map(|()| (turns(Duration::ZERO), turns(Duration::from_millis(10))));
+        let coalesces = attempts.iter().any(|(immediate, coalesced)| coalesced * 3 / 2 < *immediate);
+        assert!(coalesces, "turns without and with coalescing: {attempts:?}");
     }
 
     #[test]

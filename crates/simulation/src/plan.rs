@@ -40,7 +40,7 @@ pub struct Size {
     #[arg(long = "rooms", default_value_t = 60)]
     pub rooms_percent: u64,
     /// Percentage of worlds with rooms in which nodes own the rooms, without a store.
-    #[arg(long = "mesh-rooms", default_value_t = 0)]
+    #[arg(long = "mesh-rooms", default_value_t = 50)]
     pub mesh_rooms_percent: u64,
     /// `true` if edges of all worlds have the normal limits for senders and output.
     #[arg(skip)]

@@ -44,7 +44,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let answers_lost = || Size { faults: 6, steady_clients: true, ..one_way() };
     let flaps = || Size { faults: 4, kinds: vec![FaultKind::Flap], ..all() };
     let trunks = || Size { faults: 4, kinds: vec![FaultKind::CutTrunk], ..all() };
-    let lanes = || Size { faults: 20, messages: 1_500, kinds: vec![FaultKind::CutLane], ..Size::default() };
+    let some_rooms = || Size { rooms_percent: 60, mesh_rooms_percent: 0, ..all() };
+    let lanes = || Size { faults: 20, messages: 1_500, kinds: vec![FaultKind::CutLane], ..some_rooms() };
     let hasty = || Size { hasty_percent: 60, ..all() };
     let rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 0, messages: 100, ..all() };
     let mesh_rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 100, messages: 100, ..all() };
