@@ -40,8 +40,8 @@ impl DeliveredIds {
         let joins_earlier = at > 0 && self.runs.get(at - 1).is_some_and(|&(_, last)| last.saturating_add(1) >= id);
         match (joins_earlier, joins_next) {
             (true, true) => {
-                let (first, next) = (self.runs.remove(at - 1).0, &mut self.runs);
-                if let Some(run) = next.get_mut(at - 1) {
+                let (first, _) = self.runs.remove(at - 1);
+                if let Some(run) = self.runs.get_mut(at - 1) {
                     run.0 = first;
                 }
             }

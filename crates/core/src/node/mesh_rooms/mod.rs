@@ -66,8 +66,8 @@ pub(super) struct MeshRooms {
     unclaimed: BTreeSet<(RoomName, NodeId)>,
     /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
     unassigned: BTreeSet<RoomName>,
-    /// Lost nodes whose seats in an owned room are to expire, by room.
-    expiring: BTreeSet<(RoomName, NodeId)>,
+    /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
+    expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
     copies: Copies,
     partial: PartialCopies,
     counts: MeshRoomCounts,
@@ -141,7 +141,7 @@ impl MeshRooms {
             outdated: BTreeMap::new(),
             reported: VecDeque::new(),
             unassigned: BTreeSet::new(),
-            expiring: BTreeSet::new(),
+            expiring: BTreeMap::new(),
             unclaimed: BTreeSet::new(),
             copies: Copies::default(),
             partial: PartialCopies::default(),

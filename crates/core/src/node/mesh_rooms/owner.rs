@@ -96,6 +96,8 @@ impl MeshRooms {
         if let Some(owned) = self.owned.remove(room) {
             self.forget_deadline(room, owned.deadline);
             self.unsent.remove(room);
+            self.unassigned.remove(room);
+            self.expiring.remove(room);
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
                 self.copies.keep(room.clone(), owned.room, rank);
@@ -175,11 +177,9 @@ impl NodeCore {
             }
             _ => {}
         }
-        let expiring = self.mesh_rooms.as_mut().map(|mesh| &mut mesh.expiring).filter(|expiring| !expiring.is_empty());
-        let unclaimed = expiring.and_then(|expiring| expiring.take(&(room.clone(), requester.node.clone())));
-        if let Some((_, node)) = unclaimed {
+        if let Some(nodes) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.remove(&room)) {
             // The request may claim a seat, which then stays.
-            self.apply_entry(now, &room, &LogEntry::Unclaim(node), None);
+            self.unclaim_seats_in(now, &room, nodes);
         }
         if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
@@ -447,16 +447,23 @@ impl NodeCore {
     pub(super) fn unclaim_seats(&mut self, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
-        let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
-        mesh.expiring.extend(rooms);
+        for (room, _) in mesh.owned.iter().filter(|(_, owned)| has(owned)) {
+            mesh.expiring.entry(room.clone()).or_default().insert(node.clone());
+        }
     }
 
     /// Has the seats at lost nodes expire in some rooms.
     pub(super) fn continue_unclaims(&mut self, now: Instant) {
         for _ in 0..ROOMS_PER_SWEEP {
             let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.pop_first());
-            let Some((room, node)) = next else { break };
-            self.apply_entry(now, &room, &LogEntry::Unclaim(node), None);
+            let Some((room, nodes)) = next else { break };
+            self.unclaim_seats_in(now, &room, nodes);
+        }
+    }
+
+    fn unclaim_seats_in(&mut self, now: Instant, room: &RoomName, lost: BTreeSet<NodeId>) {
+        for node in lost {
+            self.apply_entry(now, room, &LogEntry::Unclaim(node), None);
         }
     }
 
@@ -480,6 +487,8 @@ impl NodeCore {
             let Some(owned) = mesh.owned.remove(&name) else { continue };
             mesh.forget_deadline(&name, owned.deadline);
             mesh.unsent.remove(&name);
+            mesh.unassigned.remove(&name);
+            mesh.expiring.remove(&name);
             let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
             for node in owned.former.iter().chain(&owned.backup) {
                 self.peers.note_now(node, &retired);
