@@ -264,8 +264,8 @@ impl NodeCore {
         local.is_over = matches!(status, SeatStatus::Out | SeatStatus::Unknown);
         let is_about_room = |first: &Command| first.room.as_ref() == Some(room) && !first.is_signal();
         if room_session.commands.front().is_some_and(is_about_room) {
-            if local.is_over {
-                // If the command does not change the seat, its client has to learn of the loss.
+            if local.is_over || local.seat.status.is_member() != status.is_member() {
+                // The command may fail. Then the client has to learn of this change.
                 self.rooms.schedule_refresh(room, session);
             }
             return;
