@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn busy_runtime_coalesces_input() {
-        // Other work on the machine also reduces the turns without coalescing.
-        let attempts = [(); 5].map(|()| (turns(Duration::ZERO), turns(Duration::from_millis(10))));
-        let coalesces = attempts.iter().any(|(immediate, coalesced)| coalesced * 3 / 2 < *immediate);
-        assert!(coalesces, "turns without and with coalescing: {attempts:?}");
+        // Other work on the machine only reduces turns, so the most of five runs count.
+        let most = |max_delay| (0..5).map(|_| turns(max_delay)).max().unwrap_or_default();
+        let (immediate, coalesced) = (most(Duration::ZERO), most(Duration::from_millis(10)));
+        assert!(coalesced * 3 / 2 < immediate, "{coalesced} turns instead of {immediate}");
     }
 
     #[test]

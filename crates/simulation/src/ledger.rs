@@ -257,6 +257,17 @@ impl Ledger {
         }
     }
 
+    /// Returns `true` if a later message of its sender, from another socket, was written to its
+    /// recipient.
+    pub(crate) fn is_overtaken(&self, message: MessageId) -> bool {
+        let Some(Message { from, to, taken: Some((socket, _)), .. }) = self.messages.get(message) else { return false };
+        let has_overtaken = |later: &Message| {
+            let is_of_pair = (later.from, later.to) == (*from, *to);
+            is_of_pair && later.taken.is_some_and(|(next, _)| next != *socket) && !later.written.is_empty()
+        };
+        self.messages.iter().skip(message + 1).any(has_overtaken)
+    }
+
     /// Records an answer that the sender's socket received. `trouble` covers faults in the mesh,
     /// `away` the time without a recipient socket, and `busy` the time in which that socket was
     /// full. `slow` is `true` if the sender reads answers late.
@@ -316,7 +327,7 @@ impl Ledger {
                 // A full recipient socket delays delivery.
                 let free = either.with(busy).longest_gap(at, over);
                 let untaken = untroubled && (busy.covers_nothing(at, over) || free > MAX_ACK_DELAY);
-                // Also of edges that crashed, as long as the sender's node remembers the outcome.
+                // The sender's node remembers delivered messages, so a crashed edge is no excuse.
                 if now < at + hold && got && self.reliable[from] && trouble.lossy.covers_nothing(since, now) {
                     self.broken("given up though delivered", format!("{name}, before its deadline"));
                 }

@@ -217,7 +217,7 @@ impl World {
             self.hang_up();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);
-            for round in 1..20 {
+            for round in 1..4 {
                 if self.nodes.iter().all(|node| !node.server.alive || node.core.is_quiet()) {
                     break;
                 }

@@ -55,12 +55,12 @@ impl DeliveredIds {
                     run.0 = run.0.min(id);
                 }
             }
-            (false, false) => {
-                self.runs.insert(at, (id, id));
-                if self.runs.len() > MAX_RUNS {
-                    self.runs.remove(0);
-                }
+            (false, false) if self.runs.len() < MAX_RUNS => self.runs.insert(at, (id, id)),
+            (false, false) if at > 0 => {
+                self.runs.remove(0);
+                self.runs.insert(at - 1, (id, id));
             }
+            (false, false) => {}
         }
     }
 

@@ -157,8 +157,8 @@ impl World {
             return self.ledger.broken("invented", format!("c{index} was told {answer:?} of message {message}"));
         };
         let (mut away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
-        if answer == SenderResult::Unavailable && self.clients[index].socket != Some(id) {
-            // Messages of the session's next socket may have overtaken it.
+        if answer == SenderResult::Unavailable && self.ledger.is_overtaken(message) {
+            // The recipient's edge skips it, since it would come out of order.
             away.add(0, self.agenda.now());
         }
         self.ledger.told(message, id, answer, (&self.trouble, &away, &recipient.busy), slow);
