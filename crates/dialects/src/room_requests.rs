@@ -20,7 +20,9 @@ const FULL_BYTES: usize = 256 * 1024;
 const MAX_PENDING: usize = 2 * FULL;
 /// Maximum bytes of them: the largest message comes after the last below [`FULL_BYTES`].
 const MAX_PENDING_BYTES: usize = 2 * FULL_BYTES;
-/// Age of a refused or unanswered request at which the client must reconnect.
+/// Age of a refused or unanswered request at which the client must reconnect. Shorter than the
+/// time without a refresh in which the seat of an unanswered `join` expires, 45 s by default: its
+/// repetition never gets a second seat, which some clients could not show.
 const MAX_AGE: Duration = Duration::from_secs(30);
 /// Bounds of the wait before a repetition.
 const MIN_RETRY: Duration = Duration::from_millis(50);

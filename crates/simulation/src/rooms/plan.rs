@@ -33,6 +33,8 @@ const FIRST: Micros = SECOND;
 const LAST: Micros = 30 * SECOND;
 const ROOMS: usize = 4;
 const CLIENTS_PERCENT: u64 = 60;
+/// Addition to the interval of refreshes if nodes own the rooms.
+const MESH_REFRESH: Duration = Duration::from_secs(6);
 
 impl RoomPlan {
     /// Draws the plan of a run. Some runs have no rooms.
@@ -50,6 +52,10 @@ impl RoomPlan {
         (0..size.clients).for_each(|client| plan.room_client(rng, client));
         plan.requests.sort_by_key(|ask| ask.at);
         plan.mesh = rng.percent(size.mesh_rooms_percent);
+        if let Some(settings) = plan.settings.as_mut().filter(|_| plan.mesh) {
+            // A translator repeats a request for 30 s. As with the default, its seat lasts longer.
+            settings.presence_refresh += MESH_REFRESH;
+        }
         if size.faults > 0 && !plan.mesh {
             plan.store(rng);
             plan.set_backs(rng);

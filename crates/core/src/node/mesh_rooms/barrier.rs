@@ -91,8 +91,7 @@ impl Barrier {
 }
 
 impl MeshRooms {
-    /// Starts to wait for all other members.
-    pub(super) fn start_barrier(&mut self, now: Instant) {
+    fn start_barrier(&mut self, now: Instant) {
         let Self { barrier, members, id, reported, .. } = self;
         barrier.query += 1;
         barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
@@ -104,12 +103,20 @@ impl MeshRooms {
 }
 
 impl NodeCore {
+    /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
+    pub(super) fn start_barrier(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.start_barrier(now);
+        let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
+        own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
+        self.query_members(now);
+    }
+
     /// Waits for all members once more: a room was given up.
     pub(super) fn restart_barrier(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         if mesh.barrier.is_complete() {
-            mesh.start_barrier(now);
-            self.query_members(now);
+            self.start_barrier(now);
             self.finish_barrier(now);
         } else {
             mesh.barrier.again = true;
@@ -237,11 +244,8 @@ impl NodeCore {
             return;
         }
         if std::mem::take(&mut mesh.barrier.again) {
-            mesh.start_barrier(now);
-            return self.query_members(now);
+            return self.start_barrier(now);
         }
-        let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
-        own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
         let reported = std::mem::take(&mut mesh.barrier.reported);
         let parked = std::mem::take(&mut mesh.barrier.parked);
         self.take_over_rooms(now, reported);

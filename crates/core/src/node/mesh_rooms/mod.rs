@@ -233,8 +233,7 @@ impl NodeCore {
         mesh.give_up_rooms();
         mesh.drop_answers();
         mesh.partial.retain(|sender| mesh.members.contains(sender));
-        mesh.start_barrier(now);
-        self.query_members(now);
+        self.start_barrier(now);
         self.finish_barrier(now);
         self.answer_known_queries();
         self.check_backups();
