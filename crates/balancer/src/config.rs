@@ -42,6 +42,12 @@ pub struct Args {
           value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub coalesce_us: u64,
 
+    /// Maximum time in ms of a shutdown with clients of dialects, which stay open until its last
+    /// --drain-ms (0 to 86,400,000); --drain-ms by default
+    #[arg(long, env = "SIGNALING_DIALECT_DRAIN_MS", value_name = "MS", help_heading = "Operations",
+          value_parser = clap::value_parser!(u64).range(..=86_400_000))]
+    pub dialect_drain_ms: Option<u64>,
+
     /// Serve the demo page under /
     #[arg(long, env = "SIGNALING_DEMO", value_parser = FalseyValueParser::new(), help_heading = "Operations")]
     pub demo: bool,
@@ -69,6 +75,8 @@ pub struct Config {
     pub common: Common,
     /// Address for clients.
     pub listen: SocketAddr,
+    /// Maximum time of a shutdown with clients of dialects.
+    pub dialect_drain: Duration,
     /// `true` if the demo page is served.
     pub demo: bool,
     /// Control socket of `mesh-dev` for the page's buttons; `None`: it has none.
@@ -109,6 +117,7 @@ impl Args {
         let coalescer = Coalescer::new(Duration::from_micros(self.coalesce_us), BUSY);
         Ok(Config {
             load_readiness,
+            dialect_drain: self.dialect_drain_ms.map_or(common.drain, Duration::from_millis),
             edge: EdgeConfig { coalescer, ..self.edge.check(&common, "--listen", Some(self.listen))? },
             common,
             listen: self.listen,

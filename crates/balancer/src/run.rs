@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
-use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
+use signaling_edge::shell::{Edge, MemoryBound};
 use signaling_server::ask::local_calls;
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;
@@ -19,7 +19,7 @@ use tracing::info;
 use crate::backend::BalancerBackend;
 use crate::buttons;
 use crate::config::Config;
-use crate::drain::{GOING_AWAY, obey};
+use crate::drain;
 use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
@@ -107,12 +107,12 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = obey(&switch, &edge, config.common.drain) => {}
+        () = drain::obey(&switch, &edge, &config) => {}
     }
     health.set_stopping();
     edge.drain();
     info!(clients = edge.clients(), "drain started");
-    drain_clients(&edge, GOING_AWAY, config.common.drain).await;
+    drain::drain(&edge, &config).await;
     backend.close_trunks(&edge).await;
     info!("balancer stops");
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signaling_core::node::{NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, Settings, TrunkKey};
+use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, RoomTask, SWEEP_INTERVAL, Settings, TrunkKey};
 
 use crate::agenda::{MS, Micros, micros};
 use crate::counters::Counters;
@@ -27,6 +27,8 @@ pub(crate) struct NodeHost {
     pub(crate) last_batch: u64,
     /// Batches in flight to the room store, by urgency.
     pub(crate) asked: [Option<Vec<RoomTask>>; 2],
+    /// Time of the last sweep, and `true` if the core was idle after it.
+    swept: (Micros, bool),
 }
 
 /// Adds the counts of a node's core to the counters of the run.
@@ -71,6 +73,7 @@ impl NodeHost {
             inbound_lanes: BTreeMap::new(),
             last_batch: 0,
             asked: [None, None],
+            swept: (0, false),
         }
     }
 }
@@ -107,11 +110,15 @@ impl World {
     }
 
     fn node_sweep(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
-        node.core.sweep(self.agenda.instant());
-        let conns: Vec<_> = node.conns.values().copied().collect();
+        let (now, node) = (self.agenda.now(), &mut self.nodes[index]);
+        let (last, was_idle) = node.swept;
+        if !was_idle || !node.core.is_idle() || now - last >= micros(IDLE_SWEEP_INTERVAL) {
+            node.core.sweep(self.agenda.instant());
+            node.swept = (now, node.core.is_idle());
+            self.acknowledge_all(index);
+        }
+        let conns: Vec<_> = self.nodes[index].conns.values().copied().collect();
         conns.into_iter().for_each(|conn| self.keep_alive(conn, End::Node));
-        self.acknowledge_all(index);
         self.node_sweeps_after(index, micros(SWEEP_INTERVAL));
     }
 

@@ -1,7 +1,7 @@
 //! Clients of dialects connect by their own wire protocols, to any balancer, without a store. What
 //! they send arrives once and in order, also while nodes are killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, frame};
@@ -163,6 +163,24 @@ async fn peerjs_calls_outlast_a_killed_node() {
         }
     };
     tokio::join!(kill, send, receive);
+}
+
+#[tokio::test]
+async fn dialect_socket_outlasts_native_ones_in_a_drain() {
+    let flags = ["--dialects=matchbox", "--drain-ms=1500", "--dialect-drain-ms=6000"];
+    let mesh = TestMesh::of((1, 1), &[], &flags).await;
+    let mut native = mesh.peer("native").await;
+    let mut player = DialectClient::with_id(&mesh.address(), "/matchbox/room", "IdAssigned").await;
+    let begin = Instant::now();
+    let closed = async {
+        native.leaves_by_goodbye(1001).await;
+        let first = begin.elapsed();
+        assert_eq!(player.socket.closed().await.0, 1001);
+        (first, begin.elapsed())
+    };
+    let (drained, (first, last)) = tokio::join!(mesh.drain("balancer-0"), closed);
+    drained.unwrap();
+    assert!(first < Duration::from_secs(3) && last > Duration::from_secs(4), "{first:?}, {last:?}");
 }
 
 #[tokio::test]

@@ -331,6 +331,11 @@ impl EdgeCore {
         self.sessions.keys().collect()
     }
 
+    /// Returns `true` for a client of a dialect.
+    pub fn has_dialect(&self, client: ClientKey) -> bool {
+        self.sessions.get(client).is_some_and(|session| session.dialect.is_some())
+    }
+
     /// Returns the hash that determines the client's node. `None`: the client is gone.
     pub fn key_hash(&self, client: ClientKey) -> Option<KeyHash> {
         self.sessions.get(client).map(|session| session.key)

@@ -7,6 +7,8 @@ use super::NodeCore;
 /// Interval of [`NodeCore::sweep`]: requested retransmissions are due within 100 ms, and fast for
 /// clients that have just moved.
 pub const INTERVAL: Duration = Duration::from_millis(50);
+/// Interval of calls while [`NodeCore::is_idle`] returns `true`.
+pub const IDLE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;

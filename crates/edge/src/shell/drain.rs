@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 use signaling_protocol::{CloseCode, limits};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Edge;
 use signaling_core::edge::{ClientKey, EdgeCore};
@@ -12,10 +12,27 @@ use signaling_core::edge::{ClientKey, EdgeCore};
 /// Time for close frames and outcomes after the last `goodbye`.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Sends a `goodbye` with `reason` to every client, spread evenly over `window` less 1 s. Returns
-/// 1 s after the last one, at once without clients.
-pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration) {
-    let clients = edge.with_core(|core| core.clients());
+/// Interval of checks whether dialect clients are left.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Sends a `goodbye` with `reason` to every client, spread evenly over `window` less 1 s. Clients of
+/// dialects are left alone for `dialect_wait` first. Returns 1 s after the last `goodbye`, and
+/// without clients at once.
+pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration, dialect_wait: Duration) {
+    let clients = |have_dialect: bool| -> Vec<ClientKey> {
+        edge.with_core(|core| core.clients().into_iter().filter(|key| core.has_dialect(*key) == have_dialect).collect())
+    };
+    let dialects = async {
+        let end = Instant::now() + dialect_wait;
+        while Instant::now() < end && !clients(true).is_empty() {
+            sleep_until(end.min(Instant::now() + CHECK_INTERVAL)).await;
+        }
+        say_goodbye(edge, clients(true), reason, window).await;
+    };
+    tokio::join!(say_goodbye(edge, clients(false), reason, window), dialects);
+}
+
+async fn say_goodbye(edge: &Edge, clients: Vec<ClientKey>, reason: &str, window: Duration) {
     let Ok(count @ 1..) = u32::try_from(clients.len()) else { return };
     let window = window.saturating_sub(OUTCOME_TIMEOUT);
     let mut ahead = Duration::ZERO;

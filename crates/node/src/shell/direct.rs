@@ -106,7 +106,7 @@ impl DirectEdge {
 
     /// Closes all clients, spread over `window`. Returns 1 s after the last `goodbye`.
     pub async fn drain_clients(&self, window: Duration) {
-        drain_clients(&self.edge, "this node is draining", window).await;
+        drain_clients(&self.edge, "this node is draining", window, Duration::ZERO).await;
     }
 
     /// Accepts new clients again.

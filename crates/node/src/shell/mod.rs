@@ -44,7 +44,9 @@ use self::inbound_lanes::InboundLane;
 use self::lanes::LaneClient;
 use self::report::EdgeName;
 use self::rooms::OperatorReply;
-use signaling_core::node::{NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency};
+use signaling_core::node::{
+    IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, SWEEP_INTERVAL, TrunkKey, UndeliveredSender, Urgency,
+};
 
 pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
@@ -62,9 +64,6 @@ pub struct Node(Rc<RefCell<State>>);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval of checks whether trunks are closed.
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
-
-/// Interval of sweeps while the core has nothing that needs the usual interval.
-const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Minimum time between two log entries about undelivered senders.
 const SENDER_LOG_INTERVAL: Duration = Duration::from_secs(10);
