@@ -35,6 +35,8 @@ pub(super) struct Room {
     pub(super) changed_at: Micros,
     count: u64,
     incarnation: u64,
+    /// `true` if the store once lost members. Restored ones may exceed the capacity.
+    was_emptied: bool,
 }
 
 /// Observations of one operation.
@@ -50,12 +52,11 @@ pub(super) struct Seen {
 pub(super) struct Watch {
     rules: Rules,
     rooms: BTreeMap<RoomName, Room>,
-    ever_emptied: bool,
 }
 
 impl Watch {
     pub(super) fn new(rules: Rules) -> Self {
-        Self { rules, rooms: BTreeMap::new(), ever_emptied: false }
+        Self { rules, rooms: BTreeMap::new() }
     }
 
     /// Returns a room. `None`: no operation has named it.
@@ -65,9 +66,9 @@ impl Watch {
 
     /// Records that the store lost everything.
     pub(super) fn clear(&mut self, now: Micros) {
-        self.ever_emptied = true;
         for room in self.rooms.values_mut() {
             room.seats.clear();
+            room.was_emptied = true;
             (room.count, room.changed_at, room.unsure_until) = (0, now, room.newest);
         }
     }
@@ -86,9 +87,9 @@ impl Watch {
         let room = self.rooms.entry(name.clone()).or_default();
         let (incarnation, before) = (std::mem::replace(&mut room.incarnation, result.incarnation), room.newest);
         let is_other = incarnation != 0 && incarnation != result.incarnation && !room.seats.is_empty();
-        let is_lost = is_other || result.version < before;
+        let is_lost = is_other || result.version.saturating_sub(result.changes.len() as u64) < before;
         if is_lost {
-            self.ever_emptied = true;
+            room.was_emptied = true;
             room.unsure_until = before;
         }
         room.note(now, result);
@@ -121,13 +122,12 @@ impl Watch {
     /// Records an operation of the store.
     pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
         let stale = micros(self.rules.stale);
-        let ever_emptied = self.ever_emptied;
         let room = self.rooms.entry(request.room.clone()).or_default();
         let mut seen = Seen::default();
         let changed = room.note(now, result);
         let over = result.capacity.is_some_and(|capacity| result.count > u64::from(capacity));
         let may_be_over =
-            ever_emptied && (!changed.iter().any(|client| room.is_new(client)) || result.count <= room.count);
+            room.was_emptied && (!changed.iter().any(|client| room.is_new(client)) || result.count <= room.count);
         let lowered = matches!(request.op, Op::SetCapacity { .. });
         if over && !may_be_over && !lowered {
             let (count, capacity) = (result.count, result.capacity);

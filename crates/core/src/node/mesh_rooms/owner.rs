@@ -1,6 +1,7 @@
 //! Rooms that this node owns: their operations, their backups, and the expiry of seats.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,9 @@ pub(super) struct OwnedRoom {
     /// Rank of this state among copies, until the backup has the present epoch. `None`: the epoch
     /// is confirmed, or there is no backup. An owner that was cut off has no later state then.
     unconfirmed: Option<LogPosition>,
+    /// Epochs after that of the copy which this node took over, and before its own. The copy lacks
+    /// their operations. Empty: there was no copy, or the loss is known.
+    lacking: Range<u64>,
     /// The node that announces and answers. `None`: this node does.
     pub(super) backup: Option<NodeId>,
     /// `true` if the copy that begins the epoch is in the lane to the backup, or not needed.
@@ -79,6 +83,16 @@ pub(super) struct OwnedRoom {
 impl OwnedRoom {
     pub(super) fn is_backed_up_by(&self, node: &NodeId) -> bool {
         self.backup.as_ref() == Some(node)
+    }
+
+    /// Returns `true` if a request shows that operations are lost: its node has seen an epoch that
+    /// is lacking here, or it claims a seat by a command that is. Returns it once per lacking epochs.
+    fn lacks(&mut self, seen: u64, op: &Op) -> bool {
+        let is_lacking = self.lacking.contains(&seen);
+        if is_lacking {
+            self.lacking = 0..0;
+        }
+        is_lacking || self.room.has_lost_command(op)
     }
 }
 
@@ -134,7 +148,8 @@ impl MeshRooms {
     /// the default for a new room.
     fn own(&mut self, name: &RoomName, room: Room, (rank, epoch): (LogPosition, u64), former: BTreeSet<NodeId>) {
         let (at, unconfirmed) = (LogPosition { epoch, number: 0 }, Some(rank));
-        let owned = OwnedRoom { room, at, unconfirmed, backup: None, is_sent: true, former, deadline: None };
+        let lacking = if rank.epoch > 0 { rank.epoch + 1..epoch } else { 0..0 };
+        let owned = OwnedRoom { room, at, unconfirmed, lacking, backup: None, is_sent: true, former, deadline: None };
         let replaced = self.owned.insert(name.clone(), owned);
         debug_assert!(replaced.is_none(), "{name} has two states");
         self.update_deadline(name);
@@ -181,7 +196,7 @@ impl NodeCore {
             // The request may claim a seat, which then stays.
             self.unclaim_seats_in(now, &room, nodes);
         }
-        if self.owned_room(room.as_str()).is_some_and(|owned| owned.has_lost_command(&op)) {
+        if self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(&room)).is_some_and(|it| it.lacks(seen, &op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
         }
         self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
