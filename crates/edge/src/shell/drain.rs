@@ -15,8 +15,8 @@ const OUTCOME_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval of checks whether dialect clients are left.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sends a `goodbye` with `reason` to every client, spread evenly over `window` less 1 s. Clients of
-/// dialects are left alone for `dialect_wait` first. Returns 1 s after the last `goodbye`, and
+/// Sends a `goodbye` with `reason` to every client, spread evenly over `window` less 1 s. Clients
+/// of dialects are left alone for `dialect_wait` first. Returns 1 s after the last `goodbye`, and
 /// without clients at once.
 pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration, dialect_wait: Duration) {
     let clients = |have_dialect: bool| -> Vec<ClientKey> {

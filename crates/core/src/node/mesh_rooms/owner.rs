@@ -86,7 +86,7 @@ impl OwnedRoom {
     }
 
     /// Returns `true` if a request shows that operations are lost: its node has seen an epoch that
-    /// is lacking here, or it claims a seat by a command that is. Returns it once per lacking epochs.
+    /// is lacking here, which counts once, or it claims a seat by a command that is.
     fn lacks(&mut self, seen: u64, op: &Op) -> bool {
         let is_lacking = self.lacking.contains(&seen);
         if is_lacking {
