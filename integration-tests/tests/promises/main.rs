@@ -37,6 +37,7 @@ mod internal_listener;
 mod load;
 mod log_story;
 mod manifests;
+mod matchbox_players;
 mod metrics_table;
 mod origins;
 mod python_client;
