@@ -11,7 +11,6 @@ pub mod explain;
 pub mod openapi;
 pub mod page;
 pub mod placement;
-pub mod preview;
 pub mod rooms;
 pub mod servers;
 

@@ -11,7 +11,7 @@ use signaling_protocol::ClientId;
 
 /// Default number of names on a page.
 const DEFAULT_LIMIT: usize = 100;
-/// Maximum names on a page of clients or moves.
+/// Maximum names on a page of clients.
 pub const MAX_NAMES: usize = 1_000;
 
 /// A page as requested in a query string, not yet validated.
@@ -64,12 +64,6 @@ impl Page {
     #[must_use]
     pub fn new(after: Option<&str>, limit: usize) -> Self {
         Self { after: after.map(str::to_owned), limit, prefix: String::new() }
-    }
-
-    /// Returns the maximum number of names.
-    #[must_use]
-    pub fn limit(&self) -> usize {
-        self.limit
     }
 
     /// Returns the cursor: only names after it are selected. `None`: from the first name.

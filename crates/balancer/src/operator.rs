@@ -7,8 +7,7 @@ use axum::extract::{Path, State};
 use signaling_admin::clients::Kicked;
 use signaling_admin::explain::{Candidate, Queue, scores};
 use signaling_admin::placement::{BalancerExplanation, EdgeSession, PlaceState, SocketState};
-use signaling_admin::preview::Flow;
-use signaling_admin::servers::{Nodes, Server, Totals};
+use signaling_admin::servers::{Flow, Nodes, Server, Totals};
 use signaling_core::View;
 use signaling_core::balancer::placement::Placement;
 use signaling_core::edge::{Attachment, Session, SessionPhase};
@@ -43,6 +42,7 @@ impl Floor {
             let totals = Totals { messages: counts.ups, delivered: counts.downs, unavailable: 0 };
             (totals, core.delays().counts().collect())
         });
+        let flow = |(from, to, clients): (&str, &str, u64)| Flow { from: from.to_owned(), to: to.to_owned(), clients };
         self.backend.with(|state| {
             let mut suspects: Vec<_> = state.placement.suspect_ids().map(|node| node.as_str().to_owned()).collect();
             suspects.sort_unstable();
@@ -52,7 +52,7 @@ impl Floor {
                 suspects,
                 totals,
                 latency_us,
-                flows: state.handoffs.counts().iter().map(|(from, to, clients)| Flow::new(from, to, clients)).collect(),
+                flows: state.handoffs.counts().iter().map(flow).collect(),
                 ..base
             }
         })

@@ -59,18 +59,6 @@ pub(crate) enum Command {
         #[arg(long)]
         room: bool,
     },
-    /// List the clients that would get another owner if a node joined or left
-    #[command(group = clap::ArgGroup::new("change").required(true))]
-    Preview {
-        /// Node that joins or returns to service
-        #[arg(long, group = "change", value_name = "NODE")]
-        join: Option<String>,
-        /// Node that leaves the view. A drain has the same effect, unless all other nodes drain
-        #[arg(long, group = "change", value_name = "NODE")]
-        leave: Option<String>,
-        #[command(flatten)]
-        pages: Pages,
-    },
     /// List rooms with members or waiting clients
     Rooms(Names),
     /// Show a room and its members
@@ -152,12 +140,5 @@ mod tests {
         Cli::command().debug_assert();
         let help = Cli::command().render_help().to_string();
         assert!((0..=3).all(|code| help.contains(&format!("\n  {code}  "))), "{help}");
-    }
-
-    #[test]
-    fn preview_takes_exactly_one_change() {
-        let parse = |words: &[&str]| Cli::try_parse_from([&["mesh-ctl", "preview"], words].concat());
-        assert!(parse(&["--join", "node-3"]).is_ok() && parse(&["--leave", "node-3"]).is_ok());
-        assert!(parse(&[]).is_err() && parse(&["--join", "a", "--leave", "b"]).is_err());
     }
 }

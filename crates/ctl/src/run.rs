@@ -8,7 +8,6 @@ use serde_json::json;
 use signaling_admin::clients::{Client, Clients, Kicked};
 use signaling_admin::explain::{Explanation, RoomExplanation};
 use signaling_admin::placement::BalancerExplanation;
-use signaling_admin::preview::Preview;
 use signaling_admin::rooms::{self, Room, Rooms};
 use signaling_admin::servers::{Draining, Nodes};
 use signaling_admin::{Missing, page};
@@ -47,11 +46,6 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
         Command::Explain { id, room: true } => {
             let (answer, room) = api.get::<RoomExplanation>(&["rooms", &id, "explain"]).await?;
             out.answer(&answer, &room.missing, || show::room_explanation(&room, out.width))
-        }
-        Command::Preview { join, leave, pages } => {
-            let query = join.map(|node| ("join", node)).or(leave.map(|node| ("leave", node)));
-            let preview: Preview = all_pages(&api, &["preview"], query, Reader::new(pages)).await?;
-            out.answer(&preview, &preview.missing, || show::preview(&preview, out.width))
         }
         Command::Rooms(Names { prefix, pages }) => {
             let query = prefix.map(|prefix| ("prefix", prefix));
@@ -197,7 +191,6 @@ macro_rules! paged {
 
 paged!(Clients, clients, page::MAX_NAMES);
 paged!(Rooms, rooms, rooms::MAX_PAGE);
-paged!(Preview, clients, page::MAX_NAMES);
 
 impl Paged for Room {
     const MAX_PAGE: Option<usize> = None;

@@ -9,7 +9,6 @@ use signaling_admin::explain::{
     Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatState,
 };
 use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
-use signaling_admin::preview::{Change, Preview};
 use signaling_admin::rooms::{Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};
 
@@ -176,31 +175,6 @@ pub(crate) fn balancer_explanation(it: &BalancerExplanation, width: Width) -> St
     }
     let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
     text + &ranking.section(width) + &sessions.section(width)
-}
-
-pub(crate) fn preview(preview: &Preview, width: Width) -> String {
-    let (node, verb) = match &preview.change {
-        Change::Join(node) => (node, "joined"),
-        Change::Leave(node) => (node, "left"),
-    };
-    let Preview { moving, total, ideal_moving, .. } = preview;
-    let mut text =
-        format!("If {node} {verb}, {moving} of {total} clients would move; equal shares would be {ideal_moving:.1}.\n");
-    if preview.elsewhere > 0 {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{} clients are not at their owners now and move anyway.", preview.elsewhere);
-    }
-    let mut nodes = Table::new("NODE  NOW#  THEN#  CHANGE#");
-    for it in &preview.nodes {
-        let change = i128::from(it.after) - i128::from(it.before);
-        nodes.row([&it.node, &it.before, &it.after, &format!("{change:+}")]);
-    }
-    let _ = write!(text, "\n{}equal shares: {:.1} each\n", nodes.render(width), preview.ideal_share);
-    let mut flows = Table::new("FROM  TO  CLIENTS#");
-    preview.flows.iter().for_each(|flow| flows.row([&flow.from, &flow.to, &flow.clients]));
-    let mut clients = Table::new("CLIENT  FROM  TO");
-    preview.clients.iter().for_each(|it| clients.row([&it.client_id, &it.from, &it.to]));
-    text + &flows.section(width) + &clients.section(width) + &more(preview.next.as_deref())
 }
 
 pub(crate) fn rooms(rooms: &Rooms, width: Width) -> String {

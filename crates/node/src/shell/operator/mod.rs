@@ -4,7 +4,6 @@ mod clients;
 mod explain;
 mod kicks;
 mod peer_queries;
-mod preview;
 mod rooms;
 mod servers;
 
@@ -61,7 +60,6 @@ fn routes() -> Routes<OperatorApi> {
         .with(Method::Put, "/rooms/{room}/capacity", rooms::set_capacity)
         .with(Method::Delete, "/rooms/{room}/capacity", rooms::reset_capacity)
         .with(Method::Get, "/explain/{client}", explain::explain)
-        .with(Method::Get, "/preview", preview::preview)
 }
 
 impl OperatorApi {
