@@ -10,7 +10,6 @@ pub mod clients;
 pub mod explain;
 pub mod openapi;
 pub mod page;
-pub mod placement;
 pub mod rooms;
 pub mod servers;
 

@@ -65,7 +65,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let api = OperatorApi {
-        id: config.common.id.clone(),
         floor,
         client: client.context("cannot create the client for requests to other servers")?,
         views: discovery.subscribe(),

@@ -26,7 +26,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Internal listener of any node; balancers answer only nodes, explain, kick, drain and undrain
+    /// Internal listener of any node; balancers answer only nodes, kick, drain and undrain
     /// [default: the first node of the mesh in --dir, else http://127.0.0.1:7900]
     #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,

@@ -7,7 +7,6 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use signaling_admin::clients::{Client, Clients, Kicked};
 use signaling_admin::explain::{Explanation, RoomExplanation};
-use signaling_admin::placement::BalancerExplanation;
 use signaling_admin::rooms::{self, Room, Rooms};
 use signaling_admin::servers::{Draining, Nodes};
 use signaling_admin::{Missing, page};
@@ -42,7 +41,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Ending, Failure> {
             let (answer, client) = api.get::<Client>(&["clients", &id]).await?;
             out.answer(&answer, &client.missing, || show::client(&client, out.width))
         }
-        Command::Explain { id, room: false } => explain(&api, &out, &id).await,
+        Command::Explain { id, room: false } => {
+            let (answer, explanation) = api.get::<Explanation>(&["explain", &id]).await?;
+            out.answer(&answer, &explanation.missing, || show::explanation(&explanation, out.width))
+        }
         Command::Explain { id, room: true } => {
             let (answer, room) = api.get::<RoomExplanation>(&["rooms", &id, "explain"]).await?;
             out.answer(&answer, &room.missing, || show::room_explanation(&room, out.width))
@@ -109,16 +111,6 @@ impl Out {
         }
         Ok(if missing.is_empty() { Ending::Done } else { Ending::Partial })
     }
-}
-
-async fn explain(api: &Api, out: &Out, id: &str) -> Result<Ending, Failure> {
-    let answer = api.send(Method::GET, &["explain", id], &[], None).await?;
-    if answer.get("sessions").is_some() {
-        let explanation: BalancerExplanation = api.decode(&answer)?;
-        return out.answer(&answer, &[], || show::balancer_explanation(&explanation, out.width));
-    }
-    let explanation: Explanation = api.decode(&answer)?;
-    out.answer(&answer, &explanation.missing, || show::explanation(&explanation, out.width))
 }
 
 async fn set_draining(api: &Api, out: &Out, node: Option<&str>, what: &str) -> Result<Ending, Failure> {

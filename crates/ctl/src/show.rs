@@ -8,7 +8,6 @@ use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
 use signaling_admin::explain::{
     Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatState,
 };
-use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
 use signaling_admin::rooms::{Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};
 
@@ -147,34 +146,6 @@ fn on_nodes(nodes: &[ClientOnNode], width: Width) -> String {
         }
     }
     table.section(width) + &seats.section(width)
-}
-
-pub(crate) fn balancer_explanation(it: &BalancerExplanation, width: Width) -> String {
-    let mut ranking = Table::new("RANK#  NODE  SCORE  TAKES CLIENTS  TRUNK  DRAINING  SUSPECT");
-    for (rank, node) in (1..).zip(&it.ranking) {
-        let (eligible, trunk) = (yes(node.eligible), yes(node.trunk == Some(true)));
-        let (draining, suspect) = (yes(node.draining), yes(node.suspect));
-        ranking.row([&rank, &node.node, &node.score, &eligible, &trunk, &draining, &suspect]);
-    }
-    let mut sessions = Table::new("SESSION  SOCKET  FOR  NODE  MOVES TO  NO OUTCOME#  UNWRITTEN B#");
-    for session in &it.sessions {
-        let socket = match session.socket {
-            SocketState::Waiting => "waiting",
-            SocketState::Open => "open",
-            SocketState::Paused => "not read",
-            SocketState::Closed => "closed",
-        };
-        let node = match session.place {
-            PlaceState::Nowhere => NONE.to_owned(),
-            PlaceState::At => or_none(session.node.as_ref()),
-            PlaceState::Leaving => format!("{} (leaving)", or_none(session.node.as_ref())),
-        };
-        let (age, moving_to) = (age(session.since_ms), or_none(session.moving_to.as_ref()));
-        let (messages, bytes) = (session.unfated.messages, session.unwritten_bytes);
-        sessions.row([&session.session, &socket, &age, &node, &moving_to, &messages, &bytes]);
-    }
-    let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
-    text + &ranking.section(width) + &sessions.section(width)
 }
 
 pub(crate) fn rooms(rooms: &Rooms, width: Width) -> String {

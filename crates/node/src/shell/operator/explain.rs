@@ -71,7 +71,6 @@ fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
         suspect: core.suspects().any(|suspect| suspect.as_str() == node),
         node,
         score,
-        trunk: None,
     };
     let mut explanation = Explanation {
         client_id: client.as_str().to_owned(),
@@ -169,7 +168,7 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     let candidate = |(node, score): (String, String)| {
         let draining = view.get(&node).is_some_and(|member| member.draining);
         let suspect = core.suspects().any(|suspect| suspect.as_str() == node);
-        Candidate { eligible: all_drain || !draining, draining, suspect, node, score, trunk: None }
+        Candidate { eligible: all_drain || !draining, draining, suspect, node, score }
     };
     let members = view.members().iter().map(|member| member.id.as_str());
     let ranking: Vec<_> = scores(settings.hash_seed, members, room.as_str()).into_iter().map(candidate).collect();
