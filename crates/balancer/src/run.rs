@@ -71,11 +71,10 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     };
     let server_routes = operator::server_routes().with_state(api.clone());
     let operators = operator::routes().with_state(api).merge(switch.routes());
-    let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_readiness.router())
         .merge(admin::server_router(server_routes, secrets.clone()))
-        .merge(admin::operator_router(operators, config.common.admin_token.clone(), own_hosts))
+        .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(dashboard::router())
         .fallback(not_found);
     let mut tasks = JoinSet::new();

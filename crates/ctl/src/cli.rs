@@ -30,8 +30,8 @@ pub(crate) struct ServerArgs {
     /// [default: the first node of the mesh in --dir, else http://127.0.0.1:7900]
     #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// File with the admin token, for servers that require it [default: for servers of the mesh in
-    /// --dir, the token file of that mesh]
+    /// File with the admin token of the servers [default: for servers of the mesh in --dir, the
+    /// token file of that mesh]
     #[arg(long, global = true, env = "MESH_CTL_SECRET_FILE", value_name = "PATH")]
     pub(crate) secret_file: Option<PathBuf>,
     /// Folder of a mesh that mesh-dev runs on this machine [default: .mesh]

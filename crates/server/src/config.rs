@@ -14,7 +14,6 @@ use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
 use crate::ReloadableFile;
-use crate::admin::OwnHosts;
 use crate::config_file::ConfigFileArgs;
 use crate::secret::{HashSeed, Secret};
 use crate::secrets::Secrets;
@@ -54,8 +53,8 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
-    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin needs no token
-    /// and refuses foreign web pages and host names
+    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin refuses every
+    /// request
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub admin_token_file: Option<PathBuf>,
 
@@ -111,7 +110,7 @@ pub struct Common {
     pub mesh_secrets: Secrets,
     /// Seed of the rendezvous hash, 0 unless the mesh sets one.
     pub hash_seed: HashSeed,
-    /// Bearer token of `/admin`; `None` if it needs none.
+    /// Bearer token of `/admin`; `None` if that refuses every request.
     pub admin_token: Option<Secret>,
 }
 
@@ -177,22 +176,6 @@ pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigErr
     source.check_file().map_err(|error| ConfigError::Invalid { flag, why: format!("{source}: {error}") })
 }
 
-impl Common {
-    /// Returns the hosts that requests without an admin token may name, for a server bound to
-    /// `bound`: among them its id, its machine's name, and its host in a static list.
-    #[must_use]
-    pub fn own_hosts(&self, bound: SocketAddr) -> OwnHosts {
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let listed = match &self.discovery {
-            Source::Static(view) => view.get(self.id.as_str()),
-            _ => None,
-        };
-        let listed = listed.and_then(|member| member.address.as_str().rsplit_once(':')).map(|(host, _)| host);
-        let names = [self.id.as_str(), machine.trim(), listed.unwrap_or_default()];
-        OwnHosts::new(bound, names.into_iter().filter(|name| !name.is_empty()).map(str::to_owned))
-    }
-}
-
 fn millis(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
     RangedU64ValueParser::<u64>::new().range(range).map(Duration::from_millis)
 }
@@ -205,16 +188,12 @@ fn parse_filter(text: &str) -> Result<String, String> {
 mod tests {
     use std::fs;
 
-    use ::http::Request;
-    use axum::body::Body;
     use clap::Parser;
     use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
     use tempfile::TempDir;
-    use tower::ServiceExt as _;
 
     use super::*;
-    use crate::admin::{Method, Routes, operator_router};
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -234,19 +213,6 @@ mod tests {
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");
-    }
-
-    #[tokio::test]
-    async fn names_that_the_operator_gave_are_own_hosts() {
-        let mut common = Files::new().parse(&[]).unwrap().check().unwrap();
-        common.args.discovery = "static:a=mesh-a.internal:7900,b=mesh-b.internal:7900".parse().unwrap();
-        let hosts = common.own_hosts("0.0.0.0:7900".parse().unwrap());
-        let routes = Routes::new().with(Method::Get, "/view", async || "a view");
-        let router = operator_router(routes, None, hosts);
-        for (host, status) in [("a:7900", 200), ("mesh-a.internal", 200), ("mesh-b.internal", 403)] {
-            let request = Request::get("/admin/view").header("host", host).body(Body::empty()).unwrap();
-            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{host}");
-        }
     }
 
     #[test]
