@@ -112,18 +112,12 @@ pub(crate) struct Names {
     /// List only names with this prefix
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    #[command(flatten)]
-    pub(crate) pages: Pages,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Pages {
     /// List only names after this one
     #[arg(long, value_name = "NAME")]
     pub(crate) after: Option<String>,
-    /// Maximum number of names
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) limit: u32,
+    /// Maximum number of names: at most 1,000 clients or 200 rooms
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
     /// List all names
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
