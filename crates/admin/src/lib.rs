@@ -18,7 +18,7 @@ pub use page::{Page, PageQuery};
 pub const OPENAPI_DOCUMENT: &str = include_str!("../../../docs/admin-api.json");
 
 /// A node that did not contribute to an answer, and the reason as text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Missing {
     pub node: String,
     pub why: String,

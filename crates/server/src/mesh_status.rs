@@ -92,7 +92,11 @@ pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
         let mut found = client.request_all::<Server>(deadline, servers, Method::GET, &path).await;
         // After a restart a server may have the address of another one.
         let others = found.answers.extract_if(.., |(id, server)| server.id != id.as_str());
-        found.missing.extend(others.map(|(id, server)| (id, format!("{} answers at its address", server.id))));
+        let other = |(id, server): (NodeId, Server)| Missing {
+            node: id.to_string(),
+            why: format!("{} answers at its address", server.id),
+        };
+        found.missing.extend(others.map(other));
         found.missing.sort();
         found
     };
@@ -125,11 +129,10 @@ pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
             server,
         }
     };
-    let missing = nodes.missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });
     Nodes {
         nodes: view.members().iter().map(node).collect(),
         balancers,
-        missing: missing.collect(),
+        missing: nodes.missing,
         view: own.view,
         asked: own.id,
     }

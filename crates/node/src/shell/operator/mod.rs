@@ -9,8 +9,10 @@ mod servers;
 
 use axum::Router;
 use axum::routing::{get, post, put};
+use http::Method;
 use serde::Deserialize;
-use signaling_admin::{Page, PageQuery};
+use serde::de::DeserializeOwned;
+use signaling_admin::{Missing, Page, PageQuery};
 use signaling_protocol::NodeId;
 use signaling_rooms::RedisRegistry;
 use signaling_server::DrainSwitch;
@@ -63,6 +65,21 @@ impl OperatorApi {
     /// Calls a read-only function with the core, on the node's thread.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
         self.floor.ask(move |floor| floor.node.with_core_ref(ask)).await
+    }
+
+    /// Returns the answer of the own core, and unless `is_here_alone` those of the peer nodes to
+    /// `GET PATH`, with the nodes that did not answer.
+    async fn collect<T: DeserializeOwned + Send + 'static>(
+        &self,
+        is_here_alone: bool,
+        path: &str,
+        ask: impl FnOnce(&NodeCore) -> T + Send + 'static,
+    ) -> Result<(T, Vec<T>, Vec<Missing>), Stopped> {
+        if is_here_alone {
+            return Ok((self.core(ask).await?, Vec::new(), Vec::new()));
+        }
+        let (own, (others, missing)) = tokio::join!(self.core(ask), self.peers.ask(Method::GET, path));
+        Ok((own?, others, missing))
     }
 
     fn own(&self) -> &NodeId {
