@@ -1,7 +1,6 @@
 //! Settings of both servers ([`CommonArgs`]), and their checked form [`Common`].
 
 use std::fmt::Display;
-use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, RangeBounds};
 use std::path::{Path, PathBuf};
@@ -124,25 +123,12 @@ impl Deref for Common {
 
 /// Reason why a server cannot start with these flags. The message names the flag.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A file that a flag names cannot be read.
-    #[error("{flag}: cannot read {}: {error}", path.display())]
-    Unreadable {
-        /// The flag, with `--`.
-        flag: &'static str,
-        /// The file that the flag names.
-        path: PathBuf,
-        /// The error of the read.
-        error: io::Error,
-    },
-    /// The value or the content of its file is invalid, or does not fit the other flags.
-    #[error("{flag}: {why}")]
-    Invalid {
-        /// The flag, with `--`.
-        flag: &'static str,
-        /// The defect, and the file if the flag names one.
-        why: String,
-    },
+#[error("{flag}: {why}")]
+pub struct ConfigError {
+    /// The flag, with `--`.
+    pub flag: &'static str,
+    /// The defect of its value or file, with the file if the flag names one.
+    pub why: String,
 }
 
 impl CommonArgs {
@@ -171,9 +157,9 @@ fn read_optional<T, E: Display>(
 /// and waits for it. Other sources are not read.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`] if there is no usable file.
+/// If there is no usable file.
 pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigError> {
-    source.check_file().map_err(|error| ConfigError::Invalid { flag, why: format!("{source}: {error}") })
+    source.check_file().map_err(|error| ConfigError { flag, why: format!("{source}: {error}") })
 }
 
 fn millis(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
