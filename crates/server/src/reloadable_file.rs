@@ -142,16 +142,4 @@ mod tests {
             assert_eq!(*seen.borrow(), expected, "{content:?}");
         }
     }
-
-    #[test]
-    fn start_error_names_flag_and_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("number");
-        let absent = ReloadableFile::open("--number", &path).err().unwrap().to_string();
-        assert!(absent.contains("--number") && absent.contains("number: "), "{absent}");
-        std::fs::write(&path, "x").unwrap();
-        let wrong = ReloadableFile::open("--number", &path).unwrap().parsed(number).unwrap_err().to_string();
-        assert_eq!(wrong, format!("--number: {} is no number", path.display()));
-        assert!(ReloadableFile::open("--number", dir.path()).is_err(), "a folder");
-    }
 }

@@ -59,34 +59,13 @@ mod tests {
     use crate::testing::ask;
 
     #[tokio::test]
-    async fn drain_makes_unready_at_once_and_can_be_taken_back() {
-        let (switch, health, _) = switch();
-        assert_eq!(turn(&switch, "/drain").await, (200, r#"{"draining":true}"#.into()));
-        assert_eq!(health.obstacle(), Some("draining"));
-        switch.turned(true).await;
-        assert_eq!(turn(&switch, "/drain").await.0, 200, "it may be repeated");
-        assert_eq!(turn(&switch, "/undrain").await, (200, r#"{"draining":false}"#.into()));
-        assert_eq!(health.obstacle(), None);
-        switch.turned(false).await;
-    }
-
-    #[tokio::test]
     async fn stopping_server_cannot_be_undrained() {
-        let (switch, health, shutdown) = switch();
+        let (health, shutdown) = (Health::new(), Shutdown::new());
+        let routes = DrainSwitch::new(health.clone(), shutdown.clone()).routes();
         shutdown.begin();
         health.set_stopping();
-        let (status, body) = turn(&switch, "/undrain").await;
+        let (status, body) = ask(&routes, Request::post("/undrain")).await;
         assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");
         assert_eq!(health.obstacle(), Some("draining"));
-    }
-
-    fn switch() -> (DrainSwitch, Health, Shutdown) {
-        let (health, shutdown) = (Health::new(), Shutdown::new());
-        health.set_ready(true, "");
-        (DrainSwitch::new(health.clone(), shutdown.clone()), health, shutdown)
-    }
-
-    async fn turn(switch: &DrainSwitch, path: &str) -> (u16, String) {
-        ask(&switch.routes(), Request::post(path)).await
     }
 }
