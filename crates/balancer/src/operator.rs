@@ -9,10 +9,10 @@ use signaling_admin::clients::Kicked;
 use signaling_admin::servers::{Flow, Nodes, Server, Totals};
 use signaling_core::View;
 use signaling_edge::shell::Edge;
-use signaling_server::admin::handlers::{QueryResult, document, parse_client_id, query, view_name};
+use signaling_server::admin::handlers::{document, parse_client_id, view_name};
 use signaling_server::ask::LocalCaller;
 use signaling_server::http::Refused;
-use signaling_server::mesh_status::{NodesQuery, ServerStatus, ask_all};
+use signaling_server::mesh_status::{ServerStatus, ask_all};
 use signaling_server::server_client::ServerClient;
 use tokio::sync::watch;
 
@@ -82,11 +82,10 @@ async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused>
     Ok(Json(api.floor.ask(Floor::report).await?))
 }
 
-async fn nodes(State(api): State<OperatorApi>, parsed: QueryResult<NodesQuery>) -> Result<Json<Nodes>, Refused> {
-    let client = api.client.at_most(query(parsed)?.timeout()?);
+async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
     let own = api.floor.ask(Floor::report).await?;
     let view = api.views.borrow().clone();
-    Ok(Json(ask_all(&client, &view, own).await))
+    Ok(Json(ask_all(&api.client, &view, own).await))
 }
 
 async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {

@@ -15,6 +15,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Secrets;
 
+/// Maximum time for a server's answer to operators.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_CONCURRENT: usize = 16;
 /// Maximum time for all servers together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Answers of the admin API and of `mesh-ctl` are true: lists are complete, explanations match
 //! the placement, and answers have the described shape and name silent servers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::process::Output;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn lists_and_explanations_of_a_thousand_clients_are_true() {
     while let Some(mut peer) = connected.next().await {
         peers.spawn(async move { peer.stay().await });
     }
-    let before = by_client(&all(&mesh, "clients", "clients").await, "node");
+    let before = all_clients(&mesh).await;
     assert_eq!(before.len(), CLIENTS);
     assert_eq!(mesh.of_balancer("signaling_client_sockets", "").await, CLIENTS as f64);
     assert!((0..CLIENTS).all(|n| before[&name(n)] == mesh.owner(&name(n))), "each is at its owner");
@@ -203,25 +203,20 @@ async fn ask(mesh: &TestMesh, path: &str) -> Value {
     answer
 }
 
-async fn all(mesh: &TestMesh, path: &str, field: &str) -> Vec<Value> {
+/// Reads the list of clients page by page. Returns the node of each client.
+async fn all_clients(mesh: &TestMesh) -> BTreeMap<String, String> {
     let (mut rows, mut next, mut pages) = (Vec::new(), Some(String::new()), 0);
-    let sign = if path.contains('?') { '&' } else { '?' };
     while let Some(after) = next {
-        let page = ask(mesh, &format!("{path}{sign}limit={PAGE}&after={after}")).await;
+        let page = ask(mesh, &format!("clients?limit={PAGE}&after={after}")).await;
         assert_eq!(page["missing"], json!([]));
-        rows.extend(page[field].as_array().unwrap().iter().cloned());
+        let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+        rows.extend(page["clients"].as_array().unwrap().iter().map(|row| (word(row, "client_id"), word(row, "node"))));
         pages += 1;
         next = page["next"].as_str().map(str::to_owned);
     }
-    let ids: Vec<_> = rows.iter().map(|row| row["client_id"].as_str().unwrap()).collect();
-    assert!(ids.is_sorted() && ids.iter().collect::<BTreeSet<_>>().len() == ids.len(), "sorted, each once");
+    assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "sorted, each once");
     assert_eq!(pages, rows.len().div_ceil(PAGE).max(1));
-    rows
-}
-
-fn by_client(rows: &[Value], field: &str) -> BTreeMap<String, String> {
-    let word = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
-    rows.iter().map(|row| (word(row, "client_id"), word(row, field))).collect()
+    rows.into_iter().collect()
 }
 
 /// Returns the clients that moved, and their new nodes.
@@ -233,7 +228,7 @@ fn differences(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
 /// Waits until each client is at its owner. Returns the nodes of all clients.
 async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
     let at_home = async || {
-        let clients = by_client(&all(mesh, "clients", "clients").await, "node");
+        let clients = all_clients(mesh).await;
         let is_home = |(id, node): (&String, &String)| mesh.owner(id) == **node;
         (clients.len() == CLIENTS && clients.iter().all(is_home)).then_some(clients)
     };
