@@ -123,8 +123,6 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn query(after: Option<&str>, limit: Option<usize>, prefix: Option<&str>) -> PageQuery {
@@ -156,25 +154,5 @@ mod tests {
         assert_eq!(pick(Some("bb"), 3, None), (vec!["c", "d"], false));
         assert_eq!(pick(None, 2, Some("b")), (vec!["b", "bb"], false));
         assert_eq!(pick(Some("z"), 2, None), (vec![], false));
-    }
-
-    proptest! {
-        #[test]
-        fn concatenated_pages_list_every_name_in_order(
-            names in prop::collection::btree_set("[a-c]{1,4}", 0..60), limit in 1..20_usize,
-        ) {
-            let (mut read, mut after) = (Vec::new(), None);
-            loop {
-                let page = Page::new(after.as_deref(), limit);
-                let (picked, more) = page.pick(names.iter().rev().map(String::as_str));
-                read.extend(picked.iter().map(|name| (*name).to_owned()));
-                after = read.last().cloned();
-                if !more {
-                    break;
-                }
-                prop_assert_eq!(picked.len(), limit);
-            }
-            prop_assert_eq!(read, names.into_iter().collect::<Vec<_>>());
-        }
     }
 }
