@@ -7,7 +7,7 @@ use crate::Missing;
 use crate::rooms::RoomOnNode;
 use crate::servers::ViewName;
 
-/// `GET /admin/explain/CLIENT` of a node: the node `asked`, and `why`, a text from
+/// `GET /admin/explain/CLIENT`: the node `asked`, and `why`, a text from
 /// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes (`None`: the
 /// view is empty), `stand_in` owns the client while the owner is suspect (`None`: the owner does).
 /// `ranking` has all nodes of the view, the highest score first; `nodes` those with a state of it.
@@ -34,9 +34,6 @@ pub struct Candidate {
     pub eligible: bool,
     pub draining: bool,
     pub suspect: bool,
-    /// `true` if the asked balancer has a trunk to the node; `None` if a node was asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trunk: Option<bool>,
 }
 
 /// State of a client at one node; `None` and empty fields mean that the node has no such state.

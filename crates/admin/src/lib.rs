@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 pub mod clients;
 pub mod explain;
-pub mod openapi;
 pub mod page;
-pub mod placement;
-pub mod preview;
 pub mod rooms;
 pub mod servers;
 
 pub use page::{Page, PageQuery};
 
+/// The OpenAPI document of the API (3.1, JSON). Servers send it unchanged.
+pub const OPENAPI_DOCUMENT: &str = include_str!("../../../docs/admin-api.json");
+
 /// A node that did not contribute to an answer, and the reason as text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Missing {
     pub node: String,
     pub why: String,

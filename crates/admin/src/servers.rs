@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Missing;
-use crate::preview::Flow;
 
 /// Role of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +83,14 @@ pub struct Totals {
     pub messages: u64,
     pub delivered: u64,
     pub unavailable: u64,
+}
+
+/// Clients that move from the node `from` to the node `to`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    pub from: String,
+    pub to: String,
+    pub clients: u64,
 }
 
 /// A balancer with a trunk to the reporting node, or the node's own listener (`edge` is `None`).

@@ -111,7 +111,7 @@ impl Args {
             (Some(settings), Some(balancers)) => Some((balancers, settings)),
             (Some(_), None) => {
                 let why = "needs --balancer-discovery with the balancers to compare with".to_owned();
-                return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
+                return Err(ConfigError { flag: "--unready-above-percent", why });
             }
         };
         let coalescer = Coalescer::new(Duration::from_micros(self.coalesce_us), BUSY);

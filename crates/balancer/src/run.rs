@@ -10,8 +10,8 @@ use signaling_edge::shell::{Edge, MemoryBound};
 use signaling_server::ask::local_calls;
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;
-use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
-use signaling_server::server_client::ServerClient;
+use signaling_server::mesh_status::ServerStatus;
+use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
 use tokio::task::JoinSet;
 use tracing::info;
@@ -65,18 +65,16 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let api = OperatorApi {
-        id: config.common.id.clone(),
         floor,
         client: client.context("cannot create the client for requests to other servers")?,
         views: discovery.subscribe(),
     };
     let server_routes = operator::server_routes().with_state(api.clone());
     let operators = operator::routes().with_state(api).merge(switch.routes());
-    let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_readiness.router())
         .merge(admin::server_router(server_routes, secrets.clone()))
-        .merge(admin::operator_router(operators, config.common.admin_token.clone(), own_hosts))
+        .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(dashboard::router())
         .fallback(not_found);
     let mut tasks = JoinSet::new();

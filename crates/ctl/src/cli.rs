@@ -26,12 +26,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// Internal listener of any node; balancers answer only nodes, explain, kick, drain and undrain
+    /// Internal listener of any node; balancers answer only nodes, kick, drain and undrain
     /// [default: the first node of the mesh in --dir, else http://127.0.0.1:7900]
     #[arg(long, global = true, env = "MESH_CTL_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// File with the admin token, for servers that require it [default: for servers of the mesh in
-    /// --dir, the token file of that mesh]
+    /// File with the admin token of the servers [default: for servers of the mesh in --dir, the
+    /// token file of that mesh]
     #[arg(long, global = true, env = "MESH_CTL_SECRET_FILE", value_name = "PATH")]
     pub(crate) secret_file: Option<PathBuf>,
     /// Folder of a mesh that mesh-dev runs on this machine [default: .mesh]
@@ -58,18 +58,6 @@ pub(crate) enum Command {
         /// Explain a room
         #[arg(long)]
         room: bool,
-    },
-    /// List the clients that would get another owner if a node joined or left
-    #[command(group = clap::ArgGroup::new("change").required(true))]
-    Preview {
-        /// Node that joins or returns to service
-        #[arg(long, group = "change", value_name = "NODE")]
-        join: Option<String>,
-        /// Node that leaves the view. A drain has the same effect, unless all other nodes drain
-        #[arg(long, group = "change", value_name = "NODE")]
-        leave: Option<String>,
-        #[command(flatten)]
-        pages: Pages,
     },
     /// List rooms with members or waiting clients
     Rooms(Names),
@@ -124,18 +112,12 @@ pub(crate) struct Names {
     /// List only names with this prefix
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    #[command(flatten)]
-    pub(crate) pages: Pages,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Pages {
     /// List only names after this one
     #[arg(long, value_name = "NAME")]
     pub(crate) after: Option<String>,
-    /// Maximum number of names
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) limit: u32,
+    /// Maximum number of names: at most 1,000 clients or 200 rooms
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) limit: usize,
     /// List all names
     #[arg(long, conflicts_with = "limit")]
     pub(crate) all: bool,
@@ -152,12 +134,5 @@ mod tests {
         Cli::command().debug_assert();
         let help = Cli::command().render_help().to_string();
         assert!((0..=3).all(|code| help.contains(&format!("\n  {code}  "))), "{help}");
-    }
-
-    #[test]
-    fn preview_takes_exactly_one_change() {
-        let parse = |words: &[&str]| Cli::try_parse_from([&["mesh-ctl", "preview"], words].concat());
-        assert!(parse(&["--join", "node-3"]).is_ok() && parse(&["--leave", "node-3"]).is_ok());
-        assert!(parse(&[]).is_err() && parse(&["--join", "a", "--leave", "b"]).is_err());
     }
 }

@@ -44,9 +44,9 @@ pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> 
 
 async fn clients_of(api: &Api, node: Option<&str>) -> Result<usize, Failure> {
     let Some(name) = node else {
-        return Ok(api.get::<Server>(&["server"]).await?.1.clients);
+        return Ok(api.get::<Server>(&["server"]).await?.clients);
     };
-    let (_, nodes) = api.get::<Nodes>(&["nodes"]).await?;
+    let nodes: Nodes = api.get(&["nodes"]).await?;
     // A node that left has no clients.
     let Some(node) = nodes.nodes.into_iter().find(|node| node.node == name) else { return Ok(0) };
     let silent = || Failure::Unreachable { server: name.to_owned(), why: "the asked node cannot reach it".to_owned() };

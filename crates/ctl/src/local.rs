@@ -62,28 +62,14 @@ mod tests {
     const FILE: &str = r#"{"balancers":[{"id":"balancer-0","internal":"http://127.0.0.1:4001","pid":1}],
         "nodes":[{"id":"node-0","internal":"http://127.0.0.1:4002"}],"redis":null,"admin_token_file":"/elsewhere/admin.secret"}"#;
 
-    fn mesh(text: &str) -> LocalMesh {
-        LocalMesh { dir: "DIR".into(), file: serde_json::from_str(text).unwrap() }
-    }
-
     #[test]
     fn token_is_sent_only_to_servers_of_the_mesh() {
-        let mesh = mesh(FILE);
+        let mesh = LocalMesh { dir: "DIR".into(), file: serde_json::from_str(FILE).unwrap() };
+        assert_eq!(mesh.server(), Some("http://127.0.0.1:4002"), "the first node is the default");
         let token = |server: &str| mesh.token_file(&Url::parse(server).unwrap());
         for server in ["http://127.0.0.1:4001", "http://127.0.0.1:4002/"] {
             assert_eq!(token(server), Some("DIR/admin.secret".into()), "{server}");
         }
         assert_eq!([token("http://127.0.0.1:4003"), token("http://192.0.2.1:4001")], [None, None]);
-    }
-
-    #[test]
-    fn first_node_is_the_default_server() {
-        assert_eq!(mesh(FILE).server(), Some("http://127.0.0.1:4002"));
-    }
-
-    #[test]
-    fn mesh_file_of_an_older_release_has_no_token() {
-        let old = mesh(r#"{"balancers":[],"nodes":[{"internal":"http://127.0.0.1:4002"}],"redis":null}"#);
-        assert_eq!(old.token_file(&Url::parse("http://127.0.0.1:4002").unwrap()), None);
     }
 }

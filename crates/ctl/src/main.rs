@@ -8,7 +8,7 @@
 //! | `run` | requests of each command |
 //! | `drain` | waits until drained servers are empty |
 //! | `show` | answers as tables |
-//! | `table` | columns that fit the terminal |
+//! | `table` | rows in columns |
 
 mod api;
 mod cli;
@@ -54,7 +54,9 @@ async fn main() -> ExitCode {
 /// If writing fails, except to a closed pipe.
 pub(crate) fn print(text: &str) -> Result<(), api::Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(api::Failure::Output(error)),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(api::Failure::Unusable(format!("cannot write the answer: {error}")))
+        }
         _ => Ok(()),
     }
 }

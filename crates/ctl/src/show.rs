@@ -1,5 +1,4 @@
-//! Answers as text, for `run`. Each public function returns the lines of one answer. `width` is the
-//! terminal's in columns; `None`: no limit.
+//! Answers as text, for `run`. Each public function returns the lines of one answer.
 
 use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,19 +7,15 @@ use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
 use signaling_admin::explain::{
     Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatState,
 };
-use signaling_admin::placement::{BalancerExplanation, PlaceState, SocketState};
-use signaling_admin::preview::{Change, Preview};
 use signaling_admin::rooms::{Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};
 
-use crate::table::{Table, printable};
-
-type Width = Option<usize>;
+use crate::table::Table;
 
 const NONE: &str = "-";
 
-pub(crate) fn nodes(nodes: &Nodes, width: Width) -> String {
-    let mut table = Table::new("NODE  STATE  CLIENTS#  AWAY#  ROOMS#  HELD B#  VIEW  VERSION  ADDRESS");
+pub(crate) fn nodes(nodes: &Nodes) -> String {
+    let mut table = Table::new("NODE  STATE  CLIENTS  AWAY  ROOMS  HELD B  VIEW  VERSION  ADDRESS");
     for node in &nodes.nodes {
         let server = node.server.as_ref();
         table.row([
@@ -35,11 +30,11 @@ pub(crate) fn nodes(nodes: &Nodes, width: Width) -> String {
             &node.address,
         ]);
     }
-    let mut balancers = Table::new("BALANCER  CLIENTS#  TRUNKS#  ADDRESS");
+    let mut balancers = Table::new("BALANCER  CLIENTS  TRUNKS  ADDRESS");
     for it in &nodes.balancers {
         balancers.row([&it.balancer, &it.clients, &it.trunks, &or_none(it.address.as_ref())]);
     }
-    table.render(width) + &balancers.section(width)
+    table.to_string() + &balancers.section()
 }
 
 fn state_of(node: &Node) -> &str {
@@ -51,23 +46,23 @@ fn state_of(node: &Node) -> &str {
     }
 }
 
-pub(crate) fn clients(clients: &Clients, width: Width) -> String {
+pub(crate) fn clients(clients: &Clients) -> String {
     let mut table = Table::new("CLIENT  NODE  BALANCER  FOR  RELIABLE  SESSION");
     for row in &clients.clients {
         let (edge, age) = (or_none(row.edge.as_ref()), age(row.since_ms));
         table.row([&row.client_id, &row.node, &edge, &age, &yes(row.reliable), &row.session]);
     }
-    table.render(width) + &more(clients.next.as_deref())
+    table.to_string() + &more(clients.next.as_deref())
 }
 
-pub(crate) fn client(client: &Client, width: Width) -> String {
+pub(crate) fn client(client: &Client) -> String {
     let state = match client.state {
         ClientState::Connected => "connected",
         ClientState::Lingering => "without a socket, its session can be resumed",
     };
     let owner = client.owner.as_deref().unwrap_or("no node");
     let mut text = format!("{}: {state}, at {}, owned by {owner}\n", client.client_id, client.at.node);
-    text.push_str(&on_nodes(std::slice::from_ref(&client.at), width));
+    text.push_str(&on_nodes(std::slice::from_ref(&client.at)));
     if let Some(entry) = &client.registry {
         let since = age(entry.since_ms);
         // Writing to a string cannot fail.
@@ -76,25 +71,25 @@ pub(crate) fn client(client: &Client, width: Width) -> String {
     text
 }
 
-pub(crate) fn explanation(it: &Explanation, width: Width) -> String {
+pub(crate) fn explanation(it: &Explanation) -> String {
     let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
-    text + &ranking(&it.ranking, width) + &on_nodes(&it.nodes, width)
+    text + &ranking(&it.ranking) + &on_nodes(&it.nodes)
 }
 
-fn ranking(nodes: &[Candidate], width: Width) -> String {
-    let mut table = Table::new("RANK#  NODE  SCORE  MAY OWN  DRAINING  SUSPECT");
+fn ranking(nodes: &[Candidate]) -> String {
+    let mut table = Table::new("RANK  NODE  SCORE  MAY OWN  DRAINING  SUSPECT");
     for (rank, node) in (1..).zip(nodes) {
         let (draining, suspect) = (yes(node.draining), yes(node.suspect));
         table.row([&rank, &node.node, &node.score, &yes(node.eligible), &draining, &suspect]);
     }
-    table.section(width)
+    table.section()
 }
 
 /// Shows a room's owner, then at each node its view, its seats, and its seats at the owner.
-pub(crate) fn room_explanation(it: &RoomExplanation, width: Width) -> String {
+pub(crate) fn room_explanation(it: &RoomExplanation) -> String {
     let mut text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.room, it.why, it.asked, it.view.hash);
-    text.push_str(&ranking(&it.ranking, width));
-    let mut nodes = Table::new("AT  VIEW  MEMBERS#  WAITING#  MEMBERS AT OWNER#  WAITING AT OWNER#  WAITS FOR");
+    text.push_str(&ranking(&it.ranking));
+    let mut nodes = Table::new("AT  VIEW  MEMBERS  WAITING  MEMBERS AT OWNER  WAITING AT OWNER  WAITS FOR");
     let owner = it.nodes.iter().find(|at| Some(&at.node) == it.owner.as_ref());
     let known = owner.and_then(|at| at.owned.as_ref());
     for at in &it.nodes {
@@ -105,7 +100,7 @@ pub(crate) fn room_explanation(it: &RoomExplanation, width: Width) -> String {
         let waits_for = or_none(Some(at.unconfirmed.join(", ")).filter(|names| !names.is_empty()));
         nodes.row([&at.node, &view, &at.members, &at.waiting, &members, &waiting, &waits_for]);
     }
-    text.push_str(&nodes.section(width));
+    text.push_str(&nodes.section());
     for (at, room) in it.nodes.iter().filter_map(|at| Some((at, at.owned.as_ref()?))) {
         let OwnedRoom { incarnation, version, backup, .. } = room;
         let backup = or_none(backup.as_ref());
@@ -116,10 +111,9 @@ pub(crate) fn room_explanation(it: &RoomExplanation, width: Width) -> String {
 }
 
 /// Lists the state of a client at each node, then its seats.
-fn on_nodes(nodes: &[ClientOnNode], width: Width) -> String {
-    let headings = "AT  SESSION  BALANCER  SLOT#  GENERATION#  NO OUTCOME#  UNCONFIRMED#  HELD#  LOCATED AT";
-    let mut table = Table::new(headings);
-    let mut seats = Table::new("AT  ROOM  SEAT  AHEAD#");
+fn on_nodes(nodes: &[ClientOnNode]) -> String {
+    let mut table = Table::new("AT  SESSION  BALANCER  SLOT  GENERATION  NO OUTCOME  UNCONFIRMED  HELD  LOCATED AT");
+    let mut seats = Table::new("AT  ROOM  SEAT  AHEAD");
     for node in nodes {
         let session = node.session.as_ref();
         let name = match (session, &node.lingering) {
@@ -147,74 +141,21 @@ fn on_nodes(nodes: &[ClientOnNode], width: Width) -> String {
             seats.row([&node.node, room, &standing, &or_none(*ahead)]);
         }
     }
-    table.section(width) + &seats.section(width)
+    table.section() + &seats.section()
 }
 
-pub(crate) fn balancer_explanation(it: &BalancerExplanation, width: Width) -> String {
-    let mut ranking = Table::new("RANK#  NODE  SCORE  TAKES CLIENTS  TRUNK  DRAINING  SUSPECT");
-    for (rank, node) in (1..).zip(&it.ranking) {
-        let (eligible, trunk) = (yes(node.eligible), yes(node.trunk == Some(true)));
-        let (draining, suspect) = (yes(node.draining), yes(node.suspect));
-        ranking.row([&rank, &node.node, &node.score, &eligible, &trunk, &draining, &suspect]);
-    }
-    let mut sessions = Table::new("SESSION  SOCKET  FOR  NODE  MOVES TO  NO OUTCOME#  UNWRITTEN B#");
-    for session in &it.sessions {
-        let socket = match session.socket {
-            SocketState::Waiting => "waiting",
-            SocketState::Open => "open",
-            SocketState::Paused => "not read",
-            SocketState::Closed => "closed",
-        };
-        let node = match session.place {
-            PlaceState::Nowhere => NONE.to_owned(),
-            PlaceState::At => or_none(session.node.as_ref()),
-            PlaceState::Leaving => format!("{} (leaving)", or_none(session.node.as_ref())),
-        };
-        let (age, moving_to) = (age(session.since_ms), or_none(session.moving_to.as_ref()));
-        let (messages, bytes) = (session.unfated.messages, session.unwritten_bytes);
-        sessions.row([&session.session, &socket, &age, &node, &moving_to, &messages, &bytes]);
-    }
-    let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
-    text + &ranking.section(width) + &sessions.section(width)
-}
-
-pub(crate) fn preview(preview: &Preview, width: Width) -> String {
-    let (node, verb) = match &preview.change {
-        Change::Join(node) => (node, "joined"),
-        Change::Leave(node) => (node, "left"),
-    };
-    let Preview { moving, total, ideal_moving, .. } = preview;
-    let mut text =
-        format!("If {node} {verb}, {moving} of {total} clients would move; equal shares would be {ideal_moving:.1}.\n");
-    if preview.elsewhere > 0 {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{} clients are not at their owners now and move anyway.", preview.elsewhere);
-    }
-    let mut nodes = Table::new("NODE  NOW#  THEN#  CHANGE#");
-    for it in &preview.nodes {
-        let change = i128::from(it.after) - i128::from(it.before);
-        nodes.row([&it.node, &it.before, &it.after, &format!("{change:+}")]);
-    }
-    let _ = write!(text, "\n{}equal shares: {:.1} each\n", nodes.render(width), preview.ideal_share);
-    let mut flows = Table::new("FROM  TO  CLIENTS#");
-    preview.flows.iter().for_each(|flow| flows.row([&flow.from, &flow.to, &flow.clients]));
-    let mut clients = Table::new("CLIENT  FROM  TO");
-    preview.clients.iter().for_each(|it| clients.row([&it.client_id, &it.from, &it.to]));
-    text + &flows.section(width) + &clients.section(width) + &more(preview.next.as_deref())
-}
-
-pub(crate) fn rooms(rooms: &Rooms, width: Width) -> String {
-    let mut table = Table::new("ROOM  MEMBERS#  CAPACITY#  WAITING#  NODES");
+pub(crate) fn rooms(rooms: &Rooms) -> String {
+    let mut table = Table::new("ROOM  MEMBERS  CAPACITY  WAITING  NODES");
     for row in &rooms.rooms {
         let nodes: Vec<_> = row.nodes.iter().map(|at| format!("{} {}+{}", at.node, at.members, at.waiting)).collect();
         let capacity =
             if row.from_store { row.capacity.map_or("none".to_owned(), |it| it.to_string()) } else { "?".into() };
         table.row([&row.room, &row.members, &capacity, &row.waiting, &nodes.join(", ")]);
     }
-    table.render(width) + &more(rooms.next.as_deref())
+    table.to_string() + &more(rooms.next.as_deref())
 }
 
-pub(crate) fn room(room: &Room, width: Width) -> String {
+pub(crate) fn room(room: &Room) -> String {
     let Room { count, waiting, version, .. } = room;
     let text = format!("{}: {count} members, {}, {waiting} waiting, version {version}\n", room.room, holds(room));
     let mut table = Table::new("MEMBER  DATA");
@@ -222,7 +163,7 @@ pub(crate) fn room(room: &Room, width: Width) -> String {
         let data = or_none(Some(&member.data).filter(|data| !data.is_null()));
         table.row([&member.client_id, &data]);
     }
-    text + &table.section(width) + if room.more { "\nThere are more: --all\n" } else { "" }
+    text + &table.section() + if room.more { "\nThere are more: --all\n" } else { "" }
 }
 
 pub(crate) fn capacity(room: &Room) -> String {
@@ -238,7 +179,7 @@ pub(crate) fn kicked(kicked: &Kicked) -> String {
 }
 
 pub(crate) fn draining(node: Option<&str>, draining: Draining) -> String {
-    let node = node.map_or_else(|| "the server".to_owned(), printable);
+    let node = node.unwrap_or("the server");
     format!("{node} is {} service\n", if draining.draining { "out of" } else { "in" })
 }
 
@@ -286,9 +227,9 @@ mod tests {
     #[test]
     fn page_has_its_headings_and_the_next_cursor() {
         let mut page = Clients::default();
-        assert_eq!(clients(&page, None), "CLIENT  NODE  BALANCER  FOR  RELIABLE  SESSION\n");
+        assert_eq!(clients(&page), "CLIENT  NODE  BALANCER  FOR  RELIABLE  SESSION\n");
         page.next = Some("m".into());
-        assert!(clients(&page, None).ends_with("\nThere are more: --after m, or --all\n"));
+        assert!(clients(&page).ends_with("\nThere are more: --after m, or --all\n"));
     }
 
     #[test]
@@ -297,7 +238,7 @@ mod tests {
         let name = "standup".to_owned();
         let it = Room { room: name, version: 7, capacity: Some(8), count: 1, waiting: 0, members, more: false };
         assert_eq!(
-            room(&it, None),
+            room(&it),
             "standup: 1 members, at most 8, 0 waiting, version 7\n\nMEMBER  DATA\nalice   {\"name\":\"Alice\"}\n"
         );
     }

@@ -187,7 +187,7 @@ impl Args {
         let load_readiness = self.load_readiness.settings();
         if load_readiness.is_some() && self.public_listen.is_none() {
             let why = "needs --public-listen: without it the node has no clients to count".to_owned();
-            return Err(ConfigError::Invalid { flag: "--unready-above-percent", why });
+            return Err(ConfigError { flag: "--unready-above-percent", why });
         }
         let coalescer = Coalescer::new(Duration::from_micros(self.coalesce_us), BUSY);
         Ok(Config {
@@ -230,14 +230,14 @@ fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigE
             "{grace_ms} ms is less than --resume-ms ({resume_ms} ms), and a resumed session keeps its seats; raise it, or \
              lower --resume-ms"
         );
-        return Err(ConfigError::Invalid { flag: "--seat-grace-ms", why });
+        return Err(ConfigError { flag: "--seat-grace-ms", why });
     }
     Ok(Duration::from_millis(grace_ms))
 }
 
 fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomLocation, ConfigError> {
     const FLAG: &str = "--room-store-password-file";
-    let store = text.parse().map_err(|why| ConfigError::Invalid { flag: "--room-store", why })?;
+    let store = text.parse().map_err(|why| ConfigError { flag: "--room-store", why })?;
     match password_file {
         None => Ok(store),
         Some(path) => ReloadableFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),

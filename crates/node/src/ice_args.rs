@@ -71,7 +71,7 @@ impl IceArgs {
         let secret_file = open("--turn-secret-file", self.turn_secret_file)?;
         if let Some(url) = self.turn_urls.iter().find(|url| !is_turn(url)) {
             let why = format!("{url:?} does not begin with turn: or turns:");
-            return Err(ConfigError::Invalid { flag: "--turn-urls", why });
+            return Err(ConfigError { flag: "--turn-urls", why });
         }
         let fixed = list_file.as_ref().map(|file| file.parsed(parse_list)).transpose()?.unwrap_or_default();
         let (urls, lifetime) = (Arc::from(self.turn_urls), Duration::from_secs(self.turn_ttl_s));

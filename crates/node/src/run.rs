@@ -13,8 +13,8 @@ use signaling_rooms::RedisStore;
 use signaling_server::ask::local_calls;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
-use signaling_server::mesh_status::{ANSWER_TIMEOUT, ServerStatus};
-use signaling_server::server_client::ServerClient;
+use signaling_server::mesh_status::ServerStatus;
+use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
 use signaling_wire::Incarnation;
 use tokio::task::JoinSet;
@@ -88,11 +88,10 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let clients = move || counted.as_ref().map(DirectEdge::clients);
     let load_readiness =
         LoadReadinessTask::new(&config.common, config.load_readiness, discovery.subscribe(), health.clone(), clients);
-    let own_hosts = config.common.own_hosts(internal.local_addr());
     let router = health::router(health.clone())
         .merge(load_readiness.router())
         .merge(admin::server_router(operators.clone(), secrets.clone()))
-        .merge(admin::operator_router(operators, config.common.admin_token.clone(), own_hosts))
+        .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(dashboard::router())
         .fallback(not_found);
     tasks.spawn_local(questions.answer(Floor { node: node.clone(), direct: direct.clone(), status }));

@@ -62,32 +62,11 @@ mod tests {
 
     use super::*;
 
-    const TEXT: &str = "0123456789abcdef";
-
     #[test]
     fn secret_is_accepted_as_bearer_token() {
-        let secret = Secret::new(TEXT).unwrap();
-        assert!(authorized(&HeaderMap::from_iter([(AUTHORIZATION, secret.bearer())]), &secret));
-        assert!(authorized(&headers(&["bearer 0123456789abcdef"]), &secret));
-    }
-
-    #[test]
-    fn other_authorization_headers_are_refused() {
-        let secret = Secret::new(TEXT).unwrap();
-        let right = "Bearer 0123456789abcdef";
-        for bad in [
-            &[][..],
-            &[""],
-            &["Bearer"],
-            &["Bearer "],
-            &["Basic 0123456789abcdef"],
-            &["0123456789abcdef"],
-            &["Bearer 0123456789abcdeF"],
-            &["Bearer 0123456789abcdef "],
-            &["Bearer  0123456789abcdef"],
-            &[right, right],
-        ] {
-            assert!(!authorized(&headers(bad), &secret), "{bad:?}");
+        let secret = Secret::new("0123456789abcdef").unwrap();
+        for value in [secret.bearer(), "bearer 0123456789abcdef".parse().unwrap()] {
+            assert!(authorized(&HeaderMap::from_iter([(AUTHORIZATION, value)]), &secret));
         }
     }
 
@@ -96,9 +75,5 @@ mod tests {
         let mut log = RefusalLog::default();
         (0..2_000).for_each(|number| log.record(Ipv4Addr::from(number).into()));
         assert_eq!(log.sources.len(), MAX_SOURCES);
-    }
-
-    fn headers(values: &[&str]) -> HeaderMap {
-        values.iter().map(|value| (AUTHORIZATION, value.parse().unwrap())).collect()
     }
 }

@@ -1,7 +1,6 @@
 //! Settings of both servers ([`CommonArgs`]), and their checked form [`Common`].
 
 use std::fmt::Display;
-use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, RangeBounds};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,6 @@ use signaling_protocol::NodeId;
 use tracing_subscriber::EnvFilter;
 
 use crate::ReloadableFile;
-use crate::admin::OwnHosts;
 use crate::config_file::ConfigFileArgs;
 use crate::secret::{HashSeed, Secret};
 use crate::secrets::Secrets;
@@ -54,8 +52,8 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
-    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin needs no token
-    /// and refuses foreign web pages and host names
+    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin refuses every
+    /// request
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub admin_token_file: Option<PathBuf>,
 
@@ -111,7 +109,7 @@ pub struct Common {
     pub mesh_secrets: Secrets,
     /// Seed of the rendezvous hash, 0 unless the mesh sets one.
     pub hash_seed: HashSeed,
-    /// Bearer token of `/admin`; `None` if it needs none.
+    /// Bearer token of `/admin`; `None` if that refuses every request.
     pub admin_token: Option<Secret>,
 }
 
@@ -125,25 +123,12 @@ impl Deref for Common {
 
 /// Reason why a server cannot start with these flags. The message names the flag.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A file that a flag names cannot be read.
-    #[error("{flag}: cannot read {}: {error}", path.display())]
-    Unreadable {
-        /// The flag, with `--`.
-        flag: &'static str,
-        /// The file that the flag names.
-        path: PathBuf,
-        /// The error of the read.
-        error: io::Error,
-    },
-    /// The value or the content of its file is invalid, or does not fit the other flags.
-    #[error("{flag}: {why}")]
-    Invalid {
-        /// The flag, with `--`.
-        flag: &'static str,
-        /// The defect, and the file if the flag names one.
-        why: String,
-    },
+#[error("{flag}: {why}")]
+pub struct ConfigError {
+    /// The flag, with `--`.
+    pub flag: &'static str,
+    /// The defect of its value or file, with the file if the flag names one.
+    pub why: String,
 }
 
 impl CommonArgs {
@@ -172,25 +157,9 @@ fn read_optional<T, E: Display>(
 /// and waits for it. Other sources are not read.
 ///
 /// # Errors
-/// [`ConfigError::Invalid`] if there is no usable file.
+/// If there is no usable file.
 pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigError> {
-    source.check_file().map_err(|error| ConfigError::Invalid { flag, why: format!("{source}: {error}") })
-}
-
-impl Common {
-    /// Returns the hosts that requests without an admin token may name, for a server bound to
-    /// `bound`: among them its id, its machine's name, and its host in a static list.
-    #[must_use]
-    pub fn own_hosts(&self, bound: SocketAddr) -> OwnHosts {
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let listed = match &self.discovery {
-            Source::Static(view) => view.get(self.id.as_str()),
-            _ => None,
-        };
-        let listed = listed.and_then(|member| member.address.as_str().rsplit_once(':')).map(|(host, _)| host);
-        let names = [self.id.as_str(), machine.trim(), listed.unwrap_or_default()];
-        OwnHosts::new(bound, names.into_iter().filter(|name| !name.is_empty()).map(str::to_owned))
-    }
+    source.check_file().map_err(|error| ConfigError { flag, why: format!("{source}: {error}") })
 }
 
 fn millis(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {
@@ -205,16 +174,10 @@ fn parse_filter(text: &str) -> Result<String, String> {
 mod tests {
     use std::fs;
 
-    use ::http::Request;
-    use axum::body::Body;
     use clap::Parser;
-    use nix::sys::stat::Mode;
-    use nix::unistd::mkfifo;
     use tempfile::TempDir;
-    use tower::ServiceExt as _;
 
     use super::*;
-    use crate::admin::{Method, Routes, operator_router};
 
     #[derive(Debug, Parser)]
     struct Cli {
@@ -236,35 +199,6 @@ mod tests {
         assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");
     }
 
-    #[tokio::test]
-    async fn names_that_the_operator_gave_are_own_hosts() {
-        let mut common = Files::new().parse(&[]).unwrap().check().unwrap();
-        common.args.discovery = "static:a=mesh-a.internal:7900,b=mesh-b.internal:7900".parse().unwrap();
-        let hosts = common.own_hosts("0.0.0.0:7900".parse().unwrap());
-        let routes = Routes::new().with(Method::Get, "/view", async || "a view");
-        let router = operator_router(routes, None, hosts);
-        for (host, status) in [("a:7900", 200), ("mesh-a.internal", 200), ("mesh-b.internal", 403)] {
-            let request = Request::get("/admin/view").header("host", host).body(Body::empty()).unwrap();
-            assert_eq!(router.clone().oneshot(request).await.unwrap().status(), status, "{host}");
-        }
-    }
-
-    #[test]
-    fn bad_file_names_its_flag_and_itself_but_not_its_content() {
-        let files = Files::new();
-        let bad = files.write("bad", "short");
-        let at = |name: &str| files.dir.path().join(name).display().to_string();
-        let (absent, pipe) = (at("absent"), at("pipe"));
-        mkfifo(pipe.as_str(), Mode::S_IRWXU).unwrap();
-        for flag in ["--mesh-secret-file", "--admin-token-file", "--hash-seed-file"] {
-            for path in [&bad, &absent, &pipe] {
-                let message = files.parse(&[flag, path]).unwrap().check().unwrap_err().to_string();
-                assert!(message.starts_with(flag) && message.contains(path.as_str()), "{message}");
-                assert!(!message.contains("short"), "{message}");
-            }
-        }
-    }
-
     struct Files {
         dir: TempDir,
     }
@@ -284,12 +218,8 @@ mod tests {
 
         fn parse(&self, flags: &[&str]) -> Result<CommonArgs, clap::Error> {
             let secret = self.dir.path().join("secret").display().to_string();
-            let mut args = vec!["server", "--id", "a", "--discovery", "file:x"];
-            if !flags.contains(&"--mesh-secret-file") {
-                args.extend(["--mesh-secret-file", &secret]);
-            }
-            args.extend(flags);
-            Cli::try_parse_from(args).map(|cli| cli.common)
+            let args = ["server", "--id", "a", "--discovery", "file:x", "--mesh-secret-file", &secret];
+            Cli::try_parse_from([&args, flags].concat()).map(|cli| cli.common)
         }
     }
 }

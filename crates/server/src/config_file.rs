@@ -124,7 +124,7 @@ fn optional(command: &Command) -> Command {
 }
 
 fn invalid_file(path: &Path, why: &str) -> ConfigError {
-    ConfigError::Invalid { flag: "--config", why: format!("{}: {why}", path.display()) }
+    ConfigError { flag: "--config", why: format!("{}: {why}", path.display()) }
 }
 
 /// Returns the flag that a value was refused for, without `--`.

@@ -4,8 +4,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use ::http::{Method, StatusCode};
-use serde::Deserialize;
+use ::http::Method;
 use signaling_admin::Missing;
 use signaling_admin::servers::{Balancer, Node, Nodes, Role, Server, ViewName, balancers};
 use signaling_core::{Member, View};
@@ -13,12 +12,12 @@ use signaling_discovery::Discovery;
 use signaling_protocol::NodeId;
 
 use crate::admin::BETWEEN_SERVERS;
-use crate::http::Refused;
 use crate::server_client::ServerClient;
 use crate::{Common, Health, process, unix_time};
 
-/// Maximum time for a server's answer, which comes from its memory.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum time for a server's report, which comes from its memory. Short, since the dashboard
+/// requests all reports once a second.
+const REPORT_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Source of this server's own report. It stays on the server's thread, as it is not `Send`.
 pub struct ServerStatus {
@@ -62,37 +61,20 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Query of `GET /admin/nodes`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NodesQuery {
-    timeout_ms: Option<u64>,
-}
-
-impl NodesQuery {
-    /// Returns the time limit for each server's answer: `timeout_ms`, or else [`ANSWER_TIMEOUT`].
-    ///
-    /// # Errors
-    /// 400 if `timeout_ms` is 0 or above [`ANSWER_TIMEOUT`].
-    pub fn timeout(&self) -> Result<Duration, Refused> {
-        let timeout = self.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis);
-        if timeout.is_zero() || timeout > ANSWER_TIMEOUT {
-            let message = format!("timeout_ms must be 1 to {}", ANSWER_TIMEOUT.as_millis());
-            return Err(Refused::new(StatusCode::BAD_REQUEST, "bad_request", message));
-        }
-        Ok(timeout)
-    }
-}
-
 /// Requests reports of the nodes of `view`, and then of the balancers with trunks to them, within
 /// 5 s together. `own` is the report of this server. Nodes without an answer are in `missing`.
 pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
+    let client = client.at_most(REPORT_TIMEOUT);
     let ask = async |servers: Vec<Member>| {
         let mut found = client.request_all::<Server>(deadline, servers, Method::GET, &path).await;
         // After a restart a server may have the address of another one.
         let others = found.answers.extract_if(.., |(id, server)| server.id != id.as_str());
-        found.missing.extend(others.map(|(id, server)| (id, format!("{} answers at its address", server.id))));
+        let other = |(id, server): (NodeId, Server)| Missing {
+            node: id.to_string(),
+            why: format!("{} answers at its address", server.id),
+        };
+        found.missing.extend(others.map(other));
         found.missing.sort();
         found
     };
@@ -125,11 +107,10 @@ pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
             server,
         }
     };
-    let missing = nodes.missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });
     Nodes {
         nodes: view.members().iter().map(node).collect(),
         balancers,
-        missing: missing.collect(),
+        missing: nodes.missing,
         view: own.view,
         asked: own.id,
     }

@@ -31,8 +31,8 @@ metrics! {
 }
 
 label! {
-    /// Why the internal listener refused: bad mesh secret, bad admin token, or foreign web page.
-    pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token", ForeignPage = "foreign_page" }
+    /// Why the internal listener refused: bad mesh secret, or bad admin token.
+    pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token" }
 }
 // Result of reading a changed mesh secret: in use now, or unreadable or invalid.
 label! { pub(crate) enum SecretLoad = "result" { Used = "used", Unusable = "unusable" } }

@@ -31,24 +31,21 @@ impl ReloadableFile {
     /// Reads the file at `path`, which `flag` names.
     ///
     /// # Errors
-    /// [`ConfigError::Unreadable`] if it cannot be read, or is longer than 256 KiB.
+    /// If it cannot be read, or is longer than 256 KiB.
     pub fn open(flag: &'static str, path: &Path) -> Result<Self, ConfigError> {
-        let content = read_bounded(path, MAX_FILE_BYTES).map_err(|error| ConfigError::Unreadable {
-            flag,
-            path: path.into(),
-            error,
-        })?;
+        let why = |error| format!("cannot read {}: {error}", path.display());
+        let content = read_bounded(path, MAX_FILE_BYTES).map_err(|error| ConfigError { flag, why: why(error) })?;
         Ok(Self { flag, path: path.into(), content: Some(content) })
     }
 
     /// Parses the content of the last read with `parse`; empty if that failed.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] if `parse` fails. The error names the flag and the file.
+    /// If `parse` fails. The error names the flag and the file.
     pub fn parsed<T, E: Display>(&self, parse: impl Fn(&[u8]) -> Result<T, E>) -> Result<T, ConfigError> {
         parse(self.content.as_deref().unwrap_or_default()).map_err(|error| {
             let why = format!("{} {error}", self.path.display());
-            ConfigError::Invalid { flag: self.flag, why }
+            ConfigError { flag: self.flag, why }
         })
     }
 
@@ -144,17 +141,5 @@ mod tests {
             watched.run_until(sleep(Duration::from_secs(3))).await;
             assert_eq!(*seen.borrow(), expected, "{content:?}");
         }
-    }
-
-    #[test]
-    fn start_error_names_flag_and_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("number");
-        let absent = ReloadableFile::open("--number", &path).err().unwrap().to_string();
-        assert!(absent.contains("--number") && absent.contains("number: "), "{absent}");
-        std::fs::write(&path, "x").unwrap();
-        let wrong = ReloadableFile::open("--number", &path).unwrap().parsed(number).unwrap_err().to_string();
-        assert_eq!(wrong, format!("--number: {} is no number", path.display()));
-        assert!(ReloadableFile::open("--number", dir.path()).is_err(), "a folder");
     }
 }

@@ -13,7 +13,6 @@ use tracing::info;
 
 use crate::config::ConfigError;
 use crate::metrics::{METRICS, SecretLoad};
-use crate::secret::SecretError;
 use crate::{ReloadableFile, Secret, auth};
 
 const FLAG: &str = "--mesh-secret-file";
@@ -78,13 +77,13 @@ impl Secrets {
     }
 }
 
-fn parse(content: &[u8]) -> Result<Arc<[Secret]>, SecretError> {
+fn parse(content: &[u8]) -> Result<Arc<[Secret]>, String> {
     let lines = content.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let secrets: Arc<[Secret]> = lines.map(Secret::new).collect::<Result<_, _>>()?;
     match secrets.len() {
-        0 => Err(SecretError::TooShort(0)),
+        0 => Err("must have a secret".to_owned()),
         1..=MAX_SECRETS => Ok(secrets),
-        count => Err(SecretError::TooMany(count)),
+        count => Err(format!("must have at most {MAX_SECRETS} secrets, one per line, has {count}")),
     }
 }
 
@@ -139,7 +138,8 @@ mod tests {
     fn file_holds_one_or_two() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
-        for (text, part) in [("\n \n", "at least 16"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")] {
+        for (text, part) in [("\n \n", "must have a secret"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")]
+        {
             std::fs::write(&path, text).unwrap();
             let message = Secrets::read(&path).unwrap_err().to_string();
             assert!(message.contains(FLAG) && message.contains(part), "{message}");

@@ -8,12 +8,15 @@ use ::http::header::AUTHORIZATION;
 use ::http::{Method, StatusCode};
 use futures_util::{StreamExt as _, stream};
 use serde::de::DeserializeOwned;
+use signaling_admin::Missing;
 use signaling_core::Member;
 use signaling_protocol::NodeId;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Secrets;
 
+/// Maximum time for a server's answer to operators.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_CONCURRENT: usize = 16;
 /// Maximum time for all servers together.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,8 +44,8 @@ pub struct Answer {
 pub struct Answers<T> {
     /// Server and its answer, in the order of arrival.
     pub answers: Vec<(NodeId, T)>,
-    /// Server and the reason why it has no usable answer, sorted by server.
-    pub missing: Vec<(NodeId, String)>,
+    /// Servers without a usable answer, sorted.
+    pub missing: Vec<Missing>,
 }
 
 impl ServerClient {
@@ -91,11 +94,9 @@ impl ServerClient {
         answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.answer_timeout)))
     }
 
-    /// Requests JSON from one server.
-    ///
-    /// # Errors
-    /// As [`ServerClient::request`]; also a status other than 200, or JSON of another shape.
-    pub async fn request_json<T: DeserializeOwned>(
+    /// Requests JSON from one server. Fails also for a status other than 200, or JSON of another
+    /// shape.
+    async fn request_json<T: DeserializeOwned>(
         &self,
         server: &Member,
         method: Method,
@@ -129,17 +130,17 @@ impl ServerClient {
             async move { (client.request_json(&server, method, &path).await, server.id) }
         });
         let mut requests = stream::iter(requests).buffer_unordered(MAX_CONCURRENT);
+        let missing = |server: NodeId, why| Missing { node: server.to_string(), why };
         let mut result = Answers { answers: Vec::new(), missing: Vec::new() };
         while let Ok(Some((answer, server))) = timeout_at(deadline, requests.next()).await {
             pending.remove(&server);
             match answer {
                 Ok(answer) => result.answers.push((server, answer)),
-                Err(why) => result.missing.push((server, why)),
+                Err(why) => result.missing.push(missing(server, why)),
             }
         }
-        result
-            .missing
-            .extend(pending.into_iter().map(|server| (server, format!("no answer within {TOTAL_TIMEOUT:?}"))));
+        let late = || format!("no answer within {TOTAL_TIMEOUT:?}");
+        result.missing.extend(pending.into_iter().map(|server| missing(server, late())));
         result.missing.sort();
         result
     }

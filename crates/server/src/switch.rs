@@ -2,12 +2,12 @@
 //! switch. A node then hands its clients off, and a balancer closes their sockets.
 
 use ::http::StatusCode;
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use axum::{Json, Router};
 use serde_json::json;
 
-use crate::admin::{Method, Routes};
 use crate::http::refusal;
 use crate::{Health, Shutdown};
 
@@ -28,14 +28,10 @@ impl DrainSwitch {
 
     /// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`].
     /// Both are idempotent. A stopping server answers `/undrain` with 409.
-    #[must_use]
-    pub fn routes(&self) -> Routes {
+    pub fn routes(&self) -> Router {
         let drain = async |State(switch): State<Self>| switch.turn(true);
         let undrain = async |State(switch): State<Self>| switch.turn(false);
-        Routes::new()
-            .with(Method::Post, "/drain", drain)
-            .with(Method::Post, "/undrain", undrain)
-            .with_state(self.clone())
+        Router::new().route("/drain", post(drain)).route("/undrain", post(undrain)).with_state(self.clone())
     }
 
     /// Waits until the server is drained by the switch, or with `false` until it is not.
@@ -63,34 +59,13 @@ mod tests {
     use crate::testing::ask;
 
     #[tokio::test]
-    async fn drain_makes_unready_at_once_and_can_be_taken_back() {
-        let (switch, health, _) = switch();
-        assert_eq!(post(&switch, "/drain").await, (200, r#"{"draining":true}"#.into()));
-        assert_eq!(health.obstacle(), Some("draining"));
-        switch.turned(true).await;
-        assert_eq!(post(&switch, "/drain").await.0, 200, "it may be repeated");
-        assert_eq!(post(&switch, "/undrain").await, (200, r#"{"draining":false}"#.into()));
-        assert_eq!(health.obstacle(), None);
-        switch.turned(false).await;
-    }
-
-    #[tokio::test]
     async fn stopping_server_cannot_be_undrained() {
-        let (switch, health, shutdown) = switch();
+        let (health, shutdown) = (Health::new(), Shutdown::new());
+        let routes = DrainSwitch::new(health.clone(), shutdown.clone()).routes();
         shutdown.begin();
         health.set_stopping();
-        let (status, body) = post(&switch, "/undrain").await;
+        let (status, body) = ask(&routes, Request::post("/undrain")).await;
         assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");
         assert_eq!(health.obstacle(), Some("draining"));
-    }
-
-    fn switch() -> (DrainSwitch, Health, Shutdown) {
-        let (health, shutdown) = (Health::new(), Shutdown::new());
-        health.set_ready(true, "");
-        (DrainSwitch::new(health.clone(), shutdown.clone()), health, shutdown)
-    }
-
-    async fn post(switch: &DrainSwitch, path: &str) -> (u16, String) {
-        ask(&switch.routes().bare(), Request::post(path)).await
     }
 }

@@ -16,7 +16,7 @@ const MIN_PAUSE_MS = 100;
 const history = new History(LENGTH);
 const mesh = new Mesh();
 // The page shows each event within 2 s, also while a server hangs.
-const poll = new Poll('/admin/nodes?timeout_ms=700');
+const poll = new Poll('/admin/nodes');
 
 poll.addEventListener('answer', ({ detail }) => {
   const snapshot = mesh.update(Date.now(), detail);

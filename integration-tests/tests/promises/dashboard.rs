@@ -192,7 +192,7 @@ async fn is_forgotten(mesh: &TestMesh, node: &str) -> bool {
 
 /// Requests the figures that the page shows.
 async fn ask(internal: &str) -> Value {
-    let (status, answer) = operator(internal, "GET", "nodes?timeout_ms=700", None).await;
+    let (status, answer) = operator(internal, "GET", "nodes", None).await;
     assert_eq!(status, 200, "{answer}");
     answer
 }

@@ -158,30 +158,9 @@ impl Placement {
         self.node_by_id.iter().filter(|(_, node)| node.trust.is_suspect()).map(|(id, _)| id)
     }
 
-    /// Returns `true` if the node takes clients.
-    pub fn is_eligible(&self, id: &str) -> bool {
-        self.ranking.index_of(id).is_some_and(|rank| self.link(rank).is_some())
-    }
-
-    /// Returns `true` if the node drains, by the view or its own report.
-    pub fn is_draining(&self, id: &str) -> bool {
-        self.node_by_id.get(id).is_some_and(|node| node.reports_draining)
-            || self.view.get(id).is_some_and(|member| member.draining)
-    }
-
-    /// Returns `true` if a trunk leads to the node.
-    pub fn has_link(&self, id: &str) -> bool {
-        self.node_by_id.get(id).is_some_and(|node| node.link.is_some())
-    }
-
     /// Returns the view whose members get clients.
     pub fn view(&self) -> &View {
         &self.view
-    }
-
-    /// Returns the seed of the rendezvous hash.
-    pub fn hash_seed(&self) -> u64 {
-        self.hash_seed
     }
 
     /// Returns the node at the end of a link. `None`: the link is lost or replaced.

@@ -346,11 +346,6 @@ impl EdgeCore {
         self.sessions.get(client).map(|session| (&session.client_id, session.id))
     }
 
-    /// Returns the sessions of a client, for operators.
-    pub fn sessions_of(&self, client: &ClientId) -> impl Iterator<Item = &Session> {
-        self.sessions.values().filter(move |session| session.client_id == *client)
-    }
-
     /// Returns the number of sessions.
     pub fn len(&self) -> usize {
         self.sessions.len()

@@ -203,11 +203,6 @@ impl Session {
         self.received.is_some()
     }
 
-    /// Returns the bytes queued for the client's socket.
-    pub fn unwritten_bytes(&self) -> usize {
-        self.output.pending().len()
-    }
-
     /// Detaches the session and records its queued messages, since the next node retransmits them.
     pub(super) fn detach(&mut self) {
         let written = self.output.written();

@@ -65,7 +65,7 @@ impl NodeCore {
     }
 
     /// Returns the clients with a socket, in no order.
-    pub fn client_ids(&self) -> impl Iterator<Item = &ClientId> + Clone {
+    pub fn client_ids(&self) -> impl Iterator<Item = &ClientId> {
         self.directory.attached_clients()
     }
 

@@ -87,7 +87,7 @@ impl IdentityArgs {
     /// without tokens and `--allow-anonymous` is not set.
     pub fn check(self, flag: &'static str, listen: Option<SocketAddr>) -> Result<IdentityConfig, ConfigError> {
         let origins = Origins::new(&self.allowed_origins)
-            .map_err(|error| ConfigError::Invalid { flag: "--allowed-origins", why: error.to_string() })?;
+            .map_err(|error| ConfigError { flag: "--allowed-origins", why: error.to_string() })?;
         let (Some(path), Some(algorithm), Some(audience), Some(issuer)) =
             (self.token_key_file, self.token_algorithm, self.token_audience, self.token_issuer)
         else {
@@ -98,7 +98,7 @@ impl IdentityArgs {
                          every client: give {KEY_FILE}, --token-algorithm, --token-audience and --token-issuer, or \
                          --allow-anonymous"
                     );
-                    Err(ConfigError::Invalid { flag, why })
+                    Err(ConfigError { flag, why })
                 }
                 _ => Ok(IdentityConfig { tokens: None, origins, key_file: None }),
             };

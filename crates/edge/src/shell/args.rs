@@ -126,7 +126,7 @@ impl EdgeArgs {
     ) -> Result<EdgeConfig, ConfigError> {
         let files = self.tls_cert.zip(self.tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
         let tls = files.map(Tls::load).transpose();
-        let tls = tls.map_err(|error| ConfigError::Invalid { flag: "--tls-cert", why: error.to_string() })?;
+        let tls = tls.map_err(|error| ConfigError { flag: "--tls-cert", why: error.to_string() })?;
         let largest = u32::try_from(common.max_message_bytes).unwrap_or(u32::MAX);
         let usual = PaceLimits {
             messages: with_burst(self.message_rate.messages, MESSAGE_BURST_S, 1),

@@ -5,7 +5,6 @@ use axum::extract::rejection::QueryRejection;
 use axum::response::IntoResponse;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use signaling_admin::openapi;
 use signaling_admin::servers::ViewName;
 use signaling_core::View;
 use signaling_protocol::{ClientId, NameError};
@@ -17,7 +16,7 @@ pub type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
 /// Answers with the OpenAPI document of all operator routes, as JSON.
 pub async fn document() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "application/json")], openapi::DOCUMENT)
+    ([(CONTENT_TYPE, "application/json")], signaling_admin::OPENAPI_DOCUMENT)
 }
 
 /// Returns the fields of a query string.

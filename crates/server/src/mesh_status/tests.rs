@@ -10,7 +10,7 @@ use signaling_admin::servers::{Nodes, Role, Server};
 use signaling_core::{Member, View};
 use tokio::task::{LocalSet, spawn_local};
 
-use super::{NodesQuery, ask_all};
+use super::ask_all;
 use crate::Listener;
 use crate::http::serve_router;
 use crate::server_client::ServerClient;
@@ -83,12 +83,4 @@ async fn balancer_reports_itself_without_any_node() {
             assert_eq!((answer.asked.as_str(), own.clients, own.trunks, own.server.is_some()), ("lb-0", 2, 0, true));
         })
         .await;
-}
-
-#[test]
-fn answer_timeout_is_one_millisecond_to_two_seconds() {
-    let timeout = |timeout_ms| NodesQuery { timeout_ms }.timeout().ok();
-    assert_eq!(timeout(None), Some(Duration::from_secs(2)));
-    assert_eq!(timeout(Some(700)), Some(Duration::from_millis(700)));
-    assert_eq!((timeout(Some(0)), timeout(Some(2_001))), (None, None));
 }

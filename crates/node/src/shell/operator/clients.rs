@@ -27,16 +27,9 @@ pub(super) async fn list(
     parsed: QueryResult<PageQuery>,
 ) -> Result<Json<Clients>, Refused> {
     let (page, is_here_alone) = page(parsed, MAX_NAMES)?;
-    let own = api.core({
-        let page = page.clone();
-        move |core| here(core, &page)
-    });
-    if is_here_alone {
-        return Ok(Json(own.await?));
-    }
-    let path = format!("clients?{}", page.query());
-    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Clients>(http::Method::GET, &path));
-    let nodes = others.into_iter().map(|(_, clients)| clients).chain([own?]).collect();
+    let (path, asked) = (format!("clients?{}", page.query()), page.clone());
+    let (own, mut nodes, missing) = api.collect(is_here_alone, &path, move |core| here(core, &asked)).await?;
+    nodes.push(own);
     Ok(Json(Clients::merge(&page, nodes, missing)))
 }
 
@@ -109,7 +102,7 @@ pub(super) async fn kick(
     let known = before.is_some_and(|before| before.is_known());
     let path = format!("clients/{client_id}/kick?here=true");
     let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Kicked>(http::Method::POST, &path));
-    let was_here = known | own? | others.iter().any(|(_, kicked)| kicked.was_here);
+    let was_here = known | own? | others.iter().any(|kicked| kicked.was_here);
     info!(%client, session, was_here, "client kicked by operator");
     Ok(Json(Kicked { client_id, was_here, missing }))
 }

@@ -30,37 +30,32 @@ pub(super) async fn explain(
     parsed: QueryResult<Here>,
 ) -> Result<Json<Explanation>, Refused> {
     let (client, Here { here }) = (parse_client_id(&name)?, query(parsed)?);
-    Ok(Json(if here { here_alone(&api, client).await? } else { everywhere(&api, &client).await? }))
-}
-
-async fn here_alone(api: &OperatorApi, client: ClientId) -> Result<Explanation, Stopped> {
-    api.core(move |core| of_core(core, Instant::now(), &client)).await
+    Ok(Json(if here { ask(&api, &client, true).await? } else { everywhere(&api, &client).await? }))
 }
 
 /// Explains a client by this node's view and the reports of all nodes. Nodes answer at different
 /// times, so a client in a handoff may be missing everywhere. Then all nodes are asked once more.
 pub(super) async fn everywhere(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
-    let first = ask_all(api, client).await?;
+    let first = ask(api, client, false).await?;
     if !first.is_nowhere() {
         return Ok(first);
     }
     sleep(RETRY_DELAY).await;
-    ask_all(api, client).await
+    ask(api, client, false).await
 }
 
-async fn ask_all(api: &OperatorApi, client: &ClientId) -> Result<Explanation, Stopped> {
-    let path = format!("explain/{}?here=true", client.as_str());
-    let (own, (others, missing)) =
-        tokio::join!(here_alone(api, client.clone()), api.peers.ask::<Explanation>(http::Method::GET, &path));
-    let mut explanation = own?;
-    explanation.nodes.extend(others.into_iter().flat_map(|(_, other)| other.nodes));
+async fn ask(api: &OperatorApi, client: &ClientId, is_here_alone: bool) -> Result<Explanation, Stopped> {
+    let (path, client) = (format!("explain/{}?here=true", client.as_str()), client.clone());
+    let own = move |core: &NodeCore| of_core(core, Instant::now(), &client);
+    let (mut explanation, others, missing) = api.collect(is_here_alone, &path, own).await?;
+    explanation.nodes.extend(others.into_iter().flat_map(|other| other.nodes));
     explanation.nodes.sort_by(|a, b| a.node.cmp(&b.node));
     explanation.missing = missing;
     explanation.why = explanation.sentence();
     Ok(explanation)
 }
 
-/// Explains a client by the state of this node alone.
+/// Explains a client by the state of this node alone, still without a summary.
 fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
     let (own, view) = (&core.settings().id, core.view());
     let (owner, stand_in) = core.owners(client);
@@ -71,21 +66,17 @@ fn of_core(core: &NodeCore, now: Instant, client: &ClientId) -> Explanation {
         suspect: core.suspects().any(|suspect| suspect.as_str() == node),
         node,
         score,
-        trunk: None,
     };
-    let mut explanation = Explanation {
+    Explanation {
         client_id: client.as_str().to_owned(),
         asked: own.as_str().to_owned(),
         view: view_name(view),
-        why: String::new(),
         owner: owner.map(NodeId::to_string),
         stand_in: stand_in.map(NodeId::to_string),
         ranking: scores(core.settings().hash_seed, members, client.as_str()).into_iter().map(candidate).collect(),
         nodes: client_at(core, now, client).into_iter().collect(),
-        missing: Vec::new(),
-    };
-    explanation.why = explanation.sentence();
-    explanation
+        ..Explanation::default()
+    }
 }
 
 /// Returns this node's state of a client, if any.
@@ -147,20 +138,15 @@ pub(super) async fn room(
 ) -> Result<Json<RoomExplanation>, Refused> {
     let (room, Here { here }) = (RoomName::new(&name).map_err(bad_name)?, query(parsed)?);
     let path = format!("rooms/{room}/explain?here=true");
-    let own = api.core(move |core| room_of_core(core, &room));
-    if here {
-        return Ok(Json(own.await?));
-    }
-    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<RoomExplanation>(http::Method::GET, &path));
-    let mut explanation = own?;
-    explanation.nodes.extend(others.into_iter().flat_map(|(_, other)| other.nodes));
+    let (mut explanation, others, missing) = api.collect(here, &path, move |core| room_of_core(core, &room)).await?;
+    explanation.nodes.extend(others.into_iter().flat_map(|other| other.nodes));
     explanation.nodes.sort_by(|a, b| a.node.cmp(&b.node));
     explanation.missing = missing;
     explanation.why = explanation.sentence();
     Ok(Json(explanation))
 }
 
-/// Explains a room by the state of this node alone.
+/// Explains a room by the state of this node alone, still without a summary.
 fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     let (settings, view) = (core.settings(), core.view());
     let rules = settings.rooms.mesh;
@@ -169,13 +155,13 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
     let candidate = |(node, score): (String, String)| {
         let draining = view.get(&node).is_some_and(|member| member.draining);
         let suspect = core.suspects().any(|suspect| suspect.as_str() == node);
-        Candidate { eligible: all_drain || !draining, draining, suspect, node, score, trunk: None }
+        Candidate { eligible: all_drain || !draining, draining, suspect, node, score }
     };
     let members = view.members().iter().map(|member| member.id.as_str());
     let ranking: Vec<_> = scores(settings.hash_seed, members, room.as_str()).into_iter().map(candidate).collect();
     let owner = ranking.iter().find(|node| node.eligible && rules.is_some()).map(|node| node.node.clone());
     let (members, waiting) = core.room(room.as_str()).unwrap_or_default();
-    let here = RoomAtNode {
+    let at = RoomAtNode {
         node: settings.id.to_string(),
         view: view_name(view),
         members,
@@ -183,19 +169,16 @@ fn room_of_core(core: &NodeCore, room: &RoomName) -> RoomExplanation {
         unconfirmed: core.unconfirmed_members().map(ToString::to_string).collect(),
         owned: rules.and_then(|rules| owned_room(core, room, &rules)),
     };
-    let mut explanation = RoomExplanation {
+    RoomExplanation {
         room: room.to_string(),
         asked: settings.id.to_string(),
         view: view_name(view),
-        why: String::new(),
         in_store: rules.is_none(),
         owner,
         ranking,
-        nodes: vec![here],
-        missing: Vec::new(),
-    };
-    explanation.why = explanation.sentence();
-    explanation
+        nodes: vec![at],
+        ..RoomExplanation::default()
+    }
 }
 
 fn owned_room(core: &NodeCore, name: &RoomName, rules: &Rules) -> Option<OwnedRoom> {

@@ -32,7 +32,7 @@ pub async fn learn_kicks(node: Node, peers: PeerQueries) {
         let are_all = !answers.is_empty() && missing.is_empty();
         let now = Instant::now();
         node.with_core(|core| {
-            for kick in answers.into_iter().flat_map(|(_, answer)| answer.kicks) {
+            for kick in answers.into_iter().flat_map(|answer| answer.kicks) {
                 if let Ok(client) = ClientId::new(&kick.client_id) {
                     core.learn_kick(now, &client, kick.at);
                 }

@@ -4,17 +4,19 @@ mod clients;
 mod explain;
 mod kicks;
 mod peer_queries;
-mod preview;
 mod rooms;
 mod servers;
 
+use axum::Router;
+use axum::routing::{get, post, put};
+use http::Method;
 use serde::Deserialize;
-use signaling_admin::{Page, PageQuery};
+use serde::de::DeserializeOwned;
+use signaling_admin::{Missing, Page, PageQuery};
 use signaling_protocol::NodeId;
 use signaling_rooms::RedisRegistry;
 use signaling_server::DrainSwitch;
 use signaling_server::admin::handlers::{QueryResult, bad_request, document, query};
-use signaling_server::admin::{Method, Routes};
 use signaling_server::ask::{LocalCaller, Stopped};
 use signaling_server::http::Refused;
 
@@ -38,36 +40,46 @@ pub struct OperatorApi {
 }
 
 /// Returns all operator routes of a node, below `/admin`.
-#[must_use]
-pub fn operators(api: OperatorApi) -> Routes {
+pub fn operators(api: OperatorApi) -> Router {
     let switch = api.switch.routes();
-    routes().with_state(api).merge(switch)
-}
-
-fn routes() -> Routes<OperatorApi> {
-    Routes::new()
-        .with(Method::Get, "/openapi.json", document)
-        .with(Method::Get, "/server", servers::server)
-        .with(Method::Get, "/nodes", servers::nodes)
-        .with(Method::Post, "/nodes/{node}/drain", servers::drain)
-        .with(Method::Post, "/nodes/{node}/undrain", servers::undrain)
-        .with(Method::Get, "/clients", clients::list)
-        .with(Method::Get, "/clients/{client}", clients::find)
-        .with(Method::Post, "/clients/{client}/kick", clients::kick)
-        .with(Method::Get, "/kicks", kicks::list)
-        .with(Method::Get, "/rooms", rooms::list)
-        .with(Method::Get, "/rooms/{room}", rooms::show)
-        .with(Method::Get, "/rooms/{room}/explain", explain::room)
-        .with(Method::Put, "/rooms/{room}/capacity", rooms::set_capacity)
-        .with(Method::Delete, "/rooms/{room}/capacity", rooms::reset_capacity)
-        .with(Method::Get, "/explain/{client}", explain::explain)
-        .with(Method::Get, "/preview", preview::preview)
+    Router::new()
+        .route("/openapi.json", get(document))
+        .route("/server", get(servers::server))
+        .route("/nodes", get(servers::nodes))
+        .route("/nodes/{node}/drain", post(servers::drain))
+        .route("/nodes/{node}/undrain", post(servers::undrain))
+        .route("/clients", get(clients::list))
+        .route("/clients/{client}", get(clients::find))
+        .route("/clients/{client}/kick", post(clients::kick))
+        .route("/kicks", get(kicks::list))
+        .route("/rooms", get(rooms::list))
+        .route("/rooms/{room}", get(rooms::show))
+        .route("/rooms/{room}/explain", get(explain::room))
+        .route("/rooms/{room}/capacity", put(rooms::set_capacity).delete(rooms::reset_capacity))
+        .route("/explain/{client}", get(explain::explain))
+        .with_state(api)
+        .merge(switch)
 }
 
 impl OperatorApi {
     /// Calls a read-only function with the core, on the node's thread.
     async fn core<R: Send + 'static>(&self, ask: impl FnOnce(&NodeCore) -> R + Send + 'static) -> Result<R, Stopped> {
         self.floor.ask(move |floor| floor.node.with_core_ref(ask)).await
+    }
+
+    /// Returns the answer of the own core, and unless `is_here_alone` those of the peer nodes to
+    /// `GET PATH`, with the nodes that did not answer.
+    async fn collect<T: DeserializeOwned + Send + 'static>(
+        &self,
+        is_here_alone: bool,
+        path: &str,
+        ask: impl FnOnce(&NodeCore) -> T + Send + 'static,
+    ) -> Result<(T, Vec<T>, Vec<Missing>), Stopped> {
+        if is_here_alone {
+            return Ok((self.core(ask).await?, Vec::new(), Vec::new()));
+        }
+        let (own, (others, missing)) = tokio::join!(self.core(ask), self.peers.ask(Method::GET, path));
+        Ok((own?, others, missing))
     }
 
     fn own(&self) -> &NodeId {
@@ -95,21 +107,4 @@ fn page(parsed: QueryResult<PageQuery>, most: usize) -> Result<(Page, bool), Ref
     let query = query(parsed)?;
     let here = query.here;
     Ok((query.check(most).map_err(bad_request)?, here))
-}
-
-#[cfg(test)]
-mod tests {
-    use signaling_admin::openapi::operations;
-    use signaling_admin::servers::Role;
-    use signaling_server::{Health, Shutdown};
-
-    use super::*;
-
-    #[test]
-    fn routes_equal_the_description() {
-        let mut listed = routes().list();
-        listed.extend(DrainSwitch::new(Health::new(), Shutdown::new()).routes().list());
-        listed.sort();
-        assert_eq!(listed, operations(Role::Node));
-    }
 }

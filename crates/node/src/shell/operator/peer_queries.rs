@@ -8,7 +8,7 @@ use signaling_admin::Missing;
 use signaling_core::{Member, View};
 use signaling_protocol::NodeId;
 use signaling_server::admin::BETWEEN_SERVERS;
-use signaling_server::server_client::{Answer, Answers, ServerClient};
+use signaling_server::server_client::{Answer, ServerClient};
 use tokio::sync::watch;
 
 /// Sends operator requests to the peer nodes.
@@ -30,16 +30,14 @@ impl PeerQueries {
 
     /// Asks all peer nodes for `path` below `/admin`. Returns their answers, and the nodes without
     /// a usable one: an error status, another format or no answer in time.
-    pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<(NodeId, T)>, Vec<Missing>)
+    pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<T>, Vec<Missing>)
     where
         T: DeserializeOwned + Send + 'static,
     {
         let view = self.view();
         let peers = view.members().iter().filter(|member| member.id != self.own).cloned().collect();
-        let answers = self.client.request_all(ServerClient::deadline(), peers, method, &internal(path)).await;
-        let Answers { answers, missing } = answers;
-        let missing = missing.into_iter().map(|(node, why)| Missing { node: node.as_str().to_owned(), why });
-        (answers, missing.collect())
+        let found = self.client.request_all(ServerClient::deadline(), peers, method, &internal(path)).await;
+        (found.answers.into_iter().map(|(_, answer)| answer).collect(), found.missing)
     }
 
     /// Asks one node and returns its answer with any status. Fails if none comes in time.

@@ -41,19 +41,14 @@ pub(super) async fn list(
     parsed: QueryResult<PageQuery>,
 ) -> Result<Json<Rooms>, Refused> {
     let (page, is_here_alone) = page(parsed, MAX_PAGE)?;
-    let own = api.core({
-        let page = page.clone();
-        move |core| here(core, &page)
-    });
-    if is_here_alone {
-        return Ok(Json(own.await?));
-    }
-    let path = format!("rooms?{}", page.query());
-    let (own, (others, missing)) = tokio::join!(own, api.peers.ask::<Rooms>(http::Method::GET, &path));
-    let nodes = others.into_iter().map(|(_, rooms)| rooms).chain([own?]).collect();
+    let (path, asked) = (format!("rooms?{}", page.query()), page.clone());
+    let (own, mut nodes, missing) = api.collect(is_here_alone, &path, move |core| here(core, &asked)).await?;
+    nodes.push(own);
     let mut rooms = Rooms::merge(&page, nodes, missing);
-    // Rooms beyond the time limit stay without a count.
-    let _ = timeout(STORE_TIMEOUT, set_counts(&api, &mut rooms.rooms)).await;
+    if !is_here_alone {
+        // Rooms beyond the time limit stay without a count.
+        let _ = timeout(STORE_TIMEOUT, set_counts(&api, &mut rooms.rooms)).await;
+    }
     Ok(Json(rooms))
 }
 

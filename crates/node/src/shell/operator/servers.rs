@@ -8,9 +8,9 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::{Nodes, Server};
 use signaling_protocol::NodeId;
-use signaling_server::admin::handlers::{QueryResult, bad_name, query};
+use signaling_server::admin::handlers::bad_name;
 use signaling_server::http::Refused;
-use signaling_server::mesh_status::{NodesQuery, ask_all};
+use signaling_server::mesh_status::ask_all;
 use signaling_server::server_client::Answer;
 
 use super::super::Floor;
@@ -22,13 +22,9 @@ pub(super) async fn server(State(api): State<OperatorApi>) -> Result<Json<Server
 }
 
 /// Serves `GET /admin/nodes`.
-pub(super) async fn nodes(
-    State(api): State<OperatorApi>,
-    parsed: QueryResult<NodesQuery>,
-) -> Result<Json<Nodes>, Refused> {
-    let client = api.peers.client.at_most(query(parsed)?.timeout()?);
+pub(super) async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
     let own = api.floor.ask(Floor::report).await?;
-    Ok(Json(ask_all(&client, &api.peers.view(), own).await))
+    Ok(Json(ask_all(&api.peers.client, &api.peers.view(), own).await))
 }
 
 /// Serves `POST /admin/nodes/NODE/drain`.
