@@ -1,13 +1,8 @@
 //! Clients of PeerJS, y-webrtc and rxdb connect peers, at different balancers and during faults.
 
 use serde_json::json;
-use signaling_integration_tests::{Page, UpstreamMesh, becomes, eventually};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use signaling_integration_tests::{Page, UpstreamMesh, becomes};
 
-/// Internal name of PeerJS ids, before the id.
-const PEERJS: &str = "~pj:peerjs:";
 /// Internal name of y-webrtc's rooms, before the name.
 const Y_WEBRTC: &str = "~yw:";
 /// Internal name of rxdb's rooms, before the topic.
@@ -16,11 +11,11 @@ const RXDB: &str = "~rx:";
 /// Opens a peer that returns what it receives on others' connections. `call` connects to another
 /// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
 /// it receives on its own connections.
-const PEER: &str = "({ id, address, key }) => {
+const PEER: &str = "({ id, address }) => {
     const [host, port] = address.split(':');
     const note = (event) => events.push(event);
     window.events = [];
-    window.peer = new upstream.Peer(id, { host, port, path: '/peerjs/', key, config: { iceServers: [] } });
+    window.peer = new upstream.Peer(id, { host, port, path: '/peerjs/', config: { iceServers: [] } });
     peer.on('open', note);
     peer.on('disconnected', () => note('disconnected'));
     peer.on('error', ({ type }) => note(type));
@@ -31,17 +26,6 @@ const PEER: &str = "({ id, address, key }) => {
         connection.on('data', note);
     };
 }";
-
-/// Has the peer answer no call before `answer()`. Then `isCalled` is true.
-const ANSWER_LATER: &str = "(() => {
-    const createAnswer = RTCPeerConnection.prototype.createAnswer;
-    const allowed = new Promise((resolve) => { window.answer = resolve; });
-    RTCPeerConnection.prototype.createAnswer = async function (...given) {
-        window.isCalled = true;
-        await allowed;
-        return createAnswer.apply(this, given);
-    };
-})()";
 
 /// Opens a document that has the page's name and those of all others in its room.
 const DOCUMENT: &str = "({ name, address, room, password }) => {
@@ -78,27 +62,22 @@ const COLLECTION: &str = "async ({ name, address, topic }) => {
 }";
 const IS_COLLECTION_ONLINE: &str = "receivedMessages.some(({ type }) => type === 'joined')";
 
-async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
-    setup.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
+async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, balancer: usize) -> Page<'a> {
+    let address = &setup.balancers[balancer];
+    setup.page(id, address, PEER, json!({ "id": id, "address": address })).await
 }
 
 /// Opens a peer and waits until it is open.
-async fn open_peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str) -> Page<'a> {
-    let page = peer(setup, id, address, "peerjs").await;
+async fn open_peer<'a>(setup: &'a UpstreamMesh, id: &str, balancer: usize) -> Page<'a> {
+    let page = peer(setup, id, balancer).await;
     has(&page, &[id]).await;
     page
 }
 
 /// Opens a document and waits until its client is connected.
-async fn document<'a>(
-    setup: &'a UpstreamMesh,
-    name: &str,
-    balancer: usize,
-    room: &str,
-    password: Option<&str>,
-) -> Page<'a> {
+async fn document<'a>(setup: &'a UpstreamMesh, name: &str, balancer: usize, room: &str) -> Page<'a> {
     let address = &setup.balancers[balancer];
-    let options = json!({ "name": name, "address": address, "room": room, "password": password });
+    let options = json!({ "name": name, "address": address, "room": room, "password": "secret" });
     let page = setup.page(name, address, DOCUMENT, options).await;
     page.becomes(IS_DOCUMENT_ONLINE).await;
     page
@@ -113,7 +92,7 @@ async fn collection<'a>(setup: &'a UpstreamMesh, name: &str, balancer: usize, to
     page
 }
 
-/// Returns a PeerJS id, or a room of y-webrtc or rxdb, that the first node owns.
+/// Returns a room of y-webrtc or rxdb that the first node owns.
 fn owned_by_first_node(setup: &UpstreamMesh, prefix: &str, name: &str) -> String {
     setup.mesh.id_owned_by("node-0", &format!("{prefix}{name}"))[prefix.len()..].to_owned()
 }
@@ -135,19 +114,10 @@ async fn agree(pages: [&Page<'_>; 2], names: &str) {
 }
 
 #[tokio::test]
-async fn peerjs_peers_echo_across_balancers() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
-    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
-    call(&alice, "bob").await;
-    has(&alice, &["alice", "hello bob"]).await;
-}
-
-#[tokio::test]
 async fn peerjs_peer_stays_open_when_another_is_absent() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
-    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
+    let alice = open_peer(&setup, "alice", 0).await;
+    let _bob = open_peer(&setup, "bob", 1).await;
     call(&alice, "ghost").await;
     has(&alice, &["alice", "peer-unavailable"]).await;
     call(&alice, "bob").await;
@@ -157,72 +127,22 @@ async fn peerjs_peer_stays_open_when_another_is_absent() {
 #[tokio::test]
 async fn peerjs_peer_is_refused_when_its_id_is_taken() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let alice = open_peer(&setup, "alice", &setup.balancers[0]).await;
-    let second = peer(&setup, "alice", &setup.balancers[1], "peerjs").await;
+    let alice = open_peer(&setup, "alice", 0).await;
+    let second = peer(&setup, "alice", 1).await;
     has(&second, &["unavailable-id", "disconnected"]).await;
     assert_eq!(second.evaluate("peer.destroyed").await, true);
-    let _bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
+    let _bob = open_peer(&setup, "bob", 1).await;
     call(&alice, "bob").await;
     has(&alice, &["alice", "hello bob"]).await;
-}
-
-#[tokio::test]
-async fn peerjs_peer_is_refused_when_its_key_is_wrong() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let alice = peer(&setup, "alice", &setup.balancers[0], "wrong").await;
-    has(&alice, &["server-error", "disconnected"]).await;
-}
-
-#[tokio::test]
-async fn peerjs_call_waits_until_its_callee_reconnects() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let (address, _proxy) = front_proxy(setup.balancers.clone()).await;
-    let alice = open_peer(&setup, "alice", &address).await;
-    let bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
-    setup.mesh.kill("balancer-0").await.unwrap();
-    has(&alice, &["alice", "network", "disconnected"]).await;
-
-    call(&bob, "alice").await;
-    let is_held = async || (setup.mesh.total("signaling_held_bytes").await > 0.0).then_some(());
-    eventually("the offer to be held", is_held).await;
-    alice.evaluate("peer.reconnect()").await;
-    has(&alice, &["alice", "network", "disconnected", "alice"]).await;
-    has(&bob, &["bob", "hello alice"]).await;
-}
-
-#[tokio::test]
-async fn peerjs_call_connects_when_a_node_is_killed() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let [alice_id, bob_id] = ["alice", "bob"].map(|name| owned_by_first_node(&setup, PEERJS, name));
-    let alice = open_peer(&setup, &alice_id, &setup.balancers[0]).await;
-    let bob = open_peer(&setup, &bob_id, &setup.balancers[1]).await;
-    bob.evaluate(ANSWER_LATER).await;
-    call(&alice, &bob_id).await;
-    bob.becomes("window.isCalled").await;
-
-    let (killed, _) = tokio::join!(setup.mesh.kill("node-0"), bob.evaluate("answer()"));
-    killed.unwrap();
-    has(&alice, &[&alice_id, &format!("hello {bob_id}")]).await;
-}
-
-#[tokio::test]
-async fn y_webrtc_documents_agree_across_balancers() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    for password in [None, Some("secret")] {
-        let room = format!("room with {password:?}");
-        let ada = document(&setup, "ada", 0, &room, password).await;
-        let bob = document(&setup, "bob", 1, &room, password).await;
-        agree([&ada, &bob], "ada,bob").await;
-    }
 }
 
 #[tokio::test]
 async fn y_webrtc_documents_agree_when_a_node_is_killed() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let room = owned_by_first_node(&setup, Y_WEBRTC, "room");
-    let ada = document(&setup, "ada", 0, &room, None).await;
+    let ada = document(&setup, "ada", 0, &room).await;
     becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
-    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room, None));
+    let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room));
     killed.unwrap();
     agree([&ada, &bob], "ada,bob").await;
 }
@@ -230,20 +150,12 @@ async fn y_webrtc_documents_agree_when_a_node_is_killed() {
 #[tokio::test]
 async fn y_webrtc_documents_agree_when_a_lost_socket_returns() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = document(&setup, "ada", 0, "room", None).await;
+    let ada = document(&setup, "ada", 0, "room").await;
     setup.mesh.kill("balancer-0").await.unwrap();
     ada.becomes("!provider.signalingConns[0].connected").await;
-    let bob = document(&setup, "bob", 1, "room", None).await;
+    let bob = document(&setup, "bob", 1, "room").await;
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
-    agree([&ada, &bob], "ada,bob").await;
-}
-
-#[tokio::test]
-async fn rxdb_collections_agree_across_balancers() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let ada = collection(&setup, "ada", 0, "my-topic").await;
-    let bob = collection(&setup, "bob", 1, "my-topic").await;
     agree([&ada, &bob], "ada,bob").await;
 }
 
@@ -283,28 +195,4 @@ async fn rxdb_collections_agree_when_a_lost_socket_returns() {
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
     agree([&ada, &bob], "ada,bob").await;
-}
-
-/// Serves one address for all balancers: a connection goes to the first that accepts it. Ends when
-/// the returned set is dropped.
-async fn front_proxy(balancers: [String; 2]) -> (String, JoinSet<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let mut serving = JoinSet::new();
-    serving.spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let (mut client, _) = listener.accept().await.unwrap();
-            let balancers = balancers.clone();
-            connections.spawn(async move {
-                for balancer in balancers {
-                    if let Ok(mut server) = TcpStream::connect(balancer).await {
-                        let _ = copy_bidirectional(&mut client, &mut server).await;
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, serving)
 }

@@ -128,16 +128,3 @@ async fn gstreamer_clients_list_call_and_end_across_balancers() {
     producer.evaluate("session.close()").await;
     consumer.becomes("isClosed() && producers() === ''").await;
 }
-
-#[tokio::test]
-async fn gstreamer_call_connects_when_a_node_is_killed() {
-    let Some(setup) = UpstreamMesh::start().await else { return };
-    let producer = peer(&setup, 0, "cam").await;
-    producer.evaluate(PRODUCE).await;
-    let consumer = peer(&setup, 1, "consumer").await;
-    consumer.becomes("producers() === 'cam'").await;
-    let owner = setup.mesh.owner("~gs:cams");
-    let (killed, _) = tokio::join!(setup.mesh.kill(&owner), consumer.evaluate(CONSUME));
-    killed.unwrap();
-    consumer.becomes("isStreaming()").await;
-}
