@@ -49,7 +49,6 @@ mod rooms_churn;
 mod secret_rotation;
 mod silent_sockets;
 mod slow_readers;
-mod suspects;
 mod tls;
 mod tokens;
 mod tokens_in_browsers;
