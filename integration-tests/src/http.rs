@@ -148,10 +148,11 @@ pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
     answer
 }
 
-/// Sends bytes and reads the answer. Returns the connection too, which stays open.
+/// Sends bytes and reads the answer, within 15 s. Returns the connection too, which stays open.
 pub async fn ask_on(mut stream: TcpStream, bytes: &[u8]) -> (Answer, TcpStream) {
     stream.write_all(bytes).await.unwrap();
-    (read_answer(&mut stream).await, stream)
+    let answer = timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await.expect("no answer in time");
+    (answer, stream)
 }
 
 /// Sends `bytes`. Returns all bytes up to the end of the connection, and `true` if the connection
@@ -186,12 +187,8 @@ pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Val
     (answer.status, serde_json::from_str(&answer.body).unwrap())
 }
 
-/// Reads exactly one answer, within 15 s.
-pub async fn read_answer(stream: &mut TcpStream) -> Answer {
-    timeout(ANSWER_TIMEOUT, read(stream)).await.expect("no answer in time")
-}
-
-async fn read(stream: &mut TcpStream) -> Answer {
+/// Reads exactly one answer.
+async fn read_answer(stream: &mut TcpStream) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let byte = stream.read_u8().await;

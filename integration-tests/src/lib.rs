@@ -39,9 +39,7 @@ pub use crowd::Crowd;
 pub use cut::Relay;
 pub use dialect_client::DialectClient;
 pub use drill::{Drill, go_on, setting};
-pub use http::{
-    Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator, read_answer,
-};
+pub use http::{Answer, Head, admin, ask, ask_on, ask_to_the_end, connect, connect_from, ends, get, host, operator};
 pub use load::{mesh_load, mesh_load_alone};
 pub use mesh::{TestMesh, admin_token, binaries, with_buttons};
 pub use metrics::{becomes, metric, until};

@@ -26,7 +26,7 @@ pub struct PythonClient {
 impl PythonClient {
     /// Starts the client and waits until it is connected. Without Python or its module `websockets`
     /// prints that the test is skipped and returns `None`.
-    pub async fn start(url: &str, client_id: &str, further: &[&str]) -> Option<Self> {
+    pub async fn start(url: &str, client_id: &str) -> Option<Self> {
         let Some(python) = python().await else {
             missing("python3 with its module websockets", "python3-websockets");
             return None;
@@ -35,7 +35,6 @@ impl PythonClient {
         let mut process = Command::new(python)
             .arg(script)
             .args([url, client_id])
-            .args(further)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

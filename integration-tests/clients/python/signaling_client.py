@@ -81,7 +81,7 @@ class Client:
         self.finish_if_answered()
 
     def finish_if_answered(self):
-        if self.resume and self.input_ended and not self.unanswered and not self.args.echo:
+        if self.resume and self.input_ended and not self.unanswered:
             self.done.set()
 
     # One connection.
@@ -125,16 +125,6 @@ class Client:
             self.finish_if_answered()
         elif kind == "goodbye":
             self.retry_after = message.get("retry_after_ms", 0) / 1000 or None
-        elif kind == "signal" and self.args.echo:
-            await self.echo(message["from"], message["data"])
-
-    async def echo(self, sender, data):
-        if isinstance(data, dict) and "echo" in data:
-            return  # Two echoing clients would never stop.
-        if len(self.unanswered) >= MAX_UNANSWERED:
-            note(f"too much is unanswered: no echo to {sender}")
-            return
-        await self.signal(sender, {"echo": data})
 
     async def write(self, ws, welcomed):
         await welcomed.wait()
@@ -247,7 +237,6 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url", help="of the mesh, for instance ws://127.0.0.1:8080")
     parser.add_argument("client_id")
-    parser.add_argument("--echo", action="store_true", help='send the data of each signal back as {"echo": data}')
     parser.add_argument("--token-file", help="file with a JWT, read again for each connection")
     args = parser.parse_args()
     if not NAME.fullmatch(args.client_id):

@@ -186,16 +186,6 @@ mod tests {
     }
 
     #[test]
-    fn record_follows_joins_and_leaves() {
-        let room = record_of(&[state(7, &["a", "me"]), change(8, &["b"], &[]), change(10, &["c"], &["a"])]);
-
-        assert_eq!(room.members.keys().collect::<Vec<_>>(), ["b", "c", "me"]);
-        assert_eq!((room.seat, room.version), (SeatStatus::Member, 10));
-        assert_eq!(room.departures.len(), 1);
-        assert_eq!(room.faults, Vec::<String>::new());
-    }
-
-    #[test]
     fn contradicting_change_is_a_fault() {
         let faults = |changes: &[Value]| record_of(&[&[state(7, &["a", "me"])], changes].concat()).faults;
 
@@ -210,14 +200,5 @@ mod tests {
         let room = record_of(&[state(7, &["a", "me"]), state(9, &["me"])]);
 
         assert_eq!(room.departures[0].reason, "unlisted");
-    }
-
-    #[test]
-    fn waiting_client_is_no_member() {
-        let waiting = json!({ "type": "waiting", "room": "r", "ahead": 2, "queue_length": 3 });
-
-        let room = record_of(std::slice::from_ref(&waiting));
-        assert_eq!(room.seat, SeatStatus::Waiting { ahead: 2, queue_length: 3 });
-        assert_eq!(record_of(&[waiting, state(1, &["me"])]).seat, SeatStatus::Member);
     }
 }

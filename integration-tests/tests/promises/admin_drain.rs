@@ -39,6 +39,7 @@ async fn drained_balancer_closes_its_clients_until_undrained() {
     assert_eq!(get(&balancer, "/readyz").await.status, 503);
     let refusal = ask(&mesh.address(), Head::connect("newcomer")).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
+    assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
     for mut peer in peers {
         peer.leaves_by_goodbye(1001).await;
     }

@@ -41,43 +41,18 @@ async fn bad_message_is_answered_by_an_error() {
 /// Messages with the `id` in the answer and a part of its text.
 fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
     let signal = |fields: &str| format!(r#"{{"type":"signal",{fields}}}"#);
-    let to = |name: &str| signal(&format!(r#""to":"{name}","data":1,"id":11"#));
-    let id = |id: &str| signal(&format!(r#""to":"bob","data":1,"id":{id}"#));
     vec![
         (String::new(), None, "no JSON object"),
-        ("hello".into(), None, "no JSON object"),
-        ("[1]".into(), None, "no JSON object"),
-        ("null".into(), None, "no JSON object"),
-        (r#"["signal","bob",null,null,null,1]"#.into(), None, "no JSON object"),
         ("{".into(), None, "EOF"),
         (r#"{"type":"ping"} {}"#.into(), None, "trailing"),
-        (r#"{"type":"ping",}"#.into(), None, "not a message"),
-        ("{}".into(), None, "type"),
-        (r#"{"type":5}"#.into(), None, "string"),
-        (r#"{"type":null}"#.into(), None, "string"),
         (r#"{"type":"nonsense","id":7}"#.into(), Some(7), "nonsense"),
-        (r#"{"type":"SIGNAL","to":"bob","data":1}"#.into(), None, "SIGNAL"),
         (format!(r#"{{"type":"{}"}}"#, "x".repeat(10_000)), None, "unknown"),
         (signal(r#""to":"bob","id":8"#), Some(8), "`data`"),
-        (signal(r#""data":1,"id":9"#), Some(9), "`to`"),
-        (signal(r#""to":null,"data":1,"id":9"#), Some(9), "`to`"),
-        (signal(r#""to":7,"data":1"#), None, "string"),
-        (signal(r#""to":["bob"],"data":1"#), None, "string"),
         (signal(r#""to":"bob","to":"eve","data":1"#), None, "duplicate"),
-        (id("0"), None, "`id`"),
-        (id("9007199254740992"), None, "`id`"),
-        (id("18446744073709551616"), None, "not a message"),
-        (id("-1"), None, "not a message"),
-        (id("1.5"), None, "not a message"),
-        (id(r#""7""#), None, "not a message"),
-        (to(""), Some(11), "`to`"),
-        (to("böb"), Some(11), "`to`"),
-        (to(r"\ud800"), None, "not a message"),
-        (signal(r#""to":"bob","data":1,"ttl_ms":-1"#), None, "not a message"),
-        (signal(r#""to":"bob","data":1,"ttl_ms":"1""#), None, "not a message"),
+        (signal(r#""to":"bob","data":1,"id":9007199254740992"#), None, "`id`"),
+        (signal(r#""to":"böb","data":1,"id":11"#), Some(11), "`to`"),
         (signal(&format!(r#""to":"bob","data":{}"#, "[".repeat(20_000))), None, "not a message"),
         (r#"{"type":"join","id":3}"#.into(), Some(3), "`room`"),
-        (r#"{"type":"received"}"#.into(), None, "`n`"),
     ]
 }
 
@@ -239,50 +214,23 @@ async fn messages_in_two_reads_are_not_closed_as_unfinished() {
 }
 
 #[tokio::test]
-async fn early_frames_are_read_before_later_ones() {
+async fn early_frames_of_many_clients_are_read_in_order() {
     let mesh = small_messages().await;
     let message = frame(TEXT, br#"{"type":"ping"}"#);
     let (front, back) = message.split_at(9);
-    for number in 0..20 {
-        let head = Head::connect(&format!("alice-{number}"));
-        let mut alice = RawSocket::open_with(&mesh.address(), &head, &[&message, front].concat()).await;
-        alice.send(back).await;
-        assert_eq!(alice.message().await["type"], "welcome");
-        assert_eq!(alice.message().await["type"], "pong");
-        assert_eq!(alice.message().await["type"], "pong");
-    }
-}
-
-#[tokio::test]
-async fn early_frames_of_many_clients_are_read_in_order() {
-    let mesh = small_messages().await;
-    let unasked = frame(PONG, &[b'x'; 125]).repeat(400);
-    let behind = [unasked.as_slice(), &frame(TEXT, br#"{"type":"ping"}"#)].concat();
+    let early = [&frame(PONG, &[b'x'; 125]).repeat(400), &message, front].concat();
     let mut alices = JoinSet::new();
     for number in 0..100 {
-        let (address, behind) = (mesh.address(), behind.clone());
+        let (address, early, back) = (mesh.address(), early.clone(), back.to_vec());
         alices.spawn(async move {
-            let mut alice = RawSocket::open_with(&address, &Head::connect(&format!("alice-{number}")), &behind).await;
-            assert_eq!(alice.message().await["type"], "welcome");
-            assert_eq!(alice.message().await["type"], "pong");
+            let mut alice = RawSocket::open_with(&address, &Head::connect(&format!("alice-{number}")), &early).await;
+            alice.send(&back).await;
+            for expected in ["welcome", "pong", "pong"] {
+                assert_eq!(alice.message().await["type"], expected);
+            }
         });
     }
     alices.join_all().await;
-}
-
-#[tokio::test]
-async fn close_is_answered_with_its_code() {
-    let mesh = small_messages().await;
-    for code in [1000_u16, 1001, 3000, 4321] {
-        let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
-        alice.send(&frame(CLOSE, &code.to_be_bytes())).await;
-        assert_eq!(alice.closed().await.0, code);
-    }
-    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
-    alice.send(&frame(CLOSE, b"")).await;
-    let (code, _) = alice.closed().await;
-    assert!([1000, 1005].contains(&code), "{code}");
-    assert_eq!(violations(&mesh, "").await, 0.0);
 }
 
 #[tokio::test]

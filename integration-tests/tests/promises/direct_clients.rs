@@ -30,22 +30,6 @@ async fn reassigned_direct_clients_are_closed_over_the_window() {
 }
 
 #[tokio::test]
-async fn stopping_node_closes_its_direct_clients_first() {
-    let mesh = TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await;
-    let mut clients = direct_clients(&mesh).await;
-    let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == "node-1").collect();
-    let ids: Vec<_> = there.iter().map(|peer| peer.id.clone()).collect();
-
-    let (closed, stopped) = tokio::join!(are_closed(there, 1001, Instant::now()), mesh.drain("node-1"));
-
-    stopped.unwrap();
-    assert_one_by_one(&closed);
-    are_undisturbed(&mut clients).await;
-    clients.extend(Peer::connect_all(&mesh.state().nodes[0].public, ids).await);
-    are_undisturbed(&mut clients).await;
-}
-
-#[tokio::test]
 async fn drained_node_closes_direct_clients_until_undrained() {
     let mesh = TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await;
     let node = mesh.state().nodes[1].clone();

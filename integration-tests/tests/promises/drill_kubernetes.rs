@@ -1,16 +1,14 @@
 //! With discovery by Kubernetes, plain clients notice no change of the nodes.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use signaling_api_standin::asked::rights;
-use signaling_api_standin::{Asked, Expiry, Fault, Faults};
+use signaling_api_standin::{Asked, Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::{Drill, TestMesh, becomes, get, go_on, metric, repository, until};
-use tokio::time::Instant;
+use signaling_integration_tests::{Drill, get, go_on, metric, repository};
 
 /// Limit of all changes: less than the hold time for each.
 const ALL_CHANGES: Duration = Duration::from_secs(40);
@@ -48,51 +46,6 @@ async fn scaling_by_kubernetes_loses_no_message() {
 }
 
 #[tokio::test]
-async fn failing_watches_lose_no_message() {
-    let mut kubernetes = KubernetesMesh::start().await;
-    let api = Arc::clone(&kubernetes.api);
-    let faults = [Fault::Cut, Fault::Truncated, Fault::EndsAtOnce, Fault::Status(410)];
-    let fault = RefCell::new(None);
-
-    let outcome = Drill::new("EndpointSlices by an API server that fails")
-        .run(&mut kubernetes.mesh, async |mesh| {
-            let mut sizes = [4, 3].into_iter().cycle();
-            let mut scales = async || {
-                let (nodes, begun) = (sizes.next().unwrap(), Instant::now());
-                mesh.scale(nodes).await.unwrap();
-                for internal in mesh.internals() {
-                    becomes(&internal, "signaling_view_nodes", nodes as usize).await;
-                }
-                println!("{:?}: {nodes} nodes after {:?}", *fault.borrow(), begun.elapsed());
-            };
-            for expiry in [Expiry::Event, Expiry::Status] {
-                api.expires(expiry);
-                scales().await;
-            }
-            for now in faults {
-                fault.replace(Some(now));
-                api.fails(Faults::of_watches(now));
-                if matches!(now, Fault::EndsAtOnce | Fault::Status(_)) {
-                    api.ends_watches();
-                }
-                scales().await;
-                api.fails(Faults::NONE);
-            }
-            api.fails(Faults::of_both(Fault::Status(503)));
-            api.ends_watches();
-            every_server_keeps_its_view_and_is_ready(mesh, 3).await;
-            api.fails(Faults::NONE);
-            scales().await;
-        })
-        .await;
-
-    outcome.assert_nothing_lost().assert_moved();
-    let balancer = &kubernetes.mesh.balancer();
-    assert!(metric(balancer, "signaling_discovery_failures_total", "").await >= 1.0, "what was broken was noticed");
-    assert_asked_what_the_role_allows(&kubernetes);
-}
-
-#[tokio::test]
 async fn messages_flow_when_a_node_restarts_without_a_view() {
     let mut kubernetes = KubernetesMesh::with(|options| {
         options.removal_delay = Duration::from_secs(600);
@@ -122,14 +75,6 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
         .await;
 
     outcome.assert_nothing_lost().assert_no_message_waited(CRASH);
-}
-
-async fn every_server_keeps_its_view_and_is_ready(mesh: &TestMesh, nodes: usize) {
-    for internal in mesh.internals() {
-        until(&internal, "signaling_discovery_age_seconds", "", |age| age > 5.0).await;
-        assert_eq!(metric(&internal, "signaling_view_nodes", "").await, nodes as f64);
-        assert_eq!(get(&internal, "/readyz").await.status, 200);
-    }
 }
 
 /// All servers requested lists from the API server, and nothing failed.

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::{SeatStatus, join};
-use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, Store, TestMesh, go_on, within};
+use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, TestMesh, go_on, within};
 
 const CLIENTS: usize = 100;
 const ROOMS: usize = 10;
@@ -63,31 +63,6 @@ async fn without_redis_nothing_is_lost(is_killed: bool, away: Duration, times: R
         .await;
 
     outcome.assert_nothing_lost();
-}
-
-#[tokio::test]
-async fn broadcast_behind_a_replaced_store_reaches_all_or_is_refused() {
-    let Some(mesh) = TestMesh::with_redis(|options| options.balancers = 2).await else { return };
-    let mut crowd = Crowd::gather(&mesh, "replaced", 1, 6).await;
-    let room = crowd.room(0);
-    mesh.kill("redis").await.unwrap();
-    mesh.restart("redis").await.unwrap();
-    let saves: (String, String) = Store::of(&mesh).await.ask(&["CONFIG", "GET", "save"]).await;
-    assert_eq!(saves.1, "", "a Redis of mesh-dev keeps nothing");
-    let (begin, mut refused) = (Instant::now(), 0);
-    let delivered = async || {
-        let answer = crowd.clients[0].ask(json!({ "type": "broadcast", "room": room, "data": refused })).await;
-        if answer["type"] == "ack" {
-            return Some(answer["delivered"].clone());
-        }
-        assert_refused(&answer);
-        refused += 1;
-        None
-    };
-    assert_eq!(within(RETURN_TIMEOUT, "broadcasts to be accepted", delivered).await, 5);
-    println!("a replaced Redis: {refused} broadcasts refused, the next reached all after {:.1?}", begin.elapsed());
-    let members = crowd.clients[1].members(&room, None).await;
-    assert_eq!(members["count"], 6, "{members}");
 }
 
 /// Waits until a newcomer may join and the store has all members again.

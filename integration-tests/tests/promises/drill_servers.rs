@@ -15,8 +15,6 @@ const EMPTY: Duration = Duration::from_secs(4);
 const GONE: Duration = Duration::from_secs(6);
 /// A node whose clients are all there has nothing to wait for: less than the hold time.
 const ONE_RESTART: Duration = Duration::from_secs(10);
-/// The same for several nodes that drain.
-const ALL_DRAINS: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn kill_of_each_node_in_turn_loses_no_message() {
@@ -122,43 +120,6 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_repeated().assert_no_message_waited(GONE);
-}
-
-#[tokio::test]
-async fn scale_from_three_nodes_to_five_to_two_loses_no_message() {
-    let outcome = Drill::new("scale 3 to 5 to 2")
-        .run(&mut TestMesh::start().await, async |mesh| {
-            mesh.scale(5).await.unwrap();
-            mesh.agrees().await;
-            go_on(Duration::from_secs(2)).await;
-            mesh.scale(2).await.unwrap();
-        })
-        .await;
-
-    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_DRAINS);
-}
-
-#[tokio::test]
-async fn replacement_of_a_node_loses_no_message() {
-    let outcome = Drill::new("replace")
-        .run(&mut TestMesh::start().await, async |mesh| mesh.replace("node-1").await.unwrap())
-        .await;
-
-    outcome.assert_nothing_lost().assert_moved().assert_done_within(ALL_DRAINS);
-}
-
-#[tokio::test]
-async fn restart_of_all_nodes_in_turn_loses_no_message() {
-    let outcome = Drill::new("rolling restart of all nodes")
-        .run(&mut TestMesh::start().await, async |mesh| {
-            for node in NODES {
-                mesh.restart(node).await.unwrap();
-                mesh.agrees().await;
-            }
-        })
-        .await;
-
-    outcome.assert_nothing_lost().assert_moved().assert_done_within(3 * ONE_RESTART);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Any two clients exchange messages, wherever they are attached.
 
 use serde_json::json;
-use signaling_integration_tests::{Peer, TestMesh, exchange, metric, until};
+use signaling_integration_tests::{Peer, TestMesh, exchange};
 
 #[tokio::test]
 async fn clients_exchange_signals_when_attached_anywhere() {
@@ -29,31 +29,6 @@ async fn direct_client_exchanges_signals_with_any_client() {
     let mut behind = mesh.peer_at("node-2", "behind").await;
     exchange((&mut behind, &mut direct), &json!("hello"), 1).await;
     exchange((&mut direct, &mut behind), &json!("hello back"), 1).await;
-}
-
-#[tokio::test]
-async fn message_is_retransmitted_when_the_hold_is_full() {
-    /// Room for two of the messages below.
-    const LIMIT: usize = 1_500;
-    let mesh = TestMesh::of((1, 1), &[&format!("--hold-bytes={LIMIT}")], &[]).await;
-    let node = mesh.node(0);
-    let mut alice = mesh.peer("alice").await;
-    let data = "x".repeat(400);
-    for (id, to) in (1..).zip(["bob", "bob", "carol", "dave"]) {
-        alice.signal(to, json!(data), Some(id)).await;
-    }
-    until(&node, "signaling_hold_refused_total", "", |refused| refused >= 2.0).await;
-    let held = metric(&node, "signaling_held_bytes", "").await;
-    assert!((1_000.0..=1_500.0).contains(&held), "{held}");
-    assert_eq!(metric(&node, "signaling_held_bytes_limit", "").await, LIMIT as f64);
-
-    for (name, ids) in [("bob", 1..=2), ("carol", 3..=3), ("dave", 4..=4)] {
-        let mut peer = mesh.peer(name).await;
-        for id in ids {
-            assert_eq!(peer.recv().await["id"], id, "{name}");
-            assert_eq!(alice.recv().await, json!({ "type": "ack", "id": id }));
-        }
-    }
 }
 
 #[tokio::test]

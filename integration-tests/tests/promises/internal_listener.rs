@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
-    Answer, Head, Peer, RawSocket, TestMesh, admin, admin_token, ask, ask_on, becomes, connect, connect_from, ends,
-    eventually, get, metric,
+    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, eventually, get,
+    metric,
 };
 use signaling_wire::forward::{self, Envelope, Item, QueueId};
-use signaling_wire::trunk::{SUBPROTOCOL, ToEdge};
+use signaling_wire::trunk::SUBPROTOCOL;
 use signaling_wire::{BatchNumber, MessageNumber, Origin, RemainingTtl, SessionId, lane, limits};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -123,7 +123,7 @@ async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
         b"".to_vec(),
         lane::frame(0, |out| out.extend_from_slice(&[200, 250, 250, 250])),
     ]) {
-        let mut lane = Lane::open(&mesh, 1, exchange).await;
+        let mut lane = Lane::open(&mesh, exchange).await;
         assert_eq!(lane.acknowledged().await, Some(number), "{bad:?}");
         for repeated in [false, true] {
             number += u64::from(!repeated);
@@ -151,52 +151,19 @@ async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
 }
 
 #[tokio::test]
-async fn later_exchange_replaces_the_earlier_one() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    let mut alice = mesh.peer("alice").await;
-    let mut first = Lane::open(&mesh, 1, 1).await;
-    let mut third = Lane::open(&mesh, 1, 3).await;
-    first.ended().await;
-    assert_eq!(Lane::asks(&mesh, 1, 2).await.0.status, 409);
-    third.send(&batch(7)).await;
-    assert_eq!(alice.recv().await["data"], 7);
-    assert_eq!((third.acknowledged().await, third.acknowledged().await), (Some(0), Some(7)));
-
-    let mut restarted = Lane::open(&mesh, 2, 1).await;
-    third.ended().await;
-    restarted.send(&batch(1)).await;
-    assert_eq!(alice.recv().await["data"], 1);
-}
-
-#[tokio::test]
 async fn lane_from_before_a_pause_ends_unread() {
     let mesh = TestMesh::with_flags(1, &[]).await;
     let mut alice = mesh.peer("alice").await;
-    let mut lane = Lane::open(&mesh, 1, 1).await;
+    let mut lane = Lane::open(&mesh, 1).await;
     mesh.pause("node-0").await.unwrap();
     lane.send(&batch(1)).await;
     sleep(limits::SUSPECT_AFTER + Duration::from_millis(500)).await;
     mesh.resume("node-0").await.unwrap();
     lane.ended().await;
     assert!(alice.has_nothing().await, "the batch is as old as the pause");
-    let mut lane = Lane::open(&mesh, 1, 2).await;
+    let mut lane = Lane::open(&mesh, 2).await;
     lane.send(&batch(1)).await;
     assert_eq!(alice.recv().await["data"], 1);
-}
-
-#[tokio::test]
-async fn unknown_internal_path_is_refused() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    for address in [mesh.node(0), mesh.balancer()] {
-        for path in ["/", "/v1/connect?client_id=a", "/internal/v1/other", "/internal/v1/trunk/", "/metrics/x"] {
-            let answer = ask(&address, Head::upgrade(path).bearer(&mesh.secret())).await;
-            assert_eq!((answer.status, answer.error_code().as_str()), (404, "not_found"), "{path}");
-        }
-    }
-    for head in [trunk(), Head::get("/internal/v1/admin/drain")] {
-        let answer = ask(&mesh.balancer(), head.bearer(&mesh.secret())).await;
-        assert_eq!(answer.status, 404, "only nodes serve it");
-    }
 }
 
 #[tokio::test]
@@ -227,6 +194,8 @@ async fn admin_needs_its_token_and_health_does_not() {
             ("/internal/v1/admin/server", admin, 401),
             ("/internal/v1/admin/server", mesh, 200),
             ("/internal/v1/admin/anything", None, 401),
+            ("/internal/v1/load", None, 401),
+            ("/internal/v1/load", mesh, 200),
         ] {
             let head = Head::get(path).with("Connection", "close");
             let head = shown.map_or(head.clone(), |token| head.bearer(token));
@@ -244,44 +213,17 @@ async fn admin_needs_its_token_and_health_does_not() {
     assert!(why.contains("node"), "{why}");
 }
 
-#[tokio::test]
-async fn trunk_receives_kicks_and_earlier_ones_when_it_opens() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    let internal = mesh.node(0);
-    let open = async || RawSocket::open(&internal, &trunk().bearer(&mesh.secret())).await;
-    let mut first = open().await;
-    admin(&internal, "clients/mallory/kick").await;
-    let told = first_frame(&mut first).await;
-    assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: true }"), "{told}");
-
-    let mut later = open().await;
-    let told = first_frame(&mut later).await;
-    assert!(told.starts_with("Kicked { client_id: \"mallory\", at: ") && told.ends_with("at_once: false }"), "{told}");
-}
-
-async fn first_frame(trunk: &mut RawSocket) -> String {
-    loop {
-        if let (BINARY, frames) = trunk.frame().await {
-            return format!("{:?}", ToEdge::take(&mut &frames[..]).unwrap());
-        }
-    }
-}
-
 /// A lane from a node outside the view.
 struct Lane(TcpStream);
 
 impl Lane {
-    async fn open(mesh: &TestMesh, incarnation: u8, exchange: u64) -> Self {
-        let (answer, stream) = Self::asks(mesh, incarnation, exchange).await;
+    async fn open(mesh: &TestMesh, exchange: u64) -> Self {
+        let opening = format!("{}?sender=node-9&incarnation=0000000000000001&exchange={exchange}", lane::PATH);
+        let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.secret());
+        let (answer, stream) = ask_on(connect(&mesh.node(0)).await, head.to_string().as_bytes()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(answer.header(lane::INCARNATION_HEADER).is_some_and(|value| value.len() == 16), "{answer:?}");
         Self(stream)
-    }
-
-    async fn asks(mesh: &TestMesh, incarnation: u8, exchange: u64) -> (Answer, TcpStream) {
-        let opening = format!("{}?sender=node-9&incarnation={incarnation:016x}&exchange={exchange}", lane::PATH);
-        let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.secret());
-        ask_on(connect(&mesh.node(0)).await, head.to_string().as_bytes()).await
     }
 
     /// Sends a chunk. An empty one is the last.

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use signaling_integration_tests::load::Run;
 use signaling_integration_tests::{TestMesh, binaries, eventually, go_on, mesh_load, until};
 use tokio::process::Command;
-use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn steady_load_arrives_whole_once_and_in_order() {
@@ -60,22 +59,6 @@ async fn steady_clients_resume_while_balancers_are_replaced() {
 }
 
 #[tokio::test]
-async fn calls_are_set_up_and_a_time_limit_sets_the_exit_code() {
-    let mesh = TestMesh::start().await;
-    let arguments = ["calls", "--clients=40", "--rate=20", "--seconds=2", "--warmup=1", "--max-setup-p99-ms=0.001"];
-
-    let run = mesh_load(&mesh, &arguments).await;
-
-    assert_eq!(run.report["calls"], json!({ "begun": 60, "set_up": 60 }));
-    assert_eq!(run.report["set_up_us"]["count"], 40, "calls after the warm-up");
-    let messages = &run.report["messages"];
-    assert_eq!((&messages["lost"], &messages["duplicated"], &messages["reordered"]), (&json!(0), &json!(0), &json!(0)));
-    assert!(messages["delivered"].as_u64() > Some(60 * 22), "two descriptions and ten candidates each way at least");
-    assert!(!run.is_success);
-    assert!(run.complaints.contains("p99 of the set-up time is"), "{}", run.complaints);
-}
-
-#[tokio::test]
 async fn load_processes_end_with_the_first_one_when_it_is_killed() {
     let mesh = TestMesh::start().await;
     let mut first = Command::new(binaries().join("mesh-load"))
@@ -102,7 +85,9 @@ async fn load_processes_end_with_the_first_one_when_it_is_killed() {
 
 #[tokio::test]
 async fn clients_come_back_to_a_balancer_that_was_away() {
-    let (mesh, _control) = controlled_mesh().await;
+    // Discovery soon forgets a killed server, so its restart is quick.
+    let mesh = TestMesh::with(|options| options.removal_delay = Duration::from_millis(200)).await;
+    let _control = mesh.serve_control().await;
     let load = ["drill", "--clients=60", "--rate=60", "--warmup=0", "--seconds=8", "--act=1 kill balancer-0"];
 
     let run = passes(&mesh, &[&load[..], &["--act=1.5 restart balancer-0"]].concat()).await;
@@ -110,30 +95,6 @@ async fn clients_come_back_to_a_balancer_that_was_away() {
     let returns = &run.report["returns"];
     assert_eq!((&returns["returned"], &returns["resumed"], &returns["away"]), (&json!(60), &json!(60), &json!(0)));
     assert_eq!(run.report["acts"][1]["returned"], 60, "{}", run.report["acts"]);
-}
-
-#[tokio::test]
-async fn returns_of_clients_cut_at_once_are_spread() {
-    let (mesh, _control) = controlled_mesh().await;
-    let load = ["drill", "--clients=1000", "--rate=100", "--warmup=0", "--seconds=6", "--act=1 cut 100%"];
-
-    let run = passes(&mesh, &load).await;
-
-    let (returns, act) = (&run.report["returns"], &run.report["acts"][0]);
-    assert_eq!(
-        (&returns["resumed"], &returns["tries"]),
-        (&json!(1000), &json!(1000)),
-        "all admitted at once: {returns}"
-    );
-    assert_eq!((&act["sockets_lost"], &act["returned"]), (&json!(1000), &json!(1000)));
-    assert!(act["last_return_us"].as_u64() > Some(900_000), "they came back together: {act}");
-}
-
-/// A mesh with a control socket. Discovery soon forgets a killed server, so its restart is quick.
-async fn controlled_mesh() -> (TestMesh, JoinSet<()>) {
-    let mesh = TestMesh::with(|options| options.removal_delay = Duration::from_millis(200)).await;
-    let control = mesh.serve_control().await;
-    (mesh, control)
 }
 
 const HANDSHAKES: u64 = 200;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use signaling_integration_tests::{Head, Peer, TestMesh, ask, becomes, eventually, get, host, metric, stays};
+use serde_json::json;
+use signaling_integration_tests::{Peer, TestMesh, becomes, eventually, get, host, metric, stays};
 
 /// More than the difference of two servers by chance.
 const CLIENTS: usize = 40;
@@ -22,7 +22,6 @@ async fn balancer_with_all_clients_is_unready_until_they_leave() {
 
     let unready = (503, "unready: 40 clients are 200% above the mean of 3 servers\n");
     answers(&internal[0], "/readyz", unready).await;
-    assert_eq!(load_of(&mesh, &internal[0]).await["state"], "unready");
     let is_one = async || statuses(&internal, "/readyz").await == [503, 200, 200];
     stays("one is unready and the others are ready", SEVERAL_POLLS, is_one).await;
     assert_eq!(metric(&internal[0], "signaling_load_unready", "").await, 1.0);
@@ -74,18 +73,6 @@ async fn loaded_node_is_unready_for_clients_only() {
     assert_eq!(get(&nodes[1].internal, "/readyz/clients").await.status, 200);
 }
 
-#[tokio::test]
-async fn load_report_needs_the_mesh_secret() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    let internal = internals(&mesh);
-    let _peer = mesh.peer("alice").await;
-    let expected = json!({ "id": "balancer-0", "clients": 1, "state": "ready" });
-    let is_reported = async || (load_of(&mesh, &internal[0]).await == expected).then_some(());
-    eventually("one client to be reported", is_reported).await;
-    let refused = get(&internal[0], "/internal/v1/load").await;
-    assert_eq!((refused.status, refused.error_code().as_str()), (401, "unauthorized"));
-}
-
 /// Starts three balancers that read their peers from a file.
 async fn balancers() -> TestMesh {
     TestMesh::with(|options| {
@@ -126,11 +113,4 @@ async fn statuses(internal: &[String], path: &str) -> Vec<u16> {
         statuses.push(get(one, path).await.status);
     }
     statuses
-}
-
-async fn load_of(mesh: &TestMesh, internal: &str) -> Value {
-    let head = Head::get("/internal/v1/load").bearer(&mesh.secret());
-    let answer = ask(internal, head.with("Connection", "close")).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    serde_json::from_str(&answer.body).unwrap()
 }

@@ -5,16 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::SeatStatus;
-use signaling_integration_tests::room_times::printed_seat_bound;
-use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, eventually, operator, stays};
+use signaling_integration_tests::{Crowd, RoomClient, RoomTimes, TestMesh, operator, stays};
 
 /// Members of one answer at most.
 const PAGE: usize = 500;
 const SHORT: RoomTimes = RoomTimes::SHORT;
 /// Seats outlast sessions.
 const LONG_GRACE: RoomTimes = RoomTimes { seat_grace: Duration::from_secs(3), resume: Duration::from_secs(1), ..SHORT };
-/// Between the end of a session and the next refresh of its room much time may pass.
-const RARE_REFRESHES: RoomTimes = RoomTimes { presence_refresh: Duration::from_secs(20), ..SHORT };
 
 /// Starts a mesh with two balancers and three nodes.
 async fn mesh(has_redis: bool, times: RoomTimes, flags: &[&str]) -> Option<TestMesh> {
@@ -164,22 +161,6 @@ async fn seat_of_a_lost_client_is_kept_for_the_grace_time(mesh: TestMesh) {
     assert_eq!(alice.join("r").await, SeatStatus::Waiting { ahead: 0, queue_length: 1 }, "too late");
 }
 
-#[tokio::test]
-async fn freed_seat_is_given_away_within_the_printed_bound() {
-    let Some(mesh) = mesh(true, RARE_REFRESHES, &["--room-capacity=4"]).await else { return };
-    let bound = printed_seat_bound(&mesh, "node-0");
-    let mut clients = joined(&mesh, 8).await;
-    let waiting = clients.split_off(4);
-    // The owner of some of them: their sessions move, and seats with them.
-    mesh.kill("node-1").await.unwrap();
-    for (member, first) in clients.into_iter().zip(&waiting) {
-        let gone = Instant::now();
-        drop(member);
-        first.gets("r", SeatStatus::Member).await;
-        assert!(gone.elapsed() <= bound, "given away after {:?}, and the node printed {bound:?}", gone.elapsed());
-    }
-}
-
 async fn resumed_member_has_not_left(mesh: TestMesh) {
     let begin = Instant::now();
     let mut crowd = Crowd::gather(&mesh, "back", 1, 4).await;
@@ -221,23 +202,6 @@ async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     .await;
     clients[2].leave("r").await;
     clients[3].gets("r", SeatStatus::Member).await;
-}
-
-#[tokio::test]
-async fn registry_follows_a_client_until_it_closes() {
-    let Some(mesh) = mesh(true, SHORT, &[]).await else { return };
-    let alice = client(&mesh, 0, "alice").await;
-    let entry = async || operator(&mesh.node(0), "GET", "clients/alice", None).await.1;
-    let is_at_owner = async || (entry().await["registry"]["node"] == mesh.owner("alice").as_str()).then_some(());
-    eventually("alice to be registered at her node", is_at_owner).await;
-
-    mesh.replace(&mesh.owner("alice")).await.unwrap();
-    mesh.agrees().await;
-    eventually("alice to be registered at her next node", is_at_owner).await;
-
-    alice.close().await;
-    let is_gone = async || (entry().await["error"]["code"] == "no_such_client").then_some(());
-    eventually("alice to be forgotten", is_gone).await;
 }
 
 async fn members_stay_unchanged_while_nodes_come_and_go(mesh: TestMesh) {

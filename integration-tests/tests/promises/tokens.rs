@@ -30,16 +30,12 @@ fn refusals(signer: &Signer) -> Vec<Case> {
     let case = |what, token: String, status, code, reason| Case { what, token: Some(token), status, code, reason };
     let with = |others: Value| signer.token(&claims_with("alice", &others));
     let another = Signer::secret(b"another secret, also of 32 bytes or more");
-    let good = signer.token(&claims("alice"));
     vec![
         Case { what: "no token", token: None, status: 401, code: "no_token", reason: "missing" },
         case("no JWT", "nonsense".into(), 401, "bad_token", "malformed"),
-        case("half a token", good.rsplit_once('.').unwrap().0.into(), 401, "bad_token", "malformed"),
         case("a token of 5 KB", with(json!({ "more": "x".repeat(3_800) })), 401, "bad_token", "malformed"),
-        case("no exp", with(json!({ "exp": null })), 401, "bad_token", "malformed"),
         case("another key", another.token(&claims("alice")), 401, "bad_token", "signature"),
         case("alg none", unsigned("none", &claims("alice")), 401, "bad_token", "algorithm"),
-        case("another algorithm", Signer::eddsa().token(&claims("alice")), 401, "bad_token", "algorithm"),
         case("expired", with(json!({ "exp": now() - 2 })), 401, "token_expired", "expired"),
         case("not good yet", with(json!({ "nbf": now() + 30 })), 401, "bad_token", "not_yet"),
         case("wrong audience", with(json!({ "aud": "another-mesh" })), 401, "bad_token", "audience"),

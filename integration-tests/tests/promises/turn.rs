@@ -1,8 +1,8 @@
 //! A real TURN server, coturn, accepts the credentials of clients, and only until they expire.
 
 use std::net::UdpSocket;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use signaling_devmesh::find_in_path;
 use signaling_integration_tests::{TestMesh, eventually, program, within};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 const SECRET: &str = "what-coturn-and-the-nodes-share";
@@ -21,13 +22,6 @@ struct Coturn {
     child: Child,
     port: u16,
     dir: TempDir,
-}
-
-impl Drop for Coturn {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Coturn {
@@ -45,6 +39,7 @@ impl Coturn {
             .stdin(Stdio::null())
             .stdout(std::fs::File::create(dir.path().join("log")).unwrap())
             .stderr(Stdio::null())
+            .kill_on_drop(true)
             .spawn()
             .unwrap();
         let mut coturn = Self { child, port, dir };
@@ -57,14 +52,14 @@ impl Coturn {
         Some(coturn)
     }
 
-    fn log(&self) -> std::path::PathBuf {
+    fn log(&self) -> PathBuf {
         self.dir.path().join("log")
     }
 
     /// Creates coturn's own TURN clients with these credentials: two that exchange two messages.
-    fn clients(&self, ice_server: &Value) -> tokio::process::Command {
+    fn clients(&self, ice_server: &Value) -> Command {
         let word = |name: &str| ice_server[name].as_str().unwrap().to_owned();
-        let mut command = tokio::process::Command::new(find_in_path("turnutils_uclient").unwrap());
+        let mut command = Command::new(find_in_path("turnutils_uclient").unwrap());
         command
             .args(["-v", "-u", &word("username"), "-w", &word("credential"), "-p", &self.port.to_string()])
             .args(["-y", "-c", "-n", "2", "-m", "1", "127.0.0.1"])
@@ -144,8 +139,8 @@ async fn turn_server_accepts_credentials_until_they_expire() {
     assert!(coturn.admits(&fresh["ice_servers"][1]).await, "fresh ones");
 
     // New contents of the files count for the next request.
-    std::fs::write(Path::new(&list), r#"[{"urls":["stun:other.example"]}]"#).unwrap();
-    std::fs::write(Path::new(&secret), "a secret that coturn does not know").unwrap();
+    std::fs::write(list, r#"[{"urls":["stun:other.example"]}]"#).unwrap();
+    std::fs::write(secret, "a secret that coturn does not know").unwrap();
     let is_reloaded = async || {
         alice.send(&json!({ "type": "ice_servers" })).await;
         let servers = alice.recv_type("ice_servers").await["ice_servers"].clone();
