@@ -16,17 +16,17 @@ BENCH_REPORT ?= target/bench
 # Where `make test-k8s` writes its slices.
 K8S_NAMESPACE ?= signaling-mesh-tests
 
-# How long `make simulate` goes on.
+# Seconds of `make simulate`.
 SIMULATE_SECONDS ?= 90
 
 # The first seed of `make simulate`.
 FIRST_SEED ?= 0
 
-# What `make fuzz` mutates, and for how long each.
+# Targets of `make fuzz`, and seconds for each.
 TARGET ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
 SECONDS ?= 600
 
-# Newer releases of these may want a newer compiler than rust-toolchain.toml names.
+# Newer releases may need a newer compiler than that of rust-toolchain.toml.
 CARGO_FUZZ := cargo-fuzz@0.13.2
 CARGO_DENY := cargo-deny@0.20.2
 CARGO_MACHETE := cargo-machete@0.9.2
@@ -34,14 +34,14 @@ CARGO_MACHETE := cargo-machete@0.9.2
 INTEGRATION := signaling-integration-tests
 WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '*.test.mjs' \) | sort)
 
-# What is built for tests is built once: cargo gives third-party crates the features that the selected packages and targets ask
-# for together, and another selection would build most of them again.
+# Tests build one selection of packages and targets. Another selection has other features of
+# third-party crates, so cargo would build most of them again.
 TEST_BUILD := cargo build --workspace --bins --tests --examples
-# The same features for a single program: a test of the workspace, however small, brings them.
+# A single program with the same features: any test of the workspace selects them.
 BUILD_AS_FOR_TESTS := cargo build --workspace --test wss
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
-# Without nextest, one test of real processes at a time, as .config/nextest.toml has it.
+# Without nextest, tests of real processes run one at a time, as in .config/nextest.toml.
 ifneq ($(shell command -v cargo-nextest),)
 UNIT_TESTS := cargo nextest run --workspace -E 'not package($(INTEGRATION))'
 INTEGRATION_TESTS := cargo nextest run --workspace -E 'package($(INTEGRATION))'
@@ -56,7 +56,7 @@ help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
 		/^##  / { print substr($$0, 3) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: deps-run ## Start a local mesh with the demo page; Ctrl-C ends it (NODES=3 BALANCERS=1 LISTEN=127.0.0.1:8080)
 	cargo build -p signaling-node -p signaling-balancer -p signaling-devmesh --bins
@@ -68,7 +68,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check package test test-k8s conformance fuzz simulate bench clean
+.PHONY: fmt check package test test-k8s test-matchbox conformance fuzz simulate bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -99,11 +99,15 @@ endif
 	else echo "skipped: the tests of scripts need bats"; [[ "$${CI:-}" != true ]]; fi
 	$(INTEGRATION_TESTS)
 
-test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster that KUBECONFIG leads to (K8S_NAMESPACE, made and deleted)
+test-k8s: deps-run ## Test discovery with EndpointSlices in the cluster of KUBECONFIG (creates and deletes K8S_NAMESPACE)
 	[[ -n "$${KUBECONFIG:-}" ]] || { echo "test-k8s: set KUBECONFIG to the file of a cluster to test with" >&2; exit 1; }
 	kubectl create namespace $(K8S_NAMESPACE)
 	trap 'kubectl delete namespace --wait=false $(K8S_NAMESPACE)' EXIT; \
 	TEST_KUBECONFIG="$$KUBECONFIG" TEST_NAMESPACE=$(K8S_NAMESPACE) cargo test -p signaling-discovery --test kubernetes_changes
+
+test-matchbox: deps-run ## Test matchbox's own client against real processes; its build takes minutes
+	cargo build --workspace --bins
+	MATCHBOX=1 cargo test -p $(INTEGRATION) --test promises -- --test-threads=1 matchbox_players
 
 simulate: deps-run ## Simulated meshes with faults from FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
 	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim
@@ -112,44 +116,44 @@ simulate: deps-run ## Simulated meshes with faults from FIRST_SEED (default 0), 
 conformance: deps-run ## Autobahn's fuzzing client against the WebSocket code; half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)
 
-fuzz: deps-fuzz ## Mutate what strangers send to each reader of it (TARGET=frames SECONDS=600); a finding is kept, and fails it
+fuzz: deps-fuzz ## Fuzz each reader of untrusted bytes (TARGET=frames SECONDS=600); fails on a finding and keeps it
 	for target in $(TARGET); do .ci/fuzz $$target $(SECONDS); done
 
 bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
 	target/release/mesh-load compare --json $(BENCH_REPORT).json $(BENCH) >$(BENCH_REPORT).md && cat $(BENCH_REPORT).md
 
-clean: ## Remove what was built, and the local mesh's directory
+clean: ## Delete the build and the directory of the local mesh
 	cargo clean
 	rm -rf $(MESH_DIR)
 
 ##@ Deploy (deploy/README.md)
 ##  CLUSTER=signaling  the kind cluster, with a kubeconfig of its own in target/deploy
-##  CONTEXT=NAME       a cluster of yours instead, by its context; the current one is never looked at or changed
+##  CONTEXT=NAME       your own cluster, by context; the current context is neither read nor changed
 ##  REGISTRY=HOST/PATH where such a cluster pulls the image from; `make images` pushes it there
 ##  OVERLAY=kind       which of deploy/overlays; with CONTEXT it is production
 ##  TAG=...            the image's tag, else made from the commit (outside git it must be set); PLATFORMS=linux/amd64,linux/arm64
-##  LOAD="steady ..."  what `mesh-load` is told; DOCKER=docker KIND=kind KUBECTL=kubectl  other programs
+##  LOAD="steady ..."  options of mesh-load; DOCKER=docker KIND=kind KUBECTL=kubectl  other programs
 .PHONY: deploy undeploy images image-archive manifests load-kind test-image
-deploy: ## A mesh in a kind cluster, created if there is none, or in a cluster of yours; prints the address of the demo
+deploy: ## Deploy a mesh to a kind cluster, created if there is none, or to your own; prints the address of the demo
 	@deploy/bin/deploy
 
-undeploy: ## Take it away, its namespace with your Secrets, and the kind cluster too if `make deploy` created it
+undeploy: ## Delete the mesh, its namespace with your Secrets, and a kind cluster that make deploy created
 	@deploy/bin/undeploy
 
 images: ## Build the image with docker; with REGISTRY for both architectures, and push it
 	@deploy/bin/images
 
-image-archive: deps-run ## Build it without docker, as an archive for `kind load image-archive`
+image-archive: deps-run ## Build the image without docker, for kind load image-archive
 	@deploy/bin/image-archive
 
-manifests: ## Print what would be applied
+manifests: ## Print the manifests
 	@deploy/bin/manifests
 
-load-kind: ## Run the harness as a Job in the cluster (LOAD="calls --rate 200"); not where tokens or TLS are asked for
+load-kind: ## Run mesh-load as a Job in the cluster (LOAD="calls --rate 200"), without tokens and TLS
 	@deploy/bin/load-kind
 
-test-image: deps-test ## Build that archive, start its content as pods would be, and have clients signal; takes root, and minutes
+test-image: deps-test ## Start the image archive in network namespaces and connect clients; needs root, takes minutes
 	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
 
 ##@ Release (CONTRIBUTING.md)
@@ -159,33 +163,33 @@ release: $(if $(DRY_RUN),,deps-package) ## Write VERSION=x.y.z into manifests an
 
 ##@ Prepare (the targets above call these; they install only what is missing)
 .PHONY: deps-run deps-test deps-check deps-package deps-bench deps-manifests deps-fuzz
-deps-run: ## What building needs: Rust and a linker
+deps-run: ## Install what building needs: a linker; checks for Rust
 	@command -v cargo >/dev/null || { echo "Rust is missing: install rustup, see https://rustup.rs" >&2; exit 1; }
 	@.ci/deps gcc=cc libc6-dev=cc
 
-deps-manifests: ## What checking manifests needs: newer kubectl and kind, and the schemas of Kubernetes
+deps-manifests: ## Install what checks of manifests need: newer kubectl and kind, and the schemas of Kubernetes
 	@for tool in kubectl kind kubernetes-validate; do \
 		.ci/tool $$tool >/dev/null || [[ "$${CI:-}" != true ]]; \
 	done
 
-deps-test: deps-run deps-manifests ## What tests need: Redis, a browser, Node.js, npm, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq and yq
+deps-test: deps-run deps-manifests ## Install what tests need: Redis, a browser, Node.js, npm, Python's websockets, network namespaces, other proxies, a TURN server, certificates, Prometheus, bats, curl, jq and yq
 	@.ci/deps openssl
 	@.ci/deps --optional redis-server chromium chromium-driver=chromedriver nodejs=node npm python3-websockets \
 		iproute2=ip nginx haproxy coturn=turnserver prometheus bats curl jq yq
 
-deps-check: deps-run deps-manifests ## What `make check` needs: rustfmt, clippy, cargo-deny, cargo-machete, and linters
+deps-check: deps-run deps-manifests ## Install what make check needs: rustfmt, clippy, cargo-deny, cargo-machete, and linters
 	@.ci/deps --optional shellcheck jq yq python3 prometheus=promtool
 	@cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 	@cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 	@command -v cargo-deny >/dev/null || cargo install --locked --debug $(CARGO_DENY)
 	@command -v cargo-machete >/dev/null || cargo install --locked $(CARGO_MACHETE)
 
-deps-package: deps-run ## What packages need: npm and Node.js
+deps-package: deps-run ## Install what packages need: npm and Node.js
 	@.ci/deps --optional nodejs=node npm
 
-deps-bench: deps-run ## What comparing with other proxies needs: nginx and HAProxy, and openssl for a certificate
+deps-bench: deps-run ## Install what make bench needs: nginx and HAProxy, and openssl for a certificate
 	@.ci/deps --optional nginx haproxy openssl
 
-deps-fuzz: deps-run ## What fuzzing needs: cargo-fuzz, and a C++ compiler for libFuzzer
+deps-fuzz: deps-run ## Install what make fuzz needs: cargo-fuzz, and a C++ compiler for libFuzzer
 	@.ci/deps g++=c++
 	@command -v cargo-fuzz >/dev/null || cargo install --locked $(CARGO_FUZZ)
