@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `make release`: the dry run in this tree, the others in a copy with stand-ins for builds.
+# `make release` in a copy of the tree, with stand-ins for builds.
 # shellcheck disable=SC2154,SC2164 # bats stops at what fails, and sets output
 
 setup() {
@@ -7,12 +7,14 @@ setup() {
     unset MAKEFLAGS MAKELEVEL VERSION DRY_RUN COMMIT
 }
 
-# Copies the tree's scripts and manifests into a repository with one commit, and enters it.
+# Copies the tree's scripts and manifests into a repository with one commit, and enters it. Its
+# changelog has an unreleased change, which the tree's lacks after a release.
 enter_copy() {
-    git ls-files -z .ci CHANGELOG.md Cargo.toml 'crates/client/web/package.json' docs/admin-api.json deploy |
+    git ls-files -z .ci Makefile CHANGELOG.md Cargo.toml 'crates/client/web/package.json' docs/admin-api.json deploy |
         xargs -0 cp --parents -t "$BATS_TEST_TMPDIR"
     cp .ci/release "$BATS_TEST_TMPDIR/.ci"
     cd "$BATS_TEST_TMPDIR"
+    sed -i 's/^## \[Unreleased\]$/&\n\n- A change./' CHANGELOG.md
     printf '#!/bin/sh\necho "$0 $*" >>built\n' | tee .ci/package >cargo
     touch Cargo.lock && chmod +x .ci/package cargo && PATH=$PWD:$PATH
     export GIT_{AUTHOR,COMMITTER}_NAME=tester GIT_{AUTHOR,COMMITTER}_EMAIL=tester@example.com
@@ -23,6 +25,7 @@ enter_copy() {
 lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
 
 @test "dry run prints the changes and makes none" {
+    enter_copy
     before=$(git status --porcelain && git diff)
     run make release VERSION=99.0.0 DRY_RUN=1
     [ "$status" -eq 0 ]
@@ -49,7 +52,7 @@ lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
     git diff --exit-code
 }
 
-@test "release changes nothing if the version or the changelog does not fit" {
+@test "release changes nothing for an invalid version or changelog" {
     enter_copy
     for version in '' 1.2 1.2.3-rc 01.2.3 0.0.9; do
         VERSION=$version run .ci/release
