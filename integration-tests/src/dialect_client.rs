@@ -6,14 +6,23 @@ use signaling_dialects::Dialect;
 use crate::raw_socket::{TEXT, frame};
 use crate::{Head, RawSocket, TestMesh, host};
 
+/// Returns the flag that enables all dialects.
+fn all_dialects() -> String {
+    format!("--dialects={}", Dialect::ALL.map(Dialect::as_str).join(","))
+}
+
 impl TestMesh {
     /// Starts two balancers and three nodes with all dialects and these flags of balancers. Returns
     /// the balancers' addresses too.
     pub async fn with_dialects(flags: &[&str]) -> (Self, [String; 2]) {
-        let all = format!("--dialects={}", Dialect::ALL.map(Dialect::as_str).join(","));
-        let mesh = Self::of((3, 2), &[], &[&[&*all], flags].concat()).await;
+        let mesh = Self::of((3, 2), &[], &[&[&*all_dialects()], flags].concat()).await;
         let addresses: Vec<_> = mesh.state().balancers.iter().map(|balancer| host(&balancer.url).to_owned()).collect();
         (mesh, addresses.try_into().unwrap())
+    }
+
+    /// Starts a node and a balancer with all dialects.
+    pub async fn small_with_dialects() -> Self {
+        Self::of((1, 1), &[], &[&all_dialects()]).await
     }
 }
 
@@ -38,7 +47,12 @@ impl DialectClient {
     }
 
     pub async fn send(&mut self, message: Value) {
-        self.socket.send(&frame(TEXT, message.to_string().as_bytes())).await;
+        self.send_as(TEXT, &message.to_string()).await;
+    }
+
+    /// Sends text in a frame with this first byte.
+    pub async fn send_as(&mut self, first: u8, text: &str) {
+        self.socket.send(&frame(first, text.as_bytes())).await;
     }
 
     pub async fn receive(&mut self) -> Value {

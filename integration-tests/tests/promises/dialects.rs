@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use signaling_integration_tests::raw_socket::{PING, PONG, frame};
+use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, frame};
 use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, eventually};
 
 /// Opens a PeerJS client and waits for `OPEN`.
@@ -36,6 +36,59 @@ async fn dialect_is_absent_until_it_is_enabled() {
 }
 
 #[tokio::test]
+async fn native_client_cannot_take_a_reserved_name() {
+    let mesh = TestMesh::small_with_dialects().await;
+    let answer = ask(&mesh.address(), &Head::connect("~pj:peerjs:alice")).await;
+    assert_eq!((answer.status, &*answer.error_code()), (403, "reserved_name"));
+    let mut peer = mesh.peer("native").await;
+    peer.send(&json!({ "type": "signal", "to": "~pj:peerjs:alice", "data": 1, "id": 1 })).await;
+    assert_eq!(peer.recv().await["code"], "forbidden");
+}
+
+#[tokio::test]
+async fn peerjs_server_answers_plain_requests() {
+    let mesh = TestMesh::small_with_dialects().await;
+    let get = async |path: &str| ask(&mesh.address(), &Head::get(path).with("Origin", "https://app.example")).await;
+    let root: Value = serde_json::from_str(&get("/peerjs/").await.body).unwrap();
+    assert_eq!(root["name"], "PeerJS Server");
+    let id = get("/peerjs/peerjs/id?ts=1").await;
+    assert_eq!((id.status, id.body.len()), (200, 36));
+    assert_eq!(id.header("access-control-allow-origin"), Some("https://app.example"));
+    let peers = get("/peerjs/peerjs/peers").await;
+    assert_eq!((peers.status, &*peers.body), (401, "Unauthorized"));
+    assert_eq!(get("/peerjs/other/path").await.status, 404);
+}
+
+#[tokio::test]
+async fn peerjs_calls_pass_between_balancers_in_order() {
+    let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
+    let mut alice = open_peerjs(&one, "alice", "a").await;
+    let mut bob = open_peerjs(&two, "bob", "b").await;
+    for number in 0..100 {
+        alice.send(offer("bob", number)).await;
+        alice.send(json!({ "type": "HEARTBEAT" })).await;
+    }
+    for number in 0..100 {
+        bob.gets(offered("alice", "bob", number)).await;
+    }
+    bob.send_as(BINARY, &json!({ "type": "LEAVE", "dst": "alice" }).to_string()).await;
+    alice.gets(json!({ "type": "LEAVE", "src": "bob", "dst": "alice" })).await;
+    let frames = mesh.of_balancer("signaling_dialect_frames_total", "dialect=\"peerjs\",direction=\"in\"").await;
+    assert!(frames >= 200.0, "{frames}");
+}
+
+#[tokio::test]
+async fn peerjs_call_to_an_absent_peer_expires() {
+    let mesh = TestMesh::small_with_dialects().await;
+    let mut alice = open_peerjs(&mesh.address(), "alice", "a").await;
+    alice.send(offer("ghost", 1)).await;
+    alice.send(offer("ghost", 2)).await;
+    alice.gets(json!({ "type": "EXPIRE", "src": "ghost", "dst": "alice" })).await;
+    alice.send(offer("alice", 3)).await;
+    alice.gets(offered("alice", "alice", 3)).await;
+}
+
+#[tokio::test]
 async fn peerjs_id_belongs_to_the_first_token() {
     let (_mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let mut alice = open_peerjs(&one, "alice", "secret").await;
@@ -55,6 +108,19 @@ async fn peerjs_id_belongs_to_the_first_token() {
 }
 
 #[tokio::test]
+async fn peerjs_handshake_errors_are_frames() {
+    let mesh = TestMesh::small_with_dialects().await;
+    for (query, message) in [
+        ("key=peerjs&id=alice", "No id, token, or key supplied to websocket server"),
+        ("key=wrong&id=alice&token=t", "Invalid key provided"),
+    ] {
+        let mut client = DialectClient::open(&mesh.address(), &format!("/peerjs/peerjs?{query}")).await;
+        client.gets(json!({ "type": "ERROR", "payload": { "msg": message } })).await;
+        assert_eq!(client.socket.closed().await.0, 1005);
+    }
+}
+
+#[tokio::test]
 async fn peerjs_messages_wait_for_a_broken_socket() {
     let (_mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let alice = open_peerjs(&one, "alice", "a").await;
@@ -66,6 +132,15 @@ async fn peerjs_messages_wait_for_a_broken_socket() {
     let mut alice = open_peerjs(&two, "alice", "a").await;
     alice.gets(offered("bob", "alice", 1)).await;
     alice.gets(offered("bob", "alice", 2)).await;
+}
+
+#[tokio::test]
+async fn peerjs_close_frame_frees_the_id() {
+    let mesh = TestMesh::small_with_dialects().await;
+    let mut alice = open_peerjs(&mesh.address(), "alice", "a").await;
+    alice.socket.send(&frame(CLOSE, &1001_u16.to_be_bytes())).await;
+    alice.socket.closed().await;
+    open_peerjs(&mesh.address(), "alice", "other").await;
 }
 
 #[tokio::test]
@@ -88,8 +163,6 @@ async fn peerjs_calls_outlast_a_killed_node() {
         }
     };
     tokio::join!(kill, send, receive);
-    let frames = mesh.of_balancer("signaling_dialect_frames_total", "dialect=\"peerjs\",direction=\"in\"").await;
-    assert_eq!(frames, 201.0);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod compare;
 mod config;
 mod config_reference;
 mod dashboard;
+mod dialect_bad_input;
 mod dialect_clients;
 mod dialect_media_clients;
 mod dialect_rooms;
