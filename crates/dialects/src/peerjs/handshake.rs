@@ -8,7 +8,7 @@ use signaling_protocol::ClientId;
 
 use super::{PeerJs, fits};
 use crate::request::{Answer, Head, HttpAnswer, Lifetime, Opening, Rejection};
-use crate::translator::Close;
+use crate::translator::{Close, Translator};
 use crate::{Dialect, Settings, name, query};
 
 const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or key supplied to websocket server"}}"#;
@@ -84,7 +84,7 @@ pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32])
         token: Some(token),
         subject: Some(id.clone()),
         if_taken: Some(rejection(ID_TAKEN)),
-        translator: PeerJs::new(key, &id, random).into(),
+        translator: Translator::new(PeerJs::new(key, &id, random)),
     }))
 }
 

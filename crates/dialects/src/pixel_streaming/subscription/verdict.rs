@@ -5,8 +5,7 @@ use signaling_protocol::CloseCode;
 use super::super::envelope::Envelope;
 use super::super::mesh::Context;
 use super::super::peer::Peer;
-use super::held::Held;
-use super::{Attempt, Current, Progress, Stage, Subscription, refuse};
+use super::{Attempt, Current, Progress, Stage, Subscription, Waiting, refuse};
 use crate::event::IgnoredReason;
 use crate::translator::Close;
 
@@ -40,10 +39,10 @@ impl Subscription {
     pub(super) fn found(&mut self, context: &mut Context<'_>, streamer: Peer) -> Progress {
         let Some(attempt) = &mut self.attempt else { return Progress::Unchanged };
         attempt.stage = Stage::Wait { streamer };
-        let early = std::mem::take(&mut attempt.early);
+        let early = attempt.early.take_if(|from| *from == streamer);
         self.unsubscribe(context);
         let mut progress = Progress::Unchanged;
-        for (_, data) in early.queue.into_iter().filter(|(from, _)| *from == streamer) {
+        for data in early {
             if self.receive(context, streamer, &data) == Progress::Decided {
                 progress = Progress::Decided;
             }
@@ -71,7 +70,7 @@ impl Subscription {
         let Some(Attempt { room, shown_id, is_forced, .. }) = self.attempt.take() else { return Progress::Unchanged };
         context.leave(&room);
         if is_forced {
-            self.waiting = Held::default();
+            self.waiting = Waiting::default();
         }
         let message = match full {
             Some(max) => format!("Streamer {shown_id} is full. Max players = {max}."),
