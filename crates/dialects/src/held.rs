@@ -35,12 +35,16 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
 
     /// Removes messages and returns them.
     pub(crate) fn take_if(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<String> {
-        let (taken, kept) = std::mem::take(&mut self.queue).into_iter().partition(|(beside, _)| is_taken(beside));
-        self.queue = kept;
-        let taken: VecDeque<(T, String)> = taken;
-        let texts: Vec<String> = taken.into_iter().map(|(_, text)| text).collect();
-        self.bytes -= texts.iter().map(String::len).sum::<usize>();
-        texts
+        let mut taken = Vec::new();
+        for (beside, text) in std::mem::take(&mut self.queue) {
+            if is_taken(&beside) {
+                self.bytes -= text.len();
+                taken.push(text);
+            } else {
+                self.queue.push_back((beside, text));
+            }
+        }
+        taken
     }
 
     /// Returns what is beside each message.

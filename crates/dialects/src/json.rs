@@ -90,11 +90,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
 /// Returns a value's text. `None`: it is no string.
 pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    let text = value.get();
-    if !text.starts_with('"') {
-        return None;
-    }
-    serde_json::from_str::<Text<'_>>(text).ok().map(|Text(text)| text)
+    serde_json::from_str::<Text<'_>>(value.get()).ok().map(|Text(text)| text)
 }
 
 /// Returns a value's elements. `None`: it is no array.

@@ -28,7 +28,7 @@ pub(crate) fn internal(dialect: Dialect, parts: &[&str]) -> String {
         }
         escape(&mut name, part);
         if name.len() > MAX_NAME {
-            return hashed(dialect, parts);
+            return prefix(dialect) + &hash(parts);
         }
     }
     name
@@ -41,19 +41,16 @@ pub(crate) fn part(text: &str, max: usize) -> String {
     escape(&mut part, text);
     match part.len() <= max {
         true => part,
-        false => format!("{HASHED}{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once(text)))),
+        false => hash(&[text]),
     }
 }
 
 /// Returns the name of a foreign identifier of some kind. The kind stays readable in a hashed name:
 /// options of rooms follow from it. It has at most 16 letters.
 pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
-    let name = internal(dialect, &[kind, part]);
-    if !is_hashed(&name) {
-        return name;
-    }
-    let hash = URL_SAFE_NO_PAD.encode(digest([kind, part].into_iter()));
-    format!("~{}:{kind}:{HASHED}{hash}", dialect.code())
+    let parts = [kind, part];
+    let name = internal(dialect, &parts);
+    if is_hashed(&name) { format!("{}{kind}:{}", prefix(dialect), hash(&parts)) } else { name }
 }
 
 /// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
@@ -113,9 +110,8 @@ fn prefix(dialect: Dialect) -> String {
     format!("~{}:", dialect.code())
 }
 
-fn hashed(dialect: Dialect, parts: &[&str]) -> String {
-    let hash = URL_SAFE_NO_PAD.encode(digest(parts.iter().copied()));
-    format!("~{}:{HASHED}{hash}", dialect.code())
+fn hash(parts: &[&str]) -> String {
+    format!("{HASHED}{}", URL_SAFE_NO_PAD.encode(digest(parts.iter().copied())))
 }
 
 /// Returns SHA-256 over all parts, each behind its length in 4 bytes, big-endian.
@@ -188,7 +184,7 @@ mod tests {
 
     #[test]
     fn part_is_hashed_over_its_maximum() {
-        let hash = format!("~h{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once("a b"))));
+        let hash = hash(&["a b"]);
         assert_eq!((part("a b", 5), part("a b", 4), hash.len()), ("a~20b".to_owned(), hash.clone(), 45));
     }
 

@@ -90,9 +90,10 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Creates an opening with an id from random bytes, which ends with its socket.
+    /// Answers an upgrade request by an opening with an id from random bytes, which ends with its
+    /// socket. A plain request is not found.
     pub(crate) fn anonymous(head: &Head<'_>, client_id: &str, translator: impl Translate + 'static) -> Answer {
-        let Ok(client_id) = ClientId::new(client_id) else { return Answer::NotFound };
+        let Some(client_id) = ClientId::new(client_id).ok().filter(|_| head.upgrade) else { return Answer::NotFound };
         Answer::Upgrade(Box::new(Self {
             client_id,
             credential: None,

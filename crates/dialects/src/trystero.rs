@@ -10,9 +10,6 @@ static WIRE: Wire = Wire { dialect: Dialect::Trystero, action, frame, paused_fra
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let name = name::internal(Dialect::Trystero, &[&name::random_part(random)]);
     Opening::anonymous(head, &name, Topics::new(&WIRE))
 }

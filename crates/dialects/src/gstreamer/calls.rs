@@ -161,11 +161,6 @@ impl GStreamer {
         Ok(())
     }
 
-    /// Handles the failure of a signal. Without an answer there is no session.
-    pub(super) fn not_received(&mut self, request: u64, out: &mut Out) {
-        self.end_sessions(|session| session.request == Some(request), out);
-    }
-
     /// Ends sessions without a message of the other peer.
     pub(super) fn end_sessions(&mut self, ends: impl Fn(&Session) -> bool, out: &mut Out) {
         for (id, session) in self.sessions.remove_if(ends) {

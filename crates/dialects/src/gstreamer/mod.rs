@@ -31,9 +31,6 @@ use uuid::Uuid;
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let (own, mut secret) = (name::random_uuid(random), [0; 16]);
     secret.copy_from_slice(&random[16..]);
     // Slashes at the ends do not make another room.

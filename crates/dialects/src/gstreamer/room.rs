@@ -53,7 +53,8 @@ impl GStreamer {
 
     pub(super) fn fail(&mut self, now: Instant, id: u64, code: &str, out: &mut Out) {
         if self.requests.finish(now, id, out).is_none() {
-            return self.not_received(id, out);
+            // Without its signal there is no session.
+            return self.end_sessions(|session| session.request == Some(id), out);
         }
         self.next_statuses.pop_front();
         self.error(&format!("Peer {} cannot be registered: {code}", self.own), out);

@@ -64,10 +64,10 @@ impl Keys {
 pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let field = |name| query::field(head.query, name).filter(|value| !value.is_empty());
     let (Some(id), Some(token), Some(key)) = (field("id"), field("token"), field("key")) else {
-        return reject(INCOMPLETE);
+        return Answer::Reject(rejection(INCOMPLETE));
     };
     if !settings.peerjs_keys.accepts(&key) {
-        return reject(INVALID_KEY);
+        return Answer::Reject(rejection(INVALID_KEY));
     }
     let parts = [key.as_str(), id.as_str()];
     let client_id = ClientId::new(&name::internal(Dialect::PeerJs, &parts));
@@ -86,10 +86,6 @@ pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32])
         if_taken: Some(rejection(ID_TAKEN)),
         translator: Translator::new(PeerJs::new(key, &id, random)),
     }))
-}
-
-fn reject(frame: &str) -> Answer {
-    Answer::Reject(rejection(frame))
 }
 
 fn rejection(frame: &str) -> Rejection {

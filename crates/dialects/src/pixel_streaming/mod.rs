@@ -63,9 +63,6 @@ pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -
         Some("sfu") => Role::Sfu,
         _ => return Answer::NotFound,
     };
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
     // An SFU has no maximum.
     let max_players = settings.pixelstreaming_max_players.filter(|_| role == Role::Streamer);

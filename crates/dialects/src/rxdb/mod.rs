@@ -43,9 +43,6 @@ struct Early {
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let own = PeerId::random(random);
     Opening::anonymous(head, &own.to_name(), Rxdb::new(own))
 }

@@ -214,13 +214,12 @@ impl<F: Frames> Mesh<F> {
                 return true;
             }
             _ if !self.clients[number].is_open => return true,
-            ClientMessage::Members { room, .. } if fault != Fault::None => {
-                self.answer(number, &room, refusal(&format!(r#""room":"{room}""#)));
-                return true;
-            }
             ClientMessage::Members { room, after } => {
-                let list = self.list(&room, after.map(|after| ClientId::new(&after).unwrap()));
-                self.answer(number, &room, list);
+                let answer = match fault {
+                    Fault::None => self.list(&room, after.map(|after| ClientId::new(&after).unwrap())),
+                    _ => refusal(&format!(r#""room":"{room}""#)),
+                };
+                self.answer(number, &room, answer);
                 return true;
             }
             ClientMessage::Join { room, data, .. } => {
@@ -238,22 +237,20 @@ impl<F: Frames> Mesh<F> {
         }
         let result = self.apply(&room, number, &op);
         let is_join = matches!(op, Op::Join { .. });
-        if is_join && !matches!(result.statuses[..], [SeatStatus::Member { .. }]) {
+        let outcome = if is_join && !matches!(result.statuses[..], [SeatStatus::Member { .. }]) {
             self.shut_out += 1;
             let wait = if self.shut_out.is_multiple_of(2) { r#","retry_after_ms":1000"# } else { "" };
-            let error = format!(r#"{{"type":"error","code":"overloaded","message":"","id":{id}{wait}}}"#);
-            self.answer(number, &room, error);
-            return true;
-        }
-        if fault == Fault::AnswerLost {
-            self.answer(number, &room, refusal(&format!(r#""id":{id}"#)));
-            return true;
-        }
-        if is_join && has_events(&room) {
-            let list = self.list(&room, None);
-            self.answer(number, &room, list);
-        }
-        self.answer(number, &room, format!(r#"{{"type":"ack","id":{id}}}"#));
+            format!(r#"{{"type":"error","code":"overloaded","message":"","id":{id}{wait}}}"#)
+        } else if fault == Fault::AnswerLost {
+            refusal(&format!(r#""id":{id}"#))
+        } else {
+            if is_join && has_events(&room) {
+                let list = self.list(&room, None);
+                self.answer(number, &room, list);
+            }
+            format!(r#"{{"type":"ack","id":{id}}}"#)
+        };
+        self.answer(number, &room, outcome);
         true
     }
 
