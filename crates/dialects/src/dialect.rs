@@ -50,32 +50,29 @@ impl Dialect {
         Self::GStreamer,
     ];
 
+    /// Returns its name, its code, and the maximum size of a client's message in bytes.
+    const fn traits(self) -> (&'static str, &'static str, usize) {
+        match self {
+            Self::PeerJs => ("peerjs", "pj", 1024 * 1024),
+            Self::YWebrtc => ("y-webrtc", "yw", 64 * 1024),
+            Self::Trystero => ("trystero", "tr", 64 * 1024),
+            Self::Rxdb => ("rxdb", "rx", 64 * 1024),
+            Self::PixelStreaming => ("pixelstreaming", "ps", 256 * 1024),
+            Self::Matchbox => ("matchbox", "mb", 64 * 1024),
+            Self::GStreamer => ("gstreamer", "gs", 64 * 1024),
+        }
+    }
+
     /// Returns the name in settings, in metrics, and below the root of the public listener.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PeerJs => "peerjs",
-            Self::YWebrtc => "y-webrtc",
-            Self::Trystero => "trystero",
-            Self::Rxdb => "rxdb",
-            Self::Matchbox => "matchbox",
-            Self::GStreamer => "gstreamer",
-            Self::PixelStreaming => "pixelstreaming",
-        }
+        self.traits().0
     }
 
     /// Returns the code that names of this dialect contain.
     #[must_use]
     pub const fn code(self) -> &'static str {
-        match self {
-            Self::PeerJs => "pj",
-            Self::YWebrtc => "yw",
-            Self::Trystero => "tr",
-            Self::Rxdb => "rx",
-            Self::Matchbox => "mb",
-            Self::GStreamer => "gs",
-            Self::PixelStreaming => "ps",
-        }
+        self.traits().1
     }
 
     /// Returns the dialect whose mount contains a path of the public listener, and the path below
@@ -92,11 +89,7 @@ impl Dialect {
     /// [`ENVELOPE_BYTES`] is lower, that is the limit.
     #[must_use]
     pub const fn max_message_bytes(self) -> usize {
-        match self {
-            Self::PeerJs => 1024 * 1024,
-            Self::YWebrtc | Self::Trystero | Self::Rxdb | Self::Matchbox | Self::GStreamer => 64 * 1024,
-            Self::PixelStreaming => 256 * 1024,
-        }
+        self.traits().2
     }
 
     /// Returns the answer to a request below the mount. `random` are fresh random bytes.

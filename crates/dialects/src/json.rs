@@ -45,28 +45,11 @@ impl<'a> Object<'a> {
 
     /// Returns the object as text without one field, and with `tail` as its last field.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
-        let mut text = String::from("{");
-        for (name, value) in self.fields.iter().filter(|(name, _)| name != without) {
-            push_field(&mut text, &quote(name), value.get());
-        }
-        if let Some(tail) = tail {
-            if text.len() > 1 {
-                text.push(',');
-            }
-            text.push_str(tail);
-        }
-        text.push('}');
-        text
+        let kept = self.fields.iter().filter(|(name, _)| name != without);
+        let fields = kept.map(|(name, value)| format!("{}:{value}", quote(name)));
+        let fields: Vec<String> = fields.chain(tail.map(str::to_owned)).collect();
+        format!("{{{}}}", fields.join(","))
     }
-}
-
-fn push_field(text: &mut String, quoted_name: &str, value: &str) {
-    if text.len() > 1 {
-        text.push(',');
-    }
-    text.push_str(quoted_name);
-    text.push(':');
-    text.push_str(value);
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
@@ -107,11 +90,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
 /// Returns a value's text. `None`: it is no string.
 pub(crate) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    let text = value.get();
-    if !text.starts_with('"') {
-        return None;
-    }
-    serde_json::from_str::<Text<'_>>(text).ok().map(|Text(text)| text)
+    serde_json::from_str::<Text<'_>>(value.get()).ok().map(|Text(text)| text)
 }
 
 /// Returns a value's elements. `None`: it is no array.

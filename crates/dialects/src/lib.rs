@@ -9,37 +9,38 @@
 //! | module | content |
 //! |---|---|
 //! | [`dialect`] | the dialects, their mounts and limits |
-//! | [`name`] | client ids and rooms of the dialects in the mesh |
+//! | `name` | client ids and rooms of the dialects in the mesh |
 //! | [`request`] | HTTP requests, their answers, and what an edge needs to open a session |
 //! | [`translator`] | inputs and outputs of a translator |
 //! | [`event`] | countable events for the edge's metrics |
 //! | [`peerjs`] | PeerJS |
-//! | [`topics`] | topics of [`y_webrtc`] and [`trystero`] |
-//! | [`rxdb`] | rxdb |
-//! | [`matchbox`] | matchbox |
-//! | [`gstreamer`] | GStreamer |
-//! | [`pixel_streaming`] | Unreal Pixel Streaming |
+//! | `topics` | topics of `y_webrtc` and `trystero` |
+//! | `rxdb`, `matchbox`, `gstreamer`, `pixel_streaming` | the other dialects |
+//! | `native` | messages from and to the mesh |
+//! | `room_requests`, `held` | requests without an outcome, messages that wait |
+//! | `json`, `query` | readers of objects and queries |
 
 // Tests may read the clock.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod dialect;
 pub mod event;
-pub mod gstreamer;
+mod gstreamer;
+mod held;
 mod json;
-pub mod matchbox;
-pub mod name;
+mod matchbox;
+mod name;
 mod native;
 pub mod peerjs;
-pub mod pixel_streaming;
+mod pixel_streaming;
 mod query;
 pub mod request;
 mod room_requests;
-pub mod rxdb;
-pub mod topics;
+mod rxdb;
+mod topics;
 pub mod translator;
-pub mod trystero;
-pub mod y_webrtc;
+mod trystero;
+mod y_webrtc;
 
 pub use dialect::{Dialect, Settings};
 pub use request::{Answer, Head, Opening};

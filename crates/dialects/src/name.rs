@@ -5,6 +5,7 @@
 //! becomes `~code:~h` and a hash of its parts. Escaping never produces `~h`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,13 +14,13 @@ use signaling_protocol::ids::MAX_NAME;
 use uuid::Uuid;
 
 use crate::Dialect;
+use crate::query::unescape;
 
 const ESCAPE: u8 = b'~';
 const HASHED: &str = "~h";
 
 /// Returns the name of a foreign identifier, with at most 128 bytes.
-#[must_use]
-pub fn internal(dialect: Dialect, parts: &[&str]) -> String {
+pub(crate) fn internal(dialect: Dialect, parts: &[&str]) -> String {
     let mut name = prefix(dialect);
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
@@ -27,7 +28,7 @@ pub fn internal(dialect: Dialect, parts: &[&str]) -> String {
         }
         escape(&mut name, part);
         if name.len() > MAX_NAME {
-            return hashed(dialect, parts);
+            return prefix(dialect) + &hash(parts);
         }
     }
     name
@@ -40,46 +41,40 @@ pub(crate) fn part(text: &str, max: usize) -> String {
     escape(&mut part, text);
     match part.len() <= max {
         true => part,
-        false => format!("{HASHED}{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once(text)))),
+        false => hash(&[text]),
     }
 }
 
 /// Returns the name of a foreign identifier of some kind. The kind stays readable in a hashed name:
 /// options of rooms follow from it. It has at most 16 letters.
 pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
-    let name = internal(dialect, &[kind, part]);
-    if !is_hashed(&name) {
-        return name;
-    }
-    let hash = URL_SAFE_NO_PAD.encode(digest([kind, part].into_iter()));
-    format!("~{}:{kind}:{HASHED}{hash}", dialect.code())
+    let parts = [kind, part];
+    let name = internal(dialect, &parts);
+    if is_hashed(&name) { format!("{}{kind}:{}", prefix(dialect), hash(&parts)) } else { name }
 }
 
 /// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
-#[must_use]
-pub fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
+pub(crate) fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
     let rest = name.strip_prefix(&prefix(dialect))?;
-    let parts = rest.split(':').map(unescape).collect::<Option<Vec<_>>>()?;
-    // Escapes of bytes that need none have no counterpart in `internal`.
+    let parts: Result<Vec<_>, _> = rest.split(':').map(|part| String::from_utf8(unescape(part, ESCAPE))).collect();
+    let parts = parts.ok()?;
+    // Invalid escapes, and those of bytes that need none, have no counterpart in `internal`.
     let borrowed: Vec<&str> = parts.iter().map(String::as_str).collect();
     (internal(dialect, &borrowed) == name).then_some(parts)
 }
 
 /// Returns `true` if the name is one of this dialect.
-#[must_use]
-pub fn is_of(dialect: Dialect, name: &str) -> bool {
+pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
     name.strip_prefix('~').and_then(|rest| rest.strip_prefix(dialect.code())).is_some_and(|rest| rest.starts_with(':'))
 }
 
 /// Returns `true` if a dialect's name contains a hash in place of its parts.
-#[must_use]
-pub fn is_hashed(name: &str) -> bool {
+pub(crate) fn is_hashed(name: &str) -> bool {
     name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))
 }
 
 /// Returns the credential of a claim: SHA-256 over code, name parts and the client's secret.
-#[must_use]
-pub fn credential(dialect: Dialect, parts: &[&str], secret: &str) -> [u8; 32] {
+pub(crate) fn credential(dialect: Dialect, parts: &[&str], secret: &str) -> [u8; 32] {
     let all = std::iter::once(dialect.code()).chain(parts.iter().copied()).chain(std::iter::once(secret));
     digest(all)
 }
@@ -96,13 +91,27 @@ pub(crate) fn random_uuid(random: &[u8; 32]) -> Uuid {
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
+/// Returns the name of a client with this id.
+pub(crate) fn of_uuid(dialect: Dialect, id: Uuid) -> String {
+    format!("{}{id}", prefix(dialect))
+}
+
+/// Returns the id in a client's name. `None`: the name is another dialect's, or has no id.
+pub(crate) fn uuid(dialect: Dialect, name: &str) -> Option<Uuid> {
+    parse_uuid(name.strip_prefix(&prefix(dialect))?)
+}
+
+/// Parses an id as the mesh writes it: lower case, with hyphens. `None`: the text is none.
+pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
+    Uuid::parse_str(text).ok().filter(|id| id.to_string() == text)
+}
+
 fn prefix(dialect: Dialect) -> String {
     format!("~{}:", dialect.code())
 }
 
-fn hashed(dialect: Dialect, parts: &[&str]) -> String {
-    let hash = URL_SAFE_NO_PAD.encode(digest(parts.iter().copied()));
-    format!("~{}:{HASHED}{hash}", dialect.code())
+fn hash(parts: &[&str]) -> String {
+    format!("{HASHED}{}", URL_SAFE_NO_PAD.encode(digest(parts.iter().copied())))
 }
 
 /// Returns SHA-256 over all parts, each behind its length in 4 bytes, big-endian.
@@ -120,35 +129,20 @@ const fn is_plain(byte: u8) -> bool {
 }
 
 fn escape(name: &mut String, part: &str) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     // A part that alone exceeds the limit is hashed: its rest is not needed.
     for byte in part.bytes().take(MAX_NAME + 1) {
         if is_plain(byte) {
             name.push(char::from(byte));
         } else {
-            let (high, low) = (DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]);
-            name.extend([ESCAPE, high, low].map(char::from));
+            // Writing to a text cannot fail.
+            let _ = write!(name, "~{byte:02X}");
         }
     }
 }
 
-fn unescape(part: &str) -> Option<String> {
-    let mut bytes = part.bytes();
-    let mut decoded = Vec::with_capacity(part.len());
-    while let Some(byte) = bytes.next() {
-        decoded.push(if byte == ESCAPE { hex_digit(bytes.next()?)? << 4 | hex_digit(bytes.next()?)? } else { byte });
-    }
-    String::from_utf8(decoded).ok()
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    u8::try_from(char::from(byte).to_digit(16)?).ok()
-}
-
 /// Returns the foreign text of a name's last part. `shown` is the text beside it in `data`, which a
 /// hashed name needs. `None`: the name is not of these leading parts.
-#[must_use]
-pub fn foreign<'a>(
+pub(crate) fn foreign<'a>(
     dialect: Dialect,
     leading: &[&str],
     name: &str,
@@ -190,7 +184,7 @@ mod tests {
 
     #[test]
     fn part_is_hashed_over_its_maximum() {
-        let hash = format!("~h{}", URL_SAFE_NO_PAD.encode(digest(std::iter::once("a b"))));
+        let hash = hash(&["a b"]);
         assert_eq!((part("a b", 5), part("a b", 4), hash.len()), ("a~20b".to_owned(), hash.clone(), 45));
     }
 
@@ -200,6 +194,19 @@ mod tests {
         let name = of_kind(PJ, "s", &"a".repeat(MAX_NAME));
         assert_eq!(name.strip_prefix("~pj:s:~h").map(str::len), Some(43));
         assert_ne!(name.replace("~pj:s:", ""), of_kind(PJ, "sub", &"a".repeat(MAX_NAME)).replace("~pj:sub:", ""));
+    }
+
+    #[test]
+    fn name_of_an_id_has_one_form() {
+        let id = random_uuid(&[255; 32]);
+        assert_eq!(of_uuid(PJ, id), "~pj:ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_eq!(uuid(PJ, &of_uuid(PJ, id)), Some(id));
+        for other in ["~rx:ffffffff-ffff-4fff-bfff-ffffffffffff", "~pj:FFFFFFFF-ffff-4fff-bfff-ffffffffffff"] {
+            assert_eq!(uuid(PJ, other), None, "{other}");
+        }
+        for other in ["~pj:bob", "~pj:ffffffffffff4fffbfffffffffffffff"] {
+            assert_eq!(uuid(PJ, other), None, "{other}");
+        }
     }
 
     #[test]

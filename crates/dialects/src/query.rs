@@ -9,16 +9,16 @@ pub(crate) fn field(query: &str, name: &str) -> Option<String> {
 
 /// Decodes `+` and percent escapes. An invalid escape stays, invalid UTF-8 is replaced.
 fn decode(text: &str) -> String {
-    String::from_utf8_lossy(&percent_decode(&text.replace('+', " "))).into_owned()
+    String::from_utf8_lossy(&unescape(&text.replace('+', " "), b'%')).into_owned()
 }
 
-/// Decodes percent escapes. An invalid escape stays.
-pub(crate) fn percent_decode(text: &str) -> Vec<u8> {
+/// Decodes bytes written as `escape` and two hexadecimal digits. An invalid escape stays.
+pub(crate) fn unescape(text: &str, escape: u8) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        let escaped = (byte == b'%').then(|| bytes.get(at + 1..at + 3).and_then(hex)).flatten();
+        let escaped = (byte == escape).then(|| bytes.get(at + 1..at + 3).and_then(hex)).flatten();
         decoded.push(escaped.unwrap_or(byte));
         at += if escaped.is_some() { 3 } else { 1 };
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use signaling_protocol::ClientId;
 
 use crate::query;
-use crate::translator::{Close, Translator};
+use crate::translator::{Close, Translate, Translator};
 
 /// A request, after the edge has checked its origin.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -90,9 +90,10 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Creates an opening with an id from random bytes, which ends with its socket.
-    pub(crate) fn anonymous(head: &Head<'_>, client_id: &str, translator: Translator) -> Answer {
-        let Ok(client_id) = ClientId::new(client_id) else { return Answer::NotFound };
+    /// Answers an upgrade request by an opening with an id from random bytes, which ends with its
+    /// socket. A plain request is not found.
+    pub(crate) fn anonymous(head: &Head<'_>, client_id: &str, translator: impl Translate + 'static) -> Answer {
+        let Some(client_id) = ClientId::new(client_id).ok().filter(|_| head.upgrade) else { return Answer::NotFound };
         Answer::Upgrade(Box::new(Self {
             client_id,
             credential: None,
@@ -100,7 +101,7 @@ impl Opening {
             token: query::field(head.query, "token").filter(|token| !token.is_empty()),
             subject: None,
             if_taken: None,
-            translator,
+            translator: Translator::new(translator),
         }))
     }
 }

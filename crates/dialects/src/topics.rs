@@ -8,48 +8,27 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
-use signaling_protocol::rooms::LeftReason;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::json::Object;
 use crate::native::FromMesh;
 use crate::room_requests::{RequestKind, RoomRequests};
-use crate::translator::{Close, Input, Out};
-use crate::{Dialect, name, trystero, y_webrtc};
+use crate::translator::{Close, Input, Out, Translate};
+use crate::{Dialect, name, y_webrtc};
 
 /// Maximum topics of a client: the mesh's maximum rooms of a session.
 const MAX_TOPICS: usize = 256;
 
 /// The wire protocol of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
-    /// y-webrtc.
-    YWebrtc,
-    /// Trystero.
-    Trystero,
-}
-
-impl Wire {
-    const fn dialect(self) -> Dialect {
-        match self {
-            Self::YWebrtc => Dialect::YWebrtc,
-            Self::Trystero => Dialect::Trystero,
-        }
-    }
-
-    fn action<'a>(self, message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
-        match self {
-            Self::YWebrtc => y_webrtc::action(message),
-            Self::Trystero => trystero::action(message),
-        }
-    }
-
-    fn frame(self, publication: &Object<'_>) -> Option<String> {
-        match self {
-            Self::YWebrtc => Some(y_webrtc::frame(publication)),
-            Self::Trystero => trystero::frame(publication),
-        }
-    }
+#[derive(Debug)]
+pub(crate) struct Wire {
+    pub(crate) dialect: Dialect,
+    /// Returns the meaning of a client's message.
+    pub(crate) action: for<'a> fn(&Object<'a>) -> Result<Action<'a>, IgnoredReason>,
+    /// Returns the frame of a publication. `None`: it is invalid.
+    pub(crate) frame: fn(&Object<'_>) -> Option<String>,
+    /// Frame that the client needs every 5 s while it is not read. `None`: it needs none.
+    pub(crate) paused_frame: Option<&'static str>,
 }
 
 /// Meaning of a client's message.
@@ -67,19 +46,15 @@ pub(crate) enum Action<'a> {
 
 /// The translator of a client with topics.
 #[derive(Debug)]
-pub struct Topics {
-    wire: Wire,
+pub(crate) struct Topics {
+    wire: &'static Wire,
     /// Rooms of the subscribed topics.
     subscribed: BTreeSet<String>,
     requests: RoomRequests,
 }
 
-impl Topics {
-    pub(crate) fn new(wire: Wire) -> Self {
-        Self { wire, subscribed: BTreeSet::new(), requests: RoomRequests::default() }
-    }
-
-    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+impl Translate for Topics {
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
         match input {
             Input::Mesh(text) => self.mesh(now, text, out),
             Input::Text(text) | Input::Binary(text) => self.client(now, text, out),
@@ -88,30 +63,35 @@ impl Topics {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.requests.deadline()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.requests.is_full()
     }
 
-    pub(crate) fn paused_frame(&self) -> Option<&'static str> {
-        // y-webrtc closes after 30 s without a message.
-        (self.wire == Wire::YWebrtc).then_some(y_webrtc::PONG)
+    fn paused_frame(&self) -> Option<&'static str> {
+        self.wire.paused_frame
     }
 
-    pub(crate) fn retained_bytes(&self) -> usize {
+    fn retained_bytes(&self) -> usize {
         self.requests.retained_bytes() + self.subscribed.iter().map(|room| room.len() + 64).sum::<usize>()
+    }
+}
+
+impl Topics {
+    pub(crate) fn new(wire: &'static Wire) -> Self {
+        Self { wire, subscribed: BTreeSet::new(), requests: RoomRequests::default() }
     }
 
     fn room(&self, topic: &str) -> String {
-        name::internal(self.wire.dialect(), &[topic])
+        name::internal(self.wire.dialect, &[topic])
     }
 
     fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) {
         let Some(message) = Object::parse(text) else { return out.ignore(IgnoredReason::Json) };
-        match self.wire.action(&message) {
+        match (self.wire.action)(&message) {
             Ok(Action::Subscribe(topics)) => topics.iter().for_each(|topic| self.subscribe(now, topic, out)),
             Ok(Action::Unsubscribe(topics)) => topics.iter().for_each(|topic| self.unsubscribe(now, topic, out)),
             Ok(Action::Publish { topic, publication }) => self.publish(now, &topic, &publication, out),
@@ -150,7 +130,7 @@ impl Topics {
         }
         // The mesh sends a broadcast to all other members.
         if self.subscribed.contains(&room) {
-            out.frames.extend(Object::parse(publication.as_bytes()).and_then(|object| self.wire.frame(&object)));
+            out.frames.extend(Object::parse(publication.as_bytes()).and_then(|object| (self.wire.frame)(&object)));
         }
     }
 
@@ -160,7 +140,7 @@ impl Topics {
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
             FromMesh::Error { id, retry_after: Some(wait), .. } => self.requests.refuse(now, id, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
-            FromMesh::Left { room, reason } => self.left(&room, reason, out),
+            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(&room, is_kicked, out),
             FromMesh::Signal { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }
@@ -170,12 +150,12 @@ impl Topics {
         if !self.subscribed.contains(room) {
             return;
         }
-        let data = Some(data).filter(|_| name::is_of(self.wire.dialect(), from));
+        let data = Some(data).filter(|_| name::is_of(self.wire.dialect, from));
         let frame = data.and_then(|data| {
             let envelope = Object::parse(data.get().as_bytes())?;
             let publication = Object::parse(envelope.get("m")?.get().as_bytes())?;
             let is_known = envelope.string("k")? == "p" && self.room(&publication.string("topic")?) == room;
-            is_known.then(|| self.wire.frame(&publication)).flatten()
+            is_known.then(|| (self.wire.frame)(&publication)).flatten()
         });
         match frame {
             Some(frame) => out.frames.push(frame),
@@ -194,15 +174,15 @@ impl Topics {
         }
     }
 
-    fn left(&mut self, room: &str, reason: LeftReason, out: &mut Out) {
+    fn seat_lost(&mut self, room: &str, is_kicked: bool, out: &mut Out) {
         // A pending request decides about the seat.
         if self.requests.changes_seat(room) || !self.subscribed.contains(room) {
             return;
         }
-        match reason {
-            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
-            LeftReason::Kicked => drop(self.subscribed.remove(room)),
-            LeftReason::Left => {}
+        if is_kicked {
+            self.subscribed.remove(room);
+        } else {
+            out.close = Some(Close::TRY_AGAIN);
         }
     }
 }

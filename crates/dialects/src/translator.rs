@@ -1,16 +1,11 @@
 //! Inputs and outputs of a translator, which stands between a client and its session.
 
+use std::fmt;
 use std::time::Instant;
 
 use signaling_protocol::CloseCode;
 
 use crate::event::{AnswerKind, Event, IgnoredReason};
-use crate::gstreamer::GStreamer;
-use crate::matchbox::Matchbox;
-use crate::peerjs::PeerJs;
-use crate::pixel_streaming::PixelStreaming;
-use crate::rxdb::Rxdb;
-use crate::topics::Topics;
 
 /// Something that happened to a client or its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,21 +101,37 @@ impl Close {
     }
 }
 
-/// The translator of one socket.
-#[derive(Debug)]
-pub struct Translator(Kind);
+/// Translator of one dialect.
+pub(crate) trait Translate: fmt::Debug + Send + Sync {
+    /// See [`Translator::input`]. Texts are UTF-8.
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out);
 
-#[derive(Debug)]
-enum Kind {
-    PeerJs(PeerJs),
-    Topics(Topics),
-    Rxdb(Rxdb),
-    Matchbox(Box<Matchbox>),
-    GStreamer(Box<GStreamer>),
-    PixelStreaming(Box<PixelStreaming>),
+    /// See [`Translator::deadline`].
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+
+    /// See [`Translator::is_full`].
+    fn is_full(&self) -> bool;
+
+    /// See [`Translator::paused_frame`].
+    fn paused_frame(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// See [`Translator::retained_bytes`].
+    fn retained_bytes(&self) -> usize;
 }
 
+/// The translator of one socket.
+#[derive(Debug)]
+pub struct Translator(Box<dyn Translate>);
+
 impl Translator {
+    pub(crate) fn new(translator: impl Translate + 'static) -> Self {
+        Self(Box::new(translator))
+    }
+
     /// Handles an input, and adds its effects to `out`.
     pub fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
         if let Input::Text(text) = input
@@ -129,99 +140,32 @@ impl Translator {
             out.close = Some(Close::INVALID_TEXT);
             return;
         }
-        match &mut self.0 {
-            Kind::PeerJs(peerjs) => peerjs.input(now, input, out),
-            Kind::Topics(topics) => topics.input(now, input, out),
-            Kind::Rxdb(rxdb) => rxdb.input(now, input, out),
-            Kind::Matchbox(matchbox) => matchbox.input(now, input, out),
-            Kind::GStreamer(gstreamer) => gstreamer.input(now, input, out),
-            Kind::PixelStreaming(streaming) => streaming.input(now, input, out),
-        }
+        self.0.input(now, input, out);
     }
 
     /// Returns the time of the next [`Input::Tick`]. `None`: none is needed.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        match &self.0 {
-            Kind::PeerJs(_) => None,
-            Kind::Topics(topics) => topics.deadline(),
-            Kind::Rxdb(rxdb) => rxdb.deadline(),
-            Kind::Matchbox(matchbox) => matchbox.deadline(),
-            Kind::GStreamer(gstreamer) => gstreamer.deadline(),
-            Kind::PixelStreaming(streaming) => streaming.deadline(),
-        }
+        self.0.deadline()
     }
 
     /// Returns `true` while the edge must not read from the client: too many of its requests have
     /// no outcome. If the edge reads all the same, messages are dropped and counted as `limit`.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        match &self.0 {
-            Kind::PeerJs(peerjs) => peerjs.is_full(),
-            Kind::Topics(topics) => topics.is_full(),
-            Kind::Rxdb(rxdb) => rxdb.is_full(),
-            Kind::Matchbox(matchbox) => matchbox.is_full(),
-            Kind::GStreamer(gstreamer) => gstreamer.is_full(),
-            Kind::PixelStreaming(streaming) => streaming.is_full(),
-        }
+        self.0.is_full()
     }
 
     /// Returns the frame that the edge writes every 5 s while it does not read from the client.
     /// `None`: the client does not need one.
     #[must_use]
     pub fn paused_frame(&self) -> Option<&'static str> {
-        match &self.0 {
-            Kind::Topics(topics) => topics.paused_frame(),
-            Kind::PeerJs(_) | Kind::Rxdb(_) | Kind::PixelStreaming(_) | Kind::Matchbox(_) | Kind::GStreamer(_) => None,
-        }
+        self.0.paused_frame()
     }
 
     /// Returns the approximate size of the variable state, in bytes.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
-        match &self.0 {
-            Kind::PeerJs(peerjs) => peerjs.retained_bytes(),
-            Kind::Topics(topics) => topics.retained_bytes(),
-            Kind::Rxdb(rxdb) => rxdb.retained_bytes(),
-            Kind::Matchbox(matchbox) => matchbox.retained_bytes(),
-            Kind::GStreamer(gstreamer) => gstreamer.retained_bytes(),
-            Kind::PixelStreaming(streaming) => streaming.retained_bytes(),
-        }
-    }
-}
-
-impl From<PeerJs> for Translator {
-    fn from(peerjs: PeerJs) -> Self {
-        Self(Kind::PeerJs(peerjs))
-    }
-}
-
-impl From<Topics> for Translator {
-    fn from(topics: Topics) -> Self {
-        Self(Kind::Topics(topics))
-    }
-}
-
-impl From<Rxdb> for Translator {
-    fn from(rxdb: Rxdb) -> Self {
-        Self(Kind::Rxdb(rxdb))
-    }
-}
-
-impl From<Matchbox> for Translator {
-    fn from(matchbox: Matchbox) -> Self {
-        Self(Kind::Matchbox(Box::new(matchbox)))
-    }
-}
-
-impl From<GStreamer> for Translator {
-    fn from(gstreamer: GStreamer) -> Self {
-        Self(Kind::GStreamer(Box::new(gstreamer)))
-    }
-}
-
-impl From<PixelStreaming> for Translator {
-    fn from(streaming: PixelStreaming) -> Self {
-        Self(Kind::PixelStreaming(Box::new(streaming)))
+        self.0.retained_bytes()
     }
 }

@@ -6,17 +6,16 @@ use crate::request::{Answer, Head, Opening};
 use crate::topics::{Action, Topics, Wire};
 use crate::{Dialect, name};
 
+static WIRE: Wire = Wire { dialect: Dialect::Trystero, action, frame, paused_frame: None };
+
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let name = name::internal(Dialect::Trystero, &[&name::random_part(random)]);
-    Opening::anonymous(head, &name, Topics::new(Wire::Trystero).into())
+    Opening::anonymous(head, &name, Topics::new(&WIRE))
 }
 
 /// Returns the meaning of a client's message.
-pub(crate) fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
+fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
     let topic = || message.string("topic").ok_or(IgnoredReason::Field);
     match &*message.string("type").unwrap_or_default() {
         "subscribe" => Ok(Action::Subscribe(vec![topic()?])),
@@ -31,7 +30,7 @@ pub(crate) fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReas
 }
 
 /// Returns the frame of a publication. `None`: it has no payload.
-pub(crate) fn frame(publication: &Object<'_>) -> Option<String> {
+fn frame(publication: &Object<'_>) -> Option<String> {
     let (topic, payload) = (publication.string("topic")?, publication.get("payload")?);
     Some(format!(r#"{{"topic":{},"payload":{payload}}}"#, quote(&topic)))
 }

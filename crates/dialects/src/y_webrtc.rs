@@ -10,17 +10,25 @@ use crate::{Dialect, name};
 
 pub(crate) const PONG: &str = r#"{"type":"pong"}"#;
 
+static WIRE: Wire = Wire {
+    dialect: Dialect::YWebrtc,
+    action,
+    frame,
+    // The client closes after 30 s without a message.
+    paused_frame: Some(PONG),
+};
+
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     if !head.upgrade {
         return Answer::Http(HttpAnswer::new(200, "text/plain", "okay"));
     }
     let name = name::internal(Dialect::YWebrtc, &[&name::random_part(random)]);
-    Opening::anonymous(head, &name, Topics::new(Wire::YWebrtc).into())
+    Opening::anonymous(head, &name, Topics::new(&WIRE))
 }
 
 /// Returns the meaning of a client's message.
-pub(crate) fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
+fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
     match &*message.string("type").unwrap_or_default() {
         "subscribe" => topics(message).map(Action::Subscribe),
         "unsubscribe" => topics(message).map(Action::Unsubscribe),
@@ -42,6 +50,6 @@ fn topics<'a>(message: &Object<'a>) -> Result<Vec<Cow<'a, str>>, IgnoredReason> 
 
 /// Returns the frame of a publication. Clients ignore the number of subscribers, so that it is the
 /// number on this socket.
-pub(crate) fn frame(publication: &Object<'_>) -> String {
-    publication.to_text("clients", Some(r#""clients":1"#))
+fn frame(publication: &Object<'_>) -> Option<String> {
+    Some(publication.to_text("clients", Some(r#""clients":1"#)))
 }

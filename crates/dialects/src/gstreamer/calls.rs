@@ -24,8 +24,8 @@ use super::status::{Role, parse_roles, quote_roles};
 use super::{GStreamer, or_null};
 use crate::event::IgnoredReason;
 use crate::json::{Object, quote};
-use crate::native;
 use crate::translator::Out;
+use crate::{name, native};
 use uuid::Uuid;
 
 /// Hold time of a signal for a peer whose node is gone.
@@ -49,7 +49,7 @@ impl GStreamer {
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open = |id| self.sessions.get(id).filter(|session| session.is_open()).map(|session| (id, *session));
         // The late message of an ended session is no error.
-        names::parse(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
+        name::parse_uuid(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
     }
 
     /// Asks a peer for a session.
@@ -83,7 +83,7 @@ impl GStreamer {
     pub(super) fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
         let from = names::peer(from).ok_or(IgnoredReason::Foreign)?;
         let message = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
-        let id = message.string("sid").and_then(|id| names::parse(&id)).ok_or(IgnoredReason::Foreign)?;
+        let id = message.string("sid").and_then(|id| name::parse_uuid(&id)).ok_or(IgnoredReason::Foreign)?;
         match &*message.string("k").unwrap_or_default() {
             "start" => self.asked(from, id, &message, out),
             "started" => self.started(from, id, message.get("offer"), out),
@@ -159,11 +159,6 @@ impl GStreamer {
         }
         out.frames.push(offer.map_or_else(|| session_started(from, id), |offer| start_session(from, id, offer.get())));
         Ok(())
-    }
-
-    /// Handles the failure of a signal. Without an answer there is no session.
-    pub(super) fn not_received(&mut self, request: u64, out: &mut Out) {
-        self.end_sessions(|session| session.request == Some(request), out);
     }
 
     /// Ends sessions without a message of the other peer.

@@ -5,12 +5,12 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 use signaling_protocol::limits::MAX_MEMBER_DATA_BYTES;
 
-use super::names;
 use super::sessions::Part;
 use super::status::{Role, Status};
 use super::{GStreamer, or_null};
 use crate::event::IgnoredReason;
 use crate::json::{Object, quote, string};
+use crate::name;
 use crate::translator::Out;
 
 /// Reason why a message has no effect.
@@ -118,7 +118,7 @@ impl GStreamer {
     fn start_session(&mut self, now: Instant, message: &Object<'_>, out: &mut Out) -> Result<(), Refusal> {
         let peer_id = message.string("peerId").ok_or(IgnoredReason::Field)?;
         let offer = optional_text(message, "offer")?;
-        let Some(peer) = names::parse(&peer_id) else { return Err(Refusal::Error(Self::not_found(&*peer_id))) };
+        let Some(peer) = name::parse_uuid(&peer_id) else { return Err(Refusal::Error(Self::not_found(&*peer_id))) };
         if peer == self.own {
             let roles = &self.present_status().roles;
             return Err(Refusal::Error(Self::no_roles((peer, roles), (peer, roles))));

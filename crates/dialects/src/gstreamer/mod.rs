@@ -5,7 +5,6 @@
 
 mod calls;
 mod client;
-mod early;
 mod members;
 mod names;
 mod room;
@@ -17,34 +16,31 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use self::early::EarlyMessages;
 use self::members::{Members, Overdue};
 use self::sessions::Sessions;
 use self::status::{Role, Status};
 use crate::event::{AnswerKind, IgnoredReason};
+use crate::held::Held;
 use crate::json::quote;
 use crate::native::{self, FromMesh};
 use crate::request::{Answer, Head, Opening};
 use crate::room_requests::RoomRequests;
-use crate::translator::{Close, Input, Out};
+use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 use uuid::Uuid;
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let (own, mut secret) = (name::random_uuid(random), [0; 16]);
     secret.copy_from_slice(&random[16..]);
     // Slashes at the ends do not make another room.
     let room = name::internal(Dialect::GStreamer, &[head.path.trim_matches('/')]);
-    Opening::anonymous(head, &names::of_peer(own), GStreamer::new(own, room, secret).into())
+    Opening::anonymous(head, &names::of_peer(own), GStreamer::new(own, room, secret))
 }
 
 /// The translator of a `GStreamer` client.
 #[derive(Debug)]
-pub struct GStreamer {
+pub(crate) struct GStreamer {
     own: Uuid,
     room: String,
     /// Secret from which the ids of its sessions follow.
@@ -57,7 +53,9 @@ pub struct GStreamer {
     has_spoken: bool,
     /// `true` if the client has protocol version 1.1.
     has_v1_1: bool,
-    early: EarlyMessages,
+    /// Messages of a client that is not welcome yet. Elements send their protocol version first.
+    /// The edge does not read the client meanwhile, except what it has read already.
+    early: Held<(), 16, { 128 * 1024 }>,
     /// Last status that the room has accepted.
     status: Status,
     /// Later ones without an outcome, oldest first.
@@ -65,6 +63,36 @@ pub struct GStreamer {
     members: Members,
     sessions: Sessions,
     requests: RoomRequests,
+}
+
+impl Translate for GStreamer {
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+        match input {
+            Input::Mesh(text) => self.mesh(now, text, out),
+            Input::Text(text) if self.is_welcome => self.client(now, text, out),
+            Input::Text(text) if self.early.push((), str::from_utf8(text).unwrap_or_default()) => {}
+            Input::Text(_) => out.ignore(IgnoredReason::Limit),
+            Input::Binary(_) => out.ignore(IgnoredReason::Binary),
+            Input::Tick => self.tick(now, out),
+            Input::Pong => {}
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let all = [self.requests.deadline(), self.sessions.deadline(), self.members.deadline()];
+        all.into_iter().flatten().min()
+    }
+
+    fn is_full(&self) -> bool {
+        !self.is_welcome || self.requests.is_full()
+    }
+
+    fn retained_bytes(&self) -> usize {
+        let statuses = std::iter::once(&self.status).chain(&self.next_statuses);
+        let statuses: usize = statuses.map(|status| status.meta.len() + size_of::<Status>()).sum();
+        let lists = self.members.bytes() + self.sessions.bytes() + self.early.retained_bytes();
+        self.room.len() + statuses + lists + self.requests.retained_bytes()
+    }
 }
 
 impl GStreamer {
@@ -77,41 +105,13 @@ impl GStreamer {
             is_welcome: false,
             has_spoken: false,
             has_v1_1: false,
-            early: EarlyMessages::default(),
+            early: Held::default(),
             status: Status::default(),
             next_statuses: VecDeque::new(),
             members: Members::default(),
             sessions: Sessions::default(),
             requests: RoomRequests::default(),
         }
-    }
-
-    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        match input {
-            Input::Mesh(text) => self.mesh(now, text, out),
-            Input::Text(text) if self.is_welcome => self.client(now, text, out),
-            Input::Text(text) if self.early.push(text) => {}
-            Input::Text(_) => out.ignore(IgnoredReason::Limit),
-            Input::Binary(_) => out.ignore(IgnoredReason::Binary),
-            Input::Tick => self.tick(now, out),
-            Input::Pong => {}
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let all = [self.requests.deadline(), self.sessions.deadline(), self.members.deadline()];
-        all.into_iter().flatten().min()
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        !self.is_welcome || self.requests.is_full()
-    }
-
-    pub(crate) fn retained_bytes(&self) -> usize {
-        let statuses = std::iter::once(&self.status).chain(&self.next_statuses);
-        let statuses: usize = statuses.map(|status| status.meta.len() + size_of::<Status>()).sum();
-        let lists = self.members.bytes() + self.sessions.bytes() + self.early.bytes();
-        self.room.len() + statuses + lists + self.requests.retained_bytes()
     }
 
     /// Returns the client's status by its last message.
@@ -144,7 +144,7 @@ impl GStreamer {
                 }
                 _ => self.fail(now, id, &code, out),
             },
-            FromMesh::Left { room, reason } if *room == *self.room => self.left(reason, out),
+            FromMesh::SeatLost { room, is_kicked } if *room == *self.room => self.seat_lost(is_kicked, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }

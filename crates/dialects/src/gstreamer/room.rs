@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use signaling_protocol::CloseCode;
-use signaling_protocol::rooms::{Former, LeftReason, Member};
+use signaling_protocol::rooms::{Former, Member};
 
 use super::GStreamer;
 use super::members::{Page, Update};
@@ -46,14 +46,15 @@ impl GStreamer {
         }
         self.is_welcome = true;
         out.frames.push(format!(r#"{{"type":"welcome","peerId":"{}"}}"#, self.own));
-        for text in self.early.take() {
-            self.client(now, &text, out);
+        while let Some(text) = self.early.pop() {
+            self.client(now, text.as_bytes(), out);
         }
     }
 
     pub(super) fn fail(&mut self, now: Instant, id: u64, code: &str, out: &mut Out) {
         if self.requests.finish(now, id, out).is_none() {
-            return self.not_received(id, out);
+            // Without its signal there is no session.
+            return self.end_sessions(|session| session.request == Some(id), out);
         }
         self.next_statuses.pop_front();
         self.error(&format!("Peer {} cannot be registered: {code}", self.own), out);
@@ -111,20 +112,18 @@ impl GStreamer {
         }
     }
 
-    pub(super) fn left(&mut self, reason: LeftReason, out: &mut Out) {
+    pub(super) fn seat_lost(&mut self, is_kicked: bool, out: &mut Out) {
         // A pending request decides about the seat.
         if self.requests.changes_seat(&self.room) {
             return;
         }
-        match reason {
-            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
-            LeftReason::Kicked => {
-                for (peer, status) in self.members.clear() {
-                    self.departed(peer, &status, out);
-                }
-                self.end_sessions(|_| true, out);
-            }
-            LeftReason::Left => {}
+        if !is_kicked {
+            out.close = Some(Close::TRY_AGAIN);
+            return;
         }
+        for (peer, status) in self.members.clear() {
+            self.departed(peer, &status, out);
+        }
+        self.end_sessions(|_| true, out);
     }
 }

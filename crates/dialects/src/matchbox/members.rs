@@ -3,20 +3,17 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::CloseCode;
-use signaling_protocol::rooms::{Former, LeftReason, Member};
+use signaling_protocol::rooms::{Former, Member};
 
 use super::election::{Election, Step};
 use super::names::{self, Rooms};
 use super::roster::{self, Claim, Roster};
 use super::{Matchbox, Room};
 use crate::event::{AnswerKind, Event, IgnoredReason};
-use crate::native;
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
 use uuid::Uuid;
 
-/// Time in which the next members of a large room must arrive.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// An operator has removed the client from a room.
 const KICKED: Close = Close::new(Some(CloseCode::KICKED));
 /// The client's token does not name the room.
@@ -25,13 +22,12 @@ const FORBIDDEN: Close = Close::new(Some(CloseCode::FORBIDDEN));
 impl Matchbox {
     /// Handles a list of members.
     pub(super) fn joined(&mut self, now: Instant, name: &str, members: &[Member<'_>], more: bool, out: &mut Out) {
-        let Some((roster, is_queue)) = self.roster(name) else { return };
-        if let Some(last) = roster.page(members, more) {
-            out.requests.push(native::members(name, Some(&names::of_client(last))));
+        let Some((roster, is_queue)) = self.roster(name) else { return self.requests.page_came(name) };
+        match (roster.page(members, more), roster.is_asked()) {
+            (Some(last), _) => self.requests.list(now, name, Some(&names::of_client(last)), out),
+            (None, false) => self.requests.page_came(name),
+            (None, true) => {}
         }
-        let queue = self.election.as_ref().map(|election| &election.queue);
-        let is_asked = self.room.iter().map(|room| &room.roster).chain(queue).any(Roster::is_asked);
-        self.page_until = is_asked.then(|| self.page_until.unwrap_or(now + PAGE_TIMEOUT));
         if !is_queue {
             self.settle(out);
         }
@@ -119,14 +115,14 @@ impl Matchbox {
     }
 
     /// Handles the loss of a seat.
-    pub(super) fn left(&mut self, name: &str, reason: LeftReason, out: &mut Out) {
+    pub(super) fn seat_lost(&mut self, name: &str, is_kicked: bool, out: &mut Out) {
         if self.requests.changes_seat(name) || self.roster(name).is_none() {
             return;
         }
-        match reason {
-            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
-            LeftReason::Kicked => out.close = Some(KICKED),
-            LeftReason::Left => {}
+        if is_kicked {
+            out.close = Some(KICKED);
+        } else {
+            out.close = Some(Close::TRY_AGAIN);
         }
     }
 
@@ -158,8 +154,9 @@ impl Matchbox {
         for peer in self.peers.present() {
             self.peers.dismiss(peer, false, &mut out.frames);
         }
-        self.page_until = None;
-        self.room.take()
+        let room = self.room.take()?;
+        self.requests.page_came(&room.name);
+        Some(room)
     }
 
     /// Compares the peers with all members of the room.

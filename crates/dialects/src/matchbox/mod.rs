@@ -22,7 +22,7 @@ use crate::event::IgnoredReason;
 use crate::json::Object;
 use crate::native::{self, FromMesh};
 use crate::room_requests::{RequestKind, RoomRequests};
-use crate::translator::{Close, Input, Out};
+use crate::translator::{Close, Input, Out, Translate};
 use uuid::Uuid;
 
 pub(crate) use self::http::request;
@@ -43,7 +43,7 @@ struct Room {
 
 /// The translator of a matchbox client.
 #[derive(Debug)]
-pub struct Matchbox {
+pub(crate) struct Matchbox {
     own: Uuid,
     rooms: Rooms,
     /// `true` once the client has its id.
@@ -54,8 +54,43 @@ pub struct Matchbox {
     election: Option<Election>,
     peers: Peers,
     requests: RoomRequests,
-    /// Time at which a missing page of members ends the socket. `None`: none is missing.
-    page_until: Option<Instant>,
+}
+
+impl Translate for Matchbox {
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+        match input {
+            Input::Mesh(text) => self.mesh(now, text, out),
+            Input::Text(text) => {
+                if let Err(reason) = self.client(text, out) {
+                    out.ignore(reason);
+                }
+            }
+            Input::Binary(_) => out.ignore(IgnoredReason::Binary),
+            Input::Pong => {}
+            Input::Tick => {
+                if !self.requests.tick(now, out) {
+                    out.close = Some(Close::TRY_AGAIN);
+                }
+                self.step(now, out);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let room = self.room.as_ref().map(|room| &room.roster);
+        let election = self.election.as_ref().and_then(|election| election.deadline(room));
+        self.requests.deadline().into_iter().chain(election).min()
+    }
+
+    fn is_full(&self) -> bool {
+        self.requests.is_full()
+    }
+
+    fn retained_bytes(&self) -> usize {
+        let room = self.room.as_ref().map_or(0, |room| room.roster.bytes());
+        let election = self.election.as_ref().map_or(0, Election::bytes);
+        self.requests.retained_bytes() + self.peers.bytes() + room + election
+    }
 }
 
 impl Matchbox {
@@ -68,43 +103,7 @@ impl Matchbox {
             election: None,
             peers: Peers::default(),
             requests: RoomRequests::default(),
-            page_until: None,
         }
-    }
-
-    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        match input {
-            Input::Mesh(text) => self.mesh(now, text, out),
-            Input::Text(text) => {
-                if let Err(reason) = self.client(text, out) {
-                    out.ignore(reason);
-                }
-            }
-            Input::Binary(_) => out.ignore(IgnoredReason::Binary),
-            Input::Pong => {}
-            Input::Tick => {
-                if !self.requests.tick(now, out) || self.page_until.is_some_and(|until| until <= now) {
-                    out.close = Some(Close::TRY_AGAIN);
-                }
-                self.step(now, out);
-            }
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let room = self.room.as_ref().map(|room| &room.roster);
-        let election = self.election.as_ref().and_then(|election| election.deadline(room));
-        [self.requests.deadline(), self.page_until, election].into_iter().flatten().min()
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.requests.is_full()
-    }
-
-    pub(crate) fn retained_bytes(&self) -> usize {
-        let room = self.room.as_ref().map_or(0, |room| room.roster.bytes());
-        let election = self.election.as_ref().map_or(0, Election::bytes);
-        self.requests.retained_bytes() + self.peers.bytes() + room + election
     }
 
     /// Handles a message of the client.
@@ -141,9 +140,14 @@ impl Matchbox {
                 }
             }
             FromMesh::Error { id, code, retry_after } => self.error(now, id, &code, retry_after, out),
-            FromMesh::Left { room, reason } => self.left(&room, reason, out),
+            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(&room, is_kicked, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
-            FromMesh::ListFailed { .. } | FromMesh::Other => {}
+            FromMesh::ListFailed { room, retry_after } => {
+                if self.requests.page_failed(now, &room, retry_after, out) {
+                    out.close = Some(Close::TRY_AGAIN);
+                }
+            }
+            FromMesh::Other => {}
         }
     }
 

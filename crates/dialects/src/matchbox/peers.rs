@@ -86,36 +86,3 @@ impl Peers {
         self.contains(peer) || self.present.len() < MAX_PEERS && !self.gone.contains(&peer)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id(n: u8) -> Uuid {
-        crate::name::random_uuid(&[n; 32])
-    }
-
-    #[test]
-    fn peer_is_announced_and_dismissed_once() {
-        let (mut peers, mut frames) = (Peers::default(), Vec::new());
-        peers.announce(id(1), &mut frames);
-        peers.announce(id(1), &mut frames);
-        peers.dismiss(id(1), true, &mut frames);
-        peers.dismiss(id(1), false, &mut frames);
-        peers.announce(id(1), &mut frames);
-        assert_eq!((frames, peers.hear(id(1))), (vec![wire::new_peer(id(1)), wire::peer_left(id(1))], false));
-    }
-
-    #[test]
-    fn older_peer_is_not_announced_unless_it_returns() {
-        let (mut peers, mut frames) = (Peers::default(), Vec::new());
-        [1, 2, 3].into_iter().for_each(|n| peers.expect(id(n)));
-        assert!(peers.hear(id(1)));
-        peers.announce(id(1), &mut frames);
-        peers.dismiss(id(2), true, &mut frames);
-        assert!(frames.is_empty());
-        peers.announce(id(2), &mut frames);
-        peers.dismiss(id(3), false, &mut frames);
-        assert_eq!(frames, [wire::new_peer(id(2)), wire::peer_left(id(3))]);
-    }
-}

@@ -68,16 +68,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recipient_is_reported_once_a_second() {
-        let (mut expiry, start) = (Expiry::default(), Instant::now());
-        let at = |ms| start + Duration::from_millis(ms);
-        assert!(expiry.may_report(start, "a") && expiry.may_report(start, "b"));
-        assert!(!expiry.may_report(at(999), "a"));
-        assert!(expiry.may_report(at(1000), "a"));
-        assert_eq!(expiry.reports.len(), 1);
-    }
-
-    #[test]
     fn remembered_recipients_are_bounded() {
         let (mut expiry, now) = (Expiry::default(), Instant::now());
         for n in 0..10_000 {

@@ -8,7 +8,7 @@ use signaling_protocol::ClientId;
 
 use super::{PeerJs, fits};
 use crate::request::{Answer, Head, HttpAnswer, Lifetime, Opening, Rejection};
-use crate::translator::Close;
+use crate::translator::{Close, Translator};
 use crate::{Dialect, Settings, name, query};
 
 const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or key supplied to websocket server"}}"#;
@@ -64,10 +64,10 @@ impl Keys {
 pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let field = |name| query::field(head.query, name).filter(|value| !value.is_empty());
     let (Some(id), Some(token), Some(key)) = (field("id"), field("token"), field("key")) else {
-        return reject(INCOMPLETE);
+        return Answer::Reject(rejection(INCOMPLETE));
     };
     if !settings.peerjs_keys.accepts(&key) {
-        return reject(INVALID_KEY);
+        return Answer::Reject(rejection(INVALID_KEY));
     }
     let parts = [key.as_str(), id.as_str()];
     let client_id = ClientId::new(&name::internal(Dialect::PeerJs, &parts));
@@ -84,12 +84,8 @@ pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32])
         token: Some(token),
         subject: Some(id.clone()),
         if_taken: Some(rejection(ID_TAKEN)),
-        translator: PeerJs::new(key, &id, random).into(),
+        translator: Translator::new(PeerJs::new(key, &id, random)),
     }))
-}
-
-fn reject(frame: &str) -> Answer {
-    Answer::Reject(rejection(frame))
 }
 
 fn rejection(frame: &str) -> Rejection {

@@ -8,7 +8,7 @@ mod handshake;
 mod http;
 
 use std::borrow::Cow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::value::RawValue;
 
@@ -18,11 +18,8 @@ pub(crate) use self::http::request;
 use crate::event::{AnswerKind, IgnoredReason};
 use crate::json::{Object, quote};
 use crate::native::{self, FromMesh};
-use crate::translator::{Close, Input, Out};
+use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
-
-/// Maximum time that the edge waits for a node's answer to a claim before it refuses with 503.
-pub const MAX_CLAIM_WAIT: Duration = Duration::from_secs(8);
 
 /// Maximum bytes of an id as a JSON string, so that it fits in an envelope beside a payload.
 const MAX_ID_BYTES: usize = 512;
@@ -48,7 +45,7 @@ fn fits(id: &str) -> bool {
 
 /// The translator of a PeerJS client.
 #[derive(Debug)]
-pub struct PeerJs {
+pub(crate) struct PeerJs {
     key: String,
     /// Its id as a JSON string.
     quoted_id: String,
@@ -80,16 +77,8 @@ impl Recipient<'_> {
     }
 }
 
-impl PeerJs {
-    fn new(key: String, id: &str, random: &[u8; 32]) -> Self {
-        // A resumed session gets answers to requests of its former socket: no id repeats.
-        let [a, b, c, d, ..] = *random;
-        let first = (u64::from(u32::from_be_bytes([a, b, c, d])) << 20) + 1;
-        let shows_id = name::is_hashed(&name::internal(Dialect::PeerJs, &[&key, id]));
-        Self { key, quoted_id: quote(id), shows_id, next_request: first, expiry: Expiry::default() }
-    }
-
-    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+impl Translate for PeerJs {
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
         match input {
             Input::Mesh(text) => self.mesh(now, text, out),
             Input::Text(text) | Input::Binary(text) => self.client(now, text, out),
@@ -97,12 +86,22 @@ impl PeerJs {
         }
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.expiry.is_full()
     }
 
-    pub(crate) fn retained_bytes(&self) -> usize {
+    fn retained_bytes(&self) -> usize {
         self.key.len() + self.quoted_id.len() + self.expiry.bytes()
+    }
+}
+
+impl PeerJs {
+    fn new(key: String, id: &str, random: &[u8; 32]) -> Self {
+        // A resumed session gets answers to requests of its former socket: no id repeats.
+        let [a, b, c, d, ..] = *random;
+        let first = (u64::from(u32::from_be_bytes([a, b, c, d])) << 20) + 1;
+        let shows_id = name::is_hashed(&name::internal(Dialect::PeerJs, &[&key, id]));
+        Self { key, quoted_id: quote(id), shows_id, next_request: first, expiry: Expiry::default() }
     }
 
     fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) {

@@ -17,7 +17,9 @@ use crate::translator::Close;
 /// Id of a streamer that gives none.
 const UNKNOWN: &str = "UnknownStreamer";
 /// Maximum bytes of a requested id. The rest is not used.
-pub(super) const MAX_ID_BYTES: usize = 256;
+const MAX_ID_BYTES: usize = 256;
+/// Maximum bytes of an id with the number that the mesh adds.
+pub(super) const MAX_USED_ID_BYTES: usize = MAX_ID_BYTES + 16;
 /// Number of ids that a client claims before one with its own random number.
 const MAX_TRIES: u32 = 100;
 /// Maximum wait for the holder's answer.

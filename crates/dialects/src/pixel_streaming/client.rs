@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::claim::MAX_ID_BYTES;
+use super::claim::MAX_USED_ID_BYTES;
 use super::envelope::{Envelope, message_json};
 use super::mesh::{Context, players_room};
 use super::subscription::refuse;
@@ -12,9 +12,6 @@ use super::{HOLD_MS, Role, State, frames};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 use crate::translator::MAX_REASON_BYTES;
-
-/// Maximum bytes of a streamer's id that players use. The mesh adds a number to requested ids.
-const MAX_USED_ID_BYTES: usize = MAX_ID_BYTES + 16;
 
 impl State {
     /// Handles a message of the client.

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use signaling_protocol::CloseCode;
-use signaling_protocol::rooms::{LeftReason, Member};
+use signaling_protocol::rooms::Member;
 
 use super::envelope::Envelope;
 use super::liveness::Reaction;
@@ -36,18 +36,18 @@ impl State {
                 self.change(context, &room, &present(&joined), &left);
             }
             FromMesh::Ack { id } => {
-                if let Some(outcome) = context.requests.rooms.finish(context.now, id, context.out) {
+                if let Some(outcome) = context.requests.finish(context.now, id, context.out) {
                     self.done(context, &outcome);
                 }
             }
             FromMesh::Error { id, code, retry_after } => {
                 let seat = self.id.claimed_seat(context.own).filter(|_| code == OVERLOADED);
-                if seat.is_some_and(|seat| context.requests.rooms.is_join_of(id, &seat)) {
-                    context.requests.rooms.finish(context.now, id, context.out);
+                if seat.is_some_and(|seat| context.requests.is_join_of(id, &seat)) {
+                    context.requests.finish(context.now, id, context.out);
                     self.id.is_taken(context);
                 } else if let Some(wait) = retry_after {
-                    context.requests.rooms.refuse(context.now, id, wait, context.out);
-                } else if let Some(outcome) = context.requests.rooms.finish(context.now, id, context.out) {
+                    context.requests.refuse(context.now, id, wait, context.out);
+                } else if let Some(outcome) = context.requests.finish(context.now, id, context.out) {
                     self.failed(context, &outcome);
                 }
             }
@@ -56,7 +56,7 @@ impl State {
                     self.page_failed(context, &room);
                 }
             }
-            FromMesh::Left { room, reason } => self.left(context, &room, reason),
+            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(context, &room, is_kicked),
             FromMesh::Broadcast { .. } => context.out.ignore(IgnoredReason::Foreign),
             FromMesh::Other => {}
         }
@@ -77,7 +77,7 @@ impl State {
         match Envelope::parse(data) {
             Some(Envelope::Probe) if from.kind == Kind::Streamer && self.role != Role::Player => {
                 // The edge does not read the answer to a Ping while the client has to wait.
-                let is_paused = context.requests.rooms.is_full() || self.subscription.is_full();
+                let is_paused = context.requests.is_full() || self.subscription.is_full();
                 match self.liveness.probe(context.now, from, is_paused) {
                     Reaction::Alive => context.send(from, &Envelope::Alive, 0),
                     Reaction::Ping => context.out.ping = true,
@@ -169,16 +169,16 @@ impl State {
         self.proceed(context, progress);
     }
 
-    fn left(&self, context: &mut Context<'_>, room: &str, reason: LeftReason) {
+    fn seat_lost(&self, context: &mut Context<'_>, room: &str, is_kicked: bool) {
         let is_in = self.id.is_in(context.own, room) || self.subscription.is_in(room);
         // A pending request decides about the seat.
         if !is_in || context.changes_seat(room) {
             return;
         }
-        match reason {
-            LeftReason::Expired => context.out.close = Some(Close::RESTART),
-            LeftReason::Kicked => context.out.close = Some(Close::EMPTY),
-            LeftReason::Left => {}
+        if is_kicked {
+            context.out.close = Some(Close::EMPTY);
+        } else {
+            context.out.close = Some(Close::RESTART);
         }
     }
 }

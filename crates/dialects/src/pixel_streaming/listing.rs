@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::claim::MAX_ID_BYTES;
+use super::claim::MAX_USED_ID_BYTES;
 use super::mesh::{Context, LIST};
 use super::peer::Kind;
 use super::{Present, frames};
@@ -12,8 +12,6 @@ use crate::json::{Object, quote};
 const MAX_IDS: usize = 2000;
 /// Maximum bytes of all ids in a list.
 const MAX_BYTES: usize = 256 * 1024;
-/// Maximum bytes that the mesh adds to a requested id.
-const MAX_SUFFIX_BYTES: usize = 16;
 
 /// The list that a client requests.
 #[derive(Debug, Default)]
@@ -80,5 +78,5 @@ impl Listing {
 
 fn id_of<'a>(member: &Present<'a>) -> Option<Cow<'a, str>> {
     let id = Object::parse(member.data?.get().as_bytes())?.string("id")?;
-    (member.peer.kind == Kind::Streamer && id.len() <= MAX_ID_BYTES + MAX_SUFFIX_BYTES).then_some(id)
+    (member.peer.kind == Kind::Streamer && id.len() <= MAX_USED_ID_BYTES).then_some(id)
 }

@@ -89,14 +89,4 @@ mod tests {
         }
         assert!((8..=10).contains(&pings), "{pings}");
     }
-
-    #[test]
-    fn claimants_of_one_ping_are_answered_once() {
-        let (mut liveness, now) = (Liveness::default(), Instant::now());
-        assert_eq!(liveness.probe(now, peer(1), false), Reaction::Ping);
-        assert_eq!([peer(1), peer(2)].map(|from| liveness.probe(now, from, false)), [Reaction::Wait, Reaction::Wait]);
-        assert_eq!(liveness.dead_at(), Some(now + PING_TIMEOUT));
-        assert_eq!(liveness.heard(now), [peer(1), peer(2)]);
-        assert_eq!((liveness.dead_at(), liveness.heard(now).len()), (None, 0));
-    }
 }

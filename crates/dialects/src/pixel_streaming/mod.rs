@@ -27,13 +27,14 @@ use self::claim::StreamerId;
 use self::envelope::Envelope;
 use self::listing::Listing;
 use self::liveness::Liveness;
-use self::mesh::{Context, Requests};
+use self::mesh::Context;
 use self::peer::{Kind, Peer};
 use self::players::Players;
 use self::subscription::{Progress, Subscription};
 use crate::Settings;
 use crate::request::{Answer, Head, Opening};
-use crate::translator::{Close, Input, Out};
+use crate::room_requests::RoomRequests;
+use crate::translator::{Close, Input, Out, Translate};
 
 /// Hold time of relayed messages.
 const HOLD_MS: u64 = 10_000;
@@ -62,38 +63,22 @@ pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -
         Some("sfu") => Role::Sfu,
         _ => return Answer::NotFound,
     };
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
     // An SFU has no maximum.
     let max_players = settings.pixelstreaming_max_players.filter(|_| role == Role::Streamer);
-    Opening::anonymous(head, &own.to_name(), PixelStreaming::new(role, own, max_players).into())
+    Opening::anonymous(head, &own.to_name(), PixelStreaming::new(role, own, max_players))
 }
 
 /// The translator of a streamer, an SFU or a player.
 #[derive(Debug)]
-pub struct PixelStreaming {
+pub(crate) struct PixelStreaming {
     own: Peer,
-    requests: Requests,
+    requests: RoomRequests,
     state: State,
 }
 
-impl PixelStreaming {
-    fn new(role: Role, own: Peer, max_players: Option<u32>) -> Self {
-        let state = State {
-            role,
-            is_welcome: false,
-            listing: Listing::default(),
-            id: StreamerId::default(),
-            players: Players::new(max_players),
-            liveness: Liveness::default(),
-            subscription: Subscription::default(),
-        };
-        Self { own, requests: Requests::default(), state }
-    }
-
-    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+impl Translate for PixelStreaming {
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
         let Self { own, requests, state } = self;
         let context = &mut Context { now, own: *own, requests, out };
         match input {
@@ -107,17 +92,17 @@ impl PixelStreaming {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         let State { id, liveness, subscription, .. } = &self.state;
         let deadlines = [self.requests.deadline(), id.deadline(), liveness.dead_at(), subscription.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.requests.rooms.is_full() || self.state.subscription.is_full()
+    fn is_full(&self) -> bool {
+        self.requests.is_full() || self.state.subscription.is_full()
     }
 
-    pub(crate) fn retained_bytes(&self) -> usize {
+    fn retained_bytes(&self) -> usize {
         let State { listing, id, players, liveness, subscription, .. } = &self.state;
         let of_streamer = id.bytes() + players.bytes() + liveness.bytes();
         size_of::<Self>()
@@ -125,6 +110,21 @@ impl PixelStreaming {
             + listing.bytes()
             + of_streamer
             + subscription.retained_bytes()
+    }
+}
+
+impl PixelStreaming {
+    fn new(role: Role, own: Peer, max_players: Option<u32>) -> Self {
+        let state = State {
+            role,
+            is_welcome: false,
+            listing: Listing::default(),
+            id: StreamerId::default(),
+            players: Players::new(max_players),
+            liveness: Liveness::default(),
+            subscription: Subscription::default(),
+        };
+        Self { own, requests: RoomRequests::default(), state }
     }
 }
 

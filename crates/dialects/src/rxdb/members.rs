@@ -90,10 +90,6 @@ impl Members {
 mod tests {
     use super::*;
 
-    fn id(n: u8) -> PeerId {
-        PeerId::random(&[n; 32])
-    }
-
     fn ids(range: std::ops::Range<usize>) -> impl Iterator<Item = PeerId> {
         range.map(numbered)
     }
@@ -101,30 +97,6 @@ mod tests {
     fn numbered(n: usize) -> PeerId {
         let letters: String = format!("{n:012}").bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
         PeerId::parse(&letters).unwrap()
-    }
-
-    #[test]
-    fn lists_are_200_milliseconds_apart() {
-        let (mut members, start) = (Members::default(), Instant::now());
-        members.replace(start, id(1), std::iter::once(id(1)));
-        assert!(members.next_list(start).is_some());
-        members.change(start, std::iter::once(id(2)), std::iter::empty());
-        members.change(start, std::iter::once(id(3)), std::iter::once(id(2)));
-        assert_eq!((members.next_list(start), members.due()), (None, Some(start + LIST_INTERVAL)));
-        let list = members.next_list(start + LIST_INTERVAL).unwrap();
-        assert!(list.contains(id(3).as_str()) && !list.contains(id(2).as_str()));
-        let later = start + 10 * LIST_INTERVAL;
-        members.change(later, std::iter::empty(), std::iter::once(id(3)));
-        assert!(members.next_list(later).is_some());
-    }
-
-    #[test]
-    fn unchanged_members_are_not_listed_again() {
-        let (mut members, now) = (Members::default(), Instant::now());
-        members.replace(now, id(1), [id(1), id(2)].into_iter());
-        assert!(members.next_list(now).is_some());
-        members.replace(now, id(1), [id(1), id(2)].into_iter());
-        assert_eq!((members.next_list(now + LIST_INTERVAL), members.due()), (None, None));
     }
 
     #[test]

@@ -2,25 +2,24 @@
 //!
 //! A signal has the `data` `{"k":"s","m":MESSAGE}` with the client's whole message.
 
-mod held;
 mod members;
 mod peer_id;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
-use signaling_protocol::rooms::{LeftReason, Member};
+use signaling_protocol::rooms::Member;
 
-use self::held::HeldSignals;
 use self::members::Members;
 use self::peer_id::PeerId;
 use crate::event::{AnswerKind, Event, IgnoredReason};
+use crate::held::Held;
 use crate::json::Object;
 use crate::native::{self, FromMesh};
 use crate::request::{Answer, Head, Opening};
 use crate::room_requests::{RequestKind, RoomRequests};
-use crate::translator::{Close, Input, Out};
+use crate::translator::{Close, Input, Out, Translate};
 use crate::{Dialect, name};
 
 /// Maximum rooms of a client: the mesh's maximum of a session.
@@ -29,23 +28,32 @@ const MAX_ROOMS: usize = 256;
 const ROOM_UNITS: std::ops::RangeInclusive<usize> = 6..=99;
 /// Hold time of a signal for an absent recipient.
 const HOLD_MS: u64 = 5000;
+/// Maximum signals of one sender that no `joined` has listed.
+const MAX_EARLY_OF_PEER: usize = 64;
+/// Time after which such a signal is dropped.
+const EARLY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Beside a signal of a client that no `joined` has listed. Older clients fail on them.
+#[derive(Debug)]
+struct Early {
+    room: String,
+    from: PeerId,
+    until: Instant,
+}
 
 /// Returns the answer to a request: any path and query is upgraded.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
-    if !head.upgrade {
-        return Answer::NotFound;
-    }
     let own = PeerId::random(random);
-    Opening::anonymous(head, &own.to_name(), Rxdb::new(own).into())
+    Opening::anonymous(head, &own.to_name(), Rxdb::new(own))
 }
 
 /// The translator of an rxdb client.
 #[derive(Debug)]
-pub struct Rxdb {
+pub(crate) struct Rxdb {
     own: PeerId,
     /// Joined rooms by their names in the mesh.
     rooms: BTreeMap<String, Members>,
-    held: HeldSignals,
+    early: Held<Early, 256, { 1024 * 1024 }>,
     requests: RoomRequests,
 }
 
@@ -57,12 +65,8 @@ fn peers<'a>(members: &'a [Member<'_>]) -> impl Iterator<Item = PeerId> + 'a {
     members.iter().filter_map(|member| PeerId::of_name(member.client_id))
 }
 
-impl Rxdb {
-    fn new(own: PeerId) -> Self {
-        Self { own, rooms: BTreeMap::new(), held: HeldSignals::default(), requests: RoomRequests::default() }
-    }
-
-    pub(crate) fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
+impl Translate for Rxdb {
+    fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
         match input {
             Input::Mesh(text) => self.mesh(now, text, out),
             Input::Text(text) | Input::Binary(text) => {
@@ -76,18 +80,24 @@ impl Rxdb {
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         let list = self.rooms.values().filter_map(Members::due).min();
-        [self.requests.deadline(), self.held.deadline(), list].into_iter().flatten().min()
+        [self.requests.deadline(), self.early.iter().next().map(|early| early.until), list].into_iter().flatten().min()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.requests.is_full()
     }
 
-    pub(crate) fn retained_bytes(&self) -> usize {
+    fn retained_bytes(&self) -> usize {
         let rooms: usize = self.rooms.iter().map(|(room, members)| room.len() + members.bytes() + 128).sum();
-        rooms + self.held.bytes() + self.requests.retained_bytes()
+        rooms + self.early.retained_bytes() + self.requests.retained_bytes()
+    }
+}
+
+impl Rxdb {
+    fn new(own: PeerId) -> Self {
+        Self { own, rooms: BTreeMap::new(), early: Held::default(), requests: RoomRequests::default() }
     }
 
     /// Handles a message of the client. Fails if the client must be closed, as upstream closes it.
@@ -162,7 +172,7 @@ impl Rxdb {
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
             FromMesh::Error { id, retry_after: Some(wait), .. } => self.requests.refuse(now, id, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
-            FromMesh::Left { room, reason } => self.left(&room, reason, out),
+            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(&room, is_kicked, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             FromMesh::ListFailed { .. } | FromMesh::Other => {}
         }
@@ -186,10 +196,12 @@ impl Rxdb {
         let members = self.rooms.get(&room).ok_or(IgnoredReason::UnknownPeer)?;
         if members.listed().contains(&from) {
             out.frames.push(frame.to_owned());
-        } else if !self.held.hold(now, &room, from, frame) {
-            return Err(IgnoredReason::Limit);
+            return Ok(());
         }
-        Ok(())
+        let of_peer = self.early.iter().filter(|early| early.from == from).count();
+        let is_held =
+            of_peer < MAX_EARLY_OF_PEER && self.early.push(Early { room, from, until: now + EARLY_TIMEOUT }, frame);
+        if is_held { Ok(()) } else { Err(IgnoredReason::Limit) }
     }
 
     /// Writes the members of a room if a list is due, and the signals that waited for it.
@@ -197,7 +209,8 @@ impl Rxdb {
         let Some(members) = self.rooms.get_mut(room) else { return };
         if let Some(list) = members.next_list(now) {
             out.frames.push(list);
-            self.held.release(room, members.listed(), &mut out.frames);
+            let is_listed = |early: &Early| early.room == room && members.listed().contains(&early.from);
+            out.frames.extend(self.early.take_if(is_listed));
         }
     }
 
@@ -209,7 +222,8 @@ impl Rxdb {
             |(room, members): (&String, &Members)| members.due().filter(|due| *due <= now).map(|_| room.clone());
         let due: Vec<String> = self.rooms.iter().filter_map(is_due).collect();
         due.iter().for_each(|room| self.list(now, room, out));
-        (0..self.held.expire(now)).for_each(|_| out.ignore(IgnoredReason::UnknownPeer));
+        let expired = self.early.take_if(|early| early.until <= now);
+        expired.iter().for_each(|_| out.ignore(IgnoredReason::UnknownPeer));
     }
 
     fn fail(&mut self, now: Instant, id: u64, out: &mut Out) {
@@ -218,14 +232,14 @@ impl Rxdb {
         out.count(Event::Answered(AnswerKind::SubscribeFailed));
     }
 
-    fn left(&mut self, room: &str, reason: LeftReason, out: &mut Out) {
+    fn seat_lost(&mut self, room: &str, is_kicked: bool, out: &mut Out) {
         if self.requests.changes_seat(room) || !self.rooms.contains_key(room) {
             return;
         }
-        match reason {
-            LeftReason::Expired => out.close = Some(Close::TRY_AGAIN),
-            LeftReason::Kicked => drop(self.rooms.remove(room)),
-            LeftReason::Left => {}
+        if is_kicked {
+            self.rooms.remove(room);
+        } else {
+            out.close = Some(Close::TRY_AGAIN);
         }
     }
 }

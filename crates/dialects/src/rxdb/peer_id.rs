@@ -28,10 +28,7 @@ impl PeerId {
 
     /// Returns the id in a name of the mesh. `None`: the name is no rxdb client's.
     pub(super) fn of_name(client_id: &str) -> Option<Self> {
-        match &*name::parts(Dialect::Rxdb, client_id)? {
-            [id] => Self::parse(id),
-            _ => None,
-        }
+        Self::parse(client_id.strip_prefix("~rx:")?)
     }
 
     /// Returns the name in the mesh.

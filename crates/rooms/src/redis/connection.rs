@@ -50,11 +50,6 @@ enum State {
 }
 
 impl Connection {
-    /// Checks the syntax of `url` without connecting. Fails if it is no [`Address`].
-    pub(super) fn check_url(url: &str) -> Result<(), StoreError> {
-        Address::parse(url).map(drop).map_err(StoreError::new)
-    }
-
     /// Creates a connection, made at first use. Fails if `url` is no [`Address`].
     pub(super) fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let address = Arc::new(Address::parse(url).map_err(StoreError::new)?);

@@ -2,6 +2,7 @@
 
 use redis::Cmd;
 
+use super::address::Address;
 use super::connection::Connection;
 use super::registry::RedisRegistry;
 use super::reply::result;
@@ -55,7 +56,7 @@ impl RedisStore {
     /// # Errors
     /// If `url` is no address that [`RedisStore::new`] takes.
     pub fn check_url(url: &str) -> Result<(), StoreError> {
-        Connection::check_url(url)
+        Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
     /// Applies operations in order. Each fails if the server does not answer in time. A batch costs

@@ -1,6 +1,5 @@
-//! Concurrent joins from many tasks and processes.
+//! Concurrent joins from many tasks.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,17 +9,18 @@ use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, SeatStatus};
 use crate::server::Server;
 use crate::test_room::{Store, TestRoom, apply, redis_store, requester, rules, seat};
 
-const SERVER: &str = "ROOMS_TEST_SERVER";
-const PART: &str = "ROOMS_TEST_PART";
 const CAPACITY: u32 = 10;
 
-async fn contend(url: &str, part: &str) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_joins_over_many_connections_fill_ten_seats() {
+    let server = Server::start();
+    let new_store = || Store::Redis(redis_store(&server.url(), rules(CAPACITY)));
     let mut tasks = tokio::task::JoinSet::new();
-    for connection in 0..4 {
-        let (store, part) = (Store::Redis(redis_store(url, rules(CAPACITY))), part.to_owned());
+    for connection in 0..12 {
+        let store = new_store();
         tasks.spawn(async move {
             for number in 1..100 {
-                let requester = Requester { number, ..requester(&format!("{part}-{connection}-{}", number % 20)) };
+                let requester = Requester { number, ..requester(&format!("{connection}-{}", number % 20)) };
                 let op = if number % 3 == 0 { Op::Leave { requester } } else { Op::Join { requester, data: None } };
                 let result = apply(&store, "ten", op).await.unwrap();
                 assert!(result.count <= u64::from(CAPACITY), "{result:?}");
@@ -32,30 +32,7 @@ async fn contend(url: &str, part: &str) {
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }
-}
-
-/// One of several processes, started by the test below.
-#[tokio::test]
-#[ignore = "started by the test of contending processes"]
-async fn contending_process() {
-    contend(&std::env::var(SERVER).unwrap(), &std::env::var(PART).unwrap()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_joins_of_three_processes_fill_ten_seats() {
-    let server = Server::start();
-    let start = |part: &str| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "contention::contending_process"]);
-        command.env(SERVER, server.url()).env(PART, part).spawn().unwrap()
-    };
-    let processes = ["a", "b", "c"].map(start);
-    for process in processes {
-        let output = process.wait_with_output().unwrap();
-        assert!(output.status.success());
-    }
-    let store = Store::Redis(redis_store(&server.url(), rules(CAPACITY)));
-    let end = apply(&store, "ten", Op::List { after: None }).await.unwrap();
+    let end = apply(&new_store(), "ten", Op::List { after: None }).await.unwrap();
     assert_eq!(end.count, u64::from(CAPACITY));
     assert!(end.waiting > 0 && end.members.len() == CAPACITY as usize);
 }

@@ -87,13 +87,3 @@ async fn server_with_an_old_snapshot_raises_the_incarnation() {
     assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");
     assert!(!is_member(&room.join("carol").await), "bob's seat is not given away");
 }
-
-#[tokio::test]
-async fn server_without_its_data_keeps_an_unknown_room_closed() {
-    let mut room = TestRoom::redis(rules(1));
-    assert!(is_member(&room.join("alice").await), "a first server has no time to wait");
-    room.server.as_mut().unwrap().restart_empty();
-    eventually(&room.store, "lobby", Op::List { after: None }, RESTART_TIMEOUT).await;
-    let bob = room.join("bob").await;
-    assert!(!is_member(&bob) && bob.settling, "alice may still say that she is in: {bob:?}");
-}

@@ -27,16 +27,6 @@ fn first_waiting_client_gets_the_free_seat() {
 }
 
 #[test]
-fn client_that_leaves_the_queue_loses_its_place() {
-    on_both(rules(1), async |mut room| {
-        room.join_all(&["alice", "bob", "carol"]).await;
-        let left = room.leave("bob").await;
-        assert_eq!((changes_of(&left).len(), left.queue_moved, left.statuses), (0, true, vec![SeatStatus::Out]));
-        assert_eq!(ahead(&room.join("bob").await), 1);
-    });
-}
-
-#[test]
 fn full_queue_keeps_a_later_client_out() {
     let rules = Rules { max_waiting: Some(1), ..rules(1) };
     on_both(rules, async |mut room| {

@@ -4,16 +4,15 @@
 //! one before its own position. Until the streamer's translator has decided, messages of the client
 //! and of the streamer wait.
 
-mod held;
 mod verdict;
 
 use std::time::{Duration, Instant};
 
-use self::held::Held;
 use super::mesh::{Context, players_room};
 use super::peer::{Kind, Peer};
 use super::{Present, frames};
 use crate::event::{AnswerKind, IgnoredReason};
+use crate::held::Held;
 use crate::json::Object;
 use crate::translator::Close;
 
@@ -22,6 +21,9 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Waiting messages at which the edge stops reading.
 const FULL: usize = 16;
 const FULL_BYTES: usize = 128 * 1024;
+
+/// Messages that wait for a streamer's decision.
+type Waiting<T> = Held<T, 64, { 512 * 1024 }>;
 
 /// A decided subscription.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ struct Attempt {
     stage: Stage,
     since: Instant,
     /// Messages of possible streamers.
-    early: Held<Peer>,
+    early: Waiting<Peer>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +76,7 @@ pub(super) struct Subscription {
     /// Number of the last attempt.
     last: u64,
     /// Messages of the client.
-    waiting: Held<()>,
+    waiting: Waiting<()>,
     /// `true` while the client waits for the list of streamers, to subscribe to the first.
     needs_list: bool,
 }
@@ -97,12 +99,12 @@ impl Subscription {
         if self.is_undecided() {
             return None;
         }
-        self.waiting.pop().map(|((), text)| text)
+        self.waiting.pop()
     }
 
     /// Returns `true` if the edge must not read further messages.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.queue.len() >= FULL || self.waiting.bytes >= FULL_BYTES
+        self.waiting.len() >= FULL || self.waiting.text_bytes() >= FULL_BYTES
     }
 
     /// Returns the streamer and the number of the present subscription.
@@ -147,7 +149,7 @@ impl Subscription {
             is_forced,
             stage: Stage::Find { newest: None, has_page: false },
             since: context.now,
-            early: Held::default(),
+            early: Waiting::default(),
         });
     }
 

@@ -5,34 +5,52 @@ use signaling_protocol::CloseCode;
 use super::super::envelope::Envelope;
 use super::super::mesh::Context;
 use super::super::peer::Peer;
-use super::held::Held;
-use super::{Attempt, Current, Progress, Stage, Subscription, refuse};
+use super::{Attempt, Current, Progress, Stage, Subscription, Waiting, refuse};
 use crate::event::IgnoredReason;
 use crate::translator::Close;
 
 impl Subscription {
     /// Handles a message of a streamer's translator.
     pub(in super::super) fn receive(&mut self, context: &mut Context<'_>, from: Peer, data: &str) -> Progress {
+        let envelope = Envelope::parse(data);
         let Some(
             Envelope::In { subscription }
             | Envelope::Full { subscription, .. }
             | Envelope::Message { subscription, .. }
             | Envelope::Close { subscription, .. },
-        ) = Envelope::parse(data)
+        ) = envelope
         else {
             return ignored(context, IgnoredReason::Type);
         };
-        if self.current() == Some((from, subscription)) {
-            return from_streamer(context, data);
+        let is_decided = self.current() == Some((from, subscription));
+        if !is_decided {
+            let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.subscription == subscription) else {
+                return ignored(context, IgnoredReason::UnknownPeer);
+            };
+            match attempt.stage {
+                Stage::Find { .. } if attempt.early.push(from, data) => return Progress::Unchanged,
+                Stage::Find { .. } => return ignored(context, IgnoredReason::Limit),
+                Stage::Wait { streamer } if streamer == from => {}
+                Stage::Wait { .. } => return ignored(context, IgnoredReason::UnknownPeer),
+            }
         }
-        let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.subscription == subscription) else {
-            return ignored(context, IgnoredReason::UnknownPeer);
-        };
-        match attempt.stage {
-            Stage::Find { .. } if attempt.early.push(from, data) => Progress::Unchanged,
-            Stage::Find { .. } => ignored(context, IgnoredReason::Limit),
-            Stage::Wait { streamer } if streamer == from => self.decide(context, data),
-            Stage::Wait { .. } => ignored(context, IgnoredReason::UnknownPeer),
+        match envelope {
+            Some(Envelope::Close { reason, .. }) => {
+                context.out.close = Some(Close::with_reason(CloseCode::INTERNAL, &reason));
+                Progress::Unchanged
+            }
+            Some(Envelope::Message { message, .. }) if is_decided => {
+                context.out.frames.push(message.get().to_owned());
+                Progress::Unchanged
+            }
+            _ if is_decided => Progress::Unchanged,
+            Some(Envelope::In { .. }) => {
+                let attempt = self.attempt.take();
+                self.current = attempt.map(|Attempt { room, .. }| Current { room, streamer: from, subscription });
+                Progress::Decided
+            }
+            Some(Envelope::Full { max, .. }) => self.fail(context, Some(max)),
+            _ => ignored(context, IgnoredReason::UnknownPeer),
         }
     }
 
@@ -40,10 +58,10 @@ impl Subscription {
     pub(super) fn found(&mut self, context: &mut Context<'_>, streamer: Peer) -> Progress {
         let Some(attempt) = &mut self.attempt else { return Progress::Unchanged };
         attempt.stage = Stage::Wait { streamer };
-        let early = std::mem::take(&mut attempt.early);
+        let early = attempt.early.take_if(|from| *from == streamer);
         self.unsubscribe(context);
         let mut progress = Progress::Unchanged;
-        for (_, data) in early.queue.into_iter().filter(|(from, _)| *from == streamer) {
+        for data in early {
             if self.receive(context, streamer, &data) == Progress::Decided {
                 progress = Progress::Decided;
             }
@@ -51,27 +69,12 @@ impl Subscription {
         progress
     }
 
-    fn decide(&mut self, context: &mut Context<'_>, data: &str) -> Progress {
-        match Envelope::parse(data) {
-            Some(Envelope::In { subscription }) => {
-                self.current = self.attempt.take().and_then(|attempt| match attempt.stage {
-                    Stage::Wait { streamer } => Some(Current { room: attempt.room, streamer, subscription }),
-                    Stage::Find { .. } => None,
-                });
-                Progress::Decided
-            }
-            Some(Envelope::Full { max, .. }) => self.fail(context, Some(max)),
-            Some(Envelope::Close { .. }) => from_streamer(context, data),
-            _ => ignored(context, IgnoredReason::UnknownPeer),
-        }
-    }
-
     /// Ends the attempt. `full`: the maximum number of players. `None`: there is no such streamer.
     pub(super) fn fail(&mut self, context: &mut Context<'_>, full: Option<u64>) -> Progress {
         let Some(Attempt { room, shown_id, is_forced, .. }) = self.attempt.take() else { return Progress::Unchanged };
         context.leave(&room);
         if is_forced {
-            self.waiting = Held::default();
+            self.waiting = Waiting::default();
         }
         let message = match full {
             Some(max) => format!("Streamer {shown_id} is full. Max players = {max}."),
@@ -80,18 +83,6 @@ impl Subscription {
         refuse(context, &message);
         Progress::Decided
     }
-}
-
-/// Writes a message of the streamer, or closes as it requests.
-fn from_streamer(context: &mut Context<'_>, data: &str) -> Progress {
-    match Envelope::parse(data) {
-        Some(Envelope::Message { message, .. }) => context.out.frames.push(message.get().to_owned()),
-        Some(Envelope::Close { reason, .. }) => {
-            context.out.close = Some(Close::with_reason(CloseCode::INTERNAL, &reason));
-        }
-        _ => {}
-    }
-    Progress::Unchanged
 }
 
 fn ignored(context: &mut Context<'_>, reason: IgnoredReason) -> Progress {

@@ -1,4 +1,4 @@
-//! Replays the transcripts in `tests/transcripts` against the pure translators.
+//! Replays the transcripts against the pure translators.
 //!
 //! `>` points to the mesh, `<` to the client. `upgrade` opens a new socket. Lines below an input
 //! are all its effects: requests, frames, Ping, close, events.
@@ -11,15 +11,13 @@
 //! | `taken` | another client has the id |
 //! | `pong` | answer to a Ping |
 //! | `wait N` | N milliseconds pass |
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic)]
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use signaling_dialects::event::Event;
-use signaling_dialects::peerjs::Keys;
 use signaling_dialects::request::Rejection;
-use signaling_dialects::{Answer, Dialect, Head, Input, Out, Settings, Translator};
+use signaling_dialects::{Answer, Dialect, Input, Out, Translator};
 
 struct Socket {
     dialect: Dialect,
@@ -32,17 +30,12 @@ impl Socket {
     /// Returns the effects of an input line. `None`: the line is no input.
     fn step(&mut self, line: &str) -> Option<Vec<String>> {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
-        let input = match verb {
-            "upgrade" => return Some(self.upgrade(rest)),
-            "wait" => return Some(self.wait(Duration::from_millis(rest.parse().unwrap()))),
-            "client>" => Input::Text(rest.as_bytes()),
-            "binary>" => Input::Binary(rest.as_bytes()),
-            "mesh<" => Input::Mesh(rest.as_bytes()),
-            "pong" => Input::Pong,
-            "taken" => return self.if_taken.take().map(|rejection| rejected(&rejection)),
-            _ => return None,
-        };
-        Some(self.input(input))
+        match verb {
+            "upgrade" => Some(self.upgrade(rest)),
+            "wait" => Some(self.wait(Duration::from_millis(rest.parse().unwrap()))),
+            "taken" => self.if_taken.take().map(|rejection| rejected(&rejection)),
+            _ => crate::input(line).map(|input| self.input(input)),
+        }
     }
 
     fn input(&mut self, input: Input<'_>) -> Vec<String> {
@@ -67,11 +60,8 @@ impl Socket {
     }
 
     fn upgrade(&mut self, target: &str) -> Vec<String> {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let settings = Settings { tokens: false, peerjs_keys: Keys::default(), pixelstreaming_max_players: Some(2) };
-        let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
         self.translator = None;
-        match self.dialect.request(&settings, &head, &[0; 32]) {
+        match crate::upgrade(self.dialect, target, 0) {
             Answer::Upgrade(opening) => {
                 (self.translator, self.if_taken) = (Some(opening.translator), opening.if_taken);
                 vec![format!("session {} {:?}", opening.client_id, opening.lifetime)]
@@ -127,36 +117,8 @@ fn replay(dialect: Dialect, transcript: &str) {
 }
 
 #[test]
-fn peerjs_transcript_is_reproduced() {
-    replay(Dialect::PeerJs, include_str!("transcripts/peerjs.txt"));
-}
-
-#[test]
-fn y_webrtc_transcript_is_reproduced() {
-    replay(Dialect::YWebrtc, include_str!("transcripts/y_webrtc.txt"));
-}
-
-#[test]
-fn trystero_transcript_is_reproduced() {
-    replay(Dialect::Trystero, include_str!("transcripts/trystero.txt"));
-}
-
-#[test]
-fn rxdb_transcript_is_reproduced() {
-    replay(Dialect::Rxdb, include_str!("transcripts/rxdb.txt"));
-}
-
-#[test]
-fn matchbox_transcript_is_reproduced() {
-    replay(Dialect::Matchbox, include_str!("transcripts/matchbox.txt"));
-}
-
-#[test]
-fn gstreamer_transcript_is_reproduced() {
-    replay(Dialect::GStreamer, include_str!("transcripts/gstreamer.txt"));
-}
-
-#[test]
-fn pixel_streaming_transcript_is_reproduced() {
-    replay(Dialect::PixelStreaming, include_str!("transcripts/pixel_streaming.txt"));
+fn transcripts_are_reproduced() {
+    for dialect in Dialect::ALL {
+        replay(dialect, crate::transcript(dialect));
+    }
 }
