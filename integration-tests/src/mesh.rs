@@ -217,11 +217,16 @@ impl TestMesh {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
 
-    /// Returns the id of the node that owns a client.
-    pub fn owner(&self, client_id: &str) -> String {
+    /// Returns the ids of all nodes, the owner of a client or room first, then its backup.
+    pub fn ranked(&self, name: &str) -> Vec<String> {
         let state = self.state();
         let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
-        ranking.id(ranking.owner(KeyHash::of(client_id)).unwrap()).to_owned()
+        ranking.candidates(KeyHash::of(name)).into_iter().map(|index| ranking.id(index).to_owned()).collect()
+    }
+
+    /// Returns the id of the node that owns a client or room.
+    pub fn owner(&self, name: &str) -> String {
+        self.ranked(name).remove(0)
     }
 
     /// Waits until this number of clients was handed off behind their sockets, not moved as after a
