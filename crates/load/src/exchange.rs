@@ -1,7 +1,7 @@
 //! Pairs of clients that exchange numbered messages by a schedule.
 //! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
 //! ledger of its pair, reads the numbers of arrivals, and judges the delivery. `steady`,
-//! `hostile`, `compare` and `drill` use [`Pairs`], `calls` uses [`Calls`].
+//! `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses [`Calls`].
 
 mod calls;
 mod ledger;
@@ -25,12 +25,12 @@ use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
 use ledger::{AckRequest, AckResult, Acks, Ledger};
-use workload::{Arrived, Message, Plan, Workload, partners};
+use workload::{Message, Plan, Workload, partners, turns};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
 pub(crate) use ledger::{Arrival, Recording};
-pub(crate) use workload::{Pairs, RunOptions, TrafficOptions};
+pub(crate) use workload::{RunOptions, TrafficOptions};
 
 /// Close code, as text, with which a server drains a client.
 const GOING_AWAY: &str = "1001";
@@ -86,6 +86,8 @@ pub(crate) struct Exchange<W> {
     settings: Settings,
     names: Vec<String>,
     partner_of: Vec<usize>,
+    /// Clients in the order in which they begin units.
+    turns: Vec<usize>,
     format: Format,
     work: RefCell<W>,
     plan: RefCell<Plan>,
@@ -112,6 +114,7 @@ impl<W: Workload> Exchange<W> {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
             partner_of: partners(clients, settings.run.seed),
+            turns: turns(clients, settings.run.seed),
             format: Format::new(run_mark(), settings.wire),
             work: RefCell::new(work),
             plan: RefCell::default(),
@@ -143,8 +146,10 @@ impl<W: Workload> Exchange<W> {
         let (start_us, end_us) = (driver.start_us, driver.start_us + schedule.duration_us);
         self.end_us.set(end_us);
         self.record.borrow_mut().measured_us = start_us + warmup_us..end_us;
-        let begin = |number, at_us| {
-            self.work.borrow_mut().begin(number, at_us, &mut self.plan.borrow_mut(), &mut self.record.borrow_mut());
+        let begin = |number: u64, at_us| {
+            let from = self.turns[usize::try_from(number % self.turns.len() as u64).unwrap_or(0)];
+            let (plan, record) = (&self.plan, &self.record);
+            self.work.borrow_mut().begin(number, from, at_us, &mut plan.borrow_mut(), &mut record.borrow_mut());
             self.send_due();
         };
         let sending = async {
@@ -307,12 +312,11 @@ impl<W: Workload> Listener for Exchange<W> {
         if self.settings.is_recorded {
             self.recording.borrow_mut().arrivals.push(Arrival::new(now_us, latency_us));
         }
-        let arrived = Arrived { receiver: client, tag: arrival.tag, now_us };
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
             record.messages.delivered += 1;
             record.time(|times| &mut times.latency, arrival.time_us, latency_us);
-            self.work.borrow_mut().arrived(&arrived, &mut plan, &mut record);
+            self.work.borrow_mut().arrived(client, arrival.tag, now_us, &mut plan, &mut record);
             plan.is_due(now_us)
         };
         if is_planned {
@@ -362,65 +366,4 @@ pub(crate) async fn play<W: Workload>(
 ) -> Result<Record> {
     let (plan, watched) = fleet.plan()?;
     Exchange::new(fleet, settings, work)?.play(plan, &watched, gate).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::Body;
-    use crate::testing::options;
-
-    /// Returns two clients, the first of which has sent a message with a requested ack.
-    fn exchange() -> Rc<Exchange<Pairs>> {
-        let traffic: TrafficOptions = options(&["--rate=1"]).unwrap();
-        let settings = Settings { ack_share: 1.0, ..Settings::new(&traffic.run, 1) };
-        let exchange = Exchange::new(&FleetOptions::new(2), settings, Pairs::new(2, &traffic)).unwrap();
-        exchange.ledgers.borrow_mut()[1].sent();
-        let id = exchange.acks.borrow_mut().next_id();
-        let request = AckRequest { sender: 0, receiver: 1, number: 1, time_us: 0, is_answered: false };
-        exchange.acks.borrow_mut().requested(id, request);
-        exchange
-    }
-
-    fn arrive(exchange: &Exchange<Pairs>) {
-        let message = exchange.format.write("load-1", 1, 0, 0, Some(1), Body::candidate(200));
-        exchange.text(1, &message.replacen("\"to\":\"load-1\"", "\"from\":\"load-0\"", 1));
-    }
-
-    #[test]
-    fn message_that_arrives_and_is_acked_balances() {
-        let exchange = exchange();
-        exchange.text(0, r#"{"type":"ack","id":1}"#);
-        assert_eq!(exchange.ack_totals().untrue, 1);
-        arrive(&exchange);
-
-        let (messages, acks) = (exchange.totals(), exchange.ack_totals());
-
-        assert_eq!((messages.sent, messages.delivered), (1, 1));
-        assert_eq!((acks.acked, acks.unanswered, acks.untrue), (1, 0, 0));
-    }
-
-    #[test]
-    fn message_sent_again_may_arrive_twice() {
-        let exchange = exchange();
-        exchange.returned(0, &Return { resumed: true, retransmitted: vec![1], tries: 1 });
-        for _ in 0..3 {
-            arrive(&exchange);
-        }
-
-        let totals = exchange.totals();
-
-        assert_eq!((totals.delivered, totals.expected_duplicates, totals.duplicated), (1, 1, 1));
-        let returns = Returns { returned: 1, resumed: 1, tries: 1, retransmitted: 1, ..Returns::default() };
-        assert_eq!(exchange.returns(), returns);
-    }
-
-    #[test]
-    fn error_answers_its_request_and_is_counted_by_code() {
-        let exchange = exchange();
-        exchange.text(0, r#"{"type":"error","code":"recipient_unavailable","id":1,"to":"load-1","message":"gone"}"#);
-
-        assert_eq!((exchange.ack_totals().failed, exchange.record.borrow().errors), (1, 1));
-        assert_eq!(exchange.record.borrow().received["recipient_unavailable"], 1);
-    }
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use signaling_devmesh::{BalancerEntry, MeshFile};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::exchange::{Pairs, Settings, TrafficOptions, play};
+use crate::exchange::{Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
 use crate::record::Record;
 use crate::report::Report;
@@ -122,7 +122,7 @@ fn targets(fleet: &FleetOptions, mesh: Option<&MeshFile>) -> Result<Vec<SocketAd
 async fn good_clients(options: &Options, name: &str, gather: impl Future<Output = Result<()>>) -> Result<Record> {
     let traffic = &options.traffic;
     let fleet = FleetOptions { prefix: format!("{}-{name}", options.fleet.prefix), ..options.fleet.clone() };
-    play(&fleet, Settings::new(&traffic.run, traffic.rate), Pairs::new(fleet.clients, traffic), gather).await
+    play(&fleet, Settings::new(&traffic.run, traffic.rate), traffic.size, gather).await
 }
 
 /// Reads the edges periodically while it is polled, and calls `also` each time.

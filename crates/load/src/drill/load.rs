@@ -13,9 +13,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use super::sampler::{Sample, Sampler};
 use super::timeline::{Timeline, between, p99_us};
-use crate::exchange::{
-    AckTotals, Arrival, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions,
-};
+use crate::exchange::{AckTotals, Arrival, Exchange, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
 use crate::record::Record;
@@ -128,7 +126,7 @@ pub(crate) async fn run_load<T>(
 ) -> Result<(Evidence, Option<T>)> {
     fleet.check_pairs(1)?;
     let settings = Settings { ack_share, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
-    let exchange = Exchange::new(fleet, settings, Pairs::new(fleet.clients, traffic))?;
+    let exchange = Exchange::new(fleet, settings, traffic.size)?;
     let (plan, watched) = fleet.plan()?;
     let clients = exchange.connect(plan).await?;
     let (all_settled, stop) = oneshot::channel();

@@ -307,14 +307,15 @@ mod tests {
     }
 
     #[test]
-    fn message_may_arrive_once_more_on_the_next_socket() {
-        let mut ledger = ledger(2, &[1]);
+    fn message_may_arrive_again_on_the_next_socket_or_as_retransmission() {
+        let mut ledger = ledger(3, &[1]);
         ledger.receiver_returned();
-        for number in [1, 1, 2, 2] {
+        ledger.retransmitted(3);
+        for number in [1, 1, 2, 2, 3, 3, 3] {
             ledger.arrived(number);
         }
 
-        let expected = Totals { sent: 2, delivered: 2, expected_duplicates: 1, duplicated: 2, ..Totals::default() };
+        let expected = Totals { sent: 3, delivered: 3, expected_duplicates: 2, duplicated: 3, ..Totals::default() };
         assert_eq!(Totals::of([&ledger]), expected);
     }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::exchange::{Pairs, Settings, TrafficOptions, play};
+use crate::exchange::{Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
 use crate::message::Wire;
 use crate::record::Record;
@@ -47,8 +47,8 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     let fleet = FleetOptions { reconnect: options.resume, wire: options.dialect, ..options.fleet.of_share(share) };
-    let traffic = options.traffic.of_share(share)?;
+    let TrafficOptions { rate, size, run } = &options.traffic;
     let ack_share = if options.resume { 1.0 } else { 0.0 };
-    let settings = Settings { ack_share, wire: options.dialect, ..Settings::new(&traffic.run, traffic.rate) };
-    play(&fleet, settings, Pairs::new(fleet.clients, &traffic), gate.pass()).await
+    let settings = Settings { ack_share, wire: options.dialect, ..Settings::new(run, share.of_rate(*rate)?) };
+    play(&fleet, settings, *size, gate.pass()).await
 }
