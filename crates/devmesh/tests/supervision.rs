@@ -113,7 +113,7 @@ async fn restarted_node_keeps_its_ports() {
     mesh.restart("node-0").await.unwrap();
 
     for (old, new) in before.iter().zip(mesh.state().nodes) {
-        assert_eq!((&old.id, &old.internal, &old.public), (&new.id, &new.internal, &new.public));
+        assert_eq!((&old.id, &old.internal, &old.url), (&new.id, &new.internal, &new.url));
         assert_ne!(old.pid, new.pid);
     }
     assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
@@ -304,7 +304,7 @@ async fn stand_in_for_a_server() {
 }
 
 fn ids(file: &MeshFile) -> Vec<String> {
-    file.servers().map(|server| server.id.to_owned()).collect()
+    file.servers().map(|server| server.id.clone()).collect()
 }
 
 fn discovery(dir: &Path) -> Vec<String> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use signaling_devmesh::{BalancerEntry, MeshFile};
+use signaling_devmesh::{MeshFile, Server};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::exchange::{Settings, TrafficOptions, play};
@@ -164,7 +164,7 @@ struct EdgeReport {
 }
 
 impl EdgeReport {
-    fn new(BalancerEntry { id, internal, pid, .. }: &BalancerEntry) -> Self {
+    fn new(Server { id, internal, pid, .. }: &Server) -> Self {
         Self { edge: id.clone(), pid: *pid, internal: internal.clone(), ..Self::default() }
     }
 

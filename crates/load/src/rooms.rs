@@ -195,10 +195,7 @@ async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result
     let mesh = mesh.context("no mesh to set the capacity of a room at: use --dir")?;
     let node = mesh.nodes.first().context("the mesh has no node to set the capacity of a room at")?;
     let url = format!("{}/admin/rooms/{room}/capacity", node.internal);
-    let mut request = http()?.put(&url).json(&serde_json::json!({ "capacity": seats }));
-    if let Some(token) = mesh.admin_token()? {
-        request = request.bearer_auth(token);
-    }
+    let request = http()?.put(&url).bearer_auth(mesh.admin_token()?).json(&serde_json::json!({ "capacity": seats }));
     let answer = request.send().await.and_then(reqwest::Response::error_for_status);
     answer.map(drop).with_context(|| format!("cannot set the capacity by {url}"))
 }

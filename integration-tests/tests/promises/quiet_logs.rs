@@ -109,7 +109,7 @@ async fn logs_of_direct_clients_hold_no_secret() {
         ask_for_tokens(options, &signer);
     })
     .await;
-    let public = mesh.state().nodes[0].public.clone();
+    let public = mesh.state().nodes[0].url.clone();
     let tokens = [
         signer.token(&claims("ada")),
         signer.token(&claims_with("ada", &json!({ "exp": 1 }))),

@@ -36,7 +36,7 @@ async fn has_answered_all_others(mesh: &TestMesh) {
 
 fn all_but(mesh: &TestMesh, id: &str) -> Vec<String> {
     let state = mesh.state();
-    state.servers().filter(|server| server.id != id).map(|server| server.internal.to_owned()).collect()
+    state.servers().filter(|server| server.id != id).map(|server| server.internal.clone()).collect()
 }
 
 /// Waits until each server's number of suspects fits. Returns the times at which it does.

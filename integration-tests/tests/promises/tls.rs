@@ -128,7 +128,7 @@ async fn plain_text_is_closed_unanswered_and_counted() {
     assert!(ends(&mut silent, Duration::from_secs(3)).await);
 
     // The node's own listener has no certificate.
-    let direct = &secure.mesh.state().nodes[0].public;
+    let direct = &secure.mesh.state().nodes[0].url;
     assert_eq!(ask(direct, Head::get("/")).await.status, 404);
 }
 
@@ -154,8 +154,8 @@ async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
     let nodes = mesh.state().nodes;
     let (alice_id, bob_id) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
-    let mut alice = client_at(&certificate, &nodes[0].public, &alice_id).await;
-    let mut bob = client_at(&certificate, &nodes[1].public, &bob_id).await;
+    let mut alice = client_at(&certificate, &nodes[0].url, &alice_id).await;
+    let mut bob = client_at(&certificate, &nodes[1].url, &bob_id).await;
     exchange((&mut alice, &mut bob), &json!("x".repeat(100)), 1).await;
     exchange((&mut bob, &mut alice), &json!("x".repeat(60_000)), 1).await;
 
@@ -163,7 +163,7 @@ async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     let mut carol = mesh.peer("carol").await;
     exchange((&mut carol, &mut alice), &json!("in the clear"), 1).await;
 
-    let plain = connect(&nodes[0].public).await;
+    let plain = connect(&nodes[0].url).await;
     let (answer, _) = ask_to_the_end(plain, Head::connect("dave").to_string().as_bytes()).await;
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 }
