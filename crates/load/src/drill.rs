@@ -19,10 +19,12 @@ use crate::report::Report;
 use crate::schedule::Clock;
 use load::{Evidence, run_load};
 use script::{Action, Performed, Step, perform};
-use timeline::Effect;
 
 pub use crate::exchange::{AckTotals, Returns, Totals};
+pub use crate::record::Record;
 pub use load::{Figures, Load, under_load};
+pub use sampler::Counts;
+pub use timeline::Effect;
 
 /// Minimum time between the last act and the end, in seconds, so that its effects show.
 const MIN_TAIL_SECONDS: f64 = 3.0;

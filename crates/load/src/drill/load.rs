@@ -1,6 +1,5 @@
 //! A load during actions, for `drill`, and its results for tests that act by themselves.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::sampler::{Sample, Sampler};
-use super::timeline::{Timeline, between, p99_us};
+use super::timeline::{Effect, Timeline};
 use crate::exchange::{AckTotals, Arrival, Exchange, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
@@ -158,69 +157,24 @@ pub(crate) async fn run_load<T>(
 pub struct Figures {
     /// The load.
     pub load: Load,
-    /// Part of the schedule that was sent, 0 to 1. Below 1 the machine is too slow for the rate.
-    pub sent_share: f64,
-    /// Deliveries of the messages.
-    pub messages: Totals,
-    /// Results of the messages with a requested `ack`.
-    pub acks: AckTotals,
-    /// Clients that came back.
-    pub returns: Returns,
-    /// Messages received by the wrong client.
-    pub foreign: u64,
-    /// Messages whose sender received an error.
-    pub errors: u64,
-    /// Errors by code, other frames by type.
-    pub received: BTreeMap<String, u64>,
-    /// Ended sockets, by reason. Sockets closed with 1001 of returning clients are in `returns`.
-    pub closed: BTreeMap<String, u64>,
-    /// Sessions attached to another node, or to the same one again, since the fault began.
-    pub moved: u64,
-    /// Messages that nodes and edges retransmitted since the fault began.
-    pub retransmissions: u64,
-    /// Duplicates that edges dropped since the fault began.
-    pub duplicates_dropped: u64,
+    /// Messages, acks, returns and sockets of the clients.
+    pub record: Record,
     /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
-    /// 99th percentile latency of all messages.
-    pub p99: Duration,
-    /// 99th percentile latency of the messages before the fault.
-    pub calm_p99: Duration,
     /// Duration of the fault.
     pub fault: Duration,
-    /// Time from the start of the fault until every session was at one node and less than 1 in 100
-    /// messages were late. `None` if that did not happen.
-    pub settled: Option<Duration>,
-    /// `true` if every session was at exactly one node at the end.
-    pub is_complete: bool,
+    /// Effects of the fault until the end of the load.
+    pub effect: Effect,
 }
 
 impl Figures {
     fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
-        let us = Duration::from_micros;
-        let arrivals = &evidence.recording.arrivals;
-        let p99 = |arrivals: &[Arrival]| us(p99_us(arrivals).unwrap_or(0));
-        let calm_us = evidence.measured_us.start..fault_us.start;
-        let effect = evidence.timeline(load.clients, fault_us.start).effect(fault_us.start..evidence.end_us());
         Self {
             load: load.clone(),
-            sent_share: evidence.record.sent_share(),
-            longest: us(arrivals.iter().map(|arrival| u64::from(arrival.latency_us)).max().unwrap_or(0)),
-            p99: p99(arrivals),
-            calm_p99: p99(between(arrivals, &calm_us, |arrival| arrival.at_us)),
-            messages: evidence.record.messages,
-            acks: evidence.record.acks,
-            returns: evidence.record.returns,
-            foreign: evidence.record.foreign,
-            errors: evidence.record.errors,
-            received: evidence.record.received,
-            closed: evidence.record.closed,
-            moved: effect.counts.moved(),
-            retransmissions: effect.counts.retransmissions,
-            duplicates_dropped: effect.counts.duplicates_dropped,
-            fault: us(fault_us.end - fault_us.start),
-            settled: effect.settled_us().map(us),
-            is_complete: effect.complete_us.is_some(),
+            effect: evidence.timeline(load.clients, fault_us.start).effect(fault_us.start..evidence.end_us()),
+            longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
+            fault: Duration::from_micros(fault_us.end - fault_us.start),
+            record: evidence.record,
         }
     }
 }

@@ -26,23 +26,23 @@ pub(crate) struct Timeline<'a> {
 
 /// Effects of an action. Times count from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Effect {
+pub struct Effect {
     /// Counters of the servers from its start to the end of the window.
     #[serde(flatten)]
-    pub(crate) counts: Counts,
+    pub counts: Counts,
     /// Time until the last session moved; `None` if none did.
-    pub(crate) last_move_us: Option<u64>,
+    pub last_move_us: Option<u64>,
     /// Time until every session was at one node and stayed there. `None` if that did not happen.
-    pub(crate) complete_us: Option<u64>,
+    pub complete_us: Option<u64>,
     /// End of the last 100 ms in which more than 1 in 100 messages were late. 0 without any,
     /// `None` if it ended the window.
-    pub(crate) quiet_us: Option<u64>,
+    pub quiet_us: Option<u64>,
     /// Number of sockets that ended.
-    pub(crate) sockets_lost: u64,
+    pub sockets_lost: u64,
     /// Number of clients that came back.
-    pub(crate) returned: u64,
+    pub returned: u64,
     /// Time of the last return; `None` if there was none.
-    pub(crate) last_return_us: Option<u64>,
+    pub last_return_us: Option<u64>,
 }
 
 impl Effect {
@@ -128,14 +128,14 @@ impl<'a> Timeline<'a> {
 }
 
 /// Returns the items of a list ordered by `at_us` whose time is in `window`.
-pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
+fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
     let from = items.partition_point(|item| at_us(item) < window.start);
     let to = items.partition_point(|item| at_us(item) < window.end).max(from);
     &items[from..to]
 }
 
 /// Returns the exact 99th percentile latency, or `None` without arrivals.
-pub(super) fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
     let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
