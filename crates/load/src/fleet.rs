@@ -186,9 +186,6 @@ pub(crate) struct FleetOptions {
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
     pub(crate) reconnect: bool,
-    /// Wire protocol.
-    #[arg(skip)]
-    pub(crate) wire: Wire,
     /// Number of the first client in this process.
     #[arg(skip)]
     pub(crate) first: u32,
@@ -240,7 +237,7 @@ impl FleetOptions {
         let urls_of = |number: usize| {
             let first = self.first as usize + number;
             let bases = (first..first + bases.len()).map(|turn| bases[turn % bases.len()]);
-            bases.map(|base| connect_url(base, &self.client_id(number), self.wire)).collect()
+            bases.map(|base| connect_url(base, &self.client_id(number), Wire::Native)).collect()
         };
         let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
         let mesh = mesh.filter(|_| self.first == 0);

@@ -129,7 +129,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let queue = (options.line > 0).then(|| clients.queue.borrow().totals(options.seats));
     let mut report = Report::new("rooms");
     report.set("rooms", options.rooms);
-    report.set("largest_room", assignment.largest_room());
     report.set("visitors", assignment.visitors.len());
     report.set("changes", totals);
     report.set("unanswered", unanswered);

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::sampler::{Sample, Sampler};
-use super::timeline::{Effect, Timeline};
+use super::timeline::{Effect, Timeline, between, p99_us};
 use crate::exchange::{AckTotals, Arrival, Exchange, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
@@ -161,6 +161,8 @@ pub struct Figures {
     pub record: Record,
     /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
+    /// 99th percentile latency of the messages before the fault.
+    pub calm_p99: Duration,
     /// Duration of the fault.
     pub fault: Duration,
     /// Effects of the fault until the end of the load.
@@ -169,8 +171,11 @@ pub struct Figures {
 
 impl Figures {
     fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
+        let calm_us = evidence.measured_us.start..fault_us.start;
+        let calm = between(&evidence.recording.arrivals, &calm_us, |arrival| arrival.at_us);
         Self {
             load: load.clone(),
+            calm_p99: Duration::from_micros(p99_us(calm).unwrap_or(0)),
             effect: evidence.timeline(load.clients, fault_us.start).effect(fault_us.start..evidence.end_us()),
             longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
             fault: Duration::from_micros(fault_us.end - fault_us.start),

@@ -128,14 +128,14 @@ impl<'a> Timeline<'a> {
 }
 
 /// Returns the items of a list ordered by `at_us` whose time is in `window`.
-fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
+pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
     let from = items.partition_point(|item| at_us(item) < window.start);
     let to = items.partition_point(|item| at_us(item) < window.end).max(from);
     &items[from..to]
 }
 
 /// Returns the exact 99th percentile latency, or `None` without arrivals.
-fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+pub(super) fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
     let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
