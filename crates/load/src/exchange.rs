@@ -24,7 +24,7 @@ use crate::message::{Format, Received, Wire};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
-use ledger::{AckRequest, AckResult, Acks, Ledger};
+use ledger::Ledger;
 use workload::{Message, Plan, Workload, partners, turns};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls};
@@ -94,7 +94,6 @@ pub(crate) struct Exchange<W> {
     clients: RefCell<Vec<Rc<Client>>>,
     /// Ledger of each pair, by the number of its receiver.
     ledgers: RefCell<Vec<Ledger>>,
-    acks: RefCell<Acks>,
     random: RefCell<StdRng>,
     record: RefCell<Record>,
     /// Times of single events, if they are recorded.
@@ -120,7 +119,6 @@ impl<W: Workload> Exchange<W> {
             plan: RefCell::default(),
             clients: RefCell::default(),
             ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
-            acks: RefCell::default(),
             random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
             record: RefCell::default(),
             recording: RefCell::new(recording),
@@ -183,7 +181,7 @@ impl<W: Workload> Exchange<W> {
             self.send_due();
             self.plan.borrow().is_empty()
                 && self.work.borrow().open() == 0
-                && self.acks.borrow().totals.unanswered == 0
+                && self.ack_totals().unanswered == 0
                 && self.returns().away == 0
                 && self.has_all_messages()
         };
@@ -200,7 +198,6 @@ impl<W: Workload> Exchange<W> {
         let (acks, returns) = (self.ack_totals(), self.returns());
         // The closes that follow count in a record that is never read.
         let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
-        record.times.ack = self.acks.take().times;
         record.times.connect = fleet.close();
         record
     }
@@ -224,8 +221,7 @@ impl<W: Workload> Exchange<W> {
     }
 
     fn ack_totals(&self) -> AckTotals {
-        let untrue = self.ledgers.borrow().iter().map(Ledger::untrue).sum();
-        AckTotals { untrue, ..self.acks.borrow().totals }
+        AckTotals::of(self.ledgers.borrow().iter())
     }
 
     fn returns(&self) -> Returns {
@@ -250,18 +246,17 @@ impl<W: Workload> Exchange<W> {
         let receiver = self.partner_of[from];
         let ack_share = self.settings.ack_share;
         let requests_ack = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
-        let (mut ledgers, mut acks, mut record) =
-            (self.ledgers.borrow_mut(), self.acks.borrow_mut(), self.record.borrow_mut());
-        let number = ledgers[receiver].next_number();
-        let id = requests_ack.then(|| acks.next_id());
+        let (ledger, mut record) = (&mut self.ledgers.borrow_mut()[receiver], self.record.borrow_mut());
+        let number = ledger.next_number();
+        let id = requests_ack.then_some(number);
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
         if !client.send(text, id) {
             record.generator.unsent += 1;
             return;
         }
-        ledgers[receiver].sent();
-        if let Some(id) = id {
-            acks.requested(id, AckRequest { sender: from, receiver, number, time_us: at_us, is_answered: false });
+        ledger.sent();
+        if requests_ack {
+            ledger.requested(at_us);
         }
         record.messages.sent += 1;
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
@@ -269,18 +264,22 @@ impl<W: Workload> Exchange<W> {
 
     /// Counts a text that is no message of the run. Returns the id that it answers.
     fn answered(&self, client: usize, answer: &Received<'_>) -> Option<u64> {
-        let now_us = self.clock.now_us();
-        let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());
+        let mut record = self.record.borrow_mut();
+        // A message with a requested ack has its number as id.
+        let mut answer_of = |id: u64, is_delivered| {
+            let due_us = self.ledgers.borrow_mut()[self.partner_of[client]].answered(id, is_delivered)?;
+            Some(self.clock.now_us().saturating_sub(due_us))
+        };
         match answer {
             Received::Ack(id) => {
-                if let Some(request) = acks.answered(client, *id, AckResult::Delivered, now_us) {
-                    self.ledgers.borrow_mut()[request.receiver].acked(request.number);
+                if let Some(took_us) = answer_of(*id, true) {
+                    record.times.ack.record_us(took_us);
                 }
                 return Some(*id);
             }
             Received::Error { code, id } => {
-                if let Some(id) = id {
-                    acks.answered(client, *id, AckResult::Failed, now_us);
+                if let Some(took_us) = id.and_then(|id| answer_of(id, false)) {
+                    record.times.ack.record_us(took_us);
                 }
                 count(&mut record.received, code);
                 record.errors += 1;
@@ -349,10 +348,10 @@ impl<W: Workload> Listener for Exchange<W> {
         returns.new_sessions += u64::from(!how.resumed);
         returns.tries += u64::from(how.tries);
         returns.retransmitted += how.retransmitted.len() as u64;
-        let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
+        let mut ledgers = self.ledgers.borrow_mut();
         ledgers[client].receiver_returned();
-        for request in how.retransmitted.iter().filter_map(|id| acks.request(*id)) {
-            ledgers[request.receiver].retransmitted(request.number);
+        for number in &how.retransmitted {
+            ledgers[self.partner_of[client]].retransmitted(*number);
         }
     }
 }

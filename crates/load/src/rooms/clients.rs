@@ -17,9 +17,6 @@ use crate::fleet::Listener;
 use crate::record::count;
 use crate::schedule::Clock;
 
-/// First request id of the waiting-queue clients, apart from those of changes.
-const QUEUE_IDS: u64 = 1 << 40;
-
 /// All clients of a run and their events. Clients of the waiting queue come last.
 pub(super) struct RoomClients {
     /// Origin of all times of the run.
@@ -95,16 +92,15 @@ impl RoomClients {
 
     /// Sends the join of client `number` of the waiting queue, from 0.
     pub(super) fn join_queue(&self, number: usize) {
-        let text = join(&self.queue_room, QUEUE_IDS + 2 * number as u64, None);
-        self.send(self.first_of_queue + number, text);
+        self.send(self.first_of_queue + number, join(&self.queue_room, 1, None));
     }
 
     /// Sends a leave, due at `at_us`, from the room with the waiting queue, unless it is empty.
     pub(super) fn leave_queue_room(&self, at_us: u64) {
         let leaver = self.queue.borrow_mut().leaver(at_us);
-        let Some(number) = leaver else { return };
-        let text = leave(&self.queue_room, QUEUE_IDS + 2 * number as u64 + 1);
-        self.send(self.first_of_queue + number, text);
+        if let Some(number) = leaver {
+            self.send(self.first_of_queue + number, leave(&self.queue_room, 2));
+        }
     }
 
     fn send(&self, client: usize, text: String) {

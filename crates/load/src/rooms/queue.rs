@@ -38,8 +38,6 @@ enum SeatState {
 /// Results of the waiting queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct QueueTotals {
-    clients: usize,
-    seats: u32,
     /// Members that left the room.
     pub(super) left: usize,
     /// Clients admitted after waiting.
@@ -125,8 +123,6 @@ impl WaitingQueue {
 
     pub(super) fn totals(&self, seats: u32) -> QueueTotals {
         QueueTotals {
-            clients: self.seat_by_client.len(),
-            seats,
             left: self.left,
             admitted: self.admissions.len(),
             overtook: self.overtook(),
