@@ -68,22 +68,4 @@ mod tests {
         let Command::Up(up) = cli.command else { panic!("not up") };
         assert_eq!(up.options.node_args, ["--hold-ms=5000", "--reveal-nodes"]);
     }
-
-    #[test]
-    fn status_table_has_aligned_columns() {
-        let server = |id: &str, pid, phase: &str| ServerStatus {
-            id: id.into(),
-            phase: phase.into(),
-            pid,
-            internal: "127.0.0.1:1".into(),
-            public: "127.0.0.1:22".into(),
-        };
-
-        let table = status_table(&[server("node-0", Some(4711), "ready"), server("node-10", None, "down: exited")]);
-
-        let lines: Vec<_> = table.lines().collect();
-        assert_eq!(lines[0], "SERVER            PID  INTERNAL         PUBLIC           STATE");
-        assert_eq!(lines[1], "node-0           4711  127.0.0.1:1      127.0.0.1:22     ready");
-        assert_eq!(lines[2], "node-10             -  127.0.0.1:1      127.0.0.1:22     down: exited");
-    }
 }

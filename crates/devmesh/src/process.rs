@@ -64,11 +64,9 @@ impl Process {
 
     /// Returns `true` if every thread has stopped. SIGSTOP reaches each at its own time.
     pub(crate) fn is_stopped(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
-        threads.flatten().all(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
-        })
+        let threads = procfs::process::Process::new(self.pid.cast_signed()).and_then(|process| process.tasks());
+        let is_stopped = |thread: procfs::process::Task| thread.stat().is_ok_and(|stat| stat.state == 'T');
+        threads.is_ok_and(|threads| threads.flatten().all(is_stopped))
     }
 }
 

@@ -242,14 +242,14 @@ impl<W: Workload> Exchange<W> {
         }
     }
 
-    fn send(&self, client: &Client, Message { at_us, from, tag, body, .. }: Message) {
+    fn send(&self, client: &Client, Message { at_us, from, tag, bytes, .. }: Message) {
         let receiver = self.partner_of[from];
         let ack_share = self.settings.ack_share;
         let requests_ack = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
         let (ledger, mut record) = (&mut self.ledgers.borrow_mut()[receiver], self.record.borrow_mut());
         let number = ledger.next_number();
         let id = requests_ack.then_some(number);
-        let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
+        let text = self.format.write(&self.names[receiver], number, at_us, tag, id, bytes);
         if !client.send(text, id) {
             record.generator.unsent += 1;
             return;
@@ -266,7 +266,7 @@ impl<W: Workload> Exchange<W> {
     fn answered(&self, client: usize, answer: &Received<'_>) -> Option<u64> {
         let mut record = self.record.borrow_mut();
         // A message with a requested ack has its number as id.
-        let mut answer_of = |id: u64, is_delivered| {
+        let answer_of = |id: u64, is_delivered| {
             let due_us = self.ledgers.borrow_mut()[self.partner_of[client]].answered(id, is_delivered)?;
             Some(self.clock.now_us().saturating_sub(due_us))
         };

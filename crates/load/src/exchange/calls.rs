@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use super::RunOptions;
 use super::workload::{Plan, Workload};
-use crate::message::Body;
 use crate::record::Record;
 
 /// Maximum calls per second, above the limit of the generator.
@@ -92,7 +91,7 @@ impl Calls {
     fn plan(&self, call: u64, side: Side, from: usize, begin_us: u64, plan: &mut Plan) {
         for part in 0..=side.candidates {
             let at_us = begin_us + self.gather_us * part / side.candidates;
-            plan.add(at_us, from, call * PARTS + part, side.body(part));
+            plan.add(at_us, from, call * PARTS + part, side.bytes(part));
         }
     }
 }
@@ -131,13 +130,13 @@ impl Workload for Calls {
 }
 
 impl Side {
-    /// Returns the data of a part: 0 is the description, others are candidates.
-    fn body(self, part: u64) -> Body {
+    /// Returns the length of a part: 0 is the description, others are candidates.
+    fn bytes(self, part: u64) -> usize {
         if part == 0 {
-            return Body::description(self.description_bytes);
+            return self.description_bytes;
         }
         let spread = CANDIDATE_BYTES.end() - CANDIDATE_BYTES.start() + 1;
-        Body::candidate(CANDIDATE_BYTES.start() + (self.description_bytes + part as usize * 37) % spread)
+        CANDIDATE_BYTES.start() + (self.description_bytes + part as usize * 37) % spread
     }
 }
 

@@ -8,7 +8,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 
-use crate::message::{Body, Size};
+use crate::message::Size;
 use crate::record::Record;
 use crate::report::Report;
 use crate::schedule::Schedule;
@@ -32,20 +32,20 @@ pub(crate) struct Plan {
     due: BinaryHeap<Reverse<Message>>,
 }
 
-/// A planned message: its time on the run's clock, sender, the workload's tag, and data.
+/// A planned message: its time on the run's clock, sender, the workload's tag, and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Message {
     pub(super) at_us: u64,
     order: u64,
     pub(super) from: usize,
     pub(super) tag: u64,
-    pub(super) body: Body,
+    pub(super) bytes: usize,
 }
 
 impl Plan {
     /// Plans a message of client `from`, due at `at_us`. `tag` comes back with its arrival.
-    pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, body: Body) {
-        self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, body }));
+    pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, bytes: usize) {
+        self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, bytes }));
         self.planned += 1;
     }
 
@@ -67,7 +67,7 @@ impl Plan {
 /// Workload of clients that take turns to send messages of this size to their partners.
 impl Workload for Size {
     fn begin(&mut self, number: u64, from: usize, at_us: u64, plan: &mut Plan, _record: &mut Record) {
-        plan.add(at_us, from, 0, self.body(number));
+        plan.add(at_us, from, 0, self.bytes(number));
     }
 }
 
