@@ -182,21 +182,6 @@ mod tests {
     use super::*;
     use crate::testing::options;
 
-    #[test]
-    fn defaults_measure_all_at_three_rates_of_two_sizes() {
-        let defaults: Options = options(&[]).unwrap();
-
-        assert_eq!(defaults.contestants().len(), 3);
-        let cells: Vec<_> = defaults.cells().iter().map(|cell| (cell.size, cell.rate)).collect();
-        let rates = [2_000, 10_000, 30_000];
-        let expected = [rates.map(|rate| (Size::Ice, rate)), rates.map(|rate| (Size::Sdp, rate))].concat();
-        assert_eq!(cells, expected);
-        assert_eq!(defaults.max_clients(), 9_000);
-
-        let named_twice: Options = options(&["--only=nginx,balancer,nginx"]).unwrap();
-        assert_eq!(named_twice.contestants(), [Contestant::Balancer, Contestant::Nginx]);
-    }
-
     #[tokio::test]
     async fn odd_number_of_clients_is_refused() {
         let error = compare(&options(&["--clients=3"]).unwrap()).await.unwrap_err();

@@ -17,8 +17,9 @@ use crate::exchange::TrafficOptions;
 use crate::fleet::{Fleet, FleetOptions};
 use crate::report::Report;
 use crate::schedule::Clock;
-use load::{Evidence, run_load};
+use load::run_load;
 use script::{Action, Performed, Step, perform};
+use timeline::Evidence;
 
 pub use crate::exchange::{AckTotals, Returns, Totals};
 pub use crate::record::Record;
@@ -99,10 +100,10 @@ fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: 
     let Options { fleet, traffic, .. } = options;
     let Evidence { measured_us, samples, record, .. } = evidence;
     let first_us = performed.first().map_or(evidence.end_us(), |act| act.began_us);
-    let timeline = evidence.timeline(fleet.clients, first_us);
+    let calm_p99_us = evidence.calm_p99_us(first_us);
     let ends = performed.iter().skip(1).map(|act| act.began_us).chain([evidence.end_us()]);
     let act_report = |(act, end_us): (&Performed, u64)| {
-        let effect = timeline.effect(act.began_us..end_us);
+        let effect = evidence.effect(act.began_us..end_us, calm_p99_us);
         ActReport {
             act: act.step.text.clone(),
             at_seconds: act.began_us.saturating_sub(measured_us.start) as f64 / 1e6,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use signaling_devmesh::{MeshFile, Server};
+use signaling_devmesh::Server;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::exchange::{Settings, TrafficOptions, play};
@@ -68,7 +68,7 @@ impl Options {
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     options.fleet.check_pairs(1)?;
     let mesh = options.fleet.mesh()?;
-    let targets = targets(&options.fleet, mesh.as_ref())?;
+    let targets = targets(&options.fleet.bases(mesh.as_ref()))?;
     let expected = CrowdSize { handshakes: options.handshakes.into(), deaf: options.deaf.into() };
     let before = good_clients(options, "before", async { Ok(()) }).await?;
 
@@ -106,11 +106,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-fn targets(fleet: &FleetOptions, mesh: Option<&MeshFile>) -> Result<Vec<SocketAddr>> {
-    let urls = match mesh {
-        Some(mesh) if fleet.urls.is_empty() => mesh.balancers.iter().map(|balancer| balancer.url.clone()).collect(),
-        _ => fleet.urls.clone(),
-    };
+fn targets(urls: &[String]) -> Result<Vec<SocketAddr>> {
     let address = |url: &String| {
         let address = url.trim_start_matches("ws://").trim_end_matches('/');
         address.parse().with_context(|| format!("`{url}`: hostile clients need a URL of the form ws://ADDRESS:PORT"))

@@ -10,8 +10,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::sampler::{Sample, Sampler};
-use super::timeline::{Effect, Timeline, between, p99_us};
+use super::sampler::Sampler;
+use super::timeline::{Effect, Evidence};
 use crate::exchange::{AckTotals, Arrival, Exchange, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
@@ -42,29 +42,6 @@ pub struct Load {
     /// `true` if clients resume their session when their socket ends. They request an ack of each
     /// message, and retransmit messages without one.
     pub reconnect: bool,
-}
-
-/// All records of a run. Times are microseconds on the run's clock.
-pub(crate) struct Evidence {
-    /// Time from the start of the measurement to the end of the sending.
-    pub(crate) measured_us: Range<u64>,
-    /// Counters of the servers; empty without a directory of the mesh.
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) recording: Recording,
-    pub(crate) record: Record,
-}
-
-impl Evidence {
-    /// Returns the end of the time that samples and messages cover.
-    pub(crate) fn end_us(&self) -> u64 {
-        self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
-    }
-
-    /// Returns the timeline of a run that was normal until `calm_end_us`.
-    pub(crate) fn timeline(&self, clients: u32, calm_end_us: u64) -> Timeline<'_> {
-        let calm_us = self.measured_us.start..calm_end_us;
-        Timeline::new(&self.samples, &self.recording, u64::from(clients), &calm_us)
-    }
 }
 
 impl Load {
@@ -149,7 +126,8 @@ pub(crate) async fn run_load<T>(
     };
     let (measured_us, recording) = (begin_us..exchange.end_us.get(), exchange.recording.take());
     let record = exchange.finish(clients);
-    Ok((Evidence { measured_us, samples, recording, record }, returned))
+    let sessions = fleet.clients.into();
+    Ok((Evidence { measured_us, samples, recording, sessions, record }, returned))
 }
 
 /// Results of a load: its messages, and the sessions meanwhile.
@@ -171,12 +149,11 @@ pub struct Figures {
 
 impl Figures {
     fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
-        let calm_us = evidence.measured_us.start..fault_us.start;
-        let calm = between(&evidence.recording.arrivals, &calm_us, |arrival| arrival.at_us);
+        let calm_p99_us = evidence.calm_p99_us(fault_us.start);
         Self {
             load: load.clone(),
-            calm_p99: Duration::from_micros(p99_us(calm).unwrap_or(0)),
-            effect: evidence.timeline(load.clients, fault_us.start).effect(fault_us.start..evidence.end_us()),
+            calm_p99: Duration::from_micros(calm_p99_us),
+            effect: evidence.effect(fault_us.start..evidence.end_us(), calm_p99_us),
             longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
             fault: Duration::from_micros(fault_us.end - fault_us.start),
             record: evidence.record,

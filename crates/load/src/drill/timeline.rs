@@ -1,4 +1,4 @@
-//! The effects of actions, from the records of a run, for `drill` and `load`. Pure.
+//! The records of a run and the effects of actions on it, for `drill` and `load`. Pure.
 
 use std::ops::Range;
 
@@ -6,22 +6,24 @@ use serde::Serialize;
 
 use super::sampler::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
+use crate::record::Record;
 
 /// Resolution of the search for late messages, in microseconds.
 const SLICE_US: u64 = 100_000;
 /// Latency, in microseconds, up to which a message is never late.
 const MIN_LATE_US: u64 = 20_000;
 
-/// Records of a run that show the effects of actions. All lists are in the order of time.
-pub(crate) struct Timeline<'a> {
-    /// Samples of the servers; empty if unknown.
-    pub(crate) samples: &'a [Sample],
+/// All records of a run. Times are microseconds on the run's clock, and lists are in their order.
+pub(crate) struct Evidence {
+    /// Time from the start of the measurement to the end of the sending.
+    pub(crate) measured_us: Range<u64>,
+    /// Counters of the servers; empty without a directory of the mesh.
+    pub(crate) samples: Vec<Sample>,
     /// Times of arrivals, ended sockets and returns.
-    pub(crate) recording: &'a Recording,
+    pub(crate) recording: Recording,
     /// Sessions at all nodes together in normal operation.
     pub(crate) sessions: u64,
-    /// Latency above which a message is late: twice the calm 99th percentile, at least 20 ms.
-    pub(crate) late_us: u64,
+    pub(crate) record: Record,
 }
 
 /// Effects of an action. Times count from its start.
@@ -53,17 +55,21 @@ impl Effect {
     }
 }
 
-impl<'a> Timeline<'a> {
-    /// Creates the timeline of a run that was normal in `calm`, a part of the measured time.
-    pub(crate) fn new(samples: &'a [Sample], recording: &'a Recording, sessions: u64, calm: &Range<u64>) -> Self {
-        let before = between(&recording.arrivals, calm, |arrival| arrival.at_us);
-        let calm_us = p99_us(before).unwrap_or(0);
-        Self { samples, recording, sessions, late_us: MIN_LATE_US.max(2 * calm_us) }
+impl Evidence {
+    /// Returns the end of the time that samples and messages cover.
+    pub(crate) fn end_us(&self) -> u64 {
+        self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
     }
 
-    /// Returns the effects of an action in `window`: from its start to the next one, on the run's
-    /// clock.
-    pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
+    /// Returns the 99th percentile latency until this time of normal operation; 0 without messages.
+    pub(crate) fn calm_p99_us(&self, calm_end_us: u64) -> u64 {
+        let calm_us = self.measured_us.start..calm_end_us;
+        p99_us(between(&self.recording.arrivals, &calm_us, |arrival| arrival.at_us)).unwrap_or(0)
+    }
+
+    /// Returns the effects of an action in `window`: from its start to the next one. Messages are
+    /// late at twice the calm 99th percentile latency, at least at 20 ms.
+    pub(crate) fn effect(&self, window: Range<u64>, calm_p99_us: u64) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
         // The last sample before the window, and the samples in the window.
@@ -82,7 +88,7 @@ impl<'a> Timeline<'a> {
             counts,
             last_move_us,
             complete_us: self.complete_us(&self.samples[from..to], window.start),
-            quiet_us: self.quiet_us(&window),
+            quiet_us: self.quiet_us(&window, MIN_LATE_US.max(2 * calm_p99_us)),
             sockets_lost: between(&self.recording.closed_us, &window, |at_us| *at_us).len() as u64,
             returned: returned.len() as u64,
             last_return_us: returned.last().map(|at_us| at_us - window.start),
@@ -101,7 +107,7 @@ impl<'a> Timeline<'a> {
     }
 
     /// Returns the end of the last slice with over 1% late or overdue messages.
-    fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
+    fn quiet_us(&self, window: &Range<u64>, late_us: u64) -> Option<u64> {
         let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
         let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
         // Late messages and all messages of each slice, by arrival and by latest time.
@@ -109,8 +115,8 @@ impl<'a> Timeline<'a> {
         // A message that arrives after the window may have been overdue in it.
         let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);
         for arrival in &self.recording.arrivals[first..] {
-            let is_late = u64::from(u64::from(arrival.latency_us) > self.late_us);
-            let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + self.late_us;
+            let is_late = u64::from(u64::from(arrival.latency_us) > late_us);
+            let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + late_us;
             for (counts, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
                 if window.contains(&at_us) {
                     let (late, all) = &mut counts[slice_of(at_us)];
@@ -128,14 +134,14 @@ impl<'a> Timeline<'a> {
 }
 
 /// Returns the items of a list ordered by `at_us` whose time is in `window`.
-pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
+fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
     let from = items.partition_point(|item| at_us(item) < window.start);
     let to = items.partition_point(|item| at_us(item) < window.end).max(from);
     &items[from..to]
 }
 
 /// Returns the exact 99th percentile latency, or `None` without arrivals.
-pub(super) fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
     let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
@@ -166,15 +172,15 @@ mod tests {
     }
 
     fn effect(states: &[(u64, u64)], arrivals: &[(u64, u32)], window_ms: Range<u64>) -> Effect {
-        let samples = samples(states);
         let arrival = |(at_ms, latency_ms): &(u64, u32)| Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000 };
         let recording = Recording {
             arrivals: arrivals.iter().map(arrival).collect(),
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
-        let timeline = Timeline { samples: &samples, recording: &recording, sessions: 10, late_us: 20 * MS };
-        timeline.effect(window_ms.start * MS..window_ms.end * MS)
+        let (samples, record) = (samples(states), Record::default());
+        let evidence = Evidence { measured_us: 0..0, samples, recording, sessions: 10, record };
+        evidence.effect(window_ms.start * MS..window_ms.end * MS, 0)
     }
 
     #[test]
@@ -197,15 +203,7 @@ mod tests {
             assert_eq!(effect.settled_us(), settled_ms.map(|ms| ms * MS), "{what}");
             assert_eq!(effect == nothing(), settled_ms == Some(0), "{what}");
         }
-    }
-
-    #[test]
-    fn moves_are_counted_within_the_window() {
-        let moves = effect(&[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500);
-        assert_eq!((moves.counts.attached, moves.last_move_us), (4, Some(250 * MS)));
-
-        let without_sample = effect(&[(0, 10)], &[], 50..60);
-        assert_eq!((without_sample.counts, without_sample.last_move_us), (Counts::default(), None));
+        assert_eq!(effect(&[(0, 10), (3, 10), (4, 10)], &[], 50..500).counts.attached, 4);
     }
 
     #[test]
