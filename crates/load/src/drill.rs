@@ -56,7 +56,7 @@ struct ActReport {
     moved: u64,
     #[serde(flatten)]
     effect: Effect,
-    /// Time until all effects were over; `None` if they are not.
+    /// Time until sessions and clients were back for good; `None` if they are not.
     settled_us: Option<u64>,
 }
 
@@ -100,10 +100,9 @@ fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: 
     let Options { fleet, traffic, .. } = options;
     let Evidence { measured_us, samples, record, .. } = evidence;
     let first_us = performed.first().map_or(evidence.end_us(), |act| act.began_us);
-    let calm_p99_us = evidence.calm_p99_us(first_us);
     let ends = performed.iter().skip(1).map(|act| act.began_us).chain([evidence.end_us()]);
     let act_report = |(act, end_us): (&Performed, u64)| {
-        let effect = evidence.effect(act.began_us..end_us, calm_p99_us);
+        let effect = evidence.effect(act.began_us..end_us);
         ActReport {
             act: act.step.text.clone(),
             at_seconds: act.began_us.saturating_sub(measured_us.start) as f64 / 1e6,
@@ -117,6 +116,7 @@ fn report(options: &Options, steps: &[Step], performed: &[Performed], evidence: 
 
     let mut report = Report::new("drill");
     traffic.run.describe(&mut report, fleet.clients, traffic.rate, record);
+    report.set("calm_p99_us", evidence.p99_until_us(first_us));
     report.set("acts", &acts);
     let ends_sockets = steps.iter().any(Step::ends_sockets);
     record.judge(&mut report, ends_sockets);

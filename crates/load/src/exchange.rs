@@ -69,8 +69,6 @@ pub struct Returns {
     pub returned: u64,
     /// Returns that resumed the session.
     pub resumed: u64,
-    /// Returns that got a new session.
-    pub new_sessions: u64,
     /// Connection attempts, including failed ones.
     pub tries: u64,
     /// Messages that clients sent again.
@@ -345,7 +343,6 @@ impl<W: Workload> Listener for Exchange<W> {
         let returns = &mut self.record.borrow_mut().returns;
         returns.returned += 1;
         returns.resumed += u64::from(how.resumed);
-        returns.new_sessions += u64::from(!how.resumed);
         returns.tries += u64::from(how.tries);
         returns.retransmitted += how.retransmitted.len() as u64;
         let mut ledgers = self.ledgers.borrow_mut();

@@ -145,7 +145,7 @@ impl Record {
         report.fail_if(self.acks.repeated, "messages were answered more than once");
         report.fail_if(self.acks.stray, "answers to no message of the client");
         report.fail_if(self.returns.away, "clients have not come back");
-        report.fail_if(self.returns.new_sessions, "clients came back and got a new session");
+        report.fail_if(self.returns.returned - self.returns.resumed, "clients came back and got a new session");
         for (reason, count) in &self.closed {
             if !may_break || !is_break(reason) {
                 report.fail(format!("{count} sockets closed: {reason}"));

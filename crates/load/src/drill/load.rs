@@ -149,11 +149,10 @@ pub struct Figures {
 
 impl Figures {
     fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
-        let calm_p99_us = evidence.calm_p99_us(fault_us.start);
         Self {
             load: load.clone(),
-            calm_p99: Duration::from_micros(calm_p99_us),
-            effect: evidence.effect(fault_us.start..evidence.end_us(), calm_p99_us),
+            calm_p99: Duration::from_micros(evidence.p99_until_us(fault_us.start).unwrap_or(0)),
+            effect: evidence.effect(fault_us.start..evidence.end_us()),
             longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
             fault: Duration::from_micros(fault_us.end - fault_us.start),
             record: evidence.record,

@@ -8,11 +8,6 @@ use super::sampler::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
 use crate::record::Record;
 
-/// Resolution of the search for late messages, in microseconds.
-const SLICE_US: u64 = 100_000;
-/// Latency, in microseconds, up to which a message is never late.
-const MIN_LATE_US: u64 = 20_000;
-
 /// All records of a run. Times are microseconds on the run's clock, and lists are in their order.
 pub(crate) struct Evidence {
     /// Time from the start of the measurement to the end of the sending.
@@ -36,9 +31,8 @@ pub struct Effect {
     pub last_move_us: Option<u64>,
     /// Time until every session was at one node and stayed there. `None` if that did not happen.
     pub complete_us: Option<u64>,
-    /// End of the last 100 ms in which more than 1 in 100 messages were late. 0 without any,
-    /// `None` if it ended the window.
-    pub quiet_us: Option<u64>,
+    /// 99th percentile latency of the messages that arrived in the window; `None` without any.
+    pub p99_us: Option<u64>,
     /// Number of sockets that ended.
     pub sockets_lost: u64,
     /// Number of clients that came back.
@@ -48,10 +42,10 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// Returns the time until all effects were over, or `None` if they are not.
+    /// Returns the time until sessions and clients were back for good, or `None` if they are not.
     pub(crate) fn settled_us(&self) -> Option<u64> {
         let last = self.last_move_us.max(self.last_return_us).unwrap_or(0);
-        Some(self.complete_us?.max(self.quiet_us?).max(last))
+        Some(self.complete_us?.max(last))
     }
 }
 
@@ -61,15 +55,17 @@ impl Evidence {
         self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
     }
 
-    /// Returns the 99th percentile latency until this time of normal operation; 0 without messages.
-    pub(crate) fn calm_p99_us(&self, calm_end_us: u64) -> u64 {
-        let calm_us = self.measured_us.start..calm_end_us;
-        p99_us(between(&self.recording.arrivals, &calm_us, |arrival| arrival.at_us)).unwrap_or(0)
+    /// Returns the 99th percentile latency of the measured messages that arrived until this time.
+    pub(crate) fn p99_until_us(&self, end_us: u64) -> Option<u64> {
+        self.p99_us(&(self.measured_us.start..end_us))
     }
 
-    /// Returns the effects of an action in `window`: from its start to the next one. Messages are
-    /// late at twice the calm 99th percentile latency, at least at 20 ms.
-    pub(crate) fn effect(&self, window: Range<u64>, calm_p99_us: u64) -> Effect {
+    fn p99_us(&self, window: &Range<u64>) -> Option<u64> {
+        p99_us(between(&self.recording.arrivals, window, |arrival| arrival.at_us))
+    }
+
+    /// Returns the effects of an action in `window`: from its start to the next one.
+    pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
         // The last sample before the window, and the samples in the window.
@@ -88,7 +84,7 @@ impl Evidence {
             counts,
             last_move_us,
             complete_us: self.complete_us(&self.samples[from..to], window.start),
-            quiet_us: self.quiet_us(&window, MIN_LATE_US.max(2 * calm_p99_us)),
+            p99_us: self.p99_us(&window),
             sockets_lost: between(&self.recording.closed_us, &window, |at_us| *at_us).len() as u64,
             returned: returned.len() as u64,
             last_return_us: returned.last().map(|at_us| at_us - window.start),
@@ -104,32 +100,6 @@ impl Evidence {
             0 => Some(0),
             first_complete => Some(samples.get(first_complete)?.at_us - begin_us),
         }
-    }
-
-    /// Returns the end of the last slice with over 1% late or overdue messages.
-    fn quiet_us(&self, window: &Range<u64>, late_us: u64) -> Option<u64> {
-        let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
-        let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
-        // Late messages and all messages of each slice, by arrival and by latest time.
-        let (mut arrived, mut overdue) = (vec![(0, 0); slices], vec![(0, 0); slices]);
-        // A message that arrives after the window may have been overdue in it.
-        let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);
-        for arrival in &self.recording.arrivals[first..] {
-            let is_late = u64::from(u64::from(arrival.latency_us) > late_us);
-            let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + late_us;
-            for (counts, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
-                if window.contains(&at_us) {
-                    let (late, all) = &mut counts[slice_of(at_us)];
-                    *late += is_late;
-                    *all += 1;
-                }
-            }
-        }
-        let is_late = |(late, all): &(u64, u64)| late * 100 > *all;
-        let last_late = (0..slices).rfind(|slice| is_late(&arrived[*slice]) || is_late(&overdue[*slice]));
-        let quiet_us = last_late.map_or(0, |slice| (slice as u64 + 1) * SLICE_US);
-        // Only a whole slice without late messages ends the effect.
-        (quiet_us == 0 || window.start + quiet_us + SLICE_US <= window.end).then_some(quiet_us)
     }
 }
 
@@ -154,75 +124,47 @@ mod tests {
 
     const MS: u64 = 1_000;
 
-    /// Samples, arrivals, the window of an action, and the time until it settled, in milliseconds.
-    type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [(u64, u32)], Range<u64>, Option<u64>);
+    /// Samples, the window of an action, and the time until it settled, in milliseconds.
+    type Case<'a> = (&'a str, &'a [(u64, u64)], Range<u64>, Option<u64>);
 
-    fn nothing() -> Effect {
-        Effect { complete_us: Some(0), quiet_us: Some(0), ..Effect::default() }
-    }
-
-    /// Returns a sample for each 100 ms, from (sessions moved so far, sessions at the nodes).
-    fn samples(states: &[(u64, u64)]) -> Vec<Sample> {
+    /// Returns the effects in a window of milliseconds, with a sample for each 100 ms, from
+    /// (sessions moved so far, sessions at the nodes).
+    fn effect(states: &[(u64, u64)], window_ms: Range<u64>) -> Effect {
         let sample = |(number, (attached, sessions)): (usize, &(u64, u64))| Sample {
             at_us: number as u64 * 100 * MS,
             counts: Counts { attached: *attached, ..Counts::default() },
             sessions: *sessions,
         };
-        states.iter().enumerate().map(sample).collect()
-    }
-
-    fn effect(states: &[(u64, u64)], arrivals: &[(u64, u32)], window_ms: Range<u64>) -> Effect {
-        let arrival = |(at_ms, latency_ms): &(u64, u32)| Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000 };
         let recording = Recording {
-            arrivals: arrivals.iter().map(arrival).collect(),
+            arrivals: vec![Arrival::new(1_100 * MS, 7), Arrival::new(1_900 * MS, 900)],
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
-        let (samples, record) = (samples(states), Record::default());
-        let evidence = Evidence { measured_us: 0..0, samples, recording, sessions: 10, record };
-        evidence.effect(window_ms.start * MS..window_ms.end * MS, 0)
+        let samples = states.iter().enumerate().map(sample).collect();
+        let evidence = Evidence { measured_us: 0..0, samples, recording, sessions: 10, record: Record::default() };
+        evidence.effect(window_ms.start * MS..window_ms.end * MS)
     }
 
     #[test]
-    fn effect_is_settled_when_moves_sessions_and_messages_are() {
-        let quiet = [(0, 10); 8];
-        // Sent at 150 and 350 ms, and both delivered after the window.
-        let overdue = [(160, 1), (370, 1), (900, 750), (900, 550)];
-        let cases: [Case<'_>; 8] = [
-            ("nothing happens", &[(5, 10), (5, 10), (5, 10)], &[(150, 3)], 100..300, Some(0)),
-            ("last move", &[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500, Some(250)),
-            ("sessions missing or twice", &[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500, Some(350)),
-            ("session missing at the end", &[(0, 10), (4, 10), (4, 9)], &[], 50..500, None),
-            ("overdue at the end", &quiet, &overdue, 100..400, None),
-            ("overdue", &quiet, &overdue, 100..600, Some(300)),
-            ("caught by the next act", &quiet, &[(900, 505)], 100..400, Some(0)),
-            ("before and after", &[(0, 9), (1, 10), (1, 10), (2, 7)], &[(90, 500), (310, 500)], 150..300, Some(0)),
+    fn effect_is_settled_when_moves_and_sessions_are() {
+        let cases: [Case<'_>; 5] = [
+            ("nothing happens", &[(5, 10), (5, 10), (5, 10)], 100..300, Some(0)),
+            ("last move", &[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], 50..500, Some(250)),
+            ("sessions missing or twice", &[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], 50..500, Some(350)),
+            ("session missing at the end", &[(0, 10), (4, 10), (4, 9)], 50..500, None),
+            ("before and after", &[(0, 9), (1, 10), (1, 10), (2, 7)], 150..300, Some(0)),
         ];
-        for (what, states, arrivals, window_ms, settled_ms) in cases {
-            let effect = effect(states, arrivals, window_ms);
-            assert_eq!(effect.settled_us(), settled_ms.map(|ms| ms * MS), "{what}");
-            assert_eq!(effect == nothing(), settled_ms == Some(0), "{what}");
+        for (what, states, window_ms, settled_ms) in cases {
+            assert_eq!(effect(states, window_ms).settled_us(), settled_ms.map(|ms| ms * MS), "{what}");
         }
-        assert_eq!(effect(&[(0, 10), (3, 10), (4, 10)], &[], 50..500).counts.attached, 4);
-    }
-
-    #[test]
-    fn one_late_message_in_a_hundred_is_quiet() {
-        let mut arrivals: Vec<(u64, u32)> = (0..200).map(|number| (100 + number / 2, 1)).collect();
-        arrivals.extend([(250, 30), (260, 1), (410, 1)]);
-        let quiet = [(0, 10); 6];
-
-        assert_eq!(effect(&quiet, &arrivals, 0..600).settled_us(), Some(300 * MS));
-        arrivals.retain(|(_, latency_ms)| *latency_ms < 30);
-        arrivals[50].1 = 30;
-        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us(), Some(0));
+        assert_eq!(effect(&[(0, 10), (3, 10), (4, 10)], 50..500).counts.attached, 4);
     }
 
     #[test]
     fn effect_is_settled_when_clients_are_back() {
-        let effect = effect(&[(0, 10); 20], &[], 1_050..1_900);
+        let effect = effect(&[(0, 10); 20], 1_050..1_900);
 
-        assert_eq!((effect.sockets_lost, effect.returned), (1, 2));
+        assert_eq!((effect.sockets_lost, effect.returned, effect.p99_us), (1, 2, Some(7)));
         assert_eq!(effect.settled_us(), Some(350 * MS));
     }
 
