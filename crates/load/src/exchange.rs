@@ -13,8 +13,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Return};
@@ -41,8 +39,8 @@ pub(crate) struct Settings {
     pub(crate) run: RunOptions,
     /// Workload units started per second.
     pub(crate) rate: u64,
-    /// Part of the messages with a requested ack, 0 to 1.
-    pub(crate) ack_share: f64,
+    /// Interval of the messages of a pair that request an ack: 1 for all, 0 for none.
+    pub(crate) ack_interval: u64,
     /// `true` to keep the time of each event, for drills.
     pub(crate) is_recorded: bool,
     /// Wire protocol of the clients.
@@ -52,7 +50,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Returns settings of native clients without acks and recording.
     pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
-        Self { run: run.clone(), rate, ack_share: 0.0, is_recorded: false, wire: Wire::Native }
+        Self { run: run.clone(), rate, ack_interval: 0, is_recorded: false, wire: Wire::Native }
     }
 
     fn schedule(&self) -> Schedule {
@@ -92,7 +90,6 @@ pub(crate) struct Exchange<W> {
     clients: RefCell<Vec<Rc<Client>>>,
     /// Ledger of each pair, by the number of its receiver.
     ledgers: RefCell<Vec<Ledger>>,
-    random: RefCell<StdRng>,
     record: RefCell<Record>,
     /// Times of single events, if they are recorded.
     pub(crate) recording: RefCell<Recording>,
@@ -117,7 +114,6 @@ impl<W: Workload> Exchange<W> {
             plan: RefCell::default(),
             clients: RefCell::default(),
             ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
-            random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
             record: RefCell::default(),
             recording: RefCell::new(recording),
             reconnect: fleet.reconnect,
@@ -242,10 +238,9 @@ impl<W: Workload> Exchange<W> {
 
     fn send(&self, client: &Client, Message { at_us, from, tag, bytes, .. }: Message) {
         let receiver = self.partner_of[from];
-        let ack_share = self.settings.ack_share;
-        let requests_ack = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
         let (ledger, mut record) = (&mut self.ledgers.borrow_mut()[receiver], self.record.borrow_mut());
         let number = ledger.next_number();
+        let requests_ack = number.is_multiple_of(self.settings.ack_interval);
         let id = requests_ack.then_some(number);
         let text = self.format.write(&self.names[receiver], number, at_us, tag, id, bytes);
         if !client.send(text, id) {

@@ -12,7 +12,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 use super::sampler::Sampler;
 use super::timeline::{Effect, Evidence};
-use crate::exchange::{AckTotals, Arrival, Exchange, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions};
+use crate::exchange::{Exchange, RunOptions, Settings, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
 use crate::record::Record;
@@ -25,8 +25,8 @@ const TAIL: Duration = Duration::from_secs(3);
 const MAX_SECONDS: u64 = 180;
 /// Wait for late messages at the end: hold time and 5 s.
 const SETTLE_MS: u64 = 25_000;
-/// Part of the messages with a requested ack if clients do not come back.
-const ACK_SHARE: f64 = 0.2;
+/// Interval of the messages of a pair that request an ack if clients do not come back.
+const ACK_INTERVAL: u64 = 5;
 
 /// Load of clients that send at a fixed rate during a fault of their mesh.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Load {
     pub rate: u64,
     /// Minimum duration in seconds. The load continues until the fault has been over for 3 s.
     pub seconds: u64,
-    /// Seed for pairs, order of clients, requested acks and time of the fault, not for sizes.
+    /// Seed for pairs, order of clients and time of the fault.
     pub seed: u64,
     /// `true` if clients resume their session when their socket ends. They request an ack of each
     /// message, and retransmit messages without one.
@@ -74,7 +74,7 @@ pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
 }
 
 async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
-    let ack_share = if load.reconnect { 1.0 } else { ACK_SHARE };
+    let ack_interval = if load.reconnect { 1 } else { ACK_INTERVAL };
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut fault_us: Range<u64> = 0..0;
     let act = async |clock: Clock, begin_us: u64, _: &Fleet| {
@@ -86,22 +86,22 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
         clock.until_us(seconds_are_over_us.max(fault_us.end + us(TAIL))).await;
         returned
     };
-    let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
+    let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_interval, act).await?;
     let returned = returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
     Ok((Figures::new(load, evidence, &fault_us), returned))
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
 /// clock, the start of the measured time and the clients. Returns the result of `act`, or `None` if
-/// it was not over. `ack_share` is the part of the messages with a requested ack, 0 to 1.
+/// it was not over. Each `ack_interval`-th message of a pair requests an ack; 0 means none.
 pub(crate) async fn run_load<T>(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,
-    ack_share: f64,
+    ack_interval: u64,
     act: impl AsyncFnOnce(Clock, u64, &Fleet) -> T,
 ) -> Result<(Evidence, Option<T>)> {
     fleet.check_pairs(1)?;
-    let settings = Settings { ack_share, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
+    let settings = Settings { ack_interval, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
     let exchange = Exchange::new(fleet, settings, traffic.size)?;
     let (plan, watched) = fleet.plan()?;
     let clients = exchange.connect(plan).await?;

@@ -44,7 +44,6 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
     let fleet = FleetOptions { reconnect: options.resume, ..options.fleet.of_share(share) };
     let TrafficOptions { rate, size, run } = &options.traffic;
-    let ack_share = if options.resume { 1.0 } else { 0.0 };
-    let settings = Settings { ack_share, ..Settings::new(run, share.of_rate(*rate)?) };
+    let settings = Settings { ack_interval: options.resume.into(), ..Settings::new(run, share.of_rate(*rate)?) };
     play(&fleet, settings, *size, gate.pass()).await
 }
