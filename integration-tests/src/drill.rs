@@ -11,7 +11,7 @@
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use signaling_load::drill::{Figures, Load, Totals, under_load};
+use signaling_load::drill::{Figures, Load, Record, Totals, under_load};
 use signaling_load::raise_descriptor_limit;
 use tokio::time::sleep;
 
@@ -78,7 +78,8 @@ impl Outcome {
     /// was correct. Asserts also that the mesh closed no socket, and that each session is at
     /// exactly one node at the end.
     pub fn assert_nothing_lost(&self) -> &Self {
-        let Figures { messages, acks, foreign, errors, closed, is_complete, .. } = &self.figures;
+        let Figures { record, effect, .. } = &self.figures;
+        let Record { messages, acks, foreign, errors, closed, .. } = record;
         let Totals { sent, delivered, lost, duplicated, reordered, .. } = *messages;
         let counts = [
             (lost, "messages lost"),
@@ -90,17 +91,17 @@ impl Outcome {
             (acks.untrue, "acks of messages that never arrived"),
             (closed.values().sum(), "sockets closed"),
             (sent.abs_diff(delivered + lost), "messages nowhere in the books"),
-            (u64::from(!is_complete), "mesh whose sessions are not each at one node in the end"),
+            (u64::from(effect.complete_us.is_none()), "mesh whose sessions are not each at one node in the end"),
         ];
         let broken: Vec<String> =
             counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         self.check(broken.is_empty(), &broken.join(", "))
-            .check(self.figures.sent_share >= MIN_SENT, "too little of the schedule was sent: take a lower DRILL_RATE")
+            .check(record.sent_share() >= MIN_SENT, "too little of the schedule was sent: take a lower DRILL_RATE")
     }
 
     /// Asserts that the fault moved at least one session.
     pub fn assert_moved(&self) -> &Self {
-        self.check(self.figures.moved > 0, "the fault moved no session")
+        self.check(self.figures.effect.counts.moved() > 0, "the fault moved no session")
     }
 
     /// Asserts that the fault itself took less than `limit`.
@@ -117,7 +118,7 @@ impl Outcome {
     /// Asserts that clients were closed with `goodbye` and 1001, and that all of them came back and
     /// resumed their session.
     pub fn assert_resumed(&self) -> &Self {
-        let Figures { ref returns, ref received, .. } = self.figures;
+        let Record { returns, received, .. } = &self.figures.record;
         let goodbyes = received.get("goodbye").copied().unwrap_or(0);
         self.check(returns.drained > 0, "the fault closed no client")
             .check(goodbyes == returns.drained, "a client was closed without a goodbye")
@@ -127,7 +128,8 @@ impl Outcome {
 
     /// Asserts that the fault affected messages: some were retransmitted, or dropped as duplicates.
     pub fn assert_repeated(&self) -> &Self {
-        self.check(self.figures.retransmissions + self.figures.duplicates_dropped > 0, "the fault hit no message")
+        let counts = self.figures.effect.counts;
+        self.check(counts.retransmissions + counts.duplicates_dropped > 0, "the fault hit no message")
     }
 
     fn check(&self, holds: bool, fault: &str) -> &Self {

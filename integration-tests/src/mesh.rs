@@ -149,7 +149,7 @@ impl TestMesh {
 
     /// Returns the internal listeners of all servers, the nodes first.
     pub fn internals(&self) -> Vec<String> {
-        self.state().servers().map(|server| server.internal.to_owned()).collect()
+        self.state().servers().map(|server| server.internal.clone()).collect()
     }
 
     /// Returns the sum of a metric over all nodes.
@@ -161,7 +161,7 @@ impl TestMesh {
     pub async fn metrics(&self, prefix: &str, name: &str, label: &str) -> Vec<f64> {
         let mut values = Vec::new();
         for server in self.state().servers().filter(|server| server.id.starts_with(prefix)) {
-            values.push(metric(server.internal, name, label).await);
+            values.push(metric(&server.internal, name, label).await);
         }
         values
     }
@@ -254,7 +254,7 @@ pub fn admin_token(internal: &str) -> Option<String> {
     let is_of = |mesh: &MeshFile| mesh.servers().any(|server| server.internal == internal);
     let folders = FOLDERS.lock().unwrap();
     let mesh = folders.iter().filter_map(|folder| MeshFile::read(folder).ok()).find(is_of)?;
-    mesh.admin_token().unwrap()
+    Some(mesh.admin_token().unwrap())
 }
 
 /// Returns the folder of the binaries: `SIGNALING_BIN_DIR`, or that of the test binary.

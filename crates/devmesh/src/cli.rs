@@ -1,6 +1,6 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use signaling_devmesh::{Act, Binaries, MeshOptions, ServerStatus};
 
@@ -9,8 +9,8 @@ use signaling_devmesh::{Act, Binaries, MeshOptions, ServerStatus};
 #[command(name = "mesh-dev", version)]
 pub(crate) struct Cli {
     /// Folder of the mesh
-    #[arg(long, global = true)]
-    pub(crate) dir: Option<PathBuf>,
+    #[arg(long, global = true, default_value = ".mesh")]
+    pub(crate) dir: PathBuf,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -32,18 +32,11 @@ pub(crate) struct Up {
     bin_dir: Option<PathBuf>,
 }
 
-impl Cli {
-    /// Returns `--dir`. Fails if it is missing.
-    pub(crate) fn dir(&self) -> Result<&Path> {
-        self.dir.as_deref().context("--dir is missing; name the folder of the mesh")
-    }
-}
-
 impl Up {
     /// Converts the flags. Fails if a program is missing.
-    pub(crate) fn into_mesh_options(self, dir: &Path) -> Result<MeshOptions> {
+    pub(crate) fn into_mesh_options(self, dir: PathBuf) -> Result<MeshOptions> {
         let binaries = Binaries::locate(self.bin_dir.as_deref())?;
-        Ok(MeshOptions { dir: dir.to_owned(), binaries, ..self.options })
+        Ok(MeshOptions { dir, binaries, ..self.options })
     }
 }
 
@@ -62,40 +55,17 @@ pub(crate) fn status_table(servers: &[ServerStatus]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
     fn server_flags_may_begin_with_dashes_and_repeat() {
         let arguments = "mesh-dev up --dir=/tmp/x --node-arg=--hold-ms=5000 --node-arg --reveal-nodes";
-        let cli = Cli::try_parse_from(arguments.split(' '));
+        let cli = Cli::try_parse_from(arguments.split(' ')).unwrap();
 
-        let Command::Up(up) = cli.unwrap().command else { panic!("not up") };
+        assert_eq!(cli.dir, Path::new("/tmp/x"));
+        let Command::Up(up) = cli.command else { panic!("not up") };
         assert_eq!(up.options.node_args, ["--hold-ms=5000", "--reveal-nodes"]);
-    }
-
-    #[test]
-    fn command_is_refused_when_dir_is_missing() {
-        let dir = |arguments: &[&str]| Cli::try_parse_from(arguments).unwrap().dir().map(Path::to_owned);
-        assert!(dir(&["mesh-dev", "kill", "node-1"]).unwrap_err().to_string().contains("--dir"));
-        assert_eq!(dir(&["mesh-dev", "kill", "node-1", "--dir", "x"]).unwrap(), Path::new("x"));
-        assert_eq!(dir(&["mesh-dev", "--dir", "x", "scale", "5"]).unwrap(), Path::new("x"));
-    }
-
-    #[test]
-    fn status_table_has_aligned_columns() {
-        let server = |id: &str, pid, phase: &str| ServerStatus {
-            id: id.into(),
-            phase: phase.into(),
-            pid,
-            internal: "127.0.0.1:1".into(),
-            public: "127.0.0.1:22".into(),
-        };
-
-        let table = status_table(&[server("node-0", Some(4711), "ready"), server("node-10", None, "down: exited")]);
-
-        let lines: Vec<_> = table.lines().collect();
-        assert_eq!(lines[0], "SERVER            PID  INTERNAL         PUBLIC           STATE");
-        assert_eq!(lines[1], "node-0           4711  127.0.0.1:1      127.0.0.1:22     ready");
-        assert_eq!(lines[2], "node-10             -  127.0.0.1:1      127.0.0.1:22     down: exited");
     }
 }

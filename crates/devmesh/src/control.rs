@@ -95,19 +95,6 @@ impl Control {
     /// # Errors
     /// As that method; also if the mesh has ended, or does not answer within 180 s.
     pub async fn act(&self, act: &Act) -> Result<Vec<ServerStatus>> {
-        match self.request(act).await? {
-            Answer::Status { servers } => Ok(servers),
-            Answer::Done => Ok(Vec::new()),
-            Answer::Failed { message } => bail!(message),
-        }
-    }
-
-    async fn open(&self) -> Result<UnixStream> {
-        let missing = || format!("no mesh runs in {0}; start one by `mesh-dev up --dir {0}`", self.dir.display());
-        UnixStream::connect(control_socket(&self.dir)).await.with_context(missing)
-    }
-
-    async fn request(&self, act: &Act) -> Result<Answer> {
         let mut socket = self.open().await?;
         let mut line = serde_json::to_vec(act)?;
         line.push(b'\n');
@@ -117,10 +104,16 @@ impl Control {
             .await
             .with_context(|| format!("no answer of the mesh within {ANSWER_TIMEOUT:?}"))?
             .context("cannot read the answer of the mesh")?;
-        if answer.is_empty() {
-            bail!("the mesh ended before its answer");
+        match serde_json::from_slice(&answer).context("the mesh ended without a valid answer")? {
+            Answer::Status { servers } => Ok(servers),
+            Answer::Done => Ok(Vec::new()),
+            Answer::Failed { message } => bail!(message),
         }
-        serde_json::from_slice(&answer).context("the answer of the mesh is malformed")
+    }
+
+    async fn open(&self) -> Result<UnixStream> {
+        let missing = || format!("no mesh runs in {0}; start one by `mesh-dev up --dir {0}`", self.dir.display());
+        UnixStream::connect(control_socket(&self.dir)).await.with_context(missing)
     }
 }
 

@@ -8,15 +8,15 @@ use procfs::process::{FDTarget, Process};
 use rustix::net::connect_unspec;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use crate::files::NodeEntry;
+use crate::files::Server;
 
 /// Stands for a node drawn at random.
 const ANY: &str = "any";
 
 /// Resets the connections of one node to the internal listener of another. Unsent and unread bytes
 /// are lost, as when a network breaks.
-pub(crate) fn cut_lane(nodes: &[NodeEntry], from: &str, to: &str) -> Result<()> {
-    let is = |name: &str, node: &NodeEntry| name == ANY || name == node.id;
+pub(crate) fn cut_lane(nodes: &[Server], from: &str, to: &str) -> Result<()> {
+    let is = |name: &str, node: &Server| name == ANY || name == node.id;
     let remote_by_inode: HashMap<_, _> =
         tcp()?.into_iter().map(|entry| (entry.inode, format!("http://{}", entry.remote_address))).collect();
     let mut connections = Vec::new();

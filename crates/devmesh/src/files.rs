@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -7,51 +7,24 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeshFile {
     /// Balancers by number.
-    pub balancers: Vec<BalancerEntry>,
+    pub balancers: Vec<Server>,
     /// Nodes by number.
-    pub nodes: Vec<NodeEntry>,
+    pub nodes: Vec<Server>,
     /// `redis://HOST:PORT/` of a mesh with `--redis`, otherwise `None`.
     pub redis: Option<String>,
-    /// Path of the file with the admin token of its servers. `None` in a file of an older release.
-    #[serde(default)]
-    pub admin_token_file: Option<String>,
+    /// The file with the admin token of its servers.
+    pub admin_token_file: PathBuf,
 }
 
-/// A running balancer.
+/// A running node or balancer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BalancerEntry {
-    /// `balancer-N`.
+pub struct Server {
+    /// `node-N` or `balancer-N`.
     pub id: String,
     /// URL for clients, `ws://HOST:PORT` without a path.
     pub url: String,
     /// The internal listener, `http://HOST:PORT`.
     pub internal: String,
-    /// Its process id.
-    pub pid: u32,
-}
-
-/// A running node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeEntry {
-    /// `node-N`.
-    pub id: String,
-    /// The internal listener, `http://HOST:PORT`.
-    pub internal: String,
-    /// URL for direct clients, `ws://HOST:PORT` without a path.
-    pub public: String,
-    /// Its process id.
-    pub pid: u32,
-}
-
-/// A running node or balancer.
-#[derive(Clone, Copy, Debug)]
-pub struct Server<'a> {
-    /// `node-N` or `balancer-N`.
-    pub id: &'a str,
-    /// The internal listener, `http://HOST:PORT`.
-    pub internal: &'a str,
-    /// URL for clients, `ws://HOST:PORT` without a path.
-    pub url: &'a str,
     /// Its process id.
     pub pid: u32,
 }
@@ -80,38 +53,17 @@ impl MeshFile {
     }
 
     /// Returns all servers, the nodes first.
-    pub fn servers(&self) -> impl Iterator<Item = Server<'_>> {
-        let nodes =
-            self.nodes.iter().map(|it| Server { id: &it.id, internal: &it.internal, url: &it.public, pid: it.pid });
-        let balancers =
-            self.balancers.iter().map(|it| Server { id: &it.id, internal: &it.internal, url: &it.url, pid: it.pid });
-        nodes.chain(balancers)
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.iter().chain(&self.balancers)
     }
 
-    /// Reads the admin token of the servers. Returns `None` if no file is named.
+    /// Reads the admin token of the servers.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn admin_token(&self) -> Result<Option<String>> {
-        let Some(path) = &self.admin_token_file else { return Ok(None) };
-        let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?;
-        Ok(Some(token.trim().to_owned()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mesh_file_keeps_its_json_format() {
-        let json = serde_json::json!({
-            "balancers": [{"id": "balancer-0", "url": "ws://127.0.0.1:8080", "internal": "http://127.0.0.1:4001", "pid": 7}],
-            "nodes": [{"id": "node-0", "internal": "http://127.0.0.1:4002", "public": "ws://127.0.0.1:4003", "pid": 8}],
-            "redis": null,
-            "admin_token_file": "/tmp/mesh/admin.secret",
-        });
-        let file: MeshFile = serde_json::from_value(json.clone()).unwrap();
-        assert_eq!(serde_json::to_value(file).unwrap(), json);
+    pub fn admin_token(&self) -> Result<String> {
+        let path = &self.admin_token_file;
+        let token = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(token.trim().to_owned())
     }
 }

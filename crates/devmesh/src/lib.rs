@@ -49,10 +49,10 @@ mod state;
 
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Control, Target, control_socket, serve_control};
-pub use files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry, Server};
+pub use files::{DiscoveredNode, MeshFile, Server};
 pub use folder::log_tail;
 pub use mesh::Mesh;
 pub use options::MeshOptions;
 pub use ports::hold_port;
-pub use process::bound_command;
+pub use process::Process;
 pub use state::ServerStatus;

@@ -34,11 +34,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli) -> Result<()> {
-    let dir = cli.dir()?.to_owned();
     match cli.command {
-        Command::Up(options) => up(options.into_mesh_options(&dir)?).await,
+        Command::Up(options) => up(options.into_mesh_options(cli.dir)?).await,
         Command::Act(act) => {
-            let servers = Control::connect(&dir).await?.act(&act).await?;
+            let servers = Control::connect(&cli.dir).await?.act(&act).await?;
             if act == Act::Status {
                 print!("{}", cli::status_table(&servers));
             }

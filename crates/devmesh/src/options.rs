@@ -1,5 +1,4 @@
 use std::net::{Ipv4Addr, SocketAddr};
-use std::num::ParseIntError;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,8 +27,8 @@ pub struct MeshOptions {
     /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// Time in ms that the discovery file still lists a killed node
-    #[arg(long = "notice-ms", value_name = "NOTICE_MS", value_parser = milliseconds, default_value = "1000")]
+    /// Time that the discovery file still lists a killed node.
+    #[arg(skip = REMOVAL_DELAY)]
     pub removal_delay: Duration,
     /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable
     #[arg(long = "node-arg", value_name = "FLAG", allow_hyphen_values = true)]
@@ -43,6 +42,7 @@ pub struct MeshOptions {
     pub ready_within: Duration,
 }
 
+const REMOVAL_DELAY: Duration = Duration::from_secs(1);
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl MeshOptions {
@@ -56,14 +56,10 @@ impl MeshOptions {
             balancers: 1,
             redis: false,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
-            removal_delay: Duration::from_secs(1),
+            removal_delay: REMOVAL_DELAY,
             node_args: Vec::new(),
             balancer_args: Vec::new(),
             ready_within: READY_TIMEOUT,
         }
     }
-}
-
-fn milliseconds(text: &str) -> Result<Duration, ParseIntError> {
-    text.parse().map(Duration::from_millis)
 }

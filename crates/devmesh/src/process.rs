@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
@@ -15,22 +15,28 @@ use crate::binaries::find_in_path;
 /// Ending of a process that succeeded.
 pub(crate) const EXITED: &str = "exited";
 
-/// A child process. It ends with this process if `setpriv` is installed.
+/// A child process, the leader of its own process group. It ends with this process if `setpriv` is
+/// installed.
 #[derive(Clone)]
-pub(crate) struct Process {
-    pub(crate) pid: u32,
+pub struct Process {
+    /// Its process id.
+    pub pid: u32,
     /// How it ended. `None` while it runs.
     ending: watch::Receiver<Option<String>>,
 }
 
 impl Process {
-    /// Starts a program with its arguments and with output to `log`.
-    pub(crate) fn start(line: &[OsString], log: &Path) -> Result<Self> {
+    /// Starts a program with its arguments and with output to `log`. It receives `death_signal` at
+    /// the end of the thread that starts it.
+    ///
+    /// # Errors
+    /// If the program cannot start, or the log cannot be written.
+    pub fn start(line: &[OsString], log: &Path, death_signal: &str) -> Result<Self> {
         let (program, arguments) = line.split_first().context("no program to start")?;
         let cannot_start = || format!("cannot start {}", Path::new(program).display());
         let out = OpenOptions::new().create(true).append(true).open(log);
         let out = out.with_context(|| format!("cannot write {}", log.display()))?;
-        let mut command = bound_command(program, "KILL");
+        let mut command = bound_command(program, death_signal);
         command.args(arguments).stdout(out.try_clone()?).stderr(out);
         let child = command.spawn().with_context(cannot_start)?;
         let pid = child.id().with_context(cannot_start)?;
@@ -40,33 +46,33 @@ impl Process {
     }
 
     /// Waits for its end. Returns how it ended.
-    pub(crate) async fn ended(&self) -> String {
+    pub async fn ended(&self) -> String {
         let mut ending = self.ending.clone();
         let ended = ending.wait_for(Option::is_some).await;
         ended.ok().and_then(|ending| ending.clone()).unwrap_or_else(|| "ended unobserved".to_owned())
     }
 
-    /// Sends a signal. Fails if the process has ended.
-    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
+    /// Sends a signal to the process and its children.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
         ensure!(self.ending.borrow().is_none(), "the process has ended");
         let pid = i32::try_from(self.pid).context("a process id out of range")?;
-        kill(Pid::from_raw(pid), signal).with_context(|| format!("cannot send {signal} to process {pid}"))
+        killpg(Pid::from_raw(pid), signal).with_context(|| format!("cannot send {signal} to process {pid}"))
     }
 
     /// Returns `true` if every thread has stopped. SIGSTOP reaches each at its own time.
     pub(crate) fn is_stopped(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid)) else { return false };
-        threads.flatten().all(|thread| {
-            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('T'))
-        })
+        let threads = procfs::process::Process::new(self.pid.cast_signed()).and_then(|process| process.tasks());
+        let is_stopped = |thread: procfs::process::Task| thread.stat().is_ok_and(|stat| stat.state == 'T');
+        threads.is_ok_and(|threads| threads.flatten().all(is_stopped))
     }
 }
 
 /// Returns a command for a program without input in its own process group, so that a Ctrl-C does
 /// not reach it. With `setpriv` it receives `death_signal` at the end of the thread that starts it.
-#[must_use]
-pub fn bound_command(program: &OsStr, death_signal: &str) -> Command {
+fn bound_command(program: &OsStr, death_signal: &str) -> Command {
     let mut command = match find_in_path("setpriv") {
         // `setpriv` becomes the program, so the process id stays.
         Some(setpriv) => {
@@ -107,7 +113,7 @@ mod tests {
         let log = dir.path().join("log");
         let line = ["/bin/sh", "-c", "echo $$; echo err >&2; exit 3"].map(OsString::from);
 
-        let process = Process::start(&line, &log).unwrap();
+        let process = Process::start(&line, &log, "KILL").unwrap();
 
         assert_eq!(process.ended().await, "exited with code 3");
         assert_eq!(std::fs::read_to_string(log).unwrap(), format!("{}\nerr\n", process.pid));

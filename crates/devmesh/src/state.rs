@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpSocket;
 
-use crate::files::{BalancerEntry, DiscoveredNode, MeshFile, NodeEntry};
+use crate::files::{DiscoveredNode, MeshFile, Server};
 use crate::folder::{ADMIN_TOKEN_FILE, Folder};
 use crate::id::ServerId;
 use crate::launch::{command_line, public_address, redis_url};
@@ -20,7 +20,7 @@ use crate::process::Process;
 /// All servers that this mesh has had, running or not.
 #[derive(Default)]
 pub(crate) struct State {
-    server_by_id: BTreeMap<ServerId, Server>,
+    server_by_id: BTreeMap<ServerId, ServerState>,
     pub(crate) stage: Stage,
 }
 
@@ -36,7 +36,8 @@ pub(crate) enum Stage {
     Ending,
 }
 
-struct Server {
+/// A server that this mesh has had.
+struct ServerState {
     addresses: Addresses,
     _ports: [TcpSocket; 2],
     phase: Phase,
@@ -90,7 +91,7 @@ impl Phase {
     }
 }
 
-impl Server {
+impl ServerState {
     fn running_pid(&self) -> Option<u32> {
         self.process.as_ref().filter(|_| !self.phase.is_down()).map(|process| process.pid)
     }
@@ -109,11 +110,11 @@ impl State {
         if let Entry::Vacant(entry) = self.server_by_id.entry(id) {
             let (addresses, ports) = hold_ports(id, public_address(id, options))?;
             let phase = Phase::Down("did not start".to_owned());
-            entry.insert(Server { addresses, _ports: ports, phase, listing: None, process: None });
+            entry.insert(ServerState { addresses, _ports: ports, phase, listing: None, process: None });
         }
         let server = self.expect("start", id, Phase::is_down)?;
         let line = command_line(id, server.addresses, folder, options, redis.as_deref())?;
-        let process = Process::start(&line, &folder.log_file(id))?;
+        let process = Process::start(&line, &folder.log_file(id), "KILL")?;
         server.phase = Phase::Starting;
         server.process = Some(process.clone());
         Ok((process, server.addresses))
@@ -172,7 +173,7 @@ impl State {
     pub(crate) fn begin_stop(&mut self) -> Vec<(ServerId, Process)> {
         self.stage = Stage::Ending;
         let running = self.server_by_id.iter_mut().filter(|(_, server)| !server.phase.is_down());
-        let stop = |(id, server): (&ServerId, &mut Server)| {
+        let stop = |(id, server): (&ServerId, &mut ServerState)| {
             server.phase = Phase::Draining;
             Some((*id, server.process.clone()?))
         };
@@ -224,7 +225,7 @@ impl State {
 
     /// Returns the nodes to start and to drain: the lowest free numbers, or the highest used ones.
     pub(crate) fn plan_scale(&self, nodes: u32) -> (Vec<ServerId>, Vec<ServerId>) {
-        let serves = |(id, server): &(&ServerId, &Server)| {
+        let serves = |(id, server): &(&ServerId, &ServerState)| {
             matches!(id, ServerId::Node(_)) && matches!(server.phase, Phase::Starting | Phase::Ready | Phase::Paused)
         };
         let serving: Vec<ServerId> = self.server_by_id.iter().filter(serves).map(|(id, _)| *id).collect();
@@ -235,15 +236,16 @@ impl State {
 
     /// Returns the content of `mesh.json`.
     pub(crate) fn mesh_file(&self, folder: &Folder) -> MeshFile {
-        let admin_token_file = Some(folder.file(ADMIN_TOKEN_FILE).display().to_string());
+        let admin_token_file = folder.file(ADMIN_TOKEN_FILE);
         let mut file = MeshFile { redis: self.redis_url(), admin_token_file, ..MeshFile::default() };
         for (id, server) in self.server_by_id.iter().filter(|(_, server)| server.phase != Phase::Starting) {
             let Some(pid) = server.running_pid() else { continue };
-            let (name, internal) = (id.to_string(), format!("http://{}", server.addresses.internal));
-            let public = format!("ws://{}", server.addresses.public);
+            let url = format!("ws://{}", server.addresses.public);
+            let internal = format!("http://{}", server.addresses.internal);
+            let entry = Server { id: id.to_string(), url, internal, pid };
             match id {
-                ServerId::Balancer(_) => file.balancers.push(BalancerEntry { id: name, url: public, internal, pid }),
-                ServerId::Node(_) => file.nodes.push(NodeEntry { id: name, internal, public, pid }),
+                ServerId::Balancer(_) => file.balancers.push(entry),
+                ServerId::Node(_) => file.nodes.push(entry),
                 ServerId::Redis => {}
             }
         }
@@ -255,7 +257,7 @@ impl State {
     }
 
     pub(crate) fn status(&self) -> Vec<ServerStatus> {
-        let status = |(id, server): (&ServerId, &Server)| ServerStatus {
+        let status = |(id, server): (&ServerId, &ServerState)| ServerStatus {
             id: id.to_string(),
             phase: server.phase.to_string(),
             pid: server.running_pid(),
@@ -275,7 +277,7 @@ impl State {
     }
 
     /// Returns a server for an operation that its phase allows.
-    fn expect(&mut self, verb: &str, id: ServerId, is_allowed: impl Fn(&Phase) -> bool) -> Result<&mut Server> {
+    fn expect(&mut self, verb: &str, id: ServerId, is_allowed: impl Fn(&Phase) -> bool) -> Result<&mut ServerState> {
         let known: Vec<String> = self.server_by_id.keys().map(ToString::to_string).collect();
         let unknown = || format!("{id} does not exist; use one of: {}", known.join(", "));
         let server = self.server_by_id.get_mut(&id).with_context(unknown)?;

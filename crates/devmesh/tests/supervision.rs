@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use signaling_devmesh::{Act, Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, serve_control};
+use signaling_devmesh::{Act, Binaries, Control, DiscoveredNode, Mesh, MeshFile, MeshOptions, Target, serve_control};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -113,7 +113,7 @@ async fn restarted_node_keeps_its_ports() {
     mesh.restart("node-0").await.unwrap();
 
     for (old, new) in before.iter().zip(mesh.state().nodes) {
-        assert_eq!((&old.id, &old.internal, &old.public), (&new.id, &new.internal, &new.public));
+        assert_eq!((&old.id, &old.internal, &old.url), (&new.id, &new.internal, &new.url));
         assert_ne!(old.pid, new.pid);
     }
     assert_eq!(discovery(dir.path()), ["node-0", "node-1"]);
@@ -214,29 +214,29 @@ async fn control_socket_executes_all_commands() {
     let serving = tokio::spawn(serve_control(mesh));
     eventually(|| dir.path().join("control.sock").exists()).await;
     let control = Control::connect(dir.path()).await.unwrap();
-    let act = async |command: &str| {
-        let (command, argument) = command.split_once(' ').unwrap_or((command, ""));
-        let act = match command {
-            "scale" => Act::Scale { nodes: argument.parse().unwrap() },
-            _ => serde_json::from_value(serde_json::json!({ "command": command, "id": argument })).unwrap(),
-        };
-        control.act(&act).await
-    };
+    let server = |id: &str| Target { id: id.to_owned() };
+    let commands = [
+        Act::Scale { nodes: 3 },
+        Act::Drain(server("node-0")),
+        Act::Kill(server("node-1")),
+        Act::Restart(server("node-0")),
+        Act::Pause(server("balancer-0")),
+    ];
 
-    for command in ["scale 3", "drain node-0", "kill node-1", "restart node-0", "pause balancer-0"] {
-        act(command).await.unwrap();
+    for command in commands {
+        control.act(&command).await.unwrap();
     }
     let lane = Act::CutLane { from: "any".to_owned(), to: "node-1".to_owned() };
     assert_eq!(control.act(&lane).await.unwrap_err().to_string(), "no lane from any to node-1");
-    let refused = act("drain balancer-0").await.unwrap_err().to_string();
-    let unknown = act("kill node-9").await.unwrap_err().to_string();
+    let refused = control.act(&Act::Drain(server("balancer-0"))).await.unwrap_err().to_string();
+    let unknown = control.act(&Act::Kill(server("node-9"))).await.unwrap_err().to_string();
 
     assert_eq!(ids(&MeshFile::read(dir.path()).unwrap()), ["node-0", "node-2", "balancer-0"]);
     assert_eq!(refused, "cannot drain balancer-0: it is paused");
     assert!(unknown.contains("node-9 does not exist; use one of: balancer-0, node-0"), "{unknown}");
-    assert_eq!(act("status").await.unwrap()[0].phase, "paused");
+    assert_eq!(control.act(&Act::Status).await.unwrap()[0].phase, "paused");
 
-    act("down").await.unwrap();
+    control.act(&Act::Down).await.unwrap();
     serving.await.unwrap().unwrap();
     assert!(!dir.path().join("mesh.json").exists());
     assert!(Control::connect(dir.path()).await.is_err());
@@ -304,7 +304,7 @@ async fn stand_in_for_a_server() {
 }
 
 fn ids(file: &MeshFile) -> Vec<String> {
-    file.servers().map(|server| server.id.to_owned()).collect()
+    file.servers().map(|server| server.id.clone()).collect()
 }
 
 fn discovery(dir: &Path) -> Vec<String> {

@@ -141,24 +141,22 @@ async fn compare(options: &Options) -> Result<Report> {
         bail!("--only {}: it does not serve the protocol of --dialect", foreign.name());
     }
     let programs = Programs::find(&contestants, options.bin_dir.as_deref())?;
-    let versions = programs.versions().await?;
     let runs = measure_all(options, &programs).await?;
     let Options { rounds, seconds, clients, .. } = options;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let uncounted = runs.iter().filter(|run| run.is_load && !run.found.is_valid()).count();
-    let (rows, listed) = (rows(&runs), versions.values().map(|version| format!("; {version}")).collect::<String>());
+    let rows = rows(&runs);
     let table = table(&contestants, &rows);
     let mut report = Report::new("compare");
     report.table = Some(format!(
         "{table}\nMedians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in \
-         pairs, 3 nodes, {seconds} s each; {cores} cores for servers, proxies and generator{listed}. Loads that do not \
+         pairs, 3 nodes, {seconds} s each; {cores} cores for servers, proxies and generator. Loads that do not \
          count: {uncounted}.\n"
     ));
     report.set("rounds", rounds);
     report.set("seconds", seconds);
     report.set("clients", clients);
     report.set("rows", rows);
-    report.set("versions", versions);
     report.set("runs", &runs);
     report.failures = failures(&contestants, &runs);
     Ok(report)
@@ -183,21 +181,6 @@ fn failures(contestants: &[Contestant], runs: &[Run]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::testing::options;
-
-    #[test]
-    fn defaults_measure_all_at_three_rates_of_two_sizes() {
-        let defaults: Options = options(&[]).unwrap();
-
-        assert_eq!(defaults.contestants().len(), 3);
-        let cells: Vec<_> = defaults.cells().iter().map(|cell| (cell.size, cell.rate)).collect();
-        let rates = [2_000, 10_000, 30_000];
-        let expected = [rates.map(|rate| (Size::Ice, rate)), rates.map(|rate| (Size::Sdp, rate))].concat();
-        assert_eq!(cells, expected);
-        assert_eq!(defaults.max_clients(), 9_000);
-
-        let named_twice: Options = options(&["--only=nginx,balancer,nginx"]).unwrap();
-        assert_eq!(named_twice.contestants(), [Contestant::Balancer, Contestant::Nginx]);
-    }
 
     #[tokio::test]
     async fn odd_number_of_clients_is_refused() {

@@ -142,38 +142,3 @@ pub(crate) async fn wait(seconds: u64, what: &'static str) {
     }
     bar.finish_and_clear();
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn each_thing_begins_once_and_not_before_its_time() {
-        let (clock, schedule) = (Clock::start(), Schedule { rate: 10_000, duration_us: 20_000 });
-        let mut driver = Driver::start(schedule, clock, "sending").unwrap();
-        let mut begun = Vec::new();
-
-        let begin = |number, at_us| {
-            assert!(clock.now_us() >= at_us);
-            begun.push(number);
-        };
-        driver.until(20_000, begin, || {}).await.unwrap();
-
-        assert_eq!(begun, (0..200).collect::<Vec<_>>());
-    }
-
-    #[tokio::test]
-    async fn settling_ends_once_all_is_settled_or_gives_up_in_time() {
-        let (begin, mut looks) = (Instant::now(), 0);
-        let is_settled = || {
-            looks += 1;
-            looks > 2
-        };
-        settle(Duration::from_secs(25), is_settled).await;
-        assert!((QUIET..Duration::from_secs(20)).contains(&begin.elapsed()));
-
-        let begin = Instant::now();
-        settle(Duration::from_millis(30), || false).await;
-        assert!(begin.elapsed() >= Duration::from_millis(30) + QUIET);
-    }
-}

@@ -1,7 +1,7 @@
 //! Pairs of clients that exchange numbered messages by a schedule.
 //! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
 //! ledger of its pair, reads the numbers of arrivals, and judges the delivery. `steady`,
-//! `hostile`, `compare` and `drill` use [`Pairs`], `calls` uses [`Calls`].
+//! `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses [`Calls`].
 
 mod calls;
 mod ledger;
@@ -13,8 +13,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Return};
@@ -24,13 +22,13 @@ use crate::message::{Format, Received, Wire};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
-use ledger::{AckRequest, AckResult, Acks, Ledger};
-use workload::{Arrived, Message, Plan, Workload, partners};
+use ledger::Ledger;
+use workload::{Message, Plan, Workload, partners, turns};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
 pub(crate) use ledger::{Arrival, Recording};
-pub(crate) use workload::{Pairs, RunOptions, TrafficOptions};
+pub(crate) use workload::{RunOptions, TrafficOptions};
 
 /// Close code, as text, with which a server drains a client.
 const GOING_AWAY: &str = "1001";
@@ -41,8 +39,8 @@ pub(crate) struct Settings {
     pub(crate) run: RunOptions,
     /// Workload units started per second.
     pub(crate) rate: u64,
-    /// Part of the messages with a requested ack, 0 to 1.
-    pub(crate) ack_share: f64,
+    /// Interval of the messages of a pair that request an ack: 1 for all, 0 for none.
+    pub(crate) ack_interval: u64,
     /// `true` to keep the time of each event, for drills.
     pub(crate) is_recorded: bool,
     /// Wire protocol of the clients.
@@ -52,7 +50,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Returns settings of native clients without acks and recording.
     pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
-        Self { run: run.clone(), rate, ack_share: 0.0, is_recorded: false, wire: Wire::Native }
+        Self { run: run.clone(), rate, ack_interval: 0, is_recorded: false, wire: Wire::Native }
     }
 
     fn schedule(&self) -> Schedule {
@@ -69,8 +67,6 @@ pub struct Returns {
     pub returned: u64,
     /// Returns that resumed the session.
     pub resumed: u64,
-    /// Returns that got a new session.
-    pub new_sessions: u64,
     /// Connection attempts, including failed ones.
     pub tries: u64,
     /// Messages that clients sent again.
@@ -86,14 +82,14 @@ pub(crate) struct Exchange<W> {
     settings: Settings,
     names: Vec<String>,
     partner_of: Vec<usize>,
+    /// Clients in the order in which they begin units.
+    turns: Vec<usize>,
     format: Format,
     work: RefCell<W>,
     plan: RefCell<Plan>,
     clients: RefCell<Vec<Rc<Client>>>,
     /// Ledger of each pair, by the number of its receiver.
     ledgers: RefCell<Vec<Ledger>>,
-    acks: RefCell<Acks>,
-    random: RefCell<StdRng>,
     record: RefCell<Record>,
     /// Times of single events, if they are recorded.
     pub(crate) recording: RefCell<Recording>,
@@ -112,13 +108,12 @@ impl<W: Workload> Exchange<W> {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
             partner_of: partners(clients, settings.run.seed),
+            turns: turns(clients, settings.run.seed),
             format: Format::new(run_mark(), settings.wire),
             work: RefCell::new(work),
             plan: RefCell::default(),
             clients: RefCell::default(),
             ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
-            acks: RefCell::default(),
-            random: RefCell::new(StdRng::seed_from_u64(settings.run.seed.wrapping_add(2))),
             record: RefCell::default(),
             recording: RefCell::new(recording),
             reconnect: fleet.reconnect,
@@ -143,8 +138,10 @@ impl<W: Workload> Exchange<W> {
         let (start_us, end_us) = (driver.start_us, driver.start_us + schedule.duration_us);
         self.end_us.set(end_us);
         self.record.borrow_mut().measured_us = start_us + warmup_us..end_us;
-        let begin = |number, at_us| {
-            self.work.borrow_mut().begin(number, at_us, &mut self.plan.borrow_mut(), &mut self.record.borrow_mut());
+        let begin = |number: u64, at_us| {
+            let from = self.turns[usize::try_from(number % self.turns.len() as u64).unwrap_or(0)];
+            let (plan, record) = (&self.plan, &self.record);
+            self.work.borrow_mut().begin(number, from, at_us, &mut plan.borrow_mut(), &mut record.borrow_mut());
             self.send_due();
         };
         let sending = async {
@@ -178,7 +175,7 @@ impl<W: Workload> Exchange<W> {
             self.send_due();
             self.plan.borrow().is_empty()
                 && self.work.borrow().open() == 0
-                && self.acks.borrow().totals.unanswered == 0
+                && self.ack_totals().unanswered == 0
                 && self.returns().away == 0
                 && self.has_all_messages()
         };
@@ -195,7 +192,6 @@ impl<W: Workload> Exchange<W> {
         let (acks, returns) = (self.ack_totals(), self.returns());
         // The closes that follow count in a record that is never read.
         let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
-        record.times.ack = self.acks.take().times;
         record.times.connect = fleet.close();
         record
     }
@@ -219,8 +215,7 @@ impl<W: Workload> Exchange<W> {
     }
 
     fn ack_totals(&self) -> AckTotals {
-        let untrue = self.ledgers.borrow().iter().map(Ledger::untrue).sum();
-        AckTotals { untrue, ..self.acks.borrow().totals }
+        AckTotals::of(self.ledgers.borrow().iter())
     }
 
     fn returns(&self) -> Returns {
@@ -241,22 +236,20 @@ impl<W: Workload> Exchange<W> {
         }
     }
 
-    fn send(&self, client: &Client, Message { at_us, from, tag, body, .. }: Message) {
+    fn send(&self, client: &Client, Message { at_us, from, tag, bytes, .. }: Message) {
         let receiver = self.partner_of[from];
-        let ack_share = self.settings.ack_share;
-        let requests_ack = ack_share > 0.0 && self.random.borrow_mut().random_bool(ack_share);
-        let (mut ledgers, mut acks, mut record) =
-            (self.ledgers.borrow_mut(), self.acks.borrow_mut(), self.record.borrow_mut());
-        let number = ledgers[receiver].next_number();
-        let id = requests_ack.then(|| acks.next_id());
-        let text = self.format.write(&self.names[receiver], number, at_us, tag, id, body);
+        let (ledger, mut record) = (&mut self.ledgers.borrow_mut()[receiver], self.record.borrow_mut());
+        let number = ledger.next_number();
+        let requests_ack = number.is_multiple_of(self.settings.ack_interval);
+        let id = requests_ack.then_some(number);
+        let text = self.format.write(&self.names[receiver], number, at_us, tag, id, bytes);
         if !client.send(text, id) {
             record.generator.unsent += 1;
             return;
         }
-        ledgers[receiver].sent();
-        if let Some(id) = id {
-            acks.requested(id, AckRequest { sender: from, receiver, number, time_us: at_us, is_answered: false });
+        ledger.sent();
+        if requests_ack {
+            ledger.requested(at_us);
         }
         record.messages.sent += 1;
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
@@ -264,18 +257,22 @@ impl<W: Workload> Exchange<W> {
 
     /// Counts a text that is no message of the run. Returns the id that it answers.
     fn answered(&self, client: usize, answer: &Received<'_>) -> Option<u64> {
-        let now_us = self.clock.now_us();
-        let (mut acks, mut record) = (self.acks.borrow_mut(), self.record.borrow_mut());
+        let mut record = self.record.borrow_mut();
+        // A message with a requested ack has its number as id.
+        let answer_of = |id: u64, is_delivered| {
+            let due_us = self.ledgers.borrow_mut()[self.partner_of[client]].answered(id, is_delivered)?;
+            Some(self.clock.now_us().saturating_sub(due_us))
+        };
         match answer {
             Received::Ack(id) => {
-                if let Some(request) = acks.answered(client, *id, AckResult::Delivered, now_us) {
-                    self.ledgers.borrow_mut()[request.receiver].acked(request.number);
+                if let Some(took_us) = answer_of(*id, true) {
+                    record.times.ack.record_us(took_us);
                 }
                 return Some(*id);
             }
             Received::Error { code, id } => {
-                if let Some(id) = id {
-                    acks.answered(client, *id, AckResult::Failed, now_us);
+                if let Some(took_us) = id.and_then(|id| answer_of(id, false)) {
+                    record.times.ack.record_us(took_us);
                 }
                 count(&mut record.received, code);
                 record.errors += 1;
@@ -307,12 +304,11 @@ impl<W: Workload> Listener for Exchange<W> {
         if self.settings.is_recorded {
             self.recording.borrow_mut().arrivals.push(Arrival::new(now_us, latency_us));
         }
-        let arrived = Arrived { receiver: client, tag: arrival.tag, now_us };
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());
             record.messages.delivered += 1;
             record.time(|times| &mut times.latency, arrival.time_us, latency_us);
-            self.work.borrow_mut().arrived(&arrived, &mut plan, &mut record);
+            self.work.borrow_mut().arrived(client, arrival.tag, now_us, &mut plan, &mut record);
             plan.is_due(now_us)
         };
         if is_planned {
@@ -342,13 +338,12 @@ impl<W: Workload> Listener for Exchange<W> {
         let returns = &mut self.record.borrow_mut().returns;
         returns.returned += 1;
         returns.resumed += u64::from(how.resumed);
-        returns.new_sessions += u64::from(!how.resumed);
         returns.tries += u64::from(how.tries);
         returns.retransmitted += how.retransmitted.len() as u64;
-        let (acks, mut ledgers) = (self.acks.borrow(), self.ledgers.borrow_mut());
+        let mut ledgers = self.ledgers.borrow_mut();
         ledgers[client].receiver_returned();
-        for request in how.retransmitted.iter().filter_map(|id| acks.request(*id)) {
-            ledgers[request.receiver].retransmitted(request.number);
+        for number in &how.retransmitted {
+            ledgers[self.partner_of[client]].retransmitted(*number);
         }
     }
 }
@@ -362,65 +357,4 @@ pub(crate) async fn play<W: Workload>(
 ) -> Result<Record> {
     let (plan, watched) = fleet.plan()?;
     Exchange::new(fleet, settings, work)?.play(plan, &watched, gate).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::message::Body;
-    use crate::testing::options;
-
-    /// Returns two clients, the first of which has sent a message with a requested ack.
-    fn exchange() -> Rc<Exchange<Pairs>> {
-        let traffic: TrafficOptions = options(&["--rate=1"]).unwrap();
-        let settings = Settings { ack_share: 1.0, ..Settings::new(&traffic.run, 1) };
-        let exchange = Exchange::new(&FleetOptions::new(2), settings, Pairs::new(2, &traffic)).unwrap();
-        exchange.ledgers.borrow_mut()[1].sent();
-        let id = exchange.acks.borrow_mut().next_id();
-        let request = AckRequest { sender: 0, receiver: 1, number: 1, time_us: 0, is_answered: false };
-        exchange.acks.borrow_mut().requested(id, request);
-        exchange
-    }
-
-    fn arrive(exchange: &Exchange<Pairs>) {
-        let message = exchange.format.write("load-1", 1, 0, 0, Some(1), Body::candidate(200));
-        exchange.text(1, &message.replacen("\"to\":\"load-1\"", "\"from\":\"load-0\"", 1));
-    }
-
-    #[test]
-    fn message_that_arrives_and_is_acked_balances() {
-        let exchange = exchange();
-        exchange.text(0, r#"{"type":"ack","id":1}"#);
-        assert_eq!(exchange.ack_totals().untrue, 1);
-        arrive(&exchange);
-
-        let (messages, acks) = (exchange.totals(), exchange.ack_totals());
-
-        assert_eq!((messages.sent, messages.delivered), (1, 1));
-        assert_eq!((acks.acked, acks.unanswered, acks.untrue), (1, 0, 0));
-    }
-
-    #[test]
-    fn message_sent_again_may_arrive_twice() {
-        let exchange = exchange();
-        exchange.returned(0, &Return { resumed: true, retransmitted: vec![1], tries: 1 });
-        for _ in 0..3 {
-            arrive(&exchange);
-        }
-
-        let totals = exchange.totals();
-
-        assert_eq!((totals.delivered, totals.expected_duplicates, totals.duplicated), (1, 1, 1));
-        let returns = Returns { returned: 1, resumed: 1, tries: 1, retransmitted: 1, ..Returns::default() };
-        assert_eq!(exchange.returns(), returns);
-    }
-
-    #[test]
-    fn error_answers_its_request_and_is_counted_by_code() {
-        let exchange = exchange();
-        exchange.text(0, r#"{"type":"error","code":"recipient_unavailable","id":1,"to":"load-1","message":"gone"}"#);
-
-        assert_eq!((exchange.ack_totals().failed, exchange.record.borrow().errors), (1, 1));
-        assert_eq!(exchange.record.borrow().received["recipient_unavailable"], 1);
-    }
 }

@@ -186,9 +186,6 @@ pub(crate) struct FleetOptions {
     /// Clients resume their session when the socket ends, and send unacknowledged messages again.
     #[arg(skip)]
     pub(crate) reconnect: bool,
-    /// Wire protocol.
-    #[arg(skip)]
-    pub(crate) wire: Wire,
     /// Number of the first client in this process.
     #[arg(skip)]
     pub(crate) first: u32,
@@ -232,19 +229,24 @@ impl FleetOptions {
     /// has. Fails without a server, or if the file of the mesh cannot be read.
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
-        let balancers = mesh.iter().flat_map(|mesh| &mesh.balancers).map(|balancer| &balancer.url);
-        let bases: Vec<&String> = if self.urls.is_empty() { balancers.collect() } else { self.urls.iter().collect() };
+        let bases = self.bases(mesh.as_ref());
         if bases.is_empty() {
             bail!("no server to connect to: use --url ws://HOST:PORT, or --dir of a running mesh-dev");
         }
         let urls_of = |number: usize| {
             let first = self.first as usize + number;
-            let bases = (first..first + bases.len()).map(|turn| bases[turn % bases.len()]);
-            bases.map(|base| connect_url(base, &self.client_id(number), self.wire)).collect()
+            let bases = (first..first + bases.len()).map(|turn| &bases[turn % bases.len()]);
+            bases.map(|base| connect_url(base, &self.client_id(number), Wire::Native)).collect()
         };
         let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
         let mesh = mesh.filter(|_| self.first == 0);
         Ok((FleetPlan { urls, rate: self.connect_rate, reconnect: self.reconnect }, watched(mesh.as_ref(), &self.also)))
+    }
+
+    /// Returns the URLs of the servers for clients: those of `--url`, or else the balancers.
+    pub(crate) fn bases(&self, mesh: Option<&MeshFile>) -> Vec<String> {
+        let balancers = mesh.into_iter().flat_map(|mesh| &mesh.balancers).map(|balancer| balancer.url.clone());
+        if self.urls.is_empty() { balancers.collect() } else { self.urls.clone() }
     }
 
     /// Returns the servers of `--dir`; `None` without it. Fails if the file cannot be read.

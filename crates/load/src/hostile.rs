@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use signaling_devmesh::{BalancerEntry, MeshFile};
+use signaling_devmesh::Server;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::exchange::{Pairs, Settings, TrafficOptions, play};
+use crate::exchange::{Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
 use crate::record::Record;
 use crate::report::Report;
@@ -68,7 +68,7 @@ impl Options {
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     options.fleet.check_pairs(1)?;
     let mesh = options.fleet.mesh()?;
-    let targets = targets(&options.fleet, mesh.as_ref())?;
+    let targets = targets(&options.fleet.bases(mesh.as_ref()))?;
     let expected = CrowdSize { handshakes: options.handshakes.into(), deaf: options.deaf.into() };
     let before = good_clients(options, "before", async { Ok(()) }).await?;
 
@@ -85,7 +85,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         meanwhile = good_clients(options, "meanwhile", gather) => meanwhile?,
         never = observe(&mut edges, count_crowd) => match never? {},
     };
-    crowd.into_inner().map_or(Ok(()), Crowd::disperse)?;
+    drop(crowd);
 
     let allowed_p99_us = options.allowed_p99_us(before.times.latency.percentiles().p99);
     let mut report = Report::new("hostile");
@@ -106,11 +106,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     Ok(report)
 }
 
-fn targets(fleet: &FleetOptions, mesh: Option<&MeshFile>) -> Result<Vec<SocketAddr>> {
-    let urls = match mesh {
-        Some(mesh) if fleet.urls.is_empty() => mesh.balancers.iter().map(|balancer| balancer.url.clone()).collect(),
-        _ => fleet.urls.clone(),
-    };
+fn targets(urls: &[String]) -> Result<Vec<SocketAddr>> {
     let address = |url: &String| {
         let address = url.trim_start_matches("ws://").trim_end_matches('/');
         address.parse().with_context(|| format!("`{url}`: hostile clients need a URL of the form ws://ADDRESS:PORT"))
@@ -122,7 +118,7 @@ fn targets(fleet: &FleetOptions, mesh: Option<&MeshFile>) -> Result<Vec<SocketAd
 async fn good_clients(options: &Options, name: &str, gather: impl Future<Output = Result<()>>) -> Result<Record> {
     let traffic = &options.traffic;
     let fleet = FleetOptions { prefix: format!("{}-{name}", options.fleet.prefix), ..options.fleet.clone() };
-    play(&fleet, Settings::new(&traffic.run, traffic.rate), Pairs::new(fleet.clients, traffic), gather).await
+    play(&fleet, Settings::new(&traffic.run, traffic.rate), traffic.size, gather).await
 }
 
 /// Reads the edges periodically while it is polled, and calls `also` each time.
@@ -164,7 +160,7 @@ struct EdgeReport {
 }
 
 impl EdgeReport {
-    fn new(BalancerEntry { id, internal, pid, .. }: &BalancerEntry) -> Self {
+    fn new(Server { id, internal, pid, .. }: &Server) -> Self {
         Self { edge: id.clone(), pid: *pid, internal: internal.clone(), ..Self::default() }
     }
 

@@ -1,5 +1,6 @@
 //! Histograms of times, which `record` and the scenarios fill and report.
 
+use std::fmt;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -10,7 +11,7 @@ const MAX_US: u64 = 120_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Times in microseconds, with three digits. Serialized as pairs of a time and its count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Latencies(Option<Histogram<u64>>);
 
 /// Number of times, and their percentiles in microseconds; all 0 without times.
@@ -53,6 +54,12 @@ impl Latencies {
     }
 }
 
+impl fmt::Debug for Latencies {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.percentiles().fmt(out)
+    }
+}
+
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.recorded())
@@ -86,25 +93,6 @@ impl Percentiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn percentiles_are_within_a_thousandth() {
-        let mut latencies = Latencies::default();
-        for time in 1..=10_000 {
-            latencies.record_us(time);
-        }
-
-        let found = latencies.percentiles();
-
-        assert_eq!(found.count, 10_000);
-        let expected =
-            [(found.p50, 5_000), (found.p90, 9_000), (found.p99, 9_900), (found.p99_9, 9_990), (found.max, 10_000)];
-        for (found, exact) in expected {
-            assert!(found.abs_diff(exact) * 1_000 <= exact, "{found} is not {exact}");
-        }
-        latencies.record(Duration::from_secs(100_000));
-        assert!(latencies.percentiles().max >= MAX_US);
-    }
 
     #[test]
     fn times_of_two_processes_add_up_after_they_were_written() {

@@ -31,18 +31,14 @@ pub(crate) enum Size {
     Bytes(usize),
 }
 
-/// Length and style of one message's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Body {
-    bytes: usize,
-    is_description: bool,
-}
-
 const ICE_BYTES: usize = 200;
 const SDP_BYTES: usize = 3_000;
 const VARIED_ICE_BYTES: RangeInclusive<usize> = 200..=300;
 const VARIED_SDP_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const MIXED_RUN: u64 = 11;
+/// Minimum `data` in bytes that looks like a session description; shorter data looks like an ICE
+/// candidate.
+const MIN_DESCRIPTION_BYTES: usize = 1_000;
 /// Maximum `data` in bytes. With its envelope it is below the servers' default limit.
 const MAX_BYTES: usize = 60_000;
 
@@ -69,26 +65,14 @@ impl FromStr for Size {
 
 impl Size {
     /// Returns the length of message `number`. It depends on nothing else.
-    pub(crate) fn body(self, number: u64) -> Body {
+    pub(crate) fn bytes(self, number: u64) -> usize {
         match self {
-            Self::Ice => Body::candidate(ICE_BYTES),
-            Self::Bytes(bytes) => Body::candidate(bytes),
-            Self::Sdp => Body::description(SDP_BYTES),
-            Self::Varied if number.is_multiple_of(MIXED_RUN) => Body::description(varied(&VARIED_SDP_BYTES, number)),
-            Self::Varied => Body::candidate(varied(&VARIED_ICE_BYTES, number)),
+            Self::Ice => ICE_BYTES,
+            Self::Sdp => SDP_BYTES,
+            Self::Bytes(bytes) => bytes,
+            Self::Varied if number.is_multiple_of(MIXED_RUN) => varied(&VARIED_SDP_BYTES, number),
+            Self::Varied => varied(&VARIED_ICE_BYTES, number),
         }
-    }
-}
-
-impl Body {
-    /// Returns data of this length that looks like an ICE candidate.
-    pub(crate) fn candidate(bytes: usize) -> Self {
-        Self { bytes, is_description: false }
-    }
-
-    /// Returns data of this length that looks like a session description.
-    pub(crate) fn description(bytes: usize) -> Self {
-        Self { bytes, is_description: true }
     }
 }
 
@@ -158,10 +142,9 @@ impl Format {
     }
 
     /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`, except of
-    /// PeerJS clients. The data is longer than `body` if that is too short for the numbers.
-    pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, body: Body) -> String {
-        let Body { bytes, is_description } = body;
-        let text = if is_description { &self.sdp } else { &self.ice };
+    /// PeerJS clients. The data is longer than `bytes` if those are too few for the numbers.
+    pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, bytes: usize) -> String {
+        let text = if bytes < MIN_DESCRIPTION_BYTES { &self.ice } else { &self.sdp };
         let head = format!(r#"{{"r":{},"n":{number},"t":{time_us},"c":{tag},"pad":""#, self.run);
         let end = r#""}"#;
         let pad = pad(text, bytes.saturating_sub(head.len() + end.len()));
@@ -221,26 +204,17 @@ mod tests {
     }
 
     #[test]
-    fn data_is_json_of_the_requested_size() {
+    fn data_is_json_of_the_requested_size_wherever_it_is_cut() {
         let format = Format::new(u32::MAX, Wire::Native);
         for (size, bytes) in
             [(Size::Ice, 200), (Size::Sdp, 3_000), (Size::Bytes(777), 777), (Size::Bytes(60_000), 60_000)]
         {
-            for number in [1, 99, 123_456_789] {
-                assert_eq!(data_length(&format.write("bob", number, 4_000_000, 0, None, size.body(number))), bytes);
+            for digits in 0..12 {
+                let message = format.write("bob", 1, 10_u64.pow(digits), 7, Some(77), size.bytes(1));
+                assert_eq!(data_length(&message), bytes);
+                assert!(message.contains("\"id\":77,"), "{message}");
             }
         }
-    }
-
-    #[test]
-    fn description_is_json_wherever_it_is_cut_and_ids_are_no_data() {
-        let format = Format::new(1, Wire::Native);
-        for digits in 0..12 {
-            data_length(&format.write("bob", 1, 10_u64.pow(digits), 7, None, Size::Sdp.body(0)));
-        }
-        let message = format.write("bob", 1, 0, 0, Some(77), Size::Ice.body(0));
-        assert_eq!(data_length(&message), ICE_BYTES);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&message).unwrap()["id"], 77);
     }
 
     #[test]
@@ -248,7 +222,7 @@ mod tests {
         let format = Format::new(1, Wire::Native);
 
         let lengths =
-            (1..=1_100).map(|number| data_length(&format.write("bob", number, 0, 0, None, Size::Varied.body(number))));
+            (1..=1_100).map(|number| data_length(&format.write("bob", number, 0, 0, None, Size::Varied.bytes(number))));
         let (long, short): (BTreeSet<usize>, BTreeSet<usize>) = lengths.partition(|length| *length > 1_000);
 
         assert!(long.len() > 50 && long.iter().all(|length| VARIED_SDP_BYTES.contains(length)), "{long:?}");
@@ -257,12 +231,12 @@ mod tests {
 
     #[test]
     fn message_of_this_run_is_read_with_its_numbers() {
-        let message = Format::new(42, Wire::Native).write("bob", 17, 3_500, 5, None, Body::candidate(200));
+        let message = Format::new(42, Wire::Native).write("bob", 17, 3_500, 5, None, 200);
         let arrival = |from: &'static str| Arrival { from: from.into(), number: 17, time_us: 3_500, tag: 5 };
 
         assert_eq!(Format::new(42, Wire::Native).read(&passed_on(&message)), Received::Message(arrival("alice")));
         let peerjs = Format::new(42, Wire::Peerjs);
-        let offer = peerjs.write("bob", 17, 3_500, 5, Some(9), Body::candidate(200));
+        let offer = peerjs.write("bob", 17, 3_500, 5, Some(9), 200);
         assert_eq!(
             peerjs.read(&offer.replacen("\"dst\":\"bob\"", "\"src\":\"alice\"", 1)),
             Received::Message(arrival("alice"))

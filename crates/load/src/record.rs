@@ -17,20 +17,24 @@ const MIN_SENT: f64 = 0.99;
 
 /// Results of one process. Parts that a scenario does not use have their default.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub struct Record {
     pub(crate) generator: Generator,
-    pub(crate) messages: Totals,
-    pub(crate) acks: AckTotals,
-    pub(crate) returns: Returns,
+    /// Deliveries of the messages.
+    pub messages: Totals,
+    /// Results of the messages with a requested `ack`.
+    pub acks: AckTotals,
+    /// Clients that came back.
+    pub returns: Returns,
     pub(crate) calls: CallTotals,
     /// Messages of other senders or other runs.
-    pub(crate) foreign: u64,
+    pub foreign: u64,
     /// Received `error` frames.
-    pub(crate) errors: u64,
+    pub errors: u64,
     /// Received errors by code, and other frames by type.
-    pub(crate) received: BTreeMap<String, u64>,
-    /// Ended sockets by close code or reason.
-    pub(crate) closed: BTreeMap<String, u64>,
+    pub received: BTreeMap<String, u64>,
+    /// Ended sockets by close code or reason. Sockets closed with 1001 of returning clients are in
+    /// `returns`.
+    pub closed: BTreeMap<String, u64>,
     pub(crate) times: Times,
     /// Costs of the servers; `None` in a process that does not read them.
     pub(crate) costs: Option<Costs>,
@@ -96,7 +100,8 @@ impl Record {
     }
 
     /// Returns the part of the schedule that was begun and sent, 0 to 1.
-    pub(crate) fn sent_share(&self) -> f64 {
+    #[must_use]
+    pub fn sent_share(&self) -> f64 {
         let Generator { planned, begun, unsent, .. } = self.generator;
         let taken = if unsent > 0 { self.messages.sent as f64 / (self.messages.sent + unsent) as f64 } else { 1.0 };
         begun as f64 / planned.max(1) as f64 * taken
@@ -140,7 +145,7 @@ impl Record {
         report.fail_if(self.acks.repeated, "messages were answered more than once");
         report.fail_if(self.acks.stray, "answers to no message of the client");
         report.fail_if(self.returns.away, "clients have not come back");
-        report.fail_if(self.returns.new_sessions, "clients came back and got a new session");
+        report.fail_if(self.returns.returned - self.returns.resumed, "clients came back and got a new session");
         for (reason, count) in &self.closed {
             if !may_break || !is_break(reason) {
                 report.fail(format!("{count} sockets closed: {reason}"));
@@ -215,17 +220,5 @@ mod tests {
         assert_eq!(failures(&record(2, "1013"), true), ["2 messages lost", "1 sockets closed: 1013"]);
         assert_eq!(failures(&record(0, "lost"), true), Vec::<String>::new());
         assert_eq!(failures(&record(0, "lost"), false), ["1 sockets closed: lost"]);
-    }
-
-    #[test]
-    fn unsent_part_of_a_schedule_is_a_failure() {
-        let generator = Generator { planned: 100, begun: 100, ..Generator::default() };
-        let mut late = Record { generator, ..Record::default() };
-        late.messages.sent = 90;
-        assert_eq!(failures(&late, false), Vec::<String>::new());
-
-        late.generator.unsent = 10;
-
-        assert!(failures(&late, false)[0].starts_with("only 90.0% of the schedule was sent"));
     }
 }

@@ -8,6 +8,7 @@ mod frames;
 mod meter;
 mod queue;
 
+use std::mem::take;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -108,29 +109,26 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         join_queue(&clients, options.line as usize).await?;
     }
 
-    let (begin, end, left) = run_schedule(&clients, options, &assignment.visitors, &mut meter).await?;
+    let (begin, end) = run_schedule(&clients, options, &assignment.visitors, &mut meter).await?;
     let settle_timeout = Duration::from_millis(options.run.settle_ms);
     settle(settle_timeout, || clients.is_settled()).await;
     let growth = match options.max_growth {
         Some(limit) => meter.growth(&begin, settle_timeout, limit).await?,
         None => Vec::new(),
     };
-    let (changes, queue) = (clients.changes.borrow(), clients.queue.borrow());
-    let (totals, unanswered, unreceived) = (changes.totals, changes.unanswered() as u64, changes.unreceived());
-    // The closes that follow count in a record that is never read.
-    let mut record = clients.record.take();
+    let (totals, unanswered, unreceived, mut record) = {
+        let mut changes = clients.changes.borrow_mut();
+        // The closes that follow count in a record that is never read.
+        (changes.totals, changes.unanswered() as u64, changes.unreceived(), take(&mut changes.record))
+    };
     record.generator.planned = options.run.schedule(options.rate).total();
     record.generator.begun = totals.begun;
     record.times.connect = connected.close();
-    record.times.join = changes.joins.clone();
-    record.times.leave = changes.leaves.clone();
-    record.times.event = changes.events.clone();
     record.costs = begin.costs(&end);
 
-    let queue = (options.line > 0).then(|| queue.totals(options.seats, left));
+    let queue = (options.line > 0).then(|| clients.queue.borrow().totals(options.seats));
     let mut report = Report::new("rooms");
     report.set("rooms", options.rooms);
-    report.set("largest_room", assignment.largest_room());
     report.set("visitors", assignment.visitors.len());
     report.set("changes", totals);
     report.set("unanswered", unanswered);
@@ -164,8 +162,8 @@ async fn join_rooms(clients: &RoomClients, count: usize) -> Result<()> {
     }
     until("all joins", || clients.changes.borrow().unanswered() == 0).await?;
     bar.finish_and_clear();
-    let refused = clients.changes.borrow().totals.refused;
-    let received = &clients.record.borrow().received;
+    let changes = clients.changes.borrow();
+    let (refused, received) = (changes.totals.refused, &changes.record.received);
     ensure!(refused == 0, "{refused} clients were not admitted to their rooms: {received:?}");
     Ok(())
 }
@@ -196,22 +194,19 @@ async fn set_capacity(mesh: Option<&MeshFile>, room: &str, seats: u32) -> Result
     let mesh = mesh.context("no mesh to set the capacity of a room at: use --dir")?;
     let node = mesh.nodes.first().context("the mesh has no node to set the capacity of a room at")?;
     let url = format!("{}/admin/rooms/{room}/capacity", node.internal);
-    let mut request = http()?.put(&url).json(&serde_json::json!({ "capacity": seats }));
-    if let Some(token) = mesh.admin_token()? {
-        request = request.bearer_auth(token);
-    }
+    let request = http()?.put(&url).bearer_auth(mesh.admin_token()?).json(&serde_json::json!({ "capacity": seats }));
     let answer = request.send().await.and_then(reqwest::Response::error_for_status);
     answer.map(drop).with_context(|| format!("cannot set the capacity by {url}"))
 }
 
 /// Runs the scheduled joins and leaves of visitors and of the waiting queue. Returns readings of
-/// the start and end of the measured time, and the number of leaves from the queue's room.
+/// the start and end of the measured time.
 async fn run_schedule(
     clients: &RoomClients,
     options: &Options,
     visitors: &[usize],
     meter: &mut Meter,
-) -> Result<(Reading, Reading, usize)> {
+) -> Result<(Reading, Reading)> {
     let (changes, leaves) = (options.run.schedule(options.rate), options.run.schedule(options.line_rate));
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
     let mut driver = Driver::start(changes, clients.clock, "changing")?;
@@ -221,18 +216,18 @@ async fn run_schedule(
         let turn = usize::try_from(number % visitors.len() as u64).unwrap_or(0);
         clients.change(visitors[turn], at_us);
     };
-    let (mut next_leave, mut left) = (0, 0);
+    let mut next_leave = 0;
     let mut turn = || {
         let now_us = (clients.clock.now_us() - start_us).min(duration_us);
         while options.line > 0 && next_leave < leaves.due(now_us) {
-            left += usize::from(clients.leave_queue_room(start_us + leaves.time_us(next_leave)));
+            clients.leave_queue_room(start_us + leaves.time_us(next_leave));
             next_leave += 1;
         }
     };
     driver.until(warmup_us, begin, &mut turn).await?;
     let begin_reading = meter.read(clients.answered()).await?;
     driver.until(duration_us, begin, &mut turn).await?;
-    Ok((begin_reading, meter.read(clients.answered()).await?, left))
+    Ok((begin_reading, meter.read(clients.answered()).await?))
 }
 
 #[cfg(test)]

@@ -80,18 +80,6 @@ pub(crate) fn read(watched: &[Watched]) -> Reading {
     Reading { at: Instant::now(), cores: core_ticks(), usages }
 }
 
-impl Reading {
-    /// Creates a reading from name, group, process id, CPU seconds and KiB.
-    #[cfg(test)]
-    pub(crate) fn of_test(at: Instant, usages: &[(&str, &'static str, u32, f64, u64)]) -> Self {
-        let usages = usages.iter().map(|(name, group, pid, cpu_seconds, rss_kib)| {
-            let watched = Watched { name: (*name).to_owned(), group, pid: *pid };
-            (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib })
-        });
-        Self { at, cores: CoreTicks::default(), usages: usages.collect() }
-    }
-}
-
 impl Costs {
     /// Recomputes the costs for another number of messages.
     pub(crate) fn for_messages(mut self, messages: u64) -> Self {
@@ -106,11 +94,10 @@ impl Costs {
     pub(crate) fn between(before: &Reading, after: &Reading, messages: u64) -> Self {
         let cost_of = |(process, after): &(Watched, Usage)| {
             let (_, before) = before.usages.iter().find(|(earlier, _)| earlier.pid == process.pid)?;
-            let cpu_seconds = after.cpu_seconds - before.cpu_seconds;
             Some(Cost {
                 name: process.name.clone(),
                 group: Some(process.group.to_owned()),
-                cpu_seconds,
+                cpu_seconds: after.cpu_seconds - before.cpu_seconds,
                 cpu_us_per_message: None,
                 rss_kib: after.rss_kib,
                 rss_growth_kib: after.rss_kib.cast_signed() - before.rss_kib.cast_signed(),
@@ -120,11 +107,10 @@ impl Costs {
         let sum = |name: &str| {
             let group = (name != ALL).then(|| name.to_owned());
             let members = || processes.iter().filter(|cost| group.is_none() || cost.group == group);
-            let cpu_seconds = members().map(|cost| cost.cpu_seconds).sum();
             members().next().is_some().then(|| Cost {
                 name: name.to_owned(),
                 group: group.clone(),
-                cpu_seconds,
+                cpu_seconds: members().map(|cost| cost.cpu_seconds).sum(),
                 cpu_us_per_message: None,
                 rss_kib: members().map(|cost| cost.rss_kib).sum(),
                 rss_growth_kib: members().map(|cost| cost.rss_growth_kib).sum(),
@@ -236,10 +222,16 @@ mod tests {
 
     #[test]
     fn costs_are_differences_of_processes_in_both_readings() {
-        let now = Instant::now();
-        let before = Reading::of_test(now, &[("b", BALANCERS, 1, 1.0, 100), ("n", NODES, 2, 5.0, 100)]);
-        let after = [("b", BALANCERS, 1, 1.5, 300), ("n", NODES, 2, 5.25, 90), ("new", NODES, 3, 5.25, 90)];
-        let after = Reading::of_test(now, &after);
+        let at = Instant::now();
+        let reading = |usages: &[(&'static str, u32, f64, u64)]| {
+            let usage = |(group, pid, cpu_seconds, rss_kib): &(&'static str, u32, f64, u64)| {
+                let watched = Watched { name: pid.to_string(), group, pid: *pid };
+                (watched, Usage { cpu_seconds: *cpu_seconds, rss_kib: *rss_kib })
+            };
+            Reading { at, cores: CoreTicks::default(), usages: usages.iter().map(usage).collect() }
+        };
+        let before = reading(&[(BALANCERS, 1, 1.0, 100), (NODES, 2, 5.0, 100)]);
+        let after = reading(&[(BALANCERS, 1, 1.5, 300), (NODES, 2, 5.25, 90), (NODES, 3, 5.25, 90)]);
 
         let costs = Costs::between(&before, &after, 100_000);
 
@@ -267,16 +259,5 @@ mod tests {
     fn usage_is_known_of_running_processes_only() {
         assert!(usage(std::process::id()).unwrap().rss_kib > 0);
         assert_eq!(usage(u32::MAX), None);
-    }
-
-    #[test]
-    fn child_belongs_to_the_family() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
-
-        let family = family(std::process::id());
-        child.kill().unwrap();
-        child.wait().unwrap();
-
-        assert!(family.contains(&child.id()));
     }
 }

@@ -93,11 +93,6 @@ impl Share {
         let bound = |pairs: u64| u32::try_from(2 * pairs).unwrap_or(clients);
         bound(start)..if self.number + 1 == self.of { clients } else { bound(end) }
     }
-
-    /// Returns its own seed, derived from that of the run.
-    pub(crate) fn seed(self, seed: u64) -> u64 {
-        seed.wrapping_add(u64::from(self.number).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-    }
 }
 
 const READY: &str = "ready";
@@ -235,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_rates_and_seeds_are_shared_out() {
+    fn pairs_and_rates_are_shared_out() {
         let shares: Vec<Share> = Share::all(3).collect();
 
         let whole = Share { number: 0, of: 1 };
@@ -244,8 +239,6 @@ mod tests {
         let rates: Vec<u64> = shares.iter().map(|share| share.of_rate(10).unwrap()).collect();
         assert_eq!(rates, [3, 3, 4]);
         assert!(shares.iter().any(|share| share.of_rate(2).is_err()));
-        assert_eq!(shares[0].seed(7), 7, "as a single process draws");
-        assert_ne!(shares[0].seed(7), shares[1].seed(7));
         assert!(whole.is_first() && !shares[1].is_first());
     }
 }

@@ -135,7 +135,7 @@ async fn connect(mesh: &TestMesh) -> Vec<Peer> {
 /// Opens the page of a server, enters the token, and waits for the first figures.
 async fn open<'a>(browser: &'a Chromium, mesh: &TestMesh, id: &str) -> Page<'a> {
     let state = mesh.state();
-    let internal = state.servers().find(|server| server.id == id).unwrap().internal;
+    let internal = &state.servers().find(|server| server.id == id).unwrap().internal;
     let page = browser.open("dashboard", &format!("{internal}/dashboard")).await;
     page.becomes("document.querySelector('#token')?.hidden === false").await;
     page.type_into("#token-field", &admin_token(internal).unwrap()).await;

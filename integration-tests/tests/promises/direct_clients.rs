@@ -38,12 +38,12 @@ async fn drained_node_closes_direct_clients_until_undrained() {
     let id = there[0].id.clone();
 
     assert_eq!(admin(&node.internal, "drain").await, json!({ "draining": true }));
-    let refusal = ask(&node.public, Head::connect("newcomer")).await;
+    let refusal = ask(&node.url, Head::connect("newcomer")).await;
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
     assert_one_by_one(&are_closed(there, 1001, Instant::now()).await);
 
     assert_eq!(admin(&node.internal, "undrain").await, json!({ "draining": false }));
-    clients.push(Peer::connect(&node.public, &id).await);
+    clients.push(Peer::connect(&node.url, &id).await);
     are_undisturbed(&mut clients).await;
 }
 
@@ -74,7 +74,7 @@ async fn direct_clients(mesh: &TestMesh) -> Vec<Peer> {
     for number in 0..CLIENTS {
         let id = format!("client-{number}");
         let node = nodes.iter().find(|node| node.id == mesh.owner(&id)).unwrap();
-        clients.push(Peer::connect(&node.public, &id).await);
+        clients.push(Peer::connect(&node.url, &id).await);
     }
     clients
 }

@@ -72,7 +72,7 @@ async fn with_little_room() -> Option<TestMesh> {
 }
 
 fn servers(mesh: &TestMesh, prefix: &str) -> Vec<(String, String)> {
-    let named = |server: Server<'_>| (format!("{prefix}{}", server.id), server.internal.to_owned());
+    let named = |server: &Server| (format!("{prefix}{}", server.id), server.internal.clone());
     mesh.state().servers().map(named).collect()
 }
 

@@ -153,5 +153,5 @@ async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
         .await;
 
     outcome.assert_nothing_lost().assert_moved().assert_resumed();
-    assert_eq!(outcome.figures.returns.drained, u64::from(outcome.figures.load.clients) / 2);
+    assert_eq!(outcome.figures.record.returns.drained, u64::from(outcome.figures.load.clients) / 2);
 }

@@ -51,7 +51,7 @@ async fn public_listeners_serve_documented_paths_only() {
     let mesh = TestMesh::with_flags(2, &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
-    for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.public, &node.internal, &[])] {
+    for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.url, &node.internal, &[])] {
         let refused = probe(url, files).await;
         becomes(internal, "signaling_refused_connects_total", refused).await;
     }
@@ -74,7 +74,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
         let paths = "/internal/v1/lane /internal/v1/admin/clients/alice/kick?here=true /admin/clients/alice/kick \
             /admin/drain";
         heads.extend(paths.split(' ').map(|path| asks(path, "POST")));
-        for address in [&balancer.url, &node.public] {
+        for address in [&balancer.url, &node.url] {
             for head in &heads {
                 let answer = ask(address, head).await;
                 assert_eq!((answer.status, answer.error_code().as_str()), (404, "not_found"), "{head}: {answer:?}");

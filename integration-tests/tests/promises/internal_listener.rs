@@ -98,7 +98,7 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
     mesh.kill_unnoticed("node-0").await;
     mesh.restart("node-0").await.unwrap();
 
-    let clients = (state.nodes[0].public.clone(), Head::connect("alice").to_string());
+    let clients = (state.nodes[0].url.clone(), Head::connect("alice").to_string());
     for (address, request) in [(mesh.node(0), authorized(trunk())), (mesh.node(0), authorized(lane)), clients] {
         let answer = ask(&address, &request).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_view"), "{request}");
@@ -106,7 +106,7 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
 
     std::fs::rename(&kept, &file).unwrap();
     mesh.agrees().await;
-    Peer::connect(&state.nodes[0].public, "alice").await.close().await;
+    Peer::connect(&state.nodes[0].url, "alice").await.close().await;
     becomes(&mesh.balancer(), "signaling_usable_nodes", 1).await;
 }
 

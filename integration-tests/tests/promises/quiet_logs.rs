@@ -59,7 +59,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
 
     // Valid and invalid tokens, at the balancer and at a node.
     let (ada, bob) = ("ada", "bob");
-    let public = mesh.state().nodes[1].public.clone();
+    let public = mesh.state().nodes[1].url.clone();
     let tokens =
         [signer.token(&claims(ada)), signer.token(&claims_with(ada, &json!({ "exp": 1 }))), "no.to.ken".to_owned()];
     for token in &tokens {

@@ -65,7 +65,7 @@ async fn balancer_is_ready_when_it_has_no_peers() {
 async fn loaded_node_is_unready_for_clients_only() {
     let mesh = TestMesh::of((2, 0), &FLAGS, &[]).await;
     let nodes = mesh.state().nodes;
-    let _peers = connect(&nodes[0].public).await;
+    let _peers = connect(&nodes[0].url).await;
 
     let unready = (503, "unready: 40 clients are 100% above the mean of 2 servers\n");
     answers(&nodes[0].internal, "/readyz/clients", unready).await;

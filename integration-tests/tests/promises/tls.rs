@@ -92,7 +92,7 @@ async fn plain_text_is_closed_unanswered_and_counted() {
     assert!(ends(&mut silent, Duration::from_secs(3)).await);
 
     // The node's own listener has no certificate.
-    let direct = &secure.mesh.state().nodes[0].public;
+    let direct = &secure.mesh.state().nodes[0].url;
     assert_eq!(ask(direct, Head::get("/")).await.status, 404);
 }
 

@@ -13,8 +13,8 @@ use signaling_integration_tests::{
 };
 
 /// Returns the edges of a mesh: the balancer, and a node with its own listener.
-fn edges(mesh: &MeshFile) -> impl Iterator<Item = Server<'_>> {
-    mesh.servers().filter(|server| ["balancer-0", "node-0"].contains(&server.id))
+fn edges(mesh: &MeshFile) -> impl Iterator<Item = &Server> {
+    mesh.servers().filter(|server| ["balancer-0", "node-0"].contains(&&*server.id))
 }
 
 /// A fault of a token, and the answer to it.
@@ -264,7 +264,7 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
     let node = mesh.state().nodes[0].clone();
     becomes(&node.internal, "signaling_kicks_remembered", 1).await;
     let head = Head::connect("mallory").bearer(&old);
-    assert_eq!(ask(&node.public, head).await.error_code(), "bad_token");
+    assert_eq!(ask(&node.url, head).await.error_code(), "bad_token");
 }
 
 #[tokio::test]

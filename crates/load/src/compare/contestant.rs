@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use signaling_devmesh::{Binaries, find_in_path};
-use tokio::process::Command;
 
 /// A server under comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
@@ -100,20 +99,6 @@ impl Programs {
         let program = self.by_contestant.get(&contestant);
         Ok(program.with_context(|| format!("{} has no program of its own", contestant.name()))?)
     }
-
-    /// Returns the version of each proxy, as it prints it. Fails if one cannot start.
-    pub(super) async fn versions(&self) -> Result<BTreeMap<Contestant, String>> {
-        let mut versions = BTreeMap::new();
-        for (contestant, program) in &self.by_contestant {
-            let flag = if *contestant == Contestant::Peer { "--version" } else { "-v" };
-            let output = Command::new(program).arg(flag).output().await;
-            let output = output.with_context(|| format!("cannot start {}", program.display()))?;
-            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-            let line = text.lines().next().unwrap_or_default();
-            versions.insert(*contestant, line.split(" - ").next().unwrap_or(line).trim().to_owned());
-        }
-        Ok(versions)
-    }
 }
 
 fn installed(name: &str) -> Result<PathBuf> {
@@ -166,13 +151,5 @@ mod tests {
             assert!(haproxy.contains(line), "{line} is missing");
         }
         assert!(!nginx.contains('@') && !haproxy.contains('@'));
-    }
-
-    #[test]
-    fn missing_program_error_names_it_and_the_remedy() {
-        let error = installed("no-such-proxy").unwrap_err().to_string();
-
-        assert!(error.contains("no-such-proxy") && error.contains("make deps-bench"), "{error}");
-        assert!(installed("sh").is_ok());
     }
 }

@@ -195,45 +195,28 @@ mod tests {
 
     use super::*;
 
-    type Ratios<'a> = &'a [(Contestant, f64)];
-
-    fn run(contestant: Contestant, round: u32, value: f64, complaint: Option<&str>) -> Run {
-        let figures = vec![Figure::new("CPU", Unit::Microseconds, value)];
-        let complaints = complaint.map(str::to_owned).into_iter().collect();
-        let found = Found { figures, complaints, ..Found::default() };
-        Run { contestant, round, what: "load".to_owned(), is_load: true, found }
+    /// Returns runs from contestants, rounds, values, and whether they count.
+    fn runs(of: &[(Contestant, u32, f64, bool)]) -> Vec<Run> {
+        let run = |(contestant, round, value, counts): &(Contestant, u32, f64, bool)| {
+            let figures = vec![Figure::new("CPU", Unit::Microseconds, *value)];
+            let complaints = if *counts { Vec::new() } else { vec!["1 messages lost".to_owned()] };
+            let found = Found { figures, complaints, ..Found::default() };
+            Run { contestant: *contestant, round: *round, what: "load".to_owned(), is_load: true, found }
+        };
+        of.iter().map(run).collect()
     }
 
     #[test]
     fn ratios_compare_rounds_in_which_both_count() {
-        let complaint = Some("1 messages lost");
-        let cases: [(&[Run], Ratios<'_>); 4] = [
-            (
-                &[
-                    run(Balancer, 0, 4.0, None),
-                    run(Nginx, 0, 8.0, None),
-                    run(Balancer, 1, 400.0, complaint),
-                    run(Nginx, 1, 8.0, None),
-                ],
-                &[(Nginx, 0.5)],
-            ),
-            // The machine becomes slower.
-            (
-                &[
-                    run(Balancer, 0, 1.0, None),
-                    run(Nginx, 0, 2.0, None),
-                    run(Balancer, 1, 4.0, None),
-                    run(Nginx, 1, 8.0, None),
-                ],
-                &[(Nginx, 0.5)],
-            ),
-            (&[run(Balancer, 0, 3.0, None), run(Nginx, 1, 1.0, None)], &[]),
-            (&[run(Balancer, 0, 3.0, None), run(Nginx, 0, 0.0, None)], &[]),
-        ];
-        for (runs, ratios) in cases {
-            assert_eq!(rows(runs)[0].ratios, ratios.iter().copied().collect(), "{runs:?}");
+        let lost =
+            [(Balancer, 0, 4.0, true), (Nginx, 0, 8.0, true), (Balancer, 1, 400.0, false), (Nginx, 1, 8.0, true)];
+        let slower = [(Balancer, 0, 1.0, true), (Nginx, 0, 2.0, true), (Balancer, 1, 4.0, true), (Nginx, 1, 8.0, true)];
+        let never_both = [(Balancer, 0, 3.0, true), (Nginx, 1, 1.0, true)];
+        let zero = [(Balancer, 0, 3.0, true), (Nginx, 0, 0.0, true)];
+        for (of, ratio) in [(&lost[..], Some(0.5)), (&slower, Some(0.5)), (&never_both, None), (&zero, None)] {
+            assert_eq!(rows(&runs(of))[0].ratios.get(&Nginx).copied(), ratio, "{of:?}");
         }
-        assert_eq!(rows(&[run(Nginx, 0, 8.0, None), run(Nginx, 1, 4.0, complaint)])[0].medians[&Nginx], 8.0);
+        assert_eq!(rows(&runs(&[(Nginx, 0, 8.0, true), (Nginx, 1, 4.0, false)]))[0].medians[&Nginx], 8.0);
     }
 
     #[test]

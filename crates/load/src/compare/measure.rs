@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::figures::{Figure, Found, Unit};
 use super::testbed::Target;
 use super::{Cell, Options};
-use crate::exchange::{Exchange, Pairs, RunOptions, Settings, TrafficOptions};
+use crate::exchange::{Exchange, RunOptions, Settings};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::record::Record;
 use crate::report::Report;
@@ -29,10 +29,8 @@ const UNLIMITED_RATE: u32 = 1_000_000;
 pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Result<Found> {
     let (Cell { size, rate }, Options { clients, seconds, .. }) = (cell, options);
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
-    let traffic = TrafficOptions { rate, size, run };
-    let fleet = FleetOptions::new(*clients);
-    let settings = Settings { wire: options.dialect, ..Settings::new(&traffic.run, rate) };
-    let exchange = Exchange::new(&fleet, settings, Pairs::new(*clients, &traffic))?;
+    let settings = Settings { wire: options.dialect, ..Settings::new(&run, rate) };
+    let exchange = Exchange::new(&FleetOptions::new(*clients), settings, size)?;
     let plan = target.plan(*clients, CONNECT_RATE, options.dialect)?;
     let record = exchange.play(plan, &target.watched, async { Ok(()) }).await?;
 

@@ -1,21 +1,18 @@
 //! The nodes with contestants in front of them, which `rounds` starts and `measure` uses.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::File;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, bound_command, hold_port, log_tail};
+use nix::sys::signal::Signal;
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, Process, hold_port, log_tail};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
 use super::contestant::{Backend, Contestant, Programs, haproxy_config, nginx_config};
@@ -27,6 +24,8 @@ const NODES: u32 = 3;
 /// Accepts all clients at once.
 const ACCEPT_RATE: &str = "--accept-rate=1000000";
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Contestants and their nodes, in a temporary directory. All end when this value is dropped.
 pub(super) struct Testbed {
@@ -36,8 +35,9 @@ pub(super) struct Testbed {
     _dir: TempDir,
 }
 
+/// A contestant beside the balancer, which is killed with its children when this value is dropped.
 struct Front {
-    server: Server,
+    process: Process,
     address: SocketAddr,
     _port: TcpSocket,
 }
@@ -86,7 +86,7 @@ impl Testbed {
         let nodes = mesh.filter(|_| contestant.has_nodes()).map(|mesh| MeshFile { balancers: Vec::new(), ..mesh });
         Ok(Target {
             contestant,
-            watched: watched(nodes.as_ref(), &[(contestant.name().to_owned(), front.server.pid())]),
+            watched: watched(nodes.as_ref(), &[(contestant.name().to_owned(), front.process.pid)]),
             base: format!("ws://{}", front.address),
             owners: nodes.map(|mesh| Ranking::new(0, mesh.nodes.iter().map(|node| &node.id))),
         })
@@ -106,28 +106,50 @@ impl Front {
     async fn start(program: &Path, contestant: Contestant, backends: &[Backend], dir: &Path) -> Result<Self> {
         let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).context("no free port")?;
         let address = port.local_addr()?;
-        let (file, log) = (dir.join(format!("{}.conf", contestant.name())), dir.join(contestant.name()));
-        let (port_number, errors) = (address.port().to_string(), dir.join("nginx-errors.log"));
-        let (config, arguments): (String, Vec<&OsStr>) = match contestant {
+        let config = dir.join(format!("{}.conf", contestant.name()));
+        let mut line: Vec<OsString> = vec![program.into()];
+        match contestant {
             Contestant::Nginx => {
-                let (dir_name, errors) = (dir.as_os_str(), errors.as_os_str());
-                let arguments = vec!["-p".as_ref(), dir_name, "-e".as_ref(), errors, "-c".as_ref(), file.as_os_str()];
-                (nginx_config(address, backends, dir), arguments)
+                std::fs::write(&config, nginx_config(address, backends, dir)).context("cannot write nginx.conf")?;
+                let errors = dir.join("nginx-errors.log");
+                line.extend(["-p".into(), dir.into(), "-e".into(), errors.into(), "-c".into(), config.into()]);
             }
             Contestant::Haproxy => {
-                (haproxy_config(address, backends), vec!["-db".as_ref(), "-f".as_ref(), file.as_os_str()])
+                std::fs::write(&config, haproxy_config(address, backends)).context("cannot write haproxy.cfg")?;
+                line.extend(["-db".into(), "-f".into(), config.into()]);
             }
             Contestant::Balancer | Contestant::Peer => {
-                let at = ["--host", "127.0.0.1", "--path", "/peerjs", "--port", &port_number];
-                (
-                    String::new(),
-                    [&at[..], &["--concurrent_limit", "100000"]].concat().into_iter().map(OsStr::new).collect(),
-                )
+                line.extend(["--host", "127.0.0.1", "--path", "/peerjs", "--port"].map(OsString::from));
+                line.extend([address.port().to_string().into(), "--concurrent_limit".into(), "100000".into()]);
+            }
+        }
+        Self::launch(&line, &dir.join(contestant.name()), port).await
+    }
+
+    /// Starts a server, with its output in `log`, and waits until it accepts connections at the
+    /// held port. Fails with the end of the log if it ends, or takes over 10 s.
+    async fn launch(line: &[OsString], log: &Path, port: TcpSocket) -> Result<Self> {
+        let address = port.local_addr()?;
+        // A stopped master also stops its workers; a killed one leaves them behind.
+        let front = Self { process: Process::start(line, log, "TERM")?, address, _port: port };
+        let accepts = async {
+            while TcpStream::connect(address).await.is_err() {
+                sleep(POLL_INTERVAL).await;
             }
         };
-        std::fs::write(&file, config).with_context(|| format!("cannot write {}", file.display()))?;
-        let server = Server::start(program, &arguments, &log, address).await?;
-        Ok(Self { server, address, _port: port })
+        let problem = tokio::select! {
+            () = accepts => return Ok(front),
+            ending = front.process.ended() => ending,
+            () = sleep(READY_TIMEOUT) => format!("no connection at {address} after {READY_TIMEOUT:?}"),
+        };
+        bail!("{line:?}: {problem}:\n  {}", log_tail(log))
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        // No caller could handle a failure, which usually means that it has ended.
+        let _ = self.process.signal(Signal::SIGKILL);
     }
 }
 
@@ -153,7 +175,7 @@ impl Target {
 
 fn backends(mesh: &MeshFile) -> Result<Vec<Backend>> {
     let backend = |url: &str| url.trim_start_matches("ws://").parse().with_context(|| format!("{url} is no address"));
-    mesh.nodes.iter().map(|node| Ok((node.id.clone(), backend(&node.public)?))).collect()
+    mesh.nodes.iter().map(|node| Ok((node.id.clone(), backend(&node.url)?))).collect()
 }
 
 /// Starts a mesh in `dir`, which ends when the value is dropped.
@@ -173,59 +195,11 @@ async fn agree(mesh: &MeshFile) -> Result<()> {
     let http = http()?;
     let wanted = mesh.nodes.len() as u64;
     for server in mesh.servers() {
-        while sum(&fetch(&http, server.internal).await.unwrap_or_default(), "signaling_view_nodes") != wanted {
+        while sum(&fetch(&http, &server.internal).await.unwrap_or_default(), "signaling_view_nodes") != wanted {
             sleep(POLL_INTERVAL).await;
         }
     }
     Ok(())
-}
-
-const READY_TIMEOUT: Duration = Duration::from_secs(10);
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// A server and its children, which are killed when this value is dropped.
-pub(super) struct Server {
-    child: Child,
-    /// Leader of a process group, which its children stay in.
-    pid: u32,
-}
-
-impl Server {
-    /// Starts it, with its output in `log`, and waits until it accepts connections. Fails with the
-    /// end of the log if it ends, or takes over 10 s.
-    pub(super) async fn start(program: &Path, arguments: &[&OsStr], log: &Path, address: SocketAddr) -> Result<Self> {
-        let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        // A stopped master also stops its workers; a killed one leaves them behind.
-        let mut command = bound_command(program.as_os_str(), "TERM");
-        let child = command.args(arguments).stdout(out.try_clone()?).stderr(out).spawn();
-        let child = child.with_context(|| format!("cannot start {}", program.display()))?;
-        let pid = child.id().with_context(|| format!("{} ended at once", program.display()))?;
-        let mut server = Self { child, pid };
-        let accepts = async {
-            while TcpStream::connect(address).await.is_err() {
-                sleep(POLL_INTERVAL).await;
-            }
-        };
-        let problem = tokio::select! {
-            () = accepts => return Ok(server),
-            status = server.child.wait() => format!("it ended with {}", status?),
-            () = sleep(READY_TIMEOUT) => format!("it does not accept connections at {address} after {READY_TIMEOUT:?}"),
-        };
-        bail!("{}: {problem}:\n  {}", program.display(), log_tail(log))
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.pid
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // No caller could handle a failure, which usually means that all of them have ended.
-        if let Ok(group) = i32::try_from(self.pid) {
-            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -239,23 +213,22 @@ mod tests {
     use crate::servers::{family, usage};
 
     /// Starts a shell as a server. With `is_ready` the test listens at its address.
-    async fn start(script: &str, is_ready: bool) -> (Result<Server>, TempDir) {
+    async fn start(script: &str, is_ready: bool) -> (Result<Front>, TempDir) {
         let dir = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let _listener = is_ready.then_some(listener);
-        let arguments = ["-c".as_ref(), script.as_ref()];
-        (Server::start(Path::new("/bin/sh"), &arguments, &dir.path().join("log"), address).await, dir)
+        let port = hold_port((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let _listener = is_ready.then(|| TcpListener::bind(port.local_addr().unwrap()).unwrap());
+        let line = ["/bin/sh", "-c", script].map(OsString::from);
+        (Front::launch(&line, &dir.path().join("log"), port).await, dir)
     }
 
     #[tokio::test]
     async fn whole_family_ends_when_the_value_is_dropped() {
-        let (server, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
-        let server = server.unwrap();
-        until("the start", || family(server.pid()).len() == 3).await.unwrap();
-        let members = family(server.pid());
+        let (front, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
+        let front = front.unwrap();
+        until("the start", || family(front.process.pid).len() == 3).await.unwrap();
+        let members = family(front.process.pid);
 
-        drop(server);
+        drop(front);
 
         let is_over = |pid: &u32| usage(*pid).is_none();
         until("the end", || members.iter().all(is_over)).await.unwrap();
@@ -263,10 +236,10 @@ mod tests {
 
     #[tokio::test]
     async fn server_that_exits_at_once_is_an_error_with_its_output() {
-        let (server, _dir) = start("echo 'bad line 3' >&2; exit 2", false).await;
+        let (front, _dir) = start("echo 'bad line 3' >&2; exit 2", false).await;
 
-        let error = format!("{:#}", server.err().unwrap());
+        let error = format!("{:#}", front.err().unwrap());
 
-        assert!(error.contains("bad line 3") && error.contains("exit status: 2"), "{error}");
+        assert!(error.contains("bad line 3") && error.contains("exited with code 2"), "{error}");
     }
 }

@@ -1,6 +1,5 @@
 //! A load during actions, for `drill`, and its results for tests that act by themselves.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,11 +10,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::sampler::{Sample, Sampler};
-use super::timeline::{Timeline, between, p99_us};
-use crate::exchange::{
-    AckTotals, Arrival, Exchange, Pairs, Recording, Returns, RunOptions, Settings, Totals, TrafficOptions,
-};
+use super::sampler::Sampler;
+use super::timeline::{Effect, Evidence};
+use crate::exchange::{Exchange, RunOptions, Settings, TrafficOptions};
 use crate::fleet::{Fleet, FleetOptions};
 use crate::message::Size;
 use crate::record::Record;
@@ -28,8 +25,8 @@ const TAIL: Duration = Duration::from_secs(3);
 const MAX_SECONDS: u64 = 180;
 /// Wait for late messages at the end: hold time and 5 s.
 const SETTLE_MS: u64 = 25_000;
-/// Part of the messages with a requested ack if clients do not come back.
-const ACK_SHARE: f64 = 0.2;
+/// Interval of the messages of a pair that request an ack if clients do not come back.
+const ACK_INTERVAL: u64 = 5;
 
 /// Load of clients that send at a fixed rate during a fault of their mesh.
 #[derive(Clone, Debug)]
@@ -40,34 +37,11 @@ pub struct Load {
     pub rate: u64,
     /// Minimum duration in seconds. The load continues until the fault has been over for 3 s.
     pub seconds: u64,
-    /// Seed for pairs, order of clients, requested acks and time of the fault, not for sizes.
+    /// Seed for pairs, order of clients and time of the fault.
     pub seed: u64,
     /// `true` if clients resume their session when their socket ends. They request an ack of each
     /// message, and retransmit messages without one.
     pub reconnect: bool,
-}
-
-/// All records of a run. Times are microseconds on the run's clock.
-pub(crate) struct Evidence {
-    /// Time from the start of the measurement to the end of the sending.
-    pub(crate) measured_us: Range<u64>,
-    /// Counters of the servers; empty without a directory of the mesh.
-    pub(crate) samples: Vec<Sample>,
-    pub(crate) recording: Recording,
-    pub(crate) record: Record,
-}
-
-impl Evidence {
-    /// Returns the end of the time that samples and messages cover.
-    pub(crate) fn end_us(&self) -> u64 {
-        self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
-    }
-
-    /// Returns the timeline of a run that was normal until `calm_end_us`.
-    pub(crate) fn timeline(&self, clients: u32, calm_end_us: u64) -> Timeline<'_> {
-        let calm_us = self.measured_us.start..calm_end_us;
-        Timeline::new(&self.samples, &self.recording, u64::from(clients), &calm_us)
-    }
 }
 
 impl Load {
@@ -100,7 +74,7 @@ pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
 }
 
 async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
-    let ack_share = if load.reconnect { 1.0 } else { ACK_SHARE };
+    let ack_interval = if load.reconnect { 1 } else { ACK_INTERVAL };
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut fault_us: Range<u64> = 0..0;
     let act = async |clock: Clock, begin_us: u64, _: &Fleet| {
@@ -112,23 +86,23 @@ async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = 
         clock.until_us(seconds_are_over_us.max(fault_us.end + us(TAIL))).await;
         returned
     };
-    let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_share, act).await?;
+    let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_interval, act).await?;
     let returned = returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
     Ok((Figures::new(load, evidence, &fault_us), returned))
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
 /// clock, the start of the measured time and the clients. Returns the result of `act`, or `None` if
-/// it was not over. `ack_share` is the part of the messages with a requested ack, 0 to 1.
+/// it was not over. Each `ack_interval`-th message of a pair requests an ack; 0 means none.
 pub(crate) async fn run_load<T>(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,
-    ack_share: f64,
+    ack_interval: u64,
     act: impl AsyncFnOnce(Clock, u64, &Fleet) -> T,
 ) -> Result<(Evidence, Option<T>)> {
     fleet.check_pairs(1)?;
-    let settings = Settings { ack_share, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
-    let exchange = Exchange::new(fleet, settings, Pairs::new(fleet.clients, traffic))?;
+    let settings = Settings { ack_interval, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
+    let exchange = Exchange::new(fleet, settings, traffic.size)?;
     let (plan, watched) = fleet.plan()?;
     let clients = exchange.connect(plan).await?;
     let (all_settled, stop) = oneshot::channel();
@@ -152,7 +126,8 @@ pub(crate) async fn run_load<T>(
     };
     let (measured_us, recording) = (begin_us..exchange.end_us.get(), exchange.recording.take());
     let record = exchange.finish(clients);
-    Ok((Evidence { measured_us, samples, recording, record }, returned))
+    let sessions = fleet.clients.into();
+    Ok((Evidence { measured_us, samples, recording, sessions, record }, returned))
 }
 
 /// Results of a load: its messages, and the sessions meanwhile.
@@ -160,69 +135,27 @@ pub(crate) async fn run_load<T>(
 pub struct Figures {
     /// The load.
     pub load: Load,
-    /// Part of the schedule that was sent, 0 to 1. Below 1 the machine is too slow for the rate.
-    pub sent_share: f64,
-    /// Deliveries of the messages.
-    pub messages: Totals,
-    /// Results of the messages with a requested `ack`.
-    pub acks: AckTotals,
-    /// Clients that came back.
-    pub returns: Returns,
-    /// Messages received by the wrong client.
-    pub foreign: u64,
-    /// Messages whose sender received an error.
-    pub errors: u64,
-    /// Errors by code, other frames by type.
-    pub received: BTreeMap<String, u64>,
-    /// Ended sockets, by reason. Sockets closed with 1001 of returning clients are in `returns`.
-    pub closed: BTreeMap<String, u64>,
-    /// Sessions attached to another node, or to the same one again, since the fault began.
-    pub moved: u64,
-    /// Messages that nodes and edges retransmitted since the fault began.
-    pub retransmissions: u64,
-    /// Duplicates that edges dropped since the fault began.
-    pub duplicates_dropped: u64,
+    /// Messages, acks, returns and sockets of the clients.
+    pub record: Record,
     /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
-    /// 99th percentile latency of all messages.
-    pub p99: Duration,
     /// 99th percentile latency of the messages before the fault.
     pub calm_p99: Duration,
     /// Duration of the fault.
     pub fault: Duration,
-    /// Time from the start of the fault until every session was at one node and less than 1 in 100
-    /// messages were late. `None` if that did not happen.
-    pub settled: Option<Duration>,
-    /// `true` if every session was at exactly one node at the end.
-    pub is_complete: bool,
+    /// Effects of the fault until the end of the load.
+    pub effect: Effect,
 }
 
 impl Figures {
     fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
-        let us = Duration::from_micros;
-        let arrivals = &evidence.recording.arrivals;
-        let p99 = |arrivals: &[Arrival]| us(p99_us(arrivals).unwrap_or(0));
-        let calm_us = evidence.measured_us.start..fault_us.start;
-        let effect = evidence.timeline(load.clients, fault_us.start).effect(fault_us.start..evidence.end_us());
         Self {
             load: load.clone(),
-            sent_share: evidence.record.sent_share(),
-            longest: us(arrivals.iter().map(|arrival| u64::from(arrival.latency_us)).max().unwrap_or(0)),
-            p99: p99(arrivals),
-            calm_p99: p99(between(arrivals, &calm_us, |arrival| arrival.at_us)),
-            messages: evidence.record.messages,
-            acks: evidence.record.acks,
-            returns: evidence.record.returns,
-            foreign: evidence.record.foreign,
-            errors: evidence.record.errors,
-            received: evidence.record.received,
-            closed: evidence.record.closed,
-            moved: effect.counts.moved(),
-            retransmissions: effect.counts.retransmissions,
-            duplicates_dropped: effect.counts.duplicates_dropped,
-            fault: us(fault_us.end - fault_us.start),
-            settled: effect.settled_us().map(us),
-            is_complete: effect.complete_us.is_some(),
+            calm_p99: Duration::from_micros(evidence.p99_until_us(fault_us.start).unwrap_or(0)),
+            effect: evidence.effect(fault_us.start..evidence.end_us()),
+            longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
+            fault: Duration::from_micros(fault_us.end - fault_us.start),
+            record: evidence.record,
         }
     }
 }

@@ -21,15 +21,15 @@ const MAX_AGE_US: u64 = 500_000;
 
 /// Counters of all servers, since the start of the sampling or between two samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Counts {
+pub struct Counts {
     /// Handoffs of sessions.
-    pub(crate) handoffs: u64,
+    pub handoffs: u64,
     /// Sessions attached to a node.
-    pub(crate) attached: u64,
+    pub attached: u64,
     /// Messages that nodes and edges retransmitted.
-    pub(crate) retransmissions: u64,
+    pub retransmissions: u64,
     /// Duplicates that edges dropped.
-    pub(crate) duplicates_dropped: u64,
+    pub duplicates_dropped: u64,
 }
 
 /// Sums of the counters and sessions of all servers at one moment.
@@ -64,7 +64,8 @@ pub(crate) struct Sampler {
 
 impl Counts {
     /// Returns the sessions that moved, by a handoff or after a crash. A handoff attaches too.
-    pub(crate) fn moved(&self) -> u64 {
+    #[must_use]
+    pub fn moved(&self) -> u64 {
         self.handoffs.max(self.attached)
     }
 
@@ -159,9 +160,9 @@ impl Sampler {
         let Ok(mesh) = MeshFile::read(&self.dir) else { return Vec::new() };
         let mut running = Vec::new();
         for Server { id, pid, internal, .. } in mesh.servers() {
-            let server = (id.to_owned(), pid);
+            let server = (id.clone(), *pid);
             if self.pending.insert(server.clone()) {
-                let (http, server, internal) = (self.http.clone(), server.clone(), internal.to_owned());
+                let (http, server, internal) = (self.http.clone(), server.clone(), internal.clone());
                 self.requests.spawn(async move { (server, fetch(&http, &internal).await) });
             }
             running.push(server);

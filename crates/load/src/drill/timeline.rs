@@ -1,4 +1,4 @@
-//! The effects of actions, from the records of a run, for `drill` and `load`. Pure.
+//! The records of a run and the effects of actions on it, for `drill` and `load`. Pure.
 
 use std::ops::Range;
 
@@ -6,63 +6,65 @@ use serde::Serialize;
 
 use super::sampler::{Counts, Sample};
 use crate::exchange::{Arrival, Recording};
+use crate::record::Record;
 
-/// Resolution of the search for late messages, in microseconds.
-const SLICE_US: u64 = 100_000;
-/// Latency, in microseconds, up to which a message is never late.
-const MIN_LATE_US: u64 = 20_000;
-
-/// Records of a run that show the effects of actions. All lists are in the order of time.
-pub(crate) struct Timeline<'a> {
-    /// Samples of the servers; empty if unknown.
-    pub(crate) samples: &'a [Sample],
+/// All records of a run. Times are microseconds on the run's clock, and lists are in their order.
+pub(crate) struct Evidence {
+    /// Time from the start of the measurement to the end of the sending.
+    pub(crate) measured_us: Range<u64>,
+    /// Counters of the servers; empty without a directory of the mesh.
+    pub(crate) samples: Vec<Sample>,
     /// Times of arrivals, ended sockets and returns.
-    pub(crate) recording: &'a Recording,
+    pub(crate) recording: Recording,
     /// Sessions at all nodes together in normal operation.
     pub(crate) sessions: u64,
-    /// Latency above which a message is late: twice the calm 99th percentile, at least 20 ms.
-    pub(crate) late_us: u64,
+    pub(crate) record: Record,
 }
 
 /// Effects of an action. Times count from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Effect {
+pub struct Effect {
     /// Counters of the servers from its start to the end of the window.
     #[serde(flatten)]
-    pub(crate) counts: Counts,
+    pub counts: Counts,
     /// Time until the last session moved; `None` if none did.
-    pub(crate) last_move_us: Option<u64>,
+    pub last_move_us: Option<u64>,
     /// Time until every session was at one node and stayed there. `None` if that did not happen.
-    pub(crate) complete_us: Option<u64>,
-    /// End of the last 100 ms in which more than 1 in 100 messages were late. 0 without any,
-    /// `None` if it ended the window.
-    pub(crate) quiet_us: Option<u64>,
+    pub complete_us: Option<u64>,
+    /// 99th percentile latency of the messages that arrived in the window; `None` without any.
+    pub p99_us: Option<u64>,
     /// Number of sockets that ended.
-    pub(crate) sockets_lost: u64,
+    pub sockets_lost: u64,
     /// Number of clients that came back.
-    pub(crate) returned: u64,
+    pub returned: u64,
     /// Time of the last return; `None` if there was none.
-    pub(crate) last_return_us: Option<u64>,
+    pub last_return_us: Option<u64>,
 }
 
 impl Effect {
-    /// Returns the time until all effects were over, or `None` if they are not.
+    /// Returns the time until sessions and clients were back for good, or `None` if they are not.
     pub(crate) fn settled_us(&self) -> Option<u64> {
         let last = self.last_move_us.max(self.last_return_us).unwrap_or(0);
-        Some(self.complete_us?.max(self.quiet_us?).max(last))
+        Some(self.complete_us?.max(last))
     }
 }
 
-impl<'a> Timeline<'a> {
-    /// Creates the timeline of a run that was normal in `calm`, a part of the measured time.
-    pub(crate) fn new(samples: &'a [Sample], recording: &'a Recording, sessions: u64, calm: &Range<u64>) -> Self {
-        let before = between(&recording.arrivals, calm, |arrival| arrival.at_us);
-        let calm_us = p99_us(before).unwrap_or(0);
-        Self { samples, recording, sessions, late_us: MIN_LATE_US.max(2 * calm_us) }
+impl Evidence {
+    /// Returns the end of the time that samples and messages cover.
+    pub(crate) fn end_us(&self) -> u64 {
+        self.samples.last().map_or(0, |sample| sample.at_us + 1).max(self.measured_us.end)
     }
 
-    /// Returns the effects of an action in `window`: from its start to the next one, on the run's
-    /// clock.
+    /// Returns the 99th percentile latency of the measured messages that arrived until this time.
+    pub(crate) fn p99_until_us(&self, end_us: u64) -> Option<u64> {
+        self.p99_us(&(self.measured_us.start..end_us))
+    }
+
+    fn p99_us(&self, window: &Range<u64>) -> Option<u64> {
+        p99_us(between(&self.recording.arrivals, window, |arrival| arrival.at_us))
+    }
+
+    /// Returns the effects of an action in `window`: from its start to the next one.
     pub(crate) fn effect(&self, window: Range<u64>) -> Effect {
         let from = self.samples.partition_point(|sample| sample.at_us < window.start);
         let to = self.samples.partition_point(|sample| sample.at_us < window.end).max(from);
@@ -82,7 +84,7 @@ impl<'a> Timeline<'a> {
             counts,
             last_move_us,
             complete_us: self.complete_us(&self.samples[from..to], window.start),
-            quiet_us: self.quiet_us(&window),
+            p99_us: self.p99_us(&window),
             sockets_lost: between(&self.recording.closed_us, &window, |at_us| *at_us).len() as u64,
             returned: returned.len() as u64,
             last_return_us: returned.last().map(|at_us| at_us - window.start),
@@ -99,43 +101,17 @@ impl<'a> Timeline<'a> {
             first_complete => Some(samples.get(first_complete)?.at_us - begin_us),
         }
     }
-
-    /// Returns the end of the last slice with over 1% late or overdue messages.
-    fn quiet_us(&self, window: &Range<u64>) -> Option<u64> {
-        let slice_of = |at_us: u64| usize::try_from((at_us - window.start) / SLICE_US).unwrap_or(usize::MAX);
-        let slices = slice_of(window.end.max(window.start + 1) - 1) + 1;
-        // Late messages and all messages of each slice, by arrival and by latest time.
-        let (mut arrived, mut overdue) = (vec![(0, 0); slices], vec![(0, 0); slices]);
-        // A message that arrives after the window may have been overdue in it.
-        let first = self.recording.arrivals.partition_point(|arrival| arrival.at_us < window.start);
-        for arrival in &self.recording.arrivals[first..] {
-            let is_late = u64::from(u64::from(arrival.latency_us) > self.late_us);
-            let due_us = arrival.at_us.saturating_sub(u64::from(arrival.latency_us)) + self.late_us;
-            for (counts, at_us) in [(&mut arrived, arrival.at_us), (&mut overdue, due_us)] {
-                if window.contains(&at_us) {
-                    let (late, all) = &mut counts[slice_of(at_us)];
-                    *late += is_late;
-                    *all += 1;
-                }
-            }
-        }
-        let is_late = |(late, all): &(u64, u64)| late * 100 > *all;
-        let last_late = (0..slices).rfind(|slice| is_late(&arrived[*slice]) || is_late(&overdue[*slice]));
-        let quiet_us = last_late.map_or(0, |slice| (slice as u64 + 1) * SLICE_US);
-        // Only a whole slice without late messages ends the effect.
-        (quiet_us == 0 || window.start + quiet_us + SLICE_US <= window.end).then_some(quiet_us)
-    }
 }
 
 /// Returns the items of a list ordered by `at_us` whose time is in `window`.
-pub(super) fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
+fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64) -> &'a [T] {
     let from = items.partition_point(|item| at_us(item) < window.start);
     let to = items.partition_point(|item| at_us(item) < window.end).max(from);
     &items[from..to]
 }
 
 /// Returns the exact 99th percentile latency, or `None` without arrivals.
-pub(super) fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
     let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
@@ -148,83 +124,47 @@ mod tests {
 
     const MS: u64 = 1_000;
 
-    /// Samples, arrivals, the window of an action, and the time until it settled, in milliseconds.
-    type Case<'a> = (&'a str, &'a [(u64, u64)], &'a [(u64, u32)], Range<u64>, Option<u64>);
+    /// Samples, the window of an action, and the time until it settled, in milliseconds.
+    type Case<'a> = (&'a str, &'a [(u64, u64)], Range<u64>, Option<u64>);
 
-    fn nothing() -> Effect {
-        Effect { complete_us: Some(0), quiet_us: Some(0), ..Effect::default() }
-    }
-
-    /// Returns a sample for each 100 ms, from (sessions moved so far, sessions at the nodes).
-    fn samples(states: &[(u64, u64)]) -> Vec<Sample> {
+    /// Returns the effects in a window of milliseconds, with a sample for each 100 ms, from
+    /// (sessions moved so far, sessions at the nodes).
+    fn effect(states: &[(u64, u64)], window_ms: Range<u64>) -> Effect {
         let sample = |(number, (attached, sessions)): (usize, &(u64, u64))| Sample {
             at_us: number as u64 * 100 * MS,
             counts: Counts { attached: *attached, ..Counts::default() },
             sessions: *sessions,
         };
-        states.iter().enumerate().map(sample).collect()
-    }
-
-    fn effect(states: &[(u64, u64)], arrivals: &[(u64, u32)], window_ms: Range<u64>) -> Effect {
-        let samples = samples(states);
-        let arrival = |(at_ms, latency_ms): &(u64, u32)| Arrival { at_us: at_ms * MS, latency_us: latency_ms * 1_000 };
         let recording = Recording {
-            arrivals: arrivals.iter().map(arrival).collect(),
+            arrivals: vec![Arrival::new(1_100 * MS, 7), Arrival::new(1_900 * MS, 900)],
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
-        let timeline = Timeline { samples: &samples, recording: &recording, sessions: 10, late_us: 20 * MS };
-        timeline.effect(window_ms.start * MS..window_ms.end * MS)
+        let samples = states.iter().enumerate().map(sample).collect();
+        let evidence = Evidence { measured_us: 0..0, samples, recording, sessions: 10, record: Record::default() };
+        evidence.effect(window_ms.start * MS..window_ms.end * MS)
     }
 
     #[test]
-    fn effect_is_settled_when_moves_sessions_and_messages_are() {
-        let quiet = [(0, 10); 8];
-        // Sent at 150 and 350 ms, and both delivered after the window.
-        let overdue = [(160, 1), (370, 1), (900, 750), (900, 550)];
-        let cases: [Case<'_>; 8] = [
-            ("nothing happens", &[(5, 10), (5, 10), (5, 10)], &[(150, 3)], 100..300, Some(0)),
-            ("last move", &[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500, Some(250)),
-            ("sessions missing or twice", &[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], &[], 50..500, Some(350)),
-            ("session missing at the end", &[(0, 10), (4, 10), (4, 9)], &[], 50..500, None),
-            ("overdue at the end", &quiet, &overdue, 100..400, None),
-            ("overdue", &quiet, &overdue, 100..600, Some(300)),
-            ("caught by the next act", &quiet, &[(900, 505)], 100..400, Some(0)),
-            ("before and after", &[(0, 9), (1, 10), (1, 10), (2, 7)], &[(90, 500), (310, 500)], 150..300, Some(0)),
+    fn effect_is_settled_when_moves_and_sessions_are() {
+        let cases: [Case<'_>; 5] = [
+            ("nothing happens", &[(5, 10), (5, 10), (5, 10)], 100..300, Some(0)),
+            ("last move", &[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], 50..500, Some(250)),
+            ("sessions missing or twice", &[(0, 10), (4, 6), (4, 10), (4, 11), (4, 10)], 50..500, Some(350)),
+            ("session missing at the end", &[(0, 10), (4, 10), (4, 9)], 50..500, None),
+            ("before and after", &[(0, 9), (1, 10), (1, 10), (2, 7)], 150..300, Some(0)),
         ];
-        for (what, states, arrivals, window_ms, settled_ms) in cases {
-            let effect = effect(states, arrivals, window_ms);
-            assert_eq!(effect.settled_us(), settled_ms.map(|ms| ms * MS), "{what}");
-            assert_eq!(effect == nothing(), settled_ms == Some(0), "{what}");
+        for (what, states, window_ms, settled_ms) in cases {
+            assert_eq!(effect(states, window_ms).settled_us(), settled_ms.map(|ms| ms * MS), "{what}");
         }
-    }
-
-    #[test]
-    fn moves_are_counted_within_the_window() {
-        let moves = effect(&[(0, 10), (0, 10), (3, 10), (4, 10), (4, 10)], &[], 50..500);
-        assert_eq!((moves.counts.attached, moves.last_move_us), (4, Some(250 * MS)));
-
-        let without_sample = effect(&[(0, 10)], &[], 50..60);
-        assert_eq!((without_sample.counts, without_sample.last_move_us), (Counts::default(), None));
-    }
-
-    #[test]
-    fn one_late_message_in_a_hundred_is_quiet() {
-        let mut arrivals: Vec<(u64, u32)> = (0..200).map(|number| (100 + number / 2, 1)).collect();
-        arrivals.extend([(250, 30), (260, 1), (410, 1)]);
-        let quiet = [(0, 10); 6];
-
-        assert_eq!(effect(&quiet, &arrivals, 0..600).settled_us(), Some(300 * MS));
-        arrivals.retain(|(_, latency_ms)| *latency_ms < 30);
-        arrivals[50].1 = 30;
-        assert_eq!(effect(&quiet, &arrivals, 100..600).settled_us(), Some(0));
+        assert_eq!(effect(&[(0, 10), (3, 10), (4, 10)], 50..500).counts.attached, 4);
     }
 
     #[test]
     fn effect_is_settled_when_clients_are_back() {
-        let effect = effect(&[(0, 10); 20], &[], 1_050..1_900);
+        let effect = effect(&[(0, 10); 20], 1_050..1_900);
 
-        assert_eq!((effect.sockets_lost, effect.returned), (1, 2));
+        assert_eq!((effect.sockets_lost, effect.returned, effect.p99_us), (1, 2, Some(7)));
         assert_eq!(effect.settled_us(), Some(350 * MS));
     }
 

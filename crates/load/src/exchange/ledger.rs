@@ -5,8 +5,6 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use crate::latency::Latencies;
-
 /// Deliveries of one ordered pair's messages, which are numbered from 1 in the order sent.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -20,6 +18,10 @@ pub(crate) struct Ledger {
     on_earlier_sockets: u64,
     again_on_this: BTreeSet<u64>,
     acked: BTreeSet<u64>,
+    /// Time at which each message with a requested `ack` was due, in microseconds, by its number.
+    /// `None` once it is answered.
+    due_us_by_request: HashMap<u64, Option<u64>>,
+    acks: AckTotals,
     /// Numbers in flight when a socket of the receiver broke.
     breaks: Vec<RangeInclusive<u64>>,
     expected_duplicates: u64,
@@ -60,6 +62,32 @@ impl Ledger {
         self.sent += 1;
     }
 
+    /// Records that the latest message, which was due at `due_us`, requests an `ack`.
+    pub(crate) fn requested(&mut self, due_us: u64) {
+        self.due_us_by_request.insert(self.sent, Some(due_us));
+        self.acks.requested += 1;
+        self.acks.unanswered += 1;
+    }
+
+    /// Records an `ack`, or an `error` that reports no delivery. Returns the time at which the
+    /// message was due if this is its first answer.
+    pub(crate) fn answered(&mut self, number: u64, is_delivered: bool) -> Option<u64> {
+        match self.due_us_by_request.get_mut(&number).map(Option::take) {
+            None => self.acks.stray += 1,
+            Some(None) => self.acks.repeated += 1,
+            Some(due_us) => {
+                self.acks.unanswered -= 1;
+                self.acks.acked += u64::from(is_delivered);
+                self.acks.failed += u64::from(!is_delivered);
+                if is_delivered && !self.has(number) {
+                    self.acked.insert(number);
+                }
+                return due_us;
+            }
+        }
+        None
+    }
+
     /// Records that the sender sent a message again, so that one duplicate is expected.
     pub(crate) fn retransmitted(&mut self, number: u64) {
         *self.copies.entry(number).or_default() += 1;
@@ -74,13 +102,6 @@ impl Ledger {
     /// Records a broken socket of the receiver, with the messages in flight.
     pub(crate) fn receiver_broke(&mut self) {
         self.breaks.push(self.highest + 1..=self.sent);
-    }
-
-    /// Records that the sender got an `ack`.
-    pub(crate) fn acked(&mut self, number: u64) {
-        if !self.has(number) {
-            self.acked.insert(number);
-        }
     }
 
     /// Returns the number of messages with an `ack` that have not arrived and are not gone.
@@ -148,37 +169,6 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Messages with a requested `ack`, by id.
-#[derive(Debug, Default)]
-pub(crate) struct Acks {
-    request_by_id: HashMap<u64, AckRequest>,
-    /// All totals but `untrue`, which the ledgers have.
-    pub(crate) totals: AckTotals,
-    /// Times from the intended sending to the answer.
-    pub(crate) times: Latencies,
-}
-
-/// A message with a requested `ack`. Clients are numbers in the process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AckRequest {
-    pub(crate) sender: usize,
-    pub(crate) receiver: usize,
-    /// Number in the ledger of the receiver.
-    pub(crate) number: u64,
-    /// Time at which the message was due, in microseconds on the run's clock.
-    pub(crate) time_us: u64,
-    pub(crate) is_answered: bool,
-}
-
-/// Answer to a requested `ack`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AckResult {
-    /// `ack`: the message was delivered.
-    Delivered,
-    /// `error`: no delivery is known.
-    Failed,
-}
-
 /// Messages with a requested `ack`, by their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AckTotals {
@@ -198,39 +188,20 @@ pub struct AckTotals {
     pub stray: u64,
 }
 
-impl Acks {
-    /// Returns the id of the next request.
-    pub(crate) fn next_id(&self) -> u64 {
-        self.totals.requested + 1
-    }
-
-    /// Records a sent request with the id of [`Acks::next_id`].
-    pub(crate) fn requested(&mut self, id: u64, request: AckRequest) {
-        self.request_by_id.insert(id, request);
-        self.totals.requested += 1;
-        self.totals.unanswered += 1;
-    }
-
-    /// Records an answer. Returns the request if it is its first answer.
-    pub(crate) fn answered(&mut self, sender: usize, id: u64, result: AckResult, now_us: u64) -> Option<AckRequest> {
-        match self.request_by_id.get_mut(&id).filter(|request| request.sender == sender) {
-            None => self.totals.stray += 1,
-            Some(request) if request.is_answered => self.totals.repeated += 1,
-            Some(request) => {
-                request.is_answered = true;
-                self.times.record_us(now_us.saturating_sub(request.time_us));
-                self.totals.unanswered -= 1;
-                self.totals.acked += u64::from(result == AckResult::Delivered);
-                self.totals.failed += u64::from(result == AckResult::Failed);
-                return Some(*request);
-            }
+impl AckTotals {
+    /// Sums up ledgers.
+    pub(crate) fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>) -> Self {
+        let mut totals = Self::default();
+        for ledger in ledgers {
+            totals.requested += ledger.acks.requested;
+            totals.acked += ledger.acks.acked;
+            totals.failed += ledger.acks.failed;
+            totals.unanswered += ledger.acks.unanswered;
+            totals.untrue += ledger.untrue();
+            totals.repeated += ledger.acks.repeated;
+            totals.stray += ledger.acks.stray;
         }
-        None
-    }
-
-    /// Returns the request of this id, if there is one.
-    pub(crate) fn request(&self, id: u64) -> Option<AckRequest> {
-        self.request_by_id.get(&id).copied()
+        totals
     }
 }
 
@@ -269,8 +240,6 @@ impl Arrival {
 
 #[cfg(test)]
 mod tests {
-    use AckResult::{Delivered, Failed};
-
     use super::*;
 
     /// Returns a ledger of sent messages with these arrivals.
@@ -279,6 +248,7 @@ mod tests {
         for number in 1..=sent {
             assert_eq!(ledger.next_number(), number);
             ledger.sent();
+            ledger.requested(1_000);
         }
         for number in arrivals {
             ledger.arrived(*number);
@@ -307,14 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn message_may_arrive_once_more_on_the_next_socket() {
-        let mut ledger = ledger(2, &[1]);
+    fn message_may_arrive_again_on_the_next_socket_or_as_retransmission() {
+        let mut ledger = ledger(3, &[1]);
         ledger.receiver_returned();
-        for number in [1, 1, 2, 2] {
+        ledger.retransmitted(3);
+        for number in [1, 1, 2, 2, 3, 3, 3] {
             ledger.arrived(number);
         }
 
-        let expected = Totals { sent: 2, delivered: 2, expected_duplicates: 1, duplicated: 2, ..Totals::default() };
+        let expected = Totals { sent: 3, delivered: 3, expected_duplicates: 2, duplicated: 3, ..Totals::default() };
         assert_eq!(Totals::of([&ledger]), expected);
     }
 
@@ -323,10 +294,11 @@ mod tests {
         let mut ledger = ledger(4, &[]);
         ledger.receiver_broke();
         ledger.sent();
+        ledger.requested(1_000);
         ledger.arrived(1);
         // The second arrives after all, the third has no ack, and the fifth was sent later.
         for number in [1, 2, 4, 5] {
-            ledger.acked(number);
+            assert_eq!(ledger.answered(number, true), Some(1_000));
         }
         ledger.arrived(2);
 
@@ -335,30 +307,23 @@ mod tests {
         assert_eq!(ledger.untrue(), 1, "the fifth has an ack and was not in flight");
     }
 
-    /// Sender, id and result of each answer.
-    type Answers<'a> = &'a [(usize, u64, AckResult)];
+    /// Number of each answer, and whether it reports a delivery.
+    type Answers<'a> = &'a [(u64, bool)];
 
     #[test]
     fn answers_are_compared_with_requests() {
         let all = AckTotals { requested: 2, unanswered: 2, ..AckTotals::default() };
         let cases: [(Answers<'_>, AckTotals); 4] = [
-            (&[(0, 1, Delivered), (0, 2, Failed)], AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
-            (&[(0, 1, Delivered), (0, 1, Failed)], AckTotals { unanswered: 1, acked: 1, repeated: 1, ..all }),
-            (&[(0, 9, Delivered), (1, 1, Delivered)], AckTotals { stray: 2, ..all }),
+            (&[(1, true), (2, false)], AckTotals { unanswered: 0, acked: 1, failed: 1, ..all }),
+            (&[(1, true), (1, false)], AckTotals { unanswered: 1, acked: 1, repeated: 1, ..all }),
+            (&[(9, true)], AckTotals { stray: 1, ..all }),
             (&[], all),
         ];
         for (answers, expected) in cases {
-            let mut acks = Acks::default();
-            for id in [1, 2] {
-                let request = AckRequest { sender: 0, receiver: 1, number: id, time_us: 1_000, is_answered: false };
-                acks.requested(id, request);
-            }
-            let first = answers.iter().filter_map(|(sender, id, result)| acks.answered(*sender, *id, *result, 1_500));
+            let mut ledger = ledger(2, &[1, 2]);
+            let first = answers.iter().filter_map(|(number, is_delivered)| ledger.answered(*number, *is_delivered));
             assert_eq!(first.count() as u64, expected.acked + expected.failed, "{answers:?}");
-            assert_eq!(acks.totals, expected, "{answers:?}");
-            let times = acks.times.percentiles();
-            assert_eq!(times.count, expected.acked + expected.failed);
-            assert!(times.count == 0 || times.p50 == 500);
+            assert_eq!(AckTotals::of([&ledger]), expected, "{answers:?}");
         }
     }
 }

@@ -1,40 +1,28 @@
-//! Options of a load, planned messages, and the workload of pairs, for `exchange`.
+//! Options of a load, planned messages, and the workload of single messages, for `exchange`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use anyhow::Result;
 use clap::Args;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 
-use crate::message::{Body, Size};
+use crate::message::Size;
 use crate::record::Record;
 use crate::report::Report;
 use crate::schedule::Schedule;
-use crate::workers::Share;
 
-/// The load that the clients of an exchange produce.
+/// The load that the clients of an exchange produce. All times are on the run's clock.
 pub(crate) trait Workload: 'static {
-    /// Plans the messages of unit `number` (from 0), which is due at `at_us` on the run's clock.
-    fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, record: &mut Record);
-    /// Handles the first arrival of a message.
-    fn arrived(&mut self, _arrived: &Arrived, _plan: &mut Plan, _record: &mut Record) {}
+    /// Plans the messages of unit `number` (from 0) of client `from`, which is due at `at_us`.
+    fn begin(&mut self, number: u64, from: usize, at_us: u64, plan: &mut Plan, record: &mut Record);
+    /// Handles the first arrival of a message with this tag at a client.
+    fn arrived(&mut self, _receiver: usize, _tag: u64, _now_us: u64, _plan: &mut Plan, _record: &mut Record) {}
     /// Returns the number of units that still expect messages.
     fn open(&self) -> u64 {
         0
     }
-}
-
-/// First arrival of a message, for its workload.
-pub(crate) struct Arrived {
-    /// Number of the client that received it.
-    pub(crate) receiver: usize,
-    /// Tag that the workload assigned.
-    pub(crate) tag: u64,
-    /// Time of the arrival on the run's clock, in microseconds.
-    pub(crate) now_us: u64,
 }
 
 /// Messages to be sent, in the order of their times.
@@ -44,20 +32,20 @@ pub(crate) struct Plan {
     due: BinaryHeap<Reverse<Message>>,
 }
 
-/// A planned message: its time on the run's clock, sender, the workload's tag, and data.
+/// A planned message: its time on the run's clock, sender, the workload's tag, and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Message {
     pub(super) at_us: u64,
     order: u64,
     pub(super) from: usize,
     pub(super) tag: u64,
-    pub(super) body: Body,
+    pub(super) bytes: usize,
 }
 
 impl Plan {
     /// Plans a message of client `from`, due at `at_us`. `tag` comes back with its arrival.
-    pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, body: Body) {
-        self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, body }));
+    pub(crate) fn add(&mut self, at_us: u64, from: usize, tag: u64, bytes: usize) {
+        self.due.push(Reverse(Message { at_us, order: self.planned, from, tag, bytes }));
         self.planned += 1;
     }
 
@@ -76,24 +64,10 @@ impl Plan {
     }
 }
 
-/// Workload of clients that take turns to send to their partners. Sizes do not depend on the seed.
-#[derive(Debug)]
-pub(crate) struct Pairs {
-    turns: Vec<usize>,
-    size: Size,
-}
-
-impl Pairs {
-    /// Creates the workload. `clients` is above 0.
-    pub(crate) fn new(clients: u32, options: &TrafficOptions) -> Self {
-        Self { turns: turns(clients as usize, options.run.seed), size: options.size }
-    }
-}
-
-impl Workload for Pairs {
-    fn begin(&mut self, number: u64, at_us: u64, plan: &mut Plan, _record: &mut Record) {
-        let turn = usize::try_from(number % self.turns.len() as u64).unwrap_or(0);
-        plan.add(at_us, self.turns[turn], 0, self.size.body(number));
+/// Workload of clients that take turns to send messages of this size to their partners.
+impl Workload for Size {
+    fn begin(&mut self, number: u64, from: usize, at_us: u64, plan: &mut Plan, _record: &mut Record) {
+        plan.add(at_us, from, 0, self.bytes(number));
     }
 }
 
@@ -154,11 +128,6 @@ pub(crate) struct TrafficOptions {
 }
 
 impl RunOptions {
-    /// Returns the options of one process, with a seed of its own.
-    pub(crate) fn of_share(&self, share: Share) -> Self {
-        Self { seed: share.seed(self.seed), ..self.clone() }
-    }
-
     /// Adds the options and the record of the clients to a report. `rate` is in units per second.
     pub(crate) fn describe(&self, report: &mut Report, clients: u32, rate: u64, record: &Record) {
         report.set("clients", clients);
@@ -176,34 +145,21 @@ impl RunOptions {
     }
 }
 
-impl TrafficOptions {
-    /// Returns the options of one process. Fails if the rate is below one message per process.
-    pub(crate) fn of_share(&self, share: Share) -> Result<Self> {
-        Ok(Self { rate: share.of_rate(self.rate)?, run: self.run.of_share(share), ..self.clone() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn partners_are_mutual_and_follow_from_the_seed() {
+    fn partners_are_mutual_and_each_client_has_its_turn() {
         let partner_of = partners(100, 7);
 
         for (client, partner) in partner_of.iter().enumerate() {
             assert_ne!(client, *partner);
             assert_eq!(partner_of[*partner], client);
         }
-        assert_eq!(partner_of, partners(100, 7));
         assert_ne!(partner_of, partners(100, 8));
-    }
-
-    #[test]
-    fn every_client_has_its_turn() {
-        let mut order = turns(50, 3);
+        let mut order = turns(100, 7);
         order.sort_unstable();
-
-        assert_eq!(order, (0..50).collect::<Vec<_>>());
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
     }
 }

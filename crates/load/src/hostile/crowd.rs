@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -34,11 +34,10 @@ const MESSAGE_BYTES: usize = 8 * 1024;
 const RECEIVE_BUFFER: u32 = 4 * 1024;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The connected crowd, until it is dispersed or dropped.
+/// The connected crowd, until it is dropped.
 pub(super) struct Crowd {
     connected: Arc<Connected>,
-    end: oneshot::Sender<()>,
-    thread: JoinHandle<Result<()>>,
+    _end: oneshot::Sender<()>,
 }
 
 /// Counter of connected clients of one kind: each holds a clone.
@@ -65,18 +64,17 @@ impl Crowd {
         let connected = Arc::new(Connected::default());
         let (end, ended) = oneshot::channel();
         let counts = Arc::clone(&connected);
-        let thread = thread::Builder::new().name("crowd".into()).spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                tokio::select! {
-                    () = attack(expected, &counts, &targets) => {}
-                    // Completes when the other end is dropped, with an error.
-                    _ = ended => {}
-                }
-            });
-            Ok(())
-        });
-        let crowd = Self { connected, end, thread: thread.context("cannot start a thread")? };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let attack = async move {
+            tokio::select! {
+                () = attack(expected, &counts, &targets) => {}
+                // Completes when the other end is dropped, with an error.
+                _ = ended => {}
+            }
+        };
+        let thread = thread::Builder::new().name("crowd".into());
+        thread.spawn(move || runtime.block_on(attack)).context("cannot start a thread")?;
+        let crowd = Self { connected, _end: end };
         let CrowdSize { handshakes, deaf } = expected;
         let give_up =
             Instant::now() + Duration::from_secs_f64((handshakes + deaf) / CONNECTS_PER_SECOND) + GATHER_TIMEOUT;
@@ -98,12 +96,6 @@ impl Crowd {
     pub(super) fn size(&self) -> CrowdSize {
         let count = |counter| (Arc::strong_count(counter) - 1) as f64;
         CrowdSize { handshakes: count(&self.connected.handshakes), deaf: count(&self.connected.deaf) }
-    }
-
-    /// Ends all clients. Fails if their thread has failed.
-    pub(super) fn disperse(self) -> Result<()> {
-        drop(self.end);
-        self.thread.join().unwrap_or_else(|_| bail!("the thread of the hostile clients has panicked"))
     }
 }
 

@@ -50,11 +50,6 @@ impl Assignment {
     pub(super) fn residents(&self, room: usize) -> Range<usize> {
         self.residents_by_room[room].clone()
     }
-
-    /// Returns the number of clients of the largest room.
-    pub(super) fn largest_room(&self) -> usize {
-        self.room_by_client.chunk_by(|one, next| one == next).map(<[usize]>::len).max().unwrap_or(0)
-    }
 }
 
 /// Returns the number of clients of each room, which are about equal.
@@ -87,6 +82,5 @@ mod tests {
         visitors.sort_unstable();
         let others: Vec<usize> = (0..100).filter(|client| !assignment.is_resident(*client)).collect();
         assert_eq!((visitors.len(), visitors), (60, others));
-        assert_eq!(assignment.largest_room(), 3);
     }
 }

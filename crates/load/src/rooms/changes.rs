@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::assignment::Assignment;
-use crate::latency::Latencies;
+use crate::record::Record;
 
 /// Joins and leaves, numbered from 0, and the clients that received them. Times are microseconds on
 /// the run's clock.
@@ -14,16 +14,13 @@ pub(super) struct Changes {
     assignment: Assignment,
     seat_by_client: Vec<SeatState>,
     last_leave_by_client: Vec<Option<u64>>,
+    /// Number of changes before the latest whole room state that a client received again.
+    covered_by_client: Vec<u64>,
     open_by_number: BTreeMap<u64, Change>,
     next: u64,
-    measured_from_us: u64,
     pub(super) totals: ChangeTotals,
-    /// Times from a visitor's intended join to its answer.
-    pub(super) joins: Latencies,
-    /// Times from a visitor's intended leave to its answer.
-    pub(super) leaves: Latencies,
-    /// Times from the intended join or leave to its receipt by a resident of the room.
-    pub(super) events: Latencies,
+    /// Record of the run, with the times of joins, leaves and their receipts.
+    pub(super) record: Record,
 }
 
 /// Counts of changes, also those before the run if they are answered.
@@ -38,7 +35,7 @@ pub(super) struct ChangeTotals {
     pub(super) late: u64,
     /// Single changes that residents received.
     pub(super) received: u64,
-    /// Changes that residents received only with a whole room state.
+    /// Changes that were open when a resident received a whole room state.
     pub(super) received_by_state: u64,
     /// Changes that a resident received again.
     pub(super) duplicated: u64,
@@ -66,8 +63,11 @@ struct Change {
     unreceived: BTreeSet<usize>,
 }
 
-/// Members of a room, each with the change by which it joined.
-pub(super) type Members = BTreeMap<usize, Option<u64>>;
+impl Change {
+    fn is_done(&self) -> bool {
+        self.is_answered && self.unreceived.is_empty()
+    }
+}
 
 /// Kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,14 +83,9 @@ impl Changes {
             assignment,
             seat_by_client: vec![SeatState::Out; clients],
             last_leave_by_client: vec![None; clients],
-            measured_from_us: u64::MAX,
+            covered_by_client: vec![0; clients],
             ..Self::default()
         }
-    }
-
-    /// Measures the times of changes that begin from now on.
-    pub(super) fn measure_from(&mut self, now_us: u64) {
-        self.measured_from_us = now_us;
     }
 
     /// Records a join before the run and returns its number. Its receipt by others is not counted.
@@ -127,14 +122,14 @@ impl Changes {
         number
     }
 
-    /// Records the room state that a client received. `members` is `None` for an incomplete state.
-    pub(super) fn joined(&mut self, client: usize, members: Option<&Members>, now_us: u64) {
+    /// Records the room state that a client received.
+    pub(super) fn joined(&mut self, client: usize, now_us: u64) {
         match self.seat_by_client[client] {
             SeatState::Joining(number) => {
                 self.seat_by_client[client] = SeatState::In;
                 self.answered(number, now_us);
             }
-            SeatState::In => self.resync(client, members),
+            SeatState::In => self.resync(client),
             SeatState::Out | SeatState::Leaving(_) => {}
         }
     }
@@ -152,9 +147,10 @@ impl Changes {
         let Some(change) = self.open_by_number.get_mut(&number) else { return };
         change.is_answered = true;
         self.totals.answered += 1;
-        if change.begun_us >= self.measured_from_us {
-            let times = if change.act == Act::Join { &mut self.joins } else { &mut self.leaves };
-            times.record_us(now_us.saturating_sub(change.begun_us));
+        let took_us = now_us.saturating_sub(change.begun_us);
+        match change.act {
+            Act::Join => self.record.time(|times| &mut times.join, change.begun_us, took_us),
+            Act::Leave => self.record.time(|times| &mut times.leave, change.begun_us, took_us),
         }
         self.close_if_done(number);
     }
@@ -192,40 +188,29 @@ impl Changes {
         let new = open.and_then(|change| change.unreceived.remove(&receiver).then_some(change.begun_us));
         let Some(begun_us) = new else {
             // A duplicate, a receiver that is no resident, or a change of another run.
-            self.totals.duplicated += u64::from(number < self.next && self.assignment.is_resident(receiver));
+            let is_duplicate = self.assignment.is_resident(receiver)
+                && (self.covered_by_client[receiver]..self.next).contains(&number);
+            self.totals.duplicated += u64::from(is_duplicate);
             return;
         };
         self.totals.received += 1;
-        if begun_us >= self.measured_from_us {
-            self.events.record_us(now_us.saturating_sub(begun_us));
-        }
+        self.record.time(|times| &mut times.event, begun_us, now_us.saturating_sub(begun_us));
         self.close_if_done(number);
     }
 
-    /// Records a whole state that a member received. Changes that it does not show are still open.
-    fn resync(&mut self, resident: usize, members: Option<&Members>) {
+    /// Records a whole state that a member received. It covers the changes that are open now: the
+    /// member may receive them again or not.
+    fn resync(&mut self, resident: usize) {
         self.totals.resyncs += 1;
-        let mut shown = Vec::new();
-        for (number, change) in &mut self.open_by_number {
-            let has_left_since =
-                || self.last_leave_by_client.get(change.client).is_some_and(|last| *last > Some(*number));
-            let is_shown = match (members, members.and_then(|members| members.get(&change.client)), change.act) {
-                (None, ..) => true,
-                (_, Some(by), Act::Join) => by.is_some_and(|by| by >= *number),
-                (_, None, Act::Join) => has_left_since(),
-                (_, Some(by), Act::Leave) => by.is_some_and(|by| by > *number),
-                (_, None, Act::Leave) => true,
-            };
-            if is_shown && change.unreceived.remove(&resident) {
-                shown.push(*number);
-            }
+        self.covered_by_client[resident] = self.next;
+        for change in self.open_by_number.values_mut() {
+            self.totals.received_by_state += u64::from(change.unreceived.remove(&resident));
         }
-        self.totals.received_by_state += shown.len() as u64;
-        shown.into_iter().for_each(|number| self.close_if_done(number));
+        self.open_by_number.retain(|_, change| !change.is_done());
     }
 
     fn close_if_done(&mut self, number: u64) {
-        if self.open_by_number.get(&number).is_some_and(|change| change.is_answered && change.unreceived.is_empty()) {
+        if self.open_by_number.get(&number).is_some_and(Change::is_done) {
             self.open_by_number.remove(&number);
         }
     }
@@ -256,9 +241,9 @@ mod tests {
         let mut changes = Changes::new(Assignment::new(4, &options(&["--rooms=1"]).unwrap()));
         for client in 0..4 {
             changes.joins_first(client, 0);
-            changes.joined(client, None, 10);
+            changes.joined(client, 10);
         }
-        changes.measure_from(1_000);
+        changes.record.measured_us = 1_000..u64::MAX;
         changes
     }
 
@@ -272,7 +257,7 @@ mod tests {
         changes.acked(leave, 2_300);
         assert_eq!((changes.open_changes(), changes.unreceived(), changes.unanswered()), (1, 1, 0));
         changes.received_leave(1, 2, 2_700);
-        assert_eq!((changes.open_changes(), changes.events.percentiles().count), (0, 2));
+        assert_eq!((changes.open_changes(), changes.record.times.event.percentiles().count), (0, 2));
         for receiver in [1, 3] {
             changes.received_leave(receiver, 2, 2_800);
         }
@@ -280,7 +265,7 @@ mod tests {
 
         let (join, act) = changes.begin(2, 9_000).unwrap();
         assert_eq!(act, Act::Join);
-        changes.joined(2, None, 9_400);
+        changes.joined(2, 9_400);
         changes.received(0, join, 9_500);
         changes.received(1, join, 9_600);
 
@@ -289,61 +274,51 @@ mod tests {
             changes.totals,
             ChangeTotals { begun: 2, answered: 6, received: 4, duplicated: 1, ..ChangeTotals::default() }
         );
-        assert_eq!((changes.joins.percentiles().count, changes.leaves.percentiles().max), (1, 300));
+        let times = &changes.record.times;
+        assert_eq!((times.join.percentiles().count, times.leave.percentiles().max), (1, 300));
     }
 
     #[test]
-    fn early_turn_is_late_and_refusal_changes_nothing() {
+    fn early_turns_refusals_and_removals_are_counted() {
         let mut changes = changes();
         let (leave, _) = changes.begin(2, 2_000).unwrap();
         assert_eq!(changes.begin(2, 2_100), None);
         changes.refused(leave);
-
-        assert_eq!(changes.begin(2, 3_000).unwrap().1, Act::Leave);
-        assert_eq!((changes.totals.late, changes.totals.refused), (1, 1));
-    }
-
-    #[test]
-    fn removed_members_and_repeated_states_are_counted() {
-        let mut changes = changes();
-        changes.left(3);
-        changes.joined(0, None, 5_000);
-        let (leave, _) = changes.begin(2, 2_000).unwrap();
+        let (leave, act) = changes.begin(2, 3_000).unwrap();
+        assert_eq!(act, Act::Leave, "a refusal changes nothing");
         changes.left(2);
-        changes.acked(leave, 2_300);
+        changes.acked(leave, 3_300);
+        changes.left(3);
 
-        assert_eq!((changes.totals.removed, changes.totals.resyncs), (1, 1));
+        assert_eq!((changes.totals.late, changes.totals.refused, changes.totals.removed), (1, 1, 1));
         assert_eq!(changes.begin(3, 6_000).unwrap().1, Act::Join);
     }
 
     #[test]
-    fn room_state_covers_all_changes_for_a_member() {
+    fn room_state_covers_open_changes_for_a_member() {
         let mut changes = changes();
         let (leave, _) = changes.begin(2, 2_000).unwrap();
         changes.acked(leave, 2_300);
         changes.received_leave(1, 2, 2_400);
-        changes.joined(0, None, 5_000);
+        changes.joined(0, 5_000);
+        changes.received_leave(0, 2, 5_100);
+        assert_eq!(changes.open_changes(), 0);
 
-        assert_eq!((changes.open_changes(), changes.totals.received, changes.totals.received_by_state), (0, 1, 1));
-    }
-
-    #[test]
-    fn change_missing_in_the_room_state_follows_it() {
-        let mut changes = changes();
-        let (leave, _) = changes.begin(2, 2_000).unwrap();
-        let still_in = Members::from([(0, None), (1, None), (2, None), (3, None)]);
-        changes.joined(0, Some(&still_in), 2_100);
-        assert_eq!(changes.unreceived(), 2);
-        changes.acked(leave, 2_300);
-        for receiver in [0, 1] {
-            changes.received_leave(receiver, 2, 2_400);
+        let (join, _) = changes.begin(2, 6_000).unwrap();
+        changes.joined(2, 6_100);
+        for receiver in [0, 1, 1] {
+            changes.received(receiver, join, 6_200);
         }
-        let (join, _) = changes.begin(2, 3_000).unwrap();
-        changes.joined(1, Some(&Members::from([(0, None), (1, None), (3, None)])), 3_100);
-        changes.joined(0, Some(&Members::from([(0, None), (1, None), (2, Some(join)), (3, None)])), 3_200);
-        changes.received(1, join, 3_300);
-        changes.joined(2, None, 3_400);
 
-        assert_eq!((changes.open_changes(), changes.totals.duplicated, changes.totals.received_by_state), (0, 0, 1));
+        let expected = ChangeTotals {
+            begun: 2,
+            answered: 6,
+            received: 3,
+            received_by_state: 1,
+            resyncs: 1,
+            duplicated: 1,
+            ..ChangeTotals::default()
+        };
+        assert_eq!((changes.open_changes(), changes.totals), (0, expected));
     }
 }

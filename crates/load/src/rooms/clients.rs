@@ -14,11 +14,8 @@ use super::frames::{Frame, Member, join, leave};
 use super::queue::WaitingQueue;
 use crate::client::Client;
 use crate::fleet::Listener;
-use crate::record::{Record, count};
+use crate::record::count;
 use crate::schedule::Clock;
-
-/// First request id of the waiting-queue clients, apart from those of changes.
-const QUEUE_IDS: u64 = 1 << 40;
 
 /// All clients of a run and their events. Clients of the waiting queue come last.
 pub(super) struct RoomClients {
@@ -26,7 +23,6 @@ pub(super) struct RoomClients {
     pub(super) clock: Clock,
     pub(super) changes: RefCell<Changes>,
     pub(super) queue: RefCell<WaitingQueue>,
-    pub(super) record: RefCell<Record>,
     rooms: Vec<String>,
     /// Name of the room with the waiting queue.
     pub(super) queue_room: String,
@@ -45,7 +41,6 @@ impl RoomClients {
             clock: Clock::start(),
             changes: RefCell::new(Changes::new(assignment.clone())),
             queue: RefCell::new(WaitingQueue::new(queue)),
-            record: RefCell::default(),
             rooms: (0..options.rooms).map(|room| format!("{}-room-{room}", fleet.prefix)).collect(),
             queue_room: format!("{}-line", fleet.prefix),
             first_of_queue,
@@ -57,9 +52,8 @@ impl RoomClients {
 
     /// Sets the measured time on the clock, in microseconds.
     pub(super) fn measure(&self, measured_us: Range<u64>) {
-        self.changes.borrow_mut().measure_from(measured_us.start);
         self.queue.borrow_mut().measure_from(measured_us.start);
-        self.record.borrow_mut().measured_us = measured_us;
+        self.changes.borrow_mut().record.measured_us = measured_us;
     }
 
     /// Returns the number of answered changes and of seats that were filled again.
@@ -92,23 +86,21 @@ impl RoomClients {
             Act::Leave => leave(self.room_of(client), number + 1),
         };
         self.send(client, text);
-        self.record.borrow_mut().time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
+        let late_us = self.clock.now_us().saturating_sub(at_us);
+        self.changes.borrow_mut().record.time(|times| &mut times.lateness, at_us, late_us);
     }
 
     /// Sends the join of client `number` of the waiting queue, from 0.
     pub(super) fn join_queue(&self, number: usize) {
-        let text = join(&self.queue_room, QUEUE_IDS + 2 * number as u64, None);
-        self.send(self.first_of_queue + number, text);
+        self.send(self.first_of_queue + number, join(&self.queue_room, 1, None));
     }
 
-    /// Sends a leave, due at `at_us`, from the room with the waiting queue. Returns `false` if the
-    /// room is empty.
-    pub(super) fn leave_queue_room(&self, at_us: u64) -> bool {
+    /// Sends a leave, due at `at_us`, from the room with the waiting queue, unless it is empty.
+    pub(super) fn leave_queue_room(&self, at_us: u64) {
         let leaver = self.queue.borrow_mut().leaver(at_us);
-        let Some(number) = leaver else { return false };
-        let text = leave(&self.queue_room, QUEUE_IDS + 2 * number as u64 + 1);
-        self.send(self.first_of_queue + number, text);
-        true
+        if let Some(number) = leaver {
+            self.send(self.first_of_queue + number, leave(&self.queue_room, 2));
+        }
     }
 
     fn send(&self, client: usize, text: String) {
@@ -124,7 +116,7 @@ impl RoomClients {
     }
 
     fn count(&self, what: &str) {
-        count(&mut self.record.borrow_mut().received, what);
+        count(&mut self.changes.borrow_mut().record.received, what);
     }
 
     fn received_in_queue(&self, number: usize, frame: &Frame<'_>, now_us: u64) {
@@ -141,19 +133,14 @@ impl RoomClients {
         let mut changes = self.changes.borrow_mut();
         // Requests are numbered from 1.
         let request = frame.id.and_then(|id| id.checked_sub(1));
-        let client_of = |member: &Member<'_>| self.number_by_name.get(&*member.client_id).copied();
         match (&*frame.kind, request) {
-            ("joined", _) => {
-                let members = frame.members.iter().filter_map(|member| Some((client_of(member)?, member.change())));
-                let members = (!frame.more).then(|| members.collect());
-                changes.joined(client, members.as_ref(), now_us);
-            }
+            ("joined", _) => changes.joined(client, now_us),
             ("members_changed", _) => {
                 for number in frame.joined.iter().filter_map(Member::change) {
                     changes.received(client, number, now_us);
                 }
-                for leaver in frame.left.iter().filter_map(client_of) {
-                    changes.received_leave(client, leaver, now_us);
+                for leaver in frame.left.iter().filter_map(|member| self.number_by_name.get(&*member.client_id)) {
+                    changes.received_leave(client, *leaver, now_us);
                 }
             }
             ("left", _) => changes.left(client),
@@ -162,9 +149,9 @@ impl RoomClients {
                 if let Some(number) = number {
                     changes.refused(number);
                 }
-                self.count(&frame.code);
+                count(&mut changes.record.received, &frame.code);
             }
-            (other, _) => self.count(other),
+            (other, _) => count(&mut changes.record.received, other),
         }
     }
 }
@@ -183,6 +170,6 @@ impl Listener for RoomClients {
     }
 
     fn ended(&self, _client: usize, reason: String) {
-        count(&mut self.record.borrow_mut().closed, &reason);
+        count(&mut self.changes.borrow_mut().record.closed, &reason);
     }
 }

@@ -24,11 +24,6 @@ pub(super) struct Frame<'a> {
     pub(super) code: Cow<'a, str>,
     pub(super) id: Option<u64>,
     #[serde(default, borrow)]
-    pub(super) members: Vec<Member<'a>>,
-    /// `true` if pages with more members follow.
-    #[serde(default)]
-    pub(super) more: bool,
-    #[serde(default, borrow)]
     pub(super) joined: Vec<Member<'a>>,
     #[serde(default, borrow)]
     pub(super) left: Vec<Member<'a>>,

@@ -18,6 +18,7 @@ pub(super) struct WaitingQueue {
     /// Times of leaves whose seats are still free.
     free_since_us: VecDeque<u64>,
     seated: VecDeque<usize>,
+    left: usize,
     pushes: u64,
     shortest_gap_us: Option<u64>,
     measured_from_us: u64,
@@ -37,8 +38,6 @@ enum SeatState {
 /// Results of the waiting queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct QueueTotals {
-    clients: usize,
-    seats: u32,
     /// Members that left the room.
     pub(super) left: usize,
     /// Clients admitted after waiting.
@@ -108,6 +107,7 @@ impl WaitingQueue {
         let client = self.seated.pop_front()?;
         self.seat_by_client[client] = SeatState::Out;
         self.free_since_us.push_back(at_us);
+        self.left += 1;
         Some(client)
     }
 
@@ -121,14 +121,12 @@ impl WaitingQueue {
         self.admissions.len() as u64
     }
 
-    pub(super) fn totals(&self, seats: u32, left: usize) -> QueueTotals {
+    pub(super) fn totals(&self, seats: u32) -> QueueTotals {
         QueueTotals {
-            clients: self.seat_by_client.len(),
-            seats,
-            left,
+            left: self.left,
             admitted: self.admissions.len(),
             overtook: self.overtook(),
-            above_capacity: self.seated.len() > seats as usize || self.admissions.len() > left,
+            above_capacity: self.seated.len() > seats as usize || self.admissions.len() > self.left,
             pushes: self.pushes,
             shortest_gap_ms: self.shortest_gap_us.map(|us| us / 1_000),
             admission_us: self.waits.percentiles(),
@@ -177,7 +175,7 @@ mod tests {
         assert_eq!(queue.leaver(5 * S), Some(1));
         queue.joined(3, 5 * S + 900);
 
-        let found = queue.totals(2, 2);
+        let found = queue.totals(2);
 
         assert!(queue.is_settled());
         assert_eq!((found.admitted, found.overtook, found.above_capacity), (2, 0, false));
@@ -193,15 +191,15 @@ mod tests {
             ("above the capacity", &[(Some(2), 2 * S)], 0),
         ];
         for (what, turns, overtook) in cases {
-            let (mut queue, mut left) = (queue(), 0);
+            let mut queue = queue();
             for (admitted, at_us) in turns {
                 match admitted {
                     Some(client) => queue.joined(*client, *at_us),
-                    None => left += usize::from(queue.leaver(*at_us).is_some()),
+                    None => assert!(queue.leaver(*at_us).is_some()),
                 }
             }
-            let found = queue.totals(2, left);
-            assert_eq!((found.overtook, found.above_capacity), (overtook, left == 0), "{what}");
+            let found = queue.totals(2);
+            assert_eq!((found.overtook, found.above_capacity), (overtook, found.left == 0), "{what}");
         }
     }
 
@@ -213,7 +211,7 @@ mod tests {
         queue.waiting(4, 4 * S + 500);
         queue.waiting(3, 9 * S);
 
-        let found = queue.totals(2, 0);
+        let found = queue.totals(2);
         assert_eq!((found.pushes, found.shortest_gap_ms), (4, Some(1_000)));
     }
 }

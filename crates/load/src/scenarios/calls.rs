@@ -36,7 +36,7 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let (fleet, calls) = (options.fleet.of_share(share), options.calls.of_share(share)?);
-    let settings = Settings::new(&calls.run, calls.rate);
-    play(&fleet, settings, Calls::new(fleet.clients, &calls), gate.pass()).await
+    let Options { fleet, calls, .. } = options;
+    let settings = Settings::new(&calls.run, share.of_rate(calls.rate)?);
+    play(&fleet.of_share(share), settings, Calls::new(calls), gate.pass()).await
 }

@@ -3,9 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::exchange::{Pairs, Settings, TrafficOptions, play};
+use crate::exchange::{Settings, TrafficOptions, play};
 use crate::fleet::FleetOptions;
-use crate::message::Wire;
 use crate::record::Record;
 use crate::report::Report;
 use crate::workers::{Gate, Share, WorkerOptions};
@@ -24,9 +23,6 @@ pub struct Options {
     /// flag each closed socket is a failure
     #[arg(long)]
     resume: bool,
-    /// Wire protocol of the clients. Messages of PeerJS clients are offers without acks
-    #[arg(long, value_enum, default_value_t, conflicts_with = "resume")]
-    dialect: Wire,
     /// Fail when the 99th percentile latency is above this, in milliseconds
     #[arg(long)]
     max_p99_ms: Option<f64>,
@@ -46,9 +42,8 @@ pub(super) async fn run(options: &Options) -> Result<Option<Report>> {
 }
 
 async fn part(options: &Options, share: Share, gate: Gate) -> Result<Record> {
-    let fleet = FleetOptions { reconnect: options.resume, wire: options.dialect, ..options.fleet.of_share(share) };
-    let traffic = options.traffic.of_share(share)?;
-    let ack_share = if options.resume { 1.0 } else { 0.0 };
-    let settings = Settings { ack_share, wire: options.dialect, ..Settings::new(&traffic.run, traffic.rate) };
-    play(&fleet, settings, Pairs::new(fleet.clients, &traffic), gate.pass()).await
+    let fleet = FleetOptions { reconnect: options.resume, ..options.fleet.of_share(share) };
+    let TrafficOptions { rate, size, run } = &options.traffic;
+    let settings = Settings { ack_interval: options.resume.into(), ..Settings::new(run, share.of_rate(*rate)?) };
+    play(&fleet, settings, *size, gate.pass()).await
 }
