@@ -346,7 +346,6 @@ impl World {
     }
 
     fn finish(mut self, size: &Size) -> Outcome {
-        self.rooms.count(&mut self.counters);
         for edge in &self.edges {
             crate::edges::count(&mut self.counters, &edge.core);
         }
