@@ -223,7 +223,6 @@ impl World {
                 }
                 None => Rc::from(&frame[LENGTH_BYTES..]),
             };
-            self.observe_copies(&batch);
             let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
             self.trace.line(|| format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
             self.carry(id, End::Sender, move |world| world.batch_arrives(id, &batch));

@@ -136,11 +136,6 @@ impl Ledger {
         self.messages.iter().any(|message| is_one(message) && message.taken.is_some_and(|(_, at)| at >= since))
     }
 
-    /// Returns `true` if the sender received an `ack` for the message.
-    pub(crate) fn is_acked(&self, message: MessageId) -> bool {
-        self.messages.get(message).is_some_and(|message| matches!(message.told, Some((SenderResult::Ack, _))))
-    }
-
     fn name(&self, message: MessageId) -> String {
         let Some(Message { from, to, taken, .. }) = self.messages.get(message) else { return format!("m{message}") };
         let socket = taken.map_or(0, |(socket, _)| socket);

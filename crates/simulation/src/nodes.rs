@@ -161,11 +161,4 @@ impl World {
         side.heard = self.agenda.now();
         self.answer_connect(id);
     }
-
-    /// Counts copies that nodes still had after the sender's `ack`.
-    pub(crate) fn observe_copies(&mut self, bytes: &[u8]) {
-        let over = self.copies.observe(bytes);
-        let left_behind = over.into_iter().filter(|message| self.ledger.is_acked(*message)).count();
-        self.counters.add("nodes: copies left behind", left_behind as u64);
-    }
 }
