@@ -8,20 +8,23 @@
 
 #![allow(clippy::disallowed_methods)]
 
-mod mesh;
-
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
-use signaling_core::node::NodeCore;
-use signaling_protocol::ClientId;
-use signaling_rendezvous::Ranking;
+use signaling_core::edge::{ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer, Settings as EdgeSettings};
+use signaling_core::node::{InboundExchange, NodeCore, PeerKey, Settings, TrunkKey};
+use signaling_core::{Member, View};
+use signaling_protocol::{ClientId, NodeId};
+use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_rooms::Rules;
 use signaling_wire::lane::LENGTH_BYTES;
+use signaling_wire::{ExchangeNumber, Incarnation, SessionId};
 
-use self::mesh::{Lane, Mesh, TURN, owner, view};
-
+/// Simulated duration of one turn of the event loops.
+const TURN: Duration = Duration::from_millis(1);
+const INCARNATION: Incarnation = Incarnation([1; 8]);
 /// Clients that connect, or join, in one turn.
 const CLIENTS_PER_TURN: usize = 1_000;
 /// Turns between two sweeps.
@@ -34,9 +37,7 @@ fn main() -> Result<()> {
     let mut number = |name| arguments.next().with_context(|| format!("say {name}"))?.parse().with_context(|| name);
     let (nodes, rooms, members): (usize, usize, usize) = (number("NODES")?, number("ROOMS")?, number("MEMBERS")?);
     let ids: Vec<_> = (0..nodes).map(|node| format!("node-{node}")).collect();
-    let rules = Rules { claimed: true, ..Rules::default() };
-    let mesh = Mesh::new(&ids, |settings| settings.rooms.mesh = Some(rules))?;
-    let mut bench = Bench { mesh, alive: (0..nodes).collect(), turns: 0, cost: Cost::default() };
+    let mut bench = Bench::new(&ids)?;
     bench.connect(&ids, rooms * members)?;
     bench.cost = Cost::default();
     bench.join(members)?;
@@ -54,18 +55,93 @@ struct Cost {
     longest: (Duration, &'static str),
 }
 
+/// A node, and both ends of its trunk to the edge.
+struct Node {
+    core: NodeCore,
+    trunk: TrunkKey,
+    link: LinkKey,
+}
+
+/// The lane from one node to another, in an exchange that never ends.
+#[derive(Clone, Copy)]
+struct Lane {
+    /// The receiver, at the sender.
+    peer: PeerKey,
+    exchange: ExchangeNumber,
+    /// The exchange at the receiver.
+    inbound: InboundExchange,
+}
+
+/// One edge, and nodes with a lane to each other.
 struct Bench {
-    mesh: Mesh,
+    now: Instant,
+    edge: EdgeCore,
+    nodes: Vec<Node>,
+    /// Lanes by the positions of sender and receiver in `nodes`.
+    lanes: BTreeMap<(usize, usize), Lane>,
     alive: BTreeSet<usize>,
     turns: u64,
     cost: Cost,
 }
 
+/// Returns the address of the node at a position in the view.
+fn address(node: usize) -> String {
+    format!("127.0.0.1:{}", node + 1)
+}
+
+/// Returns a view of nodes with these ids, at 127.0.0.1 with ports from 1.
+fn view(ids: &[String]) -> Result<Arc<View>> {
+    let member = |(node, id): (usize, &String)| {
+        anyhow::Ok(Member { id: NodeId::new(id)?, address: address(node).parse()?, draining: false })
+    };
+    Ok(Arc::new(View::new(ids.iter().enumerate().map(member).collect::<Result<Vec<_>>>()?)?))
+}
+
+/// Returns the position in `ids` of the node that owns a client.
+fn owner(ranking: &Ranking, ids: &[String], client: &str) -> Result<usize> {
+    let owner = ranking.owner(KeyHash::of(client)).map(|owner| ranking.id(owner));
+    ids.iter().position(|id| Some(&**id) == owner).context("a client without an owner")
+}
+
 impl Bench {
+    fn new(ids: &[String]) -> Result<Self> {
+        let now = Instant::now();
+        let view = view(ids)?;
+        let mut edge = EdgeCore::new(EdgeSettings::default());
+        let mut node = |id: &String| {
+            let epoch = (now, SystemTime::now());
+            let mut settings = Settings::new(NodeId::new(id)?, INCARNATION, b"0123456789abcdef", epoch);
+            settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
+            let mut core = NodeCore::new(settings);
+            core.set_view(now, Arc::clone(&view));
+            let trunk = core.trunk_up();
+            anyhow::Ok(Node { core, trunk, link: edge.link_up() })
+        };
+        let nodes = ids.iter().map(&mut node).collect::<Result<Vec<_>>>()?;
+        let (lanes, alive, cost) = (BTreeMap::new(), (0..ids.len()).collect(), Cost::default());
+        let mut bench = Self { now, edge, nodes, lanes, alive, turns: 0, cost };
+        for from in 0..ids.len() {
+            for to in (0..ids.len()).filter(|to| *to != from) {
+                bench.open_lane(from, to)?;
+            }
+        }
+        Ok(bench)
+    }
+
+    fn open_lane(&mut self, from: usize, to: usize) -> Result<()> {
+        let peer = self.nodes[from].core.peers().find(|(_, peer)| *peer == address(to)).map(|(peer, _)| peer);
+        let peer = peer.context("a node without a peer")?;
+        let opening = self.nodes[from].core.open_lane(self.now, peer).context("an unknown peer")?;
+        let inbound = self.nodes[to].core.lane_comes(self.now, &opening)?.context("a later exchange")?;
+        self.nodes[from].core.lane_opened(self.now, peer, opening.exchange, INCARNATION);
+        self.lanes.insert((from, to), Lane { peer, exchange: opening.exchange, inbound });
+        Ok(())
+    }
+
     /// Calls the core of a node, and measures it.
     fn timed<T>(&mut self, what: &'static str, node: usize, call: impl FnOnce(&mut NodeCore, Instant) -> T) -> T {
         let start = Instant::now();
-        let result = call(&mut self.mesh.nodes[node].core, self.mesh.now);
+        let result = call(&mut self.nodes[node].core, self.now);
         let spent = start.elapsed();
         self.cost.cpu += spent;
         self.cost.longest = self.cost.longest.max((spent, what));
@@ -74,13 +150,13 @@ impl Bench {
 
     /// One turn of all event loops. Returns `true` if a node had something to send.
     fn turn(&mut self) -> Result<bool> {
-        self.mesh.now += TURN;
+        self.now += TURN;
         self.turns += 1;
         let mut worked = false;
         let alive: Vec<_> = self.alive.iter().copied().collect();
         for &node in &alive {
-            let (link, trunk) = (self.mesh.nodes[node].link, self.mesh.nodes[node].trunk);
-            let batch = self.mesh.edge.take_batch(link);
+            let (link, trunk) = (self.nodes[node].link, self.nodes[node].trunk);
+            let batch = self.edge.take_batch(link);
             self.timed("trunk frames", node, |core, now| core.trunk_frames(now, trunk, &batch))?;
             if self.turns.is_multiple_of(SWEEP) {
                 self.timed("sweep", node, NodeCore::sweep);
@@ -88,7 +164,7 @@ impl Bench {
             self.timed("room tasks", node, NodeCore::send_room_tasks);
         }
         for (from, to) in alive.iter().flat_map(|from| alive.iter().map(move |to| (*from, *to))) {
-            let Some(&Lane { peer, exchange, inbound }) = self.mesh.lanes.get(&(from, to)) else { continue };
+            let Some(&Lane { peer, exchange, inbound }) = self.lanes.get(&(from, to)) else { continue };
             while let Some(frame) =
                 self.timed("lane frame", from, |core, now| core.take_lane_frame(now, peer, exchange))
             {
@@ -102,23 +178,31 @@ impl Bench {
             }
         }
         for &node in &alive {
-            let (link, trunk) = (self.mesh.nodes[node].link, self.mesh.nodes[node].trunk);
+            let (link, trunk) = (self.nodes[node].link, self.nodes[node].trunk);
             let batch = self.timed("trunk batch", node, |core, _| core.take_trunk_batch(trunk));
             worked |= !batch.is_empty();
-            self.mesh.edge.link_frames(self.mesh.now, link, &batch)?;
+            self.edge.link_frames(self.now, link, &batch)?;
         }
-        self.mesh.open_sockets();
-        self.mesh.write_all();
+        // Opens the sockets of admitted clients, which take all output.
+        while let Some(effect) = self.edge.next_effect() {
+            if let Effect::Accept(client) = effect {
+                self.edge.socket_opened(self.now, client);
+            }
+        }
+        for client in self.edge.take_clients_with_output() {
+            let count = self.edge.output(client).len();
+            self.edge.wrote(self.now, client, count);
+        }
         Ok(worked)
     }
 
     /// Runs until no client has received anything for a while. Returns the time until then.
     fn rest(&mut self) -> Result<Duration> {
-        let (start, mut last) = (self.mesh.now, self.mesh.now);
+        let (start, mut last) = (self.now, self.now);
         let mut idle = 0;
         while idle < REST {
             match self.turn()? {
-                true => (idle, last) = (0, self.mesh.now),
+                true => (idle, last) = (0, self.now),
                 false => idle += 1,
             }
         }
@@ -128,9 +212,14 @@ impl Bench {
     fn connect(&mut self, ids: &[String], clients: usize) -> Result<()> {
         let ranking = Ranking::new(0, ids);
         for client in 0..clients {
-            let id = format!("client-{client}");
-            let node = owner(&ranking, ids, &id).context("a client without an owner")?;
-            self.mesh.connect(ClientId::new(&id)?, node, false);
+            let client_id = ClientId::new(&format!("client-{client}"))?;
+            let node = owner(&ranking, ids, client_id.as_str())?;
+            let accepted_at_us = 1 + client as u64;
+            let session = SessionId(u128::from(KeyHash::of(client_id.as_str()).get()).to_le_bytes());
+            let request = ConnectRequest::default();
+            let newcomer = Newcomer { client_id, session, accepted_at_us, reliable: false, request };
+            let key = self.edge.connect(self.now, newcomer);
+            self.edge.attach(self.now, key, self.nodes[node].link);
             if client % CLIENTS_PER_TURN == 0 {
                 self.turn()?;
             }
@@ -140,10 +229,10 @@ impl Bench {
     }
 
     fn join(&mut self, members: usize) -> Result<()> {
-        for (number, client) in self.mesh.edge.clients().into_iter().enumerate() {
+        for (number, client) in self.edge.clients().into_iter().enumerate() {
             let text = format!(r#"{{"type":"join","room":"room-{}","id":1}}"#, number / members);
-            self.mesh.edge.heard(self.mesh.now, client);
-            self.mesh.edge.client_text(self.mesh.now, client, text.as_bytes());
+            self.edge.heard(self.now, client);
+            self.edge.client_text(self.now, client, text.as_bytes());
             if number % CLIENTS_PER_TURN == 0 {
                 self.turn()?;
             }
@@ -156,18 +245,17 @@ impl Bench {
     fn crash(&mut self, ids: &[String]) -> Result<()> {
         let lost = ids.len() - 1;
         self.alive.remove(&lost);
-        let link = self.mesh.nodes[lost].link;
-        let orphans: Vec<_> =
-            self.mesh.edge.attached().filter(|(.., to)| *to == link).map(|(client, ..)| client).collect();
-        self.mesh.edge.link_down(link);
-        let (left, ranking) = (view(ids[..lost].iter().map(String::as_str))?, Ranking::new(0, &ids[..lost]));
+        let link = self.nodes[lost].link;
+        let orphans: Vec<_> = self.edge.attached().filter(|(.., to)| *to == link).map(|(client, ..)| client).collect();
+        self.edge.link_down(link);
+        let (left, ranking) = (view(&ids[..lost])?, Ranking::new(0, &ids[..lost]));
         for node in 0..lost {
             self.timed("view", node, |core, now| core.set_view(now, left.clone()));
         }
         for client in orphans {
-            let (id, _) = self.mesh.edge.identity(client).context("a client that is gone")?;
-            let node = owner(&ranking, ids, id.as_str()).context("a client without an owner")?;
-            self.mesh.edge.attach(self.mesh.now, client, self.mesh.nodes[node].link);
+            let (id, _) = self.edge.identity(client).context("a client that is gone")?;
+            let node = owner(&ranking, ids, id.as_str())?;
+            self.edge.attach(self.now, client, self.nodes[node].link);
         }
         Ok(())
     }
@@ -178,7 +266,7 @@ impl Bench {
         let Cost { lane_bytes, cpu, longest } = std::mem::take(&mut self.cost);
         let (mut owned, mut members, mut copies) = (0, 0, 0);
         for node in &self.alive {
-            let core = &self.mesh.nodes[*node].core;
+            let core = &self.nodes[*node].core;
             copies += core.mesh_room_figures().map_or(0, |figures| figures.copies);
             for room in 0..rooms {
                 let Some(room) = core.owned_room(&format!("room-{room}")) else { continue };

@@ -63,23 +63,3 @@ impl<W> Agenda<W> {
         next.map(OccupiedEntry::remove)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn actions_of_one_time_run_in_the_order_of_scheduling() {
-        let mut agenda = Agenda::default();
-        for (at, name) in [(5, "b"), (3, "a"), (5, "c"), (9, "late")] {
-            agenda.schedule(at, move |seen: &mut Vec<_>| seen.push((at, name)));
-        }
-        let mut seen = Vec::new();
-        while let Some(act) = agenda.next_before(9) {
-            act(&mut seen);
-            assert_eq!(seen.last().map(|(at, _)| *at), Some(agenda.now()));
-        }
-        assert_eq!(seen, [(3, "a"), (5, "b"), (5, "c")]);
-        assert_eq!(agenda.now(), 9);
-    }
-}

@@ -55,8 +55,6 @@ const DECISION_TIMEOUT: Micros = 8 * SECOND;
 /// Adds the counts of an edge's core to the counters of the run.
 pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     let counts = core.counts();
-    counters.add("edges: uplink frames", counts.ups);
-    counters.add("edges: downlink frames written", counts.downs);
     counters.add("edges: duplicates dropped", counts.duplicates);
     counters.add("edges: sequence gaps", counts.sequence_gaps);
     counters.add("edges: retransmissions", counts.retransmissions);
@@ -64,7 +62,6 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     counters.add("edges: client reads paused", counts.read_pauses);
     counters.add("edges: messages refused by full filters", counts.full_filters);
     counters.add("edges: messages refused by full outputs", counts.full_outputs);
-    counters.add("edges: closes", counts.closes);
 }
 
 impl EdgeHost {

@@ -315,7 +315,6 @@ impl World {
         }
         if (core.is_quiet() && server.pause.is_none()) || now >= deadline {
             self.trace.line(|| format!("n{node} exits"));
-            self.counters.add("drains that ran into the deadline", u64::from(now >= deadline));
             self.trouble.fault(FaultKind::Drain, false, now, now + SECOND);
             self.kill_node(node);
             self.truth.remove(&node);
@@ -353,7 +352,6 @@ impl World {
             self.later(host, lag, move |world| world.sees(host, version));
         }
         if !at_once {
-            self.counters.add("views", 1);
             self.counters.add("views seen at different times", u64::from(slow));
         }
         self.trouble.view(now, now + last);

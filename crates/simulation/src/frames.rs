@@ -26,24 +26,3 @@ pub(crate) fn take(bytes: &mut Vec<u8>) -> Option<Frame> {
         _ => Frame::Other,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_are_taken_whole_or_not_at_all() {
-        for length in [5, 300, 70_000] {
-            let mut bytes = Vec::new();
-            let text = vec![b'x'; length];
-            encode::ping(&mut bytes, b"");
-            encode::text(&mut bytes, &text);
-            let last = bytes.pop();
-            assert_eq!(take(&mut bytes), Some(Frame::Ping));
-            assert_eq!(take(&mut bytes), None);
-            bytes.extend(last);
-            assert_eq!(take(&mut bytes), Some(Frame::Text(text)));
-            assert!(bytes.is_empty());
-        }
-    }
-}

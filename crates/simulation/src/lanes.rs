@@ -189,10 +189,7 @@ impl World {
         for (peer, urgency) in self.nodes[index].core.take_woken_lanes() {
             let Some(&id) = self.nodes[index].lanes.get(&peer) else { continue };
             match urgency {
-                _ if self.nodes[index].core.is_lane_cut(peer) => {
-                    self.counters.add("nodes: lanes cut for lack of progress", 1);
-                    self.lane_ends(id, End::Sender);
-                }
+                _ if self.nodes[index].core.is_lane_cut(peer) => self.lane_ends(id, End::Sender),
                 FlushUrgency::Idle => {}
                 FlushUrgency::Immediate => self.send_batches(id),
                 FlushUrgency::Delayed if std::mem::replace(&mut self.exchanges[id].is_waiting, true) => {}
@@ -226,7 +223,6 @@ impl World {
                 }
                 None => Rc::from(&frame[LENGTH_BYTES..]),
             };
-            self.observe_copies(&batch);
             let lost = if self.exchanges[id].side(End::Sender).severed { " (lost)" } else { "" };
             self.trace.line(|| format!("lane {id} n{from}>n{to}{lost} {}", describe(&batch)));
             self.carry(id, End::Sender, move |world| world.batch_arrives(id, &batch));

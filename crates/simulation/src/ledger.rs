@@ -136,11 +136,6 @@ impl Ledger {
         self.messages.iter().any(|message| is_one(message) && message.taken.is_some_and(|(_, at)| at >= since))
     }
 
-    /// Returns `true` if the sender received an `ack` for the message.
-    pub(crate) fn is_acked(&self, message: MessageId) -> bool {
-        self.messages.get(message).is_some_and(|message| matches!(message.told, Some((SenderResult::Ack, _))))
-    }
-
     fn name(&self, message: MessageId) -> String {
         let Some(Message { from, to, taken, .. }) = self.messages.get(message) else { return format!("m{message}") };
         let socket = taken.map_or(0, |(socket, _)| socket);
@@ -204,10 +199,6 @@ impl Ledger {
             return self.broken("doubled", format!("{name} was written twice to socket {socket}"));
         }
         if elsewhere {
-            self.counters.add("doubled on the recipient's next socket", 1);
-            if told == Some(SenderResult::Ack) {
-                self.counters.add("doubled there after an ack", 1);
-            }
             // A reliable client gets unacknowledged messages again and deduplicates them by name.
             // A message that its sender sent again on another socket may be new to the recipient's
             // next socket.
@@ -216,12 +207,7 @@ impl Ledger {
             }
         }
         match told {
-            Some(SenderResult::Unavailable) if slow => {
-                self.counters.add("written to a slow socket after unavailable", 1);
-            }
-            Some(SenderResult::Unavailable) if repeated && troubled => {
-                self.counters.add("written after unavailable, said on several sockets", 1);
-            }
+            Some(SenderResult::Unavailable) if slow || repeated && troubled => {}
             Some(SenderResult::Unavailable) => self.broken("written after unavailable", name),
             Some(SenderResult::Ack) if calm => {
                 self.broken("doubled after ack", format!("{name}, with no fault on"));
@@ -243,7 +229,6 @@ impl Ledger {
         let Some(entry) = self.messages.get_mut(message) else { return };
         let Some(Place { stream, number }) = entry.place else { return };
         let repeated = entry.repeated;
-        self.counters.add("messages that applications of reliable clients got", 1);
         if std::mem::replace(&mut entry.got, true) {
             return self.broken("doubled to an application", format!("c{client} got {name} twice"));
         }
@@ -296,7 +281,6 @@ impl Ledger {
         let impassable = trouble.impassable.with(away);
         match told {
             SenderResult::Ack => {
-                self.counters.add("messages accepted and acked", 1);
                 if !written {
                     return self.broken("ack without writing", name);
                 }
@@ -305,7 +289,6 @@ impl Ledger {
                 }
                 let (waited, calm) = (now - at, either.longest_gap(at, now));
                 let passable = impassable.covers_nothing(at.saturating_sub(CALM_BEFORE), now);
-                self.counters.add("messages acked after more than a second", u64::from(waited > MAX_ACK_DELAY));
                 if slow {
                 } else if waited > MAX_ACK_DELAY && either.covers_nothing(since, now) {
                     self.broken("late ack", format!("{name} after {} ms", waited / MS));

@@ -16,7 +16,6 @@
 
 mod agenda;
 mod clients;
-mod copies;
 mod counters;
 mod edges;
 mod event;

@@ -34,25 +34,16 @@ pub(crate) struct NodeHost {
 /// Adds the counts of a node's core to the counters of the run.
 pub(crate) fn count(counters: &mut Counters, core: &NodeCore) {
     let counts = core.counts();
-    counters.add("nodes: requests", counts.requests);
-    counters.add("nodes: refused", counts.refused.iter().sum());
-    counters.add("nodes: delivered", counts.delivered);
-    counters.add("nodes: unavailable", counts.unavailable);
-    counters.add("nodes: forwarded", counts.forwarded);
     counters.add("nodes: envelopes relayed", counts.relayed);
     counters.add("nodes: retransmissions", counts.retransmissions);
-    counters.add("nodes: dropped", counts.dropped);
-    counters.add("nodes: attached", counts.attached);
     counters.add("nodes: sessions resumed", counts.resumed);
     counters.add("nodes: lingering sessions moved", counts.lingering_moved);
     counters.add("nodes: holds expired", counts.expired);
     counters.add("nodes: detours", counts.detours);
     let counts = core.room_counts();
-    counters.add("rooms: commands", counts.commands);
     counters.add("rooms: operations that the store did not answer", counts.failures);
     counters.add("rooms: resyncs", counts.resyncs);
     counters.add("rooms: seats restored", counts.restored);
-    counters.add("rooms: broadcasts", counts.broadcasts);
     if let Some(counts) = core.mesh_room_counts() {
         counters.add("rooms: taken over", counts.taken_over);
         counters.add("rooms: rebuilt", counts.rebuilt);
@@ -176,12 +167,5 @@ impl World {
         side.open = true;
         side.heard = self.agenda.now();
         self.answer_connect(id);
-    }
-
-    /// Counts copies that nodes still had after the sender's `ack`.
-    pub(crate) fn observe_copies(&mut self, bytes: &[u8]) {
-        let over = self.copies.observe(bytes);
-        let left_behind = over.into_iter().filter(|message| self.ledger.is_acked(*message)).count();
-        self.counters.add("nodes: copies left behind", left_behind as u64);
     }
 }

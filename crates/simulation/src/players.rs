@@ -98,7 +98,6 @@ impl World {
         }
         let clients = self.subscribers.players();
         let sockets: Vec<_> = clients.filter_map(|client| Some((client, self.open_socket(client)?))).collect();
-        self.counters.add("players: connected at the end", sockets.len() as u64);
         let mut alone = 0;
         for (number, &(client, socket)) in sockets.iter().enumerate() {
             if is_in_group(client) {

@@ -7,10 +7,6 @@ use crate::agenda::Micros;
 pub(crate) struct Spans(Vec<(Micros, Micros)>);
 
 impl Spans {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Adds a span. [`Micros::MAX`] as its end means that it has none yet.
     pub(crate) fn add(&mut self, from: Micros, until: Micros) {
         self.0.push((from, until));

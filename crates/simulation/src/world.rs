@@ -10,7 +10,6 @@ use signaling_wire::Incarnation;
 
 use crate::agenda::{Agenda, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
-use crate::copies::Copies;
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
 use crate::event::{ConnId, Host, Input, Kind, Process, Wish};
@@ -97,7 +96,6 @@ pub(crate) struct World {
     pub(crate) trouble: Trouble,
     /// Number of the last batch of any node.
     pub(crate) sent_batches: u64,
-    pub(crate) copies: Copies,
     pub(crate) edge_settings: edge::Settings,
     pub(crate) hold: Duration,
     pub(crate) rules: Arc<node::Rules>,
@@ -346,7 +344,6 @@ impl World {
     }
 
     fn finish(mut self, size: &Size) -> Outcome {
-        self.rooms.count(&mut self.counters);
         for edge in &self.edges {
             crate::edges::count(&mut self.counters, &edge.core);
         }

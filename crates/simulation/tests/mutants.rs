@@ -89,7 +89,8 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::CloseFrames => (calm(), Promise(0)),
         Mutant::HoldLimit => (calm(), Less("messages given up early", 33)),
         Mutant::OutcomeRequests => (hurried(), More("unavailable though written", 200)),
-        Mutant::Forget => (Size { faults: 6, clients: 30, ..flaps() }, More("nodes: copies left behind", 300)),
+        // Copies at former destinations expire there.
+        Mutant::Forget => (Size { faults: 12, clients: 30, ..flaps() }, More("nodes: holds expired", 110)),
         Mutant::MissingView => (Size { faults: 1, kinds: vec![FaultKind::Silence], ..all() }, Promise(1)),
         Mutant::KeptOutcomes => (answers_lost(), More("edges: duplicates dropped", 200)),
     }

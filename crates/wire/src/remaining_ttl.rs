@@ -24,17 +24,3 @@ impl RemainingTtl {
         Duration::from_millis(u64::from(self.0) * 10)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rounds_up_and_stays_in_bounds() {
-        assert_eq!(RemainingTtl::from_duration(Duration::ZERO), RemainingTtl::NONE);
-        assert_eq!(RemainingTtl::from_duration(Duration::from_nanos(1)).as_duration(), Duration::from_millis(10));
-        assert_eq!(RemainingTtl::from_duration(Duration::from_millis(1)).as_duration(), Duration::from_millis(10));
-        assert_eq!(RemainingTtl::from_duration(Duration::from_secs(20)).as_duration(), Duration::from_secs(20));
-        assert_eq!(RemainingTtl::from_duration(Duration::MAX).as_duration(), Duration::from_millis(655_350));
-    }
-}

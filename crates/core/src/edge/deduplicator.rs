@@ -203,40 +203,23 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_is_distinguished_from_a_new_message() {
-        let mut filter = Deduplicator::default();
-        let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Write);
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Duplicate);
-        assert_eq!(judge(&mut filter, now, origin(5), 1, alive()), Write);
-        assert_eq!(judge(&mut filter, now, origin(1), 0, alive()), Duplicate);
-    }
-
-    #[test]
-    fn overtaken_message_is_never_reported_written() {
-        let mut filter = Deduplicator::default();
-        let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(9), 0, alive()), Write);
-        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Not(Unwritten::Skipped));
-    }
-
-    #[test]
-    fn missing_predecessor_is_a_gap_and_changes_nothing() {
-        let mut filter = Deduplicator::default();
-        let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Not(Unwritten::Gap));
-        assert_eq!(judge(&mut filter, now, origin(8), 0, alive()), Write);
-        assert_eq!(judge(&mut filter, now, origin(9), 8, alive()), Write);
-    }
-
-    #[test]
-    fn expired_query_is_skipped_and_blocks_a_late_copy() {
-        let mut filter = Deduplicator::default();
-        let now = Instant::now();
-        assert_eq!(judge(&mut filter, now, origin(3), 0, RemainingTtl::NONE), Not(Unwritten::Skipped));
-        assert_eq!(judge(&mut filter, now, origin(3), 0, alive()), Not(Unwritten::Skipped));
-        assert_eq!(judge(&mut filter, now, origin(4), 3, alive()), Write);
-        assert_eq!(judge(&mut filter, now, origin(4), 3, RemainingTtl::NONE), Duplicate);
+    fn message_is_judged_by_its_number_predecessor_and_ttl() {
+        let (over, skipped) = (RemainingTtl::NONE, Not(Unwritten::Skipped));
+        for steps in [
+            // Duplicates.
+            &[(1, 0, alive(), Write), (1, 0, alive(), Duplicate), (5, 1, alive(), Write), (1, 0, alive(), Duplicate)][..],
+            // An overtaken message is never reported as written.
+            &[(9, 0, alive(), Write), (8, 0, alive(), skipped)],
+            // A missing predecessor is a gap and changes nothing.
+            &[(9, 8, alive(), Not(Unwritten::Gap)), (8, 0, alive(), Write), (9, 8, alive(), Write)],
+            // A query for an expired message is skipped, and blocks a late copy.
+            &[(3, 0, over, skipped), (3, 0, alive(), skipped), (4, 3, alive(), Write), (4, 3, over, Duplicate)],
+        ] {
+            let (mut filter, now) = (Deduplicator::default(), Instant::now());
+            for &(number, prev, ttl, expected) in steps {
+                assert_eq!(judge(&mut filter, now, origin(number), prev, ttl), expected, "{number} of {steps:?}");
+            }
+        }
     }
 
     #[test]

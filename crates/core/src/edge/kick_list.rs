@@ -83,19 +83,6 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_given_after_the_latest_kick_is_good() {
-        let mut kicks = KickList::default();
-        assert!(kicks.add(&id("mallory"), 900));
-        assert!(kicks.add(&id("mallory"), 1_000));
-        assert!(!kicks.add(&id("mallory"), 950), "no news");
-        assert!(kicks.bars(&id("mallory"), 0));
-        assert!(kicks.bars(&id("mallory"), 1_000));
-        assert!(!kicks.bars(&id("mallory"), 1_001));
-        assert!(!kicks.bars(&id("alice"), 0));
-        assert_eq!(kicks.iter().collect::<Vec<_>>(), [(&id("mallory"), 1_000)]);
-    }
-
-    #[test]
     fn however_many_are_put_out_only_the_latest_are_remembered() {
         let mut kicks = KickList::default();
         for n in 0..=KickList::MAX_CLIENTS {

@@ -129,16 +129,6 @@ mod tests {
     }
 
     #[test]
-    fn past_half_of_it_clients_are_read_more_slowly() {
-        let usual = StoreLimits::default();
-        let frames = |bytes| holding(bytes).store_limits(LIMITS, usual).frames;
-        assert_eq!((frames(500_000), frames(500_001)), (usual.frames, 32));
-        let mut memory = holding(499_000);
-        memory.grow(1_000);
-        assert_eq!(memory.store_limits(LIMITS, usual).frames, 32, "what has come since the sweep counts");
-    }
-
-    #[test]
     fn past_all_of_it_the_greatest_go_until_a_quarter_is_free() {
         let mut keys = SlotMap::<ClientKey, ()>::with_key();
         let clients: Vec<_> = (0..10).map(|_| keys.insert(())).collect();

@@ -138,24 +138,21 @@ fn client_with_a_newer_token_survives_a_kick_from_elsewhere() {
 }
 
 #[test]
-fn kick_before_the_nodes_decision_detaches_the_session() {
+fn kick_before_the_socket_is_open_ends_the_session() {
     let mut edge = Edge::with(|_| {});
-    let client = edge.connect(false);
-    edge.core.attach(edge.now, client, edge.link);
+    let (waiting, ended) = (edge.connect(false), ["attach 0 known false", "detach 0 Left"]);
+    edge.core.attach(edge.now, waiting, edge.link);
     assert!(edge.core.kick(&client_id(0), ISSUED, true));
-    assert_eq!(edge.said(edge.link), ["attach 0 known false", "detach 0 Left"]);
+    assert_eq!(edge.said(edge.link), ended);
     assert!(effects(&mut edge).iter().any(|it| matches!(it, Effect::Refuse(_, refusal) if refusal.status == 403)));
-}
 
-#[test]
-fn kick_during_the_upgrade_answer_ends_the_session() {
     let mut edge = Edge::with(|_| {});
     let client = edge.connect(false);
     edge.admit(client);
     assert!(edge.core.kick(&client_id(0), ISSUED, true));
     assert!(!edge.core.kick(&client_id(0), ISSUED, true), "once is enough");
     edge.core.socket_opened(edge.now, client);
-    assert_eq!(edge.said(edge.link), ["attach 0 known false", "detach 0 Left"]);
+    assert_eq!(edge.said(edge.link), ended);
 }
 
 #[test]

@@ -95,17 +95,23 @@ impl Node {
         let mut output = Output::default();
         while !rest.is_empty() {
             match ToEdge::take(&mut rest).unwrap() {
-                ToEdge::Down { down_seq: d, payload, .. } => {
+                ToEdge::Down { down_seq: d, origin, prev_pending, payload, .. } => {
                     output.downs.push(d.0);
                     output.down_bytes += payload.len();
+                    output.messages.extend(origin.map(|it| (it.session, it.number.0, prev_pending.0)));
                 }
                 ToEdge::Outcomes { first, count, outcome, .. } => {
                     output.outcomes.extend(first.run(count).map(|seq| (seq.0, outcome)));
                 }
                 ToEdge::Released { slot, state } => output.released.push((slot, state.to_vec())),
-                ToEdge::Attached { slot, .. } => output.attached.push(slot),
+                ToEdge::Attached { slot, session, resumed, seq, .. } => {
+                    output.attached.push(slot);
+                    output.sessions.push((session, resumed));
+                    output.seq = seq.0;
+                }
                 ToEdge::Rejected { slot, status, .. } => output.rejected.push((slot, status)),
                 ToEdge::Close { slot, code, .. } => output.closed.push((slot, code)),
+                ToEdge::Kicked { client_id, at, at_once } => output.kicked.push((client_id.to_owned(), at, at_once)),
                 _ => {}
             }
         }
@@ -162,14 +168,22 @@ pub(crate) struct Output {
     /// Numbers of `Down`s, and the bytes of their payloads.
     pub(crate) downs: Vec<u64>,
     pub(crate) down_bytes: usize,
+    /// Sessions, numbers and predecessors of clients' messages in `Down`s.
+    pub(crate) messages: Vec<(SessionId, u64, u64)>,
     /// Numbers of uplink frames with their outcomes.
     pub(crate) outcomes: Vec<(u64, DeliveryOutcome)>,
     /// Slots with their session states.
     pub(crate) released: Vec<(Slot, Vec<u8>)>,
     pub(crate) attached: Vec<Slot>,
+    /// Attached sessions, with `true` for resumed ones.
+    pub(crate) sessions: Vec<(SessionId, bool)>,
+    /// Latest uplink number of the last attached session.
+    pub(crate) seq: u64,
     /// Slots with HTTP statuses, and with close codes.
     pub(crate) rejected: Vec<(Slot, u16)>,
     pub(crate) closed: Vec<(Slot, u16)>,
+    /// Ids, times in seconds, and `true` for kicks that are carried out at once.
+    pub(crate) kicked: Vec<(String, u64, bool)>,
 }
 
 /// Returns the `Attach` of a plain client's session number `session`, later ones with later times.
@@ -196,7 +210,12 @@ pub(crate) fn read(mut batch: &[u8]) -> (u64, Vec<String>) {
 
 /// Returns a client id that `owner` owns among `nodes`.
 pub(crate) fn client_of(owner: &str, nodes: &[&str]) -> String {
+    clients_of(owner, nodes, 1, 1).remove(0)
+}
+
+/// Returns ids of clients that `owner` owns among `nodes`. `padding` is their minimum length.
+pub(crate) fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<String> {
     let ranking = Ranking::new(0, nodes);
     let owned = |id: &String| ranking.owner(KeyHash::of(id)).map(|index| ranking.id(index)) == Some(owner);
-    (0..).map(|n| format!("client-{n}")).find(owned).unwrap()
+    (0..).map(|n| format!("{n:0>padding$}")).filter(owned).take(count).collect()
 }

@@ -1,8 +1,7 @@
 //! Client data for operators, and kicks.
 
-use signaling_core::node::TrunkKey;
 use signaling_protocol::ClientId;
-use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
+use signaling_wire::trunk::{DetachReason, ToNode};
 
 use crate::node::{Node, SECOND, newcomer};
 
@@ -58,18 +57,16 @@ fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     node.set_view(&["a"]);
     let trunks = [node.core.trunk_up(), node.core.trunk_up()];
     node.attach(trunks[0], 0, "anna", 0);
-    let anna = ClientId::new("anna").unwrap();
+    let anna = client("anna");
     for trunk in trunks {
         node.take_output(trunk);
     }
 
     assert!(node.core.kick(&anna, 1_000));
     for trunk in trunks {
-        let batch = node.core.take_trunk_batch(trunk);
-        let kicked = ToEdge::Kicked { client_id: "anna", at: 1_000, at_once: true };
-        assert_eq!(ToEdge::take(&mut &batch[..]).unwrap(), kicked);
+        assert_eq!(node.take_output(trunk).kicked, [("anna".to_owned(), 1_000, true)]);
     }
-    assert!(!node.core.kick(&ClientId::new("bert").unwrap(), 1_000));
+    assert!(!node.core.kick(&client("bert"), 1_000));
 
     node.send_frame(trunks[0], &ToNode::Detach { slot: 0, cause: DetachReason::Lost });
     assert_eq!(node.core.lingering(), 1);
@@ -79,28 +76,16 @@ fn kicked_client_is_sent_to_all_edges_and_cannot_resume() {
     assert!(node.core.sessions() == 1, "with tokens off anybody may come anew");
 }
 
-/// Takes the kicks that a node sends to an edge.
-fn kicked(node: &mut Node, trunk: TrunkKey) -> Vec<(String, u64, bool)> {
-    let batch = node.core.take_trunk_batch(trunk);
-    let (mut rest, mut said) = (&batch[..], Vec::new());
-    while !rest.is_empty() {
-        if let ToEdge::Kicked { client_id, at, at_once } = ToEdge::take(&mut rest).unwrap() {
-            said.push((client_id.to_owned(), at, at_once));
-        }
-    }
-    said
-}
-
 #[test]
 fn new_edge_receives_earlier_kicks() {
     let mut node = Node::new("a");
     node.set_view(&["a"]);
     let first = node.core.trunk_up();
-    node.core.kick(&ClientId::new("anna").unwrap(), 1_000);
-    assert_eq!(kicked(&mut node, first), [("anna".to_owned(), 1_000, true)]);
+    node.core.kick(&client("anna"), 1_000);
+    assert_eq!(node.take_output(first).kicked, [("anna".to_owned(), 1_000, true)]);
 
     let later = node.core.trunk_up();
-    assert_eq!(kicked(&mut node, later), [("anna".to_owned(), 1_000, false)]);
+    assert_eq!(node.take_output(later).kicked, [("anna".to_owned(), 1_000, false)]);
 }
 
 #[test]
@@ -112,7 +97,7 @@ fn kicks_of_an_edge_are_forwarded_once() {
     for (at, told) in [(1_000, true), (1_000, false), (999, false), (1_001, true), (u64::MAX / 2, false)] {
         node.send_frame(knows, &ToNode::Kicked { client_id: "anna", at });
         let expected = Vec::from_iter(told.then(|| ("anna".to_owned(), at, false)));
-        assert_eq!(kicked(&mut node, others), expected, "{at}");
-        assert_eq!(kicked(&mut node, knows), [], "it said so itself");
+        assert_eq!(node.take_output(others).kicked, expected, "{at}");
+        assert_eq!(node.take_output(knows).kicked, [], "it said so itself");
     }
 }

@@ -4,20 +4,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use signaling_core::node::{BatchError, Rules};
-use signaling_rendezvous::{KeyHash, Ranking};
 use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::LENGTH_BYTES;
 use signaling_wire::trunk::{Attach, DeliveryOutcome, ToNode};
 use signaling_wire::{BatchNumber, DownSeq};
 
-use crate::node::{HOLD, Node, SECOND, client_of, newcomer, read};
-
-/// Returns many clients that `owner` owns among `nodes`. `padding` makes their names longer.
-fn clients_of(owner: &str, nodes: &[&str], count: usize, padding: usize) -> Vec<String> {
-    let ranking = Ranking::new(0, nodes);
-    let owned = |id: &String| ranking.owner(KeyHash::of(id)).map(|rank| ranking.id(rank)) == Some(owner);
-    (0..).map(|n| format!("{n:0>padding$}")).filter(owned).take(count).collect()
-}
+use crate::node::{HOLD, Node, SECOND, client_of, clients_of, newcomer, read};
 
 #[test]
 fn peer_back_in_the_view_gets_no_batch_number_twice() {

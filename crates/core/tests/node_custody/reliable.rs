@@ -1,25 +1,20 @@
 //! Reliable clients, whose messages are numbered by their ids.
 
 use signaling_core::node::TrunkKey;
-use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToEdge, ToNode};
+use signaling_wire::trunk::{Attach, DeliveryOutcome, Slot, ToNode};
 use signaling_wire::{Credential, DownSeq};
 
 use crate::node::{HOLD, Node, SECOND, newcomer};
 
 #[test]
-fn plain_client_messages_are_named_by_seq_and_not_by_id() {
-    let (mut node, trunk) = Node::with_client("alice");
-    node.attach(trunk, 1, "bob", 0);
-    say(&mut node, trunk, 0, &[(1, 7), (2, 7), (3, 2)]);
-    assert_eq!(named(&mut node, trunk), [(1, 0), (2, 1), (3, 2)]);
-}
-
-#[test]
-fn reliable_clients_messages_go_by_its_own_ids() {
-    let (mut node, trunk) = alice_is_here();
-    node.attach(trunk, 1, "bob", 0);
-    say(&mut node, trunk, 0, &[(1, 41), (2, 42)]);
-    assert_eq!(named(&mut node, trunk), [(41, 0), (42, 41)]);
+fn reliable_clients_messages_are_named_by_id_and_others_by_seq() {
+    let named = |(mut node, trunk): (Node, TrunkKey), messages: &[(u64, u64)]| {
+        node.attach(trunk, 1, "bob", 0);
+        say(&mut node, trunk, 0, messages);
+        node.take_output(trunk).messages.into_iter().map(|(_, number, prev)| (number, prev)).collect::<Vec<_>>()
+    };
+    assert_eq!(named(Node::with_client("alice"), &[(1, 7), (2, 7), (3, 2)]), [(1, 0), (2, 1), (3, 2)]);
+    assert_eq!(named(alice_is_here(), &[(1, 41), (2, 42)]), [(41, 0), (42, 41)]);
 }
 
 #[test]
@@ -119,17 +114,4 @@ fn say(node: &mut Node, trunk: TrunkKey, slot: Slot, messages: &[(u64, u64)]) {
         let text = format!(r#"{{"type":"signal","to":"bob","data":1,"id":{id}}}"#);
         node.send(trunk, slot, *seq, &text);
     }
-}
-
-/// Returns the numbers and predecessors of the messages that go down.
-fn named(node: &mut Node, trunk: TrunkKey) -> Vec<(u64, u64)> {
-    let batch = node.core.take_trunk_batch(trunk);
-    let mut rest = &batch[..];
-    let mut names = Vec::new();
-    while !rest.is_empty() {
-        if let ToEdge::Down { origin: Some(origin), prev_pending, .. } = ToEdge::take(&mut rest).unwrap() {
-            names.push((origin.number.0, prev_pending.0));
-        }
-    }
-    names
 }

@@ -187,7 +187,7 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
 
 /// A room of many pages, with these members and others elsewhere.
 fn large_room() -> Stage {
-    large_room_with(RoomSettings { ..RoomSettings::default() })
+    large_room_with(RoomSettings::default())
 }
 
 fn large_room_with(settings: RoomSettings) -> Stage {

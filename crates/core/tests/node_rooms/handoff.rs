@@ -1,6 +1,5 @@
 //! Members that move or resume, and members whose node fails.
 
-use signaling_rooms::Op;
 use signaling_wire::trunk::DetachReason;
 
 use crate::stage::{PRESENCE, SECOND, Stage, token};
@@ -57,17 +56,6 @@ fn resumed_member_keeps_its_seat_and_receives_the_state() {
     assert!(received.iter().any(|text| text.contains(r#""type":"joined""#) && text.contains(members)), "{received:?}");
     let news = r#"{"type":"members_changed","room":"r","joined":[{"client_id":"d"}],"left":[]}"#;
     assert_eq!(stage.received("b"), [news]);
-}
-
-#[test]
-fn seat_without_a_socket_is_dropped_after_the_resume_time() {
-    let mut stage = room_of_two();
-    stage.detach("b", DetachReason::Lost);
-    stage.advance(31 * SECOND);
-    let gone = r#"{"type":"members_changed","room":"r","joined":[],"left":[{"client_id":"b","reason":"expired"}]}"#;
-    assert_eq!(stage.received("a"), [gone]);
-    let drops = stage.count(|op| matches!(op, Op::Drop { .. }));
-    assert!(drops >= 1, "{drops}");
 }
 
 #[test]

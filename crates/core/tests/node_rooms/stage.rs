@@ -59,7 +59,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Creates nodes of these names, which all have each other in their views.
     pub(crate) fn new(ids: &[&'static str], capacity: u32) -> Self {
-        Self::with(ids, capacity, RoomSettings { ..RoomSettings::default() })
+        Self::with(ids, capacity, RoomSettings::default())
     }
 
     pub(crate) fn with(ids: &[&'static str], capacity: u32, rooms: RoomSettings) -> Self {
@@ -447,39 +447,32 @@ impl Stage {
             let (mut rest, mut confirms) = (&batch[..], Vec::new());
             while !rest.is_empty() {
                 let frame = ToEdge::take(&mut rest).unwrap();
-                let of = |slot: Slot| move |client: &&mut Client| client.node == node && client.slot == slot;
-                let mut clients = self.clients.values_mut();
-                match frame {
-                    ToEdge::Attached { slot, session, state, greeting, seq, .. } => {
-                        if let Some(client) = clients.find(of(slot)) {
-                            client.seq = client.seq.max(seq.0);
-                            (client.session, client.state) = (session, state.to_vec());
-                            client.received.extend(without_version(greeting));
-                        }
-                    }
+                let (slot, state, text) = match frame {
+                    ToEdge::Attached { slot, state, greeting, .. } => (slot, Some(state), greeting),
                     ToEdge::SessionState { slot, state } | ToEdge::Released { slot, state } => {
-                        if let Some(client) = clients.find(of(slot)) {
-                            client.state = state.to_vec();
-                        }
+                        (slot, Some(state), &[][..])
                     }
-                    // An edge writes no message whose TTL is over.
-                    ToEdge::Down { slot, down_seq: d, origin: Some(_), ttl: RemainingTtl::NONE, .. } => {
-                        confirms.push((slot, d));
-                    }
-                    ToEdge::Down { slot, down_seq: d, payload, .. } => {
-                        confirms.push((slot, d));
-                        if let Some(client) = clients.find(of(slot)) {
-                            client.received.extend(without_version(payload));
-                        }
+                    ToEdge::Down { slot, down_seq, origin, ttl, payload, .. } => {
+                        confirms.push((slot, down_seq));
+                        // An edge writes no message whose TTL is over.
+                        let is_over = origin.is_some() && ttl == RemainingTtl::NONE;
+                        (slot, None, if is_over { &[] } else { payload })
                     }
                     ToEdge::Outcomes { slot, reply, outcome, .. } => {
-                        if let Some(client) = clients.find(of(slot)) {
-                            assert!(outcome != DeliveryOutcome::Unavailable || !reply.is_empty());
-                            client.received.extend(without_version(reply));
-                        }
+                        assert!(outcome != DeliveryOutcome::Unavailable || !reply.is_empty());
+                        (slot, None, reply)
                     }
-                    _ => {}
+                    _ => continue,
+                };
+                let mut clients = self.clients.values_mut();
+                let Some(client) = clients.find(|client| (client.node, client.slot) == (node, slot)) else { continue };
+                if let ToEdge::Attached { session, seq, .. } = frame {
+                    (client.session, client.seq) = (session, client.seq.max(seq.0));
                 }
+                if let Some(state) = state {
+                    client.state = state.to_vec();
+                }
+                client.received.extend(without_version(text));
             }
             for (slot, up_to) in confirms {
                 self.send_frame(node, &ToNode::Confirm { slot, up_to, exceptions: Vec::new() });

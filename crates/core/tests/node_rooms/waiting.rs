@@ -80,18 +80,6 @@ fn queue_position_is_sent_at_most_once_a_second() {
 }
 
 #[test]
-fn waiting_client_keeps_its_position_through_a_handoff() {
-    let mut stage = full_room();
-    stage.join_all(&["b", "c"], "r");
-    stage.hand_off("b", "n0");
-    stage.advance(2 * SECOND);
-    assert_eq!(stage.received("b"), [""; 0]);
-    stage.leave("a", "r");
-    stage.advance(2 * SECOND);
-    assert_eq!(stage.members("r"), ["b"]);
-}
-
-#[test]
 fn seat_is_kept_after_a_lost_socket_and_then_given_on() {
     let mut stage = full_room();
     stage.join("b", "r");

@@ -60,6 +60,12 @@ impl Rooms {
         result
     }
 
+    /// Returns a room. `None`: it is not known.
+    #[must_use]
+    pub fn room(&self, name: &RoomName) -> Option<&Room> {
+        self.room_by_name.get(name)
+    }
+
     /// Returns the number of known rooms, including recently emptied ones.
     #[must_use]
     pub fn len(&self) -> usize {

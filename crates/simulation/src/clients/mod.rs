@@ -142,7 +142,6 @@ impl World {
         let Some(id) = self.clients[index].socket else { return };
         let ms = noticed_after / MS;
         self.trace.line(|| format!("c{index} leaves socket {id}, {exit:?}, noticed after {ms} ms"));
-        self.counters.add("clients: sockets left", 1);
         let keeps_session = matches!(exit, Exit::Close(_)) && exit != Exit::GOODBYE;
         self.counters.add("clients: sockets closed without a goodbye", u64::from(keeps_session));
         self.client_lost_socket(id, None);

@@ -195,33 +195,3 @@ impl World {
 fn place(client: ClientIx, session: u64, number: u64) -> Place {
     Place { stream: Stream::Session(client, session), number }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn resumed_session_repeats_its_ids_and_a_new_one_starts_at_1() {
-        let mut client = Reliable::new(3);
-        assert!(!client.may_send(), "it has no welcome");
-        assert!(client.starts_again().is_empty());
-        assert_eq!([70, 71, 72].map(|message| client.numbered(Wish::Send(message))), [1, 2, 3]);
-        assert!(!client.may_send());
-        assert_eq!((client.answered(2), client.answered(2)), (Some(Wish::Send(71)), None));
-        client.disconnected();
-        assert_eq!(client.resumed(), [(1, Wish::Send(70)), (3, Wish::Send(72))]);
-        assert_eq!(client.numbered(Wish::Send(73)), 4);
-        client.disconnected();
-        assert_eq!(client.starts_again(), [70, 72, 73].map(Wish::Send));
-        assert_eq!(client.numbered(Wish::Send(70)), 1);
-    }
-
-    #[test]
-    fn message_is_new_once_on_any_socket() {
-        let mut client = Reliable::new(3);
-        assert_eq!([client.gets(1, "a"), client.gets(2, "b"), client.gets(4, "c")], [Got::News, Got::News, Got::Gap]);
-        assert_eq!((client.says(), client.says()), (Some(2), None));
-        client.disconnected();
-        assert_eq!([client.gets(1, "b"), client.gets(2, "c")], [Got::Repeat, Got::News]);
-    }
-}

@@ -197,7 +197,6 @@ impl World {
         }
         self.sockets[id].state = State::Closed;
         self.trace.line(|| format!("socket {id} of c{index} is refused: {status} {message}"));
-        self.counters.add(if *status == 409 { "clients: refused with 409" } else { "clients: refused" }, 1);
         self.client_lost_socket(id, Some(again));
     }
 
@@ -215,7 +214,6 @@ impl World {
         let Socket { client, left, slow, come_back_after, .. } = self.sockets[id];
         let is_drained = code == CloseCode::GOING_AWAY && self.edges[edge].draining;
         self.trace.line(|| format!("socket {id} of c{client} is closed by the mesh: {code:?}"));
-        self.counters.add("clients: closed by the mesh", 1);
         let gives_up = self.subscribers.contains(client) && code == CloseCode::TRY_AGAIN;
         let is_expected = left || is_drained || gives_up || slow && code == CloseCode::TOO_SLOW;
         if !is_expected {

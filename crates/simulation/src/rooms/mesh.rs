@@ -36,18 +36,15 @@ impl World {
         }
         let last = self.rooms.observed.get(&room).copied().unwrap_or_default();
         if at <= last {
-            return self.counters.add("rooms: operations announced late", 1);
+            return;
         }
         self.rooms.observed.insert(room.clone(), at);
         let request = Request { room, op: op.unwrap_or(touch()) };
         if (at.epoch, at.number) == (last.epoch, last.number + 1) {
             let then = clock.saturating_sub(super::store::EPOCH_MS) * MS;
-            self.observe_operation(then, &request, &result);
-            return self.rooms.watch.take_seats(&request.room, &state);
+            return self.observe_operation(then, &request, &result, &state);
         }
-        self.counters.add("rooms: epochs", 1);
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
-            self.counters.add("rooms: both copies lost", 1);
             self.rooms.lost_at.push(now);
         }
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {

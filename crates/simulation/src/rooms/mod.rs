@@ -19,7 +19,6 @@ use signaling_wire::forward::LogPosition;
 use self::room_client::{RoomClient, RoomRequest};
 use self::watch::Watch;
 use crate::agenda::{Micros, SECOND, micros};
-use crate::counters::Counters;
 use crate::event::{AskId, SocketId, Wish};
 use crate::rng::Rng;
 use crate::trouble::Trouble;
@@ -147,17 +146,6 @@ impl RoomWorld {
         let RoomRequest { from, room, what, .. } = *self.requests.get(ask)?;
         self.requests.push(RoomRequest::new(from, room, what));
         Some(self.requests.len() - 1)
-    }
-
-    /// Adds the planned store faults to the counters of the run.
-    pub(crate) fn count(&self, counters: &mut Counters) {
-        if self.plan.settings.is_none() {
-            return;
-        }
-        counters.add("rooms: worlds with rooms", 1);
-        counters.add("rooms: worlds with rooms that nodes own", u64::from(self.plan.mesh));
-        counters.add("rooms: store emptied", self.plan.emptied.len() as u64);
-        counters.add("rooms: store away", self.plan.away.len() as u64);
     }
 }
 

@@ -168,7 +168,6 @@ impl World {
                 let Some(room_view) = RoomView::read(message) else {
                     return self.ledger.broken("damaged", format!("c{index} got {message}"));
                 };
-                self.counters.add("rooms: whole states received", 1);
                 let known = matches!(&seat.view, SeatView::Member(known) if *known == room_view);
                 seat.repeated_states = match known && same_socket && !requests {
                     true => seat.repeated_states + u32::from(!may_have_missed),
@@ -180,12 +179,10 @@ impl World {
                 (seat.view, seat.ended) = (SeatView::Member(room_view), None);
             }
             "waiting" => {
-                self.counters.add("rooms: queue positions received", 1);
                 (seat.view, seat.ended) = (SeatView::Waiting, None);
             }
             "left" => (seat.view, seat.ended) = (SeatView::Out, None),
             _ => {
-                self.counters.add("rooms: changes received", 1);
                 wrong = match (&mut seat.view, self.rooms.watch.room(name)) {
                     (SeatView::Member(room_view), Some(seen)) if same_socket => {
                         room_view.change(message, seen).err().map(|what| ("room changes", what))
@@ -253,8 +250,6 @@ impl World {
         }
         if what == RequestKind::Broadcast && lost {
             self.counters.add("rooms: broadcasts answered behind a loss of the store", 1);
-            let is_refused = u64::from(answer == SenderResult::StoreAway);
-            self.counters.add("rooms: broadcasts refused behind a loss of the store", is_refused);
         }
         let seat = room_client.seats.get(&room);
         let seat_here = seat.filter(|seat| seat.socket == socket);
@@ -272,7 +267,6 @@ impl World {
             }
             (_, SenderResult::NotInRoom | SenderResult::Unavailable) => Some("refused"),
             (RequestKind::Join { .. }, SenderResult::Ack) => {
-                self.counters.add("rooms: joins", 1);
                 seat_here.is_none().then_some("done without a report of its seat")
             }
             (RequestKind::Leave, SenderResult::Ack) => {

@@ -2,7 +2,7 @@
 
 use signaling_core::node::Urgency;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, Op, OpResult, Reason, Request, StoreError};
+use signaling_rooms::{Change, Op, OpResult, Reason, Request, Room, StoreError};
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -80,20 +80,22 @@ impl World {
         let now = self.agenda.now();
         let result = self.rooms.store.apply(EPOCH_MS + now / MS, request);
         self.trace.line(|| format!("store {}: {:?} -> {}", request.room, request.op, describe(&result)));
-        self.observe_operation(now, request, &result);
+        let state = self.rooms.store.room(&request.room).cloned().unwrap_or_default();
+        self.observe_operation(now, request, &result, &state);
         result
     }
 
-    /// Checks an operation, the next one of its room.
-    pub(super) fn observe_operation(&mut self, now: Micros, request: &Request, result: &OpResult) {
+    /// Checks an operation, the next one of its room, which is in `state` behind it.
+    pub(super) fn observe_operation(&mut self, now: Micros, request: &Request, result: &OpResult, state: &Room) {
         let rooms = &mut self.rooms;
         let seen = rooms.watch.observe(now, request, result);
+        let moved = rooms.watch.take_seats(&request.room, state);
         rooms.changes += result.changes.len() as u64;
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             rooms.settled_after.insert(room, now);
         }
         self.counters.add("rooms: admitted from the queue", seen.admitted);
-        self.counters.add("rooms: seats moved to another node", seen.moved);
+        self.counters.add("rooms: seats moved to another node", moved);
         for what in seen.wrong {
             self.ledger.broken("room admission", what);
         }
@@ -112,6 +114,7 @@ impl World {
     pub(crate) fn store_is_emptied(&mut self) {
         let now = self.agenda.now();
         self.trace.line(|| "FAULT the room store loses everything".to_owned());
+        self.counters.add("rooms: store emptied", 1);
         self.rooms.store.replaced(EPOCH_MS + now / MS);
         self.rooms.watch.clear(now);
     }

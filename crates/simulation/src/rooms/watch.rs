@@ -12,7 +12,7 @@ use crate::agenda::{MS, Micros, micros};
 /// The store's clock has a resolution of 1 ms.
 const ROUNDING: Micros = 2 * MS;
 
-/// A seat, as in the latest observed result of the store.
+/// A seat, as after the latest observed operation.
 #[derive(Debug, Clone)]
 struct Seat {
     session: (u64, SessionId),
@@ -43,7 +43,6 @@ pub(super) struct Room {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) admitted: u64,
-    pub(super) moved: u64,
     pub(super) wrong: Vec<String>,
 }
 
@@ -101,9 +100,10 @@ impl Watch {
         is_lost
     }
 
-    /// Takes the seats and their expiry from a room that nodes own.
-    pub(super) fn take_seats(&mut self, name: &RoomName, state: &State) {
-        let Some(room) = self.rooms.get_mut(name) else { return };
+    /// Takes the seats and their expiry from a room. Returns the number of seats that moved to
+    /// another node.
+    pub(super) fn take_seats(&mut self, name: &RoomName, state: &State) -> u64 {
+        let Some(room) = self.rooms.get_mut(name) else { return 0 };
         let seat = |(seat, expires): (&signaling_rooms::Seat, Option<u64>)| {
             let until = expires.map_or(Micros::MAX, |at| at.saturating_sub(EPOCH_MS) * MS);
             let waits = match seat.status {
@@ -116,12 +116,16 @@ impl Watch {
                 Seat { session: (requester.accepted_at_us, requester.session), node, waits, until },
             )
         };
-        room.seats = state.seats(&self.rules).map(seat).collect();
+        let former = std::mem::replace(&mut room.seats, state.seats(&self.rules).map(seat).collect());
+        let has_moved = |(client, seat): &(&ClientId, &Seat)| {
+            let former = former.get(*client);
+            former.is_some_and(|former| former.node != seat.node && former.session.1 == seat.session.1)
+        };
+        room.seats.iter().filter(has_moved).count() as u64
     }
 
-    /// Records an operation of the store.
+    /// Checks the result of an operation against the seats before it.
     pub(super) fn observe(&mut self, now: Micros, request: &Request, result: &OpResult) -> Seen {
-        let stale = micros(self.rules.stale);
         let room = self.rooms.entry(request.room.clone()).or_default();
         let mut seen = Seen::default();
         let changed = room.note(now, result);
@@ -166,9 +170,6 @@ impl Watch {
                 seen.wrong.push(format!("{} passes {passed} in the queue for {}", member.client, request.room));
             }
         }
-        for (requester, status) in requesters_of(&request.op).into_iter().zip(&result.statuses) {
-            seen.moved += u64::from(room.apply_status(requester, *status, now + stale, &request.op));
-        }
         seen
     }
 }
@@ -210,32 +211,5 @@ impl Room {
         {
             seat.until = seat.until.min(now + keep);
         }
-    }
-
-    /// Updates a seat. Returns `true` if it has moved to another node.
-    fn apply_status(&mut self, requester: &Requester, status: SeatStatus, until: Micros, op: &Op) -> bool {
-        let session = (requester.accepted_at_us, requester.session);
-        let waits = match status {
-            SeatStatus::Member { .. } => None,
-            SeatStatus::Waiting { place, .. } => Some(place),
-            SeatStatus::Out | SeatStatus::Unknown => {
-                self.seats.retain(|client, seat| *client != requester.client || seat.session != session);
-                return false;
-            }
-        };
-        if matches!(op, Op::Drop { .. } | Op::Leave { .. }) {
-            return false;
-        }
-        let seat = Seat { session, node: requester.node.clone(), waits, until };
-        let former = self.seats.insert(requester.client.clone(), seat);
-        former.is_some_and(|former| former.node != requester.node && former.session.1 == requester.session)
-    }
-}
-
-fn requesters_of(op: &Op) -> Vec<&Requester> {
-    match op {
-        Op::Join { requester, .. } | Op::Leave { requester } | Op::Drop { requester, .. } => vec![requester],
-        Op::Refresh { seats } | Op::Restore { seats, .. } => seats.iter().map(|seat| &seat.requester).collect(),
-        Op::List { .. } | Op::Find { .. } | Op::SetCapacity { .. } => Vec::new(),
     }
 }

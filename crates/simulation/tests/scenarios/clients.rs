@@ -17,7 +17,6 @@ pub(crate) type Who = usize;
 pub(crate) struct Client {
     pub(crate) edge: String,
     pub(crate) key: ClientKey,
-    reliable: bool,
     /// The node of the next attach.
     pub(crate) home: String,
     pub(crate) waits_for_a_place: bool,
@@ -37,19 +36,13 @@ pub(crate) struct Client {
 impl Mesh {
     /// Opens a client's socket at `edge`, which attaches it to `node`.
     pub(crate) fn connects(&mut self, id: &str, edge: &str, node: &str) -> Who {
-        self.opens(id, edge, node, false, None)
-    }
-
-    /// Opens a reliable client's socket at `edge`, which attaches it to `node`.
-    pub(crate) fn connects_reliably(&mut self, id: &str, edge: &str, node: &str) -> Who {
-        self.opens(id, edge, node, true, None)
+        self.opens(id, edge, node, None)
     }
 
     /// Opens a client's socket with the resume token of `earlier`.
     pub(crate) fn resumes(&mut self, id: &str, earlier: Who, edge: &str, node: &str) -> Who {
-        let Client { token, reliable, .. } = &self.clients[earlier];
-        let (token, reliable) = (token.clone(), *reliable);
-        self.opens(id, edge, node, reliable, token)
+        let token = self.clients[earlier].token.clone();
+        self.opens(id, edge, node, token)
     }
 
     /// Opens a client's socket with the token of `earlier`, and asserts that the session is
@@ -60,22 +53,21 @@ impl Mesh {
         who
     }
 
-    fn opens(&mut self, id: &str, edge: &str, node: &str, reliable: bool, resume: Option<String>) -> Who {
+    fn opens(&mut self, id: &str, edge: &str, node: &str, resume: Option<String>) -> Who {
         self.accepted_at_us += 1;
         let mut session = [0; 16];
         session[..8].copy_from_slice(&self.accepted_at_us.to_be_bytes());
         let newcomer = Newcomer {
             client_id: ClientId::new(id).unwrap(),
-            session: SessionId::new(session, reliable),
+            session: SessionId::new(session, false),
             accepted_at_us: self.accepted_at_us * 1_000,
-            reliable,
+            reliable: false,
             request: ConnectRequest { resume, ..ConnectRequest::default() },
         };
         let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer);
         self.clients.push(Client {
             edge: edge.to_owned(),
             key,
-            reliable,
             home: node.to_owned(),
             reads: true,
             answers_pings: true,
@@ -103,17 +95,8 @@ impl Mesh {
         assert_eq!(self.got(anna), [format!("ack {number}")]);
     }
 
-    /// Sends message `number` with a TTL of 1 s.
-    pub(crate) fn sends_for_a_second(&mut self, who: Who, to: &str, number: u64) {
-        self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number},"ttl_ms":1000}}"#));
-    }
-
     pub(crate) fn pings(&mut self, who: Who) {
         self.says(who, r#"{"type":"ping"}"#.to_owned());
-    }
-
-    pub(crate) fn says_received(&mut self, who: Who, n: u64) {
-        self.says(who, format!(r#"{{"type":"received","n":{n}}}"#));
     }
 
     pub(crate) fn says(&mut self, who: Who, text: String) {
@@ -172,12 +155,7 @@ impl Mesh {
 
     /// Closes its socket with 1000.
     pub(crate) fn says_goodbye(&mut self, who: Who) {
-        self.closes(who, Some(CloseCode::NORMAL));
-    }
-
-    /// Closes its socket by a close frame with this code, or without one.
-    pub(crate) fn closes(&mut self, who: Who, code: Option<CloseCode>) {
-        self.at_edge(who, |edge, key| edge.client_left(key, code));
+        self.at_edge(who, |edge, key| edge.client_left(key, Some(CloseCode::NORMAL)));
     }
 
     /// Sets the node of its next attach.
@@ -190,11 +168,6 @@ impl Mesh {
         self.goes_next_to(who, node);
         self.at_edge(who, |edge, key| edge.release(key, node));
     }
-}
-
-/// Returns the sender's `unavailable` error for a message.
-pub(crate) fn unavailable(number: u64) -> String {
-    format!("recipient_unavailable {number}")
 }
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

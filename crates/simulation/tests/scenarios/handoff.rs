@@ -40,13 +40,3 @@ fn draining_node_does_not_wait_for_absent_recipients() {
     mesh.pass(SECOND);
     assert!(mesh.nodes["a"].is_quiet(), "all batches are acknowledged");
 }
-
-#[test]
-fn messages_of_a_lost_trunk_are_still_delivered() {
-    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
-    let anna = mesh.connects("anna", "e", "a");
-    mesh.sends(anna, "bob", 1);
-    mesh.trunk_is_lost("e", "a");
-    let bob = mesh.connects("bob", "f", "a");
-    assert_eq!(mesh.got(bob), ["anna 1"]);
-}

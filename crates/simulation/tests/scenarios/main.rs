@@ -7,20 +7,15 @@
 //! `clients` are the test bed; all other files are scenarios.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod bounds;
 mod clients;
-mod cuts;
 mod expiry;
 mod handoff;
 mod locations;
 mod mesh;
 mod order;
-mod outbox;
 mod pauses;
-mod reliable;
 mod resume;
 mod sockets;
 mod stores;
 mod takeover;
-mod views;
 mod wires;

@@ -26,15 +26,11 @@ pub(crate) struct Mesh {
     pub(crate) edges: BTreeMap<String, EdgeCore>,
     /// Trunks by edge and node.
     pub(crate) trunks: BTreeMap<(String, String), Trunk>,
-    /// Trunks that edges have closed, while their nodes have not detected it.
-    pub(crate) given_up: Vec<(String, Trunk)>,
     /// Open lanes by sending and receiving node.
     pub(crate) lanes: BTreeMap<(String, String), Lane>,
     /// Pairs of servers whose messages stay in flight. Acknowledgements have pairs of their own.
     pub(crate) held_back: BTreeSet<(String, String)>,
     pub(crate) answers_held_back: BTreeSet<(String, String)>,
-    /// Pairs of nodes whose messages are lost and sent again.
-    pub(crate) cut: BTreeSet<(String, String)>,
     pub(crate) paused: BTreeSet<String>,
     pub(crate) clients: Vec<Client>,
     pub(crate) accepted_at_us: u64,
@@ -52,11 +48,9 @@ impl Mesh {
             nodes: BTreeMap::new(),
             edges: BTreeMap::new(),
             trunks: BTreeMap::new(),
-            given_up: Vec::new(),
             lanes: BTreeMap::new(),
             held_back: BTreeSet::new(),
             answers_held_back: BTreeSet::new(),
-            cut: BTreeSet::new(),
             paused: BTreeSet::new(),
             clients: Vec::new(),
             accepted_at_us: 0,
@@ -116,20 +110,10 @@ impl Mesh {
     pub(crate) fn is_killed(&mut self, id: &str) {
         self.nodes.remove(id);
         self.end_lanes(|from, to| from == id || to == id);
-        self.given_up.retain(|(node, _)| node != id);
         for ((edge, _), trunk) in self.trunks.extract_if(.., |(_, node), _| node == id) {
             self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
         }
         self.flow();
-    }
-
-    /// Restarts a node's process. No edge and no node notices more than broken connections.
-    pub(crate) fn restarts(&mut self, id: &str) {
-        self.end_lanes(|from, to| from == id || to == id);
-        for ((edge, _), trunk) in self.trunks.extract_if(.., |(_, node), _| node == id) {
-            self.edges.get_mut(&edge).unwrap().link_down(trunk.link);
-        }
-        self.starts(id);
     }
 
     /// Gives a node a view with `members`. Members with the prefix `-` drain.
@@ -210,7 +194,7 @@ impl Mesh {
 }
 
 /// Returns a client id with this ranking of nodes.
-pub(crate) fn named(front: &str, candidates: &[&str]) -> String {
+fn named(front: &str, candidates: &[&str]) -> String {
     let ranking = Ranking::new(0, candidates);
     let ranked = |id: &String| {
         ranking.candidates(KeyHash::of(id)).iter().map(|at| ranking.id(*at)).eq(candidates.iter().copied())

@@ -1,24 +1,7 @@
 //! Servers that resume after a pause.
 
-use crate::clients::{SECOND, unavailable};
+use crate::clients::SECOND;
 use crate::mesh::Mesh;
-
-#[test]
-fn stopped_node_ignores_what_came_before_it_was_given_up() {
-    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
-    mesh.is_paused("a");
-    mesh.sends(anna, &bob_id, 1);
-    mesh.pass(2 * SECOND);
-    mesh.goes_next_to(anna, "b");
-    mesh.trunk_is_given_up("e", "a");
-    mesh.pass(22 * SECOND);
-    assert_eq!(mesh.got(anna), [unavailable(1)]);
-    let bob = mesh.connects(&bob_id, "f", "b");
-    mesh.wakes("a");
-    mesh.reads_what_came_long_ago("a");
-    mesh.pass(3 * SECOND);
-    assert!(mesh.got(bob).is_empty(), "its sender was told that it will not come");
-}
 
 #[test]
 fn stopped_node_does_not_blame_others_for_the_silence() {

@@ -5,15 +5,6 @@ use std::time::Duration;
 use crate::mesh::Mesh;
 
 #[test]
-fn token_of_the_present_session_wins_over_its_open_socket() {
-    let (mut mesh, bob_id, anna, old) = Mesh::with_pair(&["a"], "a", "a");
-    let new = mesh.goes_on(&bob_id, old, "e", "a");
-    assert_eq!(mesh.clients[old].closed, Some(4410));
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
-}
-
-#[test]
 fn token_of_an_earlier_session_wins_nothing_when_one_is_open() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let earlier = mesh.connects("bob", "e", "a");
@@ -22,19 +13,6 @@ fn token_of_an_earlier_session_wins_nothing_when_one_is_open() {
     let other = mesh.resumes("bob", earlier, "f", "a");
     assert_eq!(mesh.clients[other].refused, Some(409));
     assert_eq!(mesh.clients[present].closed, None);
-}
-
-#[test]
-fn session_without_a_socket_is_resumed_at_its_new_owner() {
-    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
-    mesh.all_see(&["a"]);
-    let bob = mesh.connects(&bob_id, "e", "a");
-    mesh.is_lost(bob);
-    mesh.sends(anna, &bob_id, 1);
-    mesh.all_see(&["a", "b"]);
-    let back = mesh.goes_on(&bob_id, bob, "f", "b");
-    assert_eq!(mesh.got(back), ["anna 1"]);
-    assert_eq!(mesh.got(anna), ["ack 1"]);
 }
 
 #[test]
@@ -49,20 +27,6 @@ fn session_whose_client_has_said_goodbye_is_not_resumed() {
 }
 
 #[test]
-fn resumed_session_numbers_on_above_what_went_unseen() {
-    let (mut mesh, bob_id, old, bob) = Mesh::with_pair(&["a"], "a", "a");
-    mesh.sends(old, &bob_id, 1);
-    mesh.hold_back("e", "a");
-    mesh.sends(old, &bob_id, 2);
-    mesh.is_lost(old);
-    let new = mesh.goes_on("anna", old, "f", "a");
-    mesh.let_go("e", "a");
-    mesh.sends(new, &bob_id, 3);
-    assert_eq!(mesh.got(bob), ["anna 1", "anna 2", "anna 3"]);
-    assert_eq!(mesh.got(new), ["ack 3"]);
-}
-
-#[test]
 fn waiting_session_is_not_forgotten_for_its_older_socket() {
     let (mut mesh, bob_id, old) = Mesh::with_bob_at_a(&["a", "b"]);
     // The end of the session does not reach the old socket's edge.
@@ -72,24 +36,6 @@ fn waiting_session_is_not_forgotten_for_its_older_socket() {
     mesh.goes_next_to(old, "b");
     mesh.trunk_is_given_up("e", "a");
     mesh.goes_on(&bob_id, new, "f", "a");
-}
-
-#[test]
-fn newcomer_gets_its_session_from_the_node_that_knows_it() {
-    let (mut mesh, bob_id, bob) = Mesh::with_bob_at_a(&["a", "b"]);
-    mesh.is_lost(bob);
-    // Its new edge has no trunk to the owner yet.
-    mesh.goes_on(&bob_id, bob, "f", "b");
-}
-
-#[test]
-fn session_is_resumed_after_its_draining_node_has_gone() {
-    let (mut mesh, bob_id, bob) = Mesh::with_bob_at_a(&["a", "b"]);
-    mesh.drains("a");
-    mesh.is_lost(bob);
-    mesh.pass(Duration::from_millis(100));
-    mesh.is_killed("a");
-    mesh.goes_on(&bob_id, bob, "f", "b");
 }
 
 #[test]

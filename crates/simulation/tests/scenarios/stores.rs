@@ -1,38 +1,7 @@
 //! The sender's edge: its retransmit buffer frees each message with its own outcome.
 
-use crate::clients::{SECOND, unavailable};
-use crate::mesh::{HOLD, Mesh, named};
-
-#[test]
-fn lost_outcome_is_sent_again_with_its_ack() {
-    let (mut mesh, bob_id, anna, bob) = Mesh::with_pair(&["a", "b"], "a", "a");
-    mesh.hold_back("a", "e");
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!(mesh.got(bob), ["anna 1"]);
-    mesh.goes_next_to(anna, "b");
-    mesh.goes_next_to(bob, "b");
-    mesh.is_killed("a");
-    mesh.pass(SECOND / 10);
-    assert_eq!(mesh.got(anna), ["ack 1"]);
-    assert!(mesh.got(bob).is_empty());
-}
-
-#[test]
-fn one_absent_recipient_does_not_block_messages_to_others() {
-    let mut mesh = Mesh::new(&["a", "b"], &["e"]);
-    let (bob_id, carol_id) = (named("bob", &["b", "a"]), named("carol", &["b", "a"]));
-    let anna = mesh.connects("anna", "e", "a");
-    let bob = mesh.connects(&bob_id, "e", "b");
-    mesh.sends(anna, &carol_id, 1);
-    for number in 2..=900 {
-        mesh.sends(anna, &bob_id, number);
-        assert!(mesh.is_read(anna));
-        assert_eq!(mesh.got(anna), [format!("ack {number}")]);
-        assert_eq!(mesh.got(bob), [format!("anna {number}")]);
-    }
-    mesh.pass(HOLD + SECOND / 10);
-    assert_eq!(mesh.got(anna), [unavailable(1)]);
-}
+use crate::clients::SECOND;
+use crate::mesh::{HOLD, Mesh};
 
 #[test]
 fn unread_client_gets_pongs_when_its_buffer_is_full() {

@@ -4,18 +4,6 @@ use crate::clients::{SECOND, Who};
 use crate::mesh::Mesh;
 
 #[test]
-fn old_session_handed_off_late_does_not_replace_a_newer_one() {
-    let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
-    let old = mesh.connects(&bob_id, "e", "a");
-    let new = mesh.connects(&bob_id, "f", "b");
-    mesh.is_handed_to(old, "b");
-    assert_eq!(mesh.clients[old].closed, Some(4410));
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!((mesh.got(old), mesh.got(new)), (vec![], vec!["anna 1".to_owned()]));
-    assert_eq!(mesh.clients[new].closed, None);
-}
-
-#[test]
 fn owner_closes_its_session_when_a_newer_one_is_elsewhere() {
     let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "b");
     let old = mesh.connects(&bob_id, "e", "b");
@@ -31,21 +19,6 @@ fn older_session_is_closed_when_the_owner_has_a_newer_one() {
     let new = mesh.connects(&bob_id, "f", "b");
     mesh.pass(11 * SECOND);
     assert_eq!((mesh.clients[old].closed, mesh.clients[new].closed), (Some(4410), None));
-}
-
-#[test]
-fn repeats_wait_for_the_last_word_of_the_old_socket() {
-    let (mut mesh, bob_id, anna, old) = Mesh::with_pair(&["a"], "a", "a");
-    mesh.hold_back("f", "a");
-    mesh.sends(anna, &bob_id, 1);
-    assert_eq!(mesh.got(old), ["anna 1"]);
-    let new = mesh.resumes(&bob_id, old, "e", "a");
-    mesh.sends(anna, &bob_id, 2);
-    assert!(mesh.got(new).is_empty());
-    mesh.let_go("f", "a");
-    mesh.pass(SECOND / 10);
-    assert_eq!(mesh.got(new), ["anna 2"]);
-    assert_eq!(mesh.got(anna), ["ack 1", "ack 2"]);
 }
 
 #[test]
@@ -83,17 +56,6 @@ fn id_of_a_silent_holder_goes_to_the_newcomer_in_two_seconds() {
     mesh.pass(SECOND / 2);
     assert_eq!(mesh.clients[old].closed, Some(4004));
     assert!(!mesh.is_resumed(new));
-}
-
-#[test]
-fn client_that_is_not_read_keeps_its_id_against_a_newcomer() {
-    let mut mesh = Mesh::new(&["a"], &["e", "f"]);
-    let anna = mesh.connects("anna", "e", "a");
-    mesh.fills_its_buffer(anna);
-    mesh.pass(SECOND);
-    let newcomer = mesh.connects("anna", "f", "a");
-    mesh.pass(3 * SECOND);
-    assert_eq!((mesh.clients[anna].closed, mesh.clients[newcomer].refused), (None, Some(409)));
 }
 
 #[test]

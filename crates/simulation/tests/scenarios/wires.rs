@@ -50,21 +50,10 @@ impl Mesh {
         self.flow();
     }
 
-    /// Closes a trunk at the edge. The node has not detected it, so sent bytes may still arrive.
+    /// Closes a trunk at the edge, with all bytes in flight. The node has not detected it.
     pub(crate) fn trunk_is_given_up(&mut self, edge: &str, node: &str) {
         let trunk = self.trunks.remove(&pair(edge, node)).unwrap();
         self.edges.get_mut(edge).unwrap().link_down(trunk.link);
-        self.given_up.push((node.to_owned(), trunk));
-        self.flow();
-    }
-
-    /// Delivers to a node the bytes on trunks that have been closed since.
-    pub(crate) fn reads_what_came_long_ago(&mut self, node: &str) {
-        for (_, trunk) in self.given_up.extract_if(.., |(at, _)| at == node) {
-            for frames in trunk.up {
-                self.nodes.get_mut(node).unwrap().trunk_frames(self.now, trunk.trunk, &frames).unwrap();
-            }
-        }
         self.flow();
     }
 
@@ -85,26 +74,15 @@ impl Mesh {
         self.flow();
     }
 
-    /// Drops messages and acknowledgements from `from` to `to`.
-    pub(crate) fn cut(&mut self, from: &str, to: &str) {
-        self.cut.insert(pair(from, to));
-    }
-
-    pub(crate) fn heal(&mut self, from: &str, to: &str) {
-        self.cut.remove(&pair(from, to));
-    }
-
     /// Opens the lanes that have no exchange, where the network and the receiver allow it.
     pub(crate) fn open_lanes(&mut self) {
-        let Self { now, nodes, lanes, cut, paused, .. } = self;
+        let Self { now, nodes, lanes, paused, .. } = self;
         let names: Vec<_> = nodes.keys().filter(|id| !paused.contains(*id)).cloned().collect();
         for from in names {
             let address = |(peer, address): (PeerKey, &str)| (peer, address.trim_end_matches(":1").to_owned());
             let peers: Vec<_> = nodes[&from].peers().map(address).collect();
             for (peer, to) in peers {
-                let is_reached =
-                    !paused.contains(&to) && !cut.contains(&pair(&from, &to)) && !cut.contains(&pair(&to, &from));
-                if lanes.contains_key(&pair(&from, &to)) || !is_reached {
+                if lanes.contains_key(&pair(&from, &to)) || paused.contains(&to) {
                     continue;
                 }
                 let sender = nodes.get_mut(&from).unwrap();
@@ -201,12 +179,9 @@ impl Mesh {
     }
 
     fn carry_batches(&mut self) -> bool {
-        let Self { now, nodes, lanes, held_back, cut, paused, .. } = self;
+        let Self { now, nodes, lanes, held_back, paused, .. } = self;
         let mut busy = false;
         for ((from, to), lane) in lanes.iter_mut().filter(|((_, to), _)| !paused.contains(to)) {
-            if cut.contains(&pair(from, to)) {
-                lane.batches.clear();
-            }
             if !held_back.contains(&pair(from, to)) {
                 for batch in lane.batches.drain(..) {
                     busy = true;
@@ -220,12 +195,9 @@ impl Mesh {
     }
 
     fn carry_acknowledgements(&mut self) -> bool {
-        let Self { now, nodes, lanes, answers_held_back, cut, paused, .. } = self;
+        let Self { now, nodes, lanes, answers_held_back, paused, .. } = self;
         let mut busy = false;
         for ((from, to), lane) in lanes.iter_mut().filter(|((from, _), _)| !paused.contains(from)) {
-            if cut.contains(&pair(to, from)) {
-                lane.acknowledgements.clear();
-            }
             if !answers_held_back.contains(&pair(to, from)) {
                 for number in lane.acknowledgements.drain(..) {
                     busy = true;

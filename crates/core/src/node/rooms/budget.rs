@@ -83,17 +83,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broadcast_is_accepted_once_more_on_each_later_socket() {
-        let mut accepted = AcceptedBroadcasts::default();
-        accepted.record(MessageNumber(5), 1);
-        assert!(!accepted.is_retransmission(MessageNumber(5), 1), "the same socket does not retransmit");
-        assert!(accepted.is_retransmission(MessageNumber(5), 2));
-        assert!(!accepted.is_retransmission(MessageNumber(5), 2));
-        assert!(accepted.is_retransmission(MessageNumber(5), 3));
-        assert!(!accepted.is_retransmission(MessageNumber(4), 3), "a lower number is not an earlier one");
-    }
-
-    #[test]
     fn session_from_other_node_may_have_its_maximum_open() {
         let mut accepted = AcceptedBroadcasts::from_other_node();
         assert_eq!(

@@ -252,33 +252,9 @@ proptest! {
         prop_assert_eq!(&hear(&mut Decoder::default(), &stream, limits), &expected);
         prop_assert_eq!(&hear_in_pieces(&stream, &cuts, limits), &expected);
     }
-
-    #[test]
-    fn damaged_stream_decodes_equally_in_any_pieces(
-        messages in vec(message(), 1..6),
-        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cuts in vec(1..100usize, 1..40),
-    ) {
-        let mut stream: Vec<u8> = messages.into_iter().flat_map(|(frames, _)| frames).collect();
-        for (index, byte) in damage {
-            let index = index.index(stream.len());
-            stream[index] = byte;
-        }
-        prop_assert_eq!(hear(&mut Decoder::default(), &stream, SMALL), hear_in_pieces(&stream, &cuts, SMALL));
-    }
-
-    #[test]
-    fn random_bytes_hold_at_most_the_limit(
-        stream in vec(any::<u8>(), 0..2_000),
-        cuts in vec(1..100usize, 1..40),
-    ) {
-        prop_assert_eq!(hear(&mut Decoder::default(), &stream, SMALL), hear_in_pieces(&stream, &cuts, SMALL));
-    }
 }
 
 const LIMITS: Limits = Limits { max_message_bytes: 65_536, max_fragments: 64, binary: false };
-
-const SMALL: Limits = Limits { max_message_bytes: 500, max_fragments: 3, binary: true };
 
 /// One message's frames, with control frames in between, and the expected events.
 fn message() -> impl Strategy<Value = (Vec<u8>, Vec<Heard>)> {
