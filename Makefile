@@ -38,7 +38,7 @@ WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '
 # for together, and another selection would build most of them again.
 TEST_BUILD := cargo build --workspace --bins --tests --examples
 # The same features for a single program: a test of the workspace, however small, brings them.
-BUILD_AS_FOR_TESTS := cargo build --workspace --test wss
+BUILD_AS_FOR_TESTS := cargo build --workspace --test golden
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
 # Without nextest, one test of real processes at a time, as .config/nextest.toml has it.
