@@ -13,9 +13,6 @@ MESH_DIR ?= .mesh
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
-# Where `make test-k8s` writes its slices.
-K8S_NAMESPACE ?= signaling-mesh-tests
-
 # How long `make simulate` goes on.
 SIMULATE_SECONDS ?= 90
 
@@ -68,7 +65,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check package test test-k8s conformance fuzz simulate bench clean
+.PHONY: fmt check package test conformance fuzz simulate bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -98,12 +95,6 @@ endif
 	if command -v bats >/dev/null; then bats deploy/tests .ci; \
 	else echo "skipped: the tests of scripts need bats"; [[ "$${CI:-}" != true ]]; fi
 	$(INTEGRATION_TESTS)
-
-test-k8s: deps-run ## What discovery makes of EndpointSlices, in the cluster that KUBECONFIG leads to (K8S_NAMESPACE, made and deleted)
-	[[ -n "$${KUBECONFIG:-}" ]] || { echo "test-k8s: set KUBECONFIG to the file of a cluster to test with" >&2; exit 1; }
-	kubectl create namespace $(K8S_NAMESPACE)
-	trap 'kubectl delete namespace --wait=false $(K8S_NAMESPACE)' EXIT; \
-	TEST_KUBECONFIG="$$KUBECONFIG" TEST_NAMESPACE=$(K8S_NAMESPACE) cargo test -p signaling-discovery --test kubernetes_changes
 
 simulate: deps-run ## Simulated meshes with faults from FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
 	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim

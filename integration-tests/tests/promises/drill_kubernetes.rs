@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use signaling_api_standin::asked::rights;
-use signaling_api_standin::{Asked, Expiry, Fault, Faults};
+use signaling_api_standin::{Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
 use signaling_integration_tests::{Drill, TestMesh, becomes, get, go_on, metric, repository, until};
 use tokio::time::Instant;
@@ -65,8 +65,8 @@ async fn failing_watches_lose_no_message() {
                 }
                 println!("{:?}: {nodes} nodes after {:?}", *fault.borrow(), begun.elapsed());
             };
-            for expiry in [Expiry::Event, Expiry::Status] {
-                api.expires(expiry);
+            for _ in 0..2 {
+                api.expires();
                 scales().await;
             }
             for now in faults {
@@ -146,7 +146,7 @@ async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
 fn assert_asked_what_the_role_allows(kubernetes: &KubernetesMesh) {
     let asked = kubernetes.api.asked();
     assert!(asked.iter().all(|asked| asked.namespace == "calls"), "a Role holds for its own namespace: {asked:?}");
-    let asked: BTreeSet<String> = asked.iter().map(Asked::right).collect();
+    let asked: BTreeSet<String> = asked.into_iter().map(|asked| asked.right).collect();
     let yaml = std::fs::read_to_string(repository().join("deploy/base/rbac.yaml")).unwrap();
     let manifest: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
     assert_eq!(asked, rights(&manifest));
