@@ -13,9 +13,6 @@ MESH_DIR ?= .mesh
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
-# Where `make test-k8s` writes its slices.
-K8S_NAMESPACE ?= signaling-mesh-tests
-
 # Seconds of `make simulate`.
 SIMULATE_SECONDS ?= 90
 
@@ -38,7 +35,7 @@ WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '
 # third-party crates, so cargo would build most of them again.
 TEST_BUILD := cargo build --workspace --bins --tests --examples
 # A single program with the same features: any test of the workspace selects them.
-BUILD_AS_FOR_TESTS := cargo build --workspace --test wss
+BUILD_AS_FOR_TESTS := cargo build --workspace --test golden
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
 # Without nextest, tests of real processes run one at a time, as in .config/nextest.toml.
@@ -68,7 +65,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 	cargo build --workspace --bins --release
 
 ##@ Develop
-.PHONY: fmt check package test test-k8s test-matchbox conformance fuzz simulate bench clean
+.PHONY: fmt check package test test-matchbox conformance fuzz simulate bench clean
 fmt: ## Format the code
 	cargo fmt --all
 
@@ -98,12 +95,6 @@ endif
 	if command -v bats >/dev/null; then bats deploy/tests .ci; \
 	else echo "skipped: the tests of scripts need bats"; [[ "$${CI:-}" != true ]]; fi
 	$(INTEGRATION_TESTS)
-
-test-k8s: deps-run ## Test discovery with EndpointSlices in the cluster of KUBECONFIG (creates and deletes K8S_NAMESPACE)
-	[[ -n "$${KUBECONFIG:-}" ]] || { echo "test-k8s: set KUBECONFIG to the file of a cluster to test with" >&2; exit 1; }
-	kubectl create namespace $(K8S_NAMESPACE)
-	trap 'kubectl delete namespace --wait=false $(K8S_NAMESPACE)' EXIT; \
-	TEST_KUBECONFIG="$$KUBECONFIG" TEST_NAMESPACE=$(K8S_NAMESPACE) cargo test -p signaling-discovery --test kubernetes_changes
 
 test-matchbox: deps-run ## Test matchbox's own client against real processes; its build takes minutes
 	cargo build --workspace --bins

@@ -6,16 +6,15 @@ use http::Method;
 use serde_json::Value;
 
 /// A request in the terms of a Role that must allow it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// `list` or `watch`; for other requests the method, which no Role allows.
     pub verb: String,
-    /// The API group; empty for the core group and for a request without a resource.
-    pub group: String,
-    /// The resource in the plural, such as `pods`, or the path of a request without a resource.
-    pub resource: String,
     /// The namespace; empty means all, or none for a request without a resource.
     pub namespace: String,
+    /// The required right in the form of [`rights`]: `list discovery.k8s.io/endpointslices`, or the
+    /// path for a request without a resource.
+    pub right: String,
 }
 
 impl Asked {
@@ -37,13 +36,7 @@ impl Asked {
             other => other,
         };
         let resource = rest.first().map_or(path, |resource| resource);
-        Self { verb: verb.into(), group: group.into(), resource: resource.into(), namespace: namespace.into() }
-    }
-
-    /// Returns the required right in the form of [`rights`]:
-    /// `list discovery.k8s.io/endpointslices`.
-    pub fn right(&self) -> String {
-        right(&self.verb, &self.group, &self.resource)
+        Self { verb: verb.into(), namespace: namespace.into(), right: right(verb, group, resource) }
     }
 }
 

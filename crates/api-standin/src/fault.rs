@@ -40,13 +40,3 @@ impl Faults {
         Self { list: Some(fault), watch: Some(fault) }
     }
 }
-
-/// Form in which a watch is refused because its `resourceVersion` has expired.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Expiry {
-    /// By an `ERROR` event in an answer of 200; open watches get it too.
-    #[default]
-    Event,
-    /// By the status 410; open watches just end.
-    Status,
-}

@@ -1,10 +1,10 @@
 //! A stand-in of a Kubernetes API server for tests, on its own loopback port.
 //!
 //! It serves `list` and `watch` of EndpointSlices in any namespace. It supports label selectors,
-//! versions that rise with each change, bookmarks, `timeoutSeconds`, and expired versions. Writers
-//! use `patch`, a server-side apply. Tests make it fail ([`Fault`]), stop and start again. It
-//! records all requests in RBAC terms ([`Asked`]). It answers a wrong token with 401 and
-//! any other path with 404, like a server without the resource.
+//! versions that rise with each change, bookmarks, `timeoutSeconds`, and expired versions. Tests
+//! change its objects, make it fail ([`Fault`]), stop and start it again. It records all requests
+//! in RBAC terms ([`Asked`]). It answers a wrong token with 401 and any other path with 404, like a
+//! server without the resource.
 //!
 //! It is for tests only: it panics on invalid use.
 //!
@@ -35,7 +35,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use asked::Asked;
-pub use fault::{Expiry, Fault, Faults};
+pub use fault::{Fault, Faults};
 pub use pods::{Pod, Slice};
 use store::Store;
 
@@ -61,8 +61,6 @@ pub(crate) struct State {
     pub(crate) store: Store,
     /// Failures of present and later requests.
     pub(crate) faults: Faults,
-    /// Form in which a watch of an expired version is refused.
-    pub(crate) expiry: Expiry,
     /// Number of calls of [`ApiServer::ends_watches`]. A watch ends when it has changed.
     pub(crate) era: u64,
     asked: Vec<Asked>,
@@ -108,12 +106,12 @@ impl ApiServer {
 
     /// Adds a slice, or replaces the slice of this name.
     pub fn put(&self, slice: &Slice) {
-        self.shared.send_modify(|state| drop(state.store.put(slice.to_json())));
+        self.shared.send_modify(|state| state.store.put(slice.to_json()));
     }
 
     /// Deletes a slice. Panics without a slice of this name.
     pub fn delete(&self, namespace: &str, name: &str) {
-        self.shared.send_modify(|state| drop(state.store.delete(namespace, name)));
+        self.shared.send_modify(|state| state.store.delete(namespace, name));
     }
 
     /// Replaces the faults. They hold for open watches and all later requests.
@@ -126,12 +124,9 @@ impl ApiServer {
         self.shared.send_modify(|state| state.era += 1);
     }
 
-    /// Drops the history: a watch of an earlier version is rejected.
-    pub fn expires(&self, expiry: Expiry) {
-        self.shared.send_modify(|state| {
-            state.expiry = expiry;
-            state.store.compact();
-        });
+    /// Drops the history: a watch of an earlier version ends by an `ERROR` event.
+    pub fn expires(&self) {
+        self.shared.send_modify(|state| state.store.compact());
     }
 
     /// Drops all objects and versions, as a restore from an old backup.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 pub struct Pod {
     /// The pod's name.
     pub name: String,
-    /// Its IPv4 or IPv6 address.
+    /// Its IPv4 address.
     pub ip: String,
     /// `true` if its readiness probe succeeds.
     pub serving: bool,
@@ -84,8 +84,7 @@ impl Slice {
     }
 
     /// Returns the object in the form of the API.
-    pub fn to_json(&self) -> Value {
-        let is_ipv6 = self.pods.first().is_some_and(|pod| pod.ip.contains(':'));
+    pub(crate) fn to_json(&self) -> Value {
         let pods: Vec<Value> = self.pods.iter().map(|pod| pod.to_json(&self.namespace)).collect();
         json!({
             "apiVersion": "discovery.k8s.io/v1",
@@ -98,7 +97,7 @@ impl Slice {
                     "kubernetes.io/service-name": self.service,
                 },
             },
-            "addressType": if is_ipv6 { "IPv6" } else { "IPv4" },
+            "addressType": "IPv4",
             // The real server writes null for an empty list.
             "endpoints": if pods.is_empty() { Value::Null } else { pods.into() },
             "ports": [{ "name": self.port_name, "protocol": "TCP", "port": self.port }],

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, Request, State as Extracted};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{get, patch};
+use axum::routing::get;
 use axum::{Json, Router};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
@@ -19,13 +19,12 @@ use tokio::task::JoinSet;
 
 use crate::store::Selection;
 use crate::watching::{WatchRequest, lines};
-use crate::{Asked, Expiry, Fault, Shared, TOKEN};
+use crate::{Asked, Fault, Shared, TOKEN};
 
 /// Serves until dropped, which cuts all connections.
 pub(crate) async fn serve(listener: TcpListener, shared: Shared) {
     let router = Router::new()
         .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", get(slices))
-        .route("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices/{name}", patch(apply))
         .route_layer(from_fn(require_token))
         .fallback(async || status(404))
         .layer(from_fn_with_state(shared.clone(), record))
@@ -85,7 +84,6 @@ async fn slices(
             selection,
             version: value("resourceVersion").parse().unwrap(),
             seconds: value("timeoutSeconds").parse().unwrap(),
-            bookmarks: value("allowWatchBookmarks") == "true",
         };
         return watch(shared, request).await;
     }
@@ -99,15 +97,10 @@ async fn slices(
 }
 
 async fn watch(shared: Shared, request: WatchRequest) -> Response {
-    let (fault, expired) = {
-        let state = shared.borrow();
-        let expired = state.store.since(request.version, &request.selection).is_err();
-        (state.faults.watch, expired && state.expiry == Expiry::Status)
-    };
+    let fault = shared.borrow().faults.watch;
     match fault {
         Some(Fault::Status(code)) => status(code),
         Some(Fault::Hang) => std::future::pending().await,
-        _ if expired => status(410),
         _ => {
             let mut response = Response::new(Body::from_stream(lines(shared, request)));
             response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
@@ -116,30 +109,13 @@ async fn watch(shared: Shared, request: WatchRequest) -> Response {
     }
 }
 
-/// Server-side apply by a single writer: replaces the object.
-async fn apply(Extracted(shared): Extracted<Shared>, body: String) -> Response {
-    let object: Value = serde_json::from_str(&body).unwrap();
-    let mut applied = Value::Null;
-    shared.send_modify(|state| applied = state.store.put(object));
-    json_answer(200, &applied)
-}
-
 fn status(code: u16) -> Response {
     json_answer(code, &status_object(code))
 }
 
-/// Returns the object that a real API server sends with this HTTP status.
+/// Returns an object as a real API server sends it with this HTTP status.
 pub(crate) fn status_object(code: u16) -> Value {
-    let reason = match code {
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "NotFound",
-        410 => "Expired",
-        429 => "TooManyRequests",
-        503 => "ServiceUnavailable",
-        504 => "Timeout",
-        _ => "InternalError",
-    };
+    let reason = StatusCode::from_u16(code).unwrap().canonical_reason();
     json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "message": format!("the stand-in says {code}"), "reason": reason, "code": code,

@@ -71,23 +71,26 @@ impl Store {
         self.version
     }
 
-    /// Adds or replaces an object, and returns it with its new version. Panics if it has no name.
-    pub(crate) fn put(&mut self, mut object: Value) -> Value {
+    /// Adds or replaces an object. Panics if it has no name.
+    pub(crate) fn put(&mut self, object: Value) {
         let name = ["namespace", "name"].map(|part| object["metadata"][part].as_str().unwrap().to_owned());
-        self.version += 1;
-        object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let earlier = self.object_by_name.insert(name.into(), object.clone());
-        let kind = if earlier.is_some() { "MODIFIED" } else { "ADDED" };
-        self.history.push(Event { version: self.version, kind, object: object.clone() });
-        object
+        let name = name.into();
+        let kind = if self.object_by_name.contains_key(&name) { "MODIFIED" } else { "ADDED" };
+        let object = self.record(kind, object);
+        self.object_by_name.insert(name, object);
     }
 
-    /// Deletes an object and returns it with the version of the deletion. Panics if it is missing.
-    pub(crate) fn delete(&mut self, namespace: &str, name: &str) -> Value {
-        let mut object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
+    /// Deletes an object. Panics if it is missing.
+    pub(crate) fn delete(&mut self, namespace: &str, name: &str) {
+        let object = self.object_by_name.remove(&(namespace.into(), name.into())).expect("no such slice");
+        self.record("DELETED", object);
+    }
+
+    /// Adds a change to the history. Returns the object with the version of the change.
+    fn record(&mut self, kind: &'static str, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        self.history.push(Event { version: self.version, kind: "DELETED", object: object.clone() });
+        self.history.push(Event { version: self.version, kind, object: object.clone() });
         object
     }
 

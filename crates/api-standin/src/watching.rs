@@ -12,11 +12,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::serve::status_object;
 use crate::store::{Selection, line};
-use crate::{Expiry, Fault, Shared};
+use crate::{Fault, Shared};
 
 /// Maximum lines that the connection has not accepted; the watch waits then.
 const MAX_QUEUED_LINES: usize = 16;
-/// Interval of bookmarks on a quiet watch that requests them. The real server uses 1 minute.
+/// Interval of bookmarks on a quiet watch. The real server uses 1 minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Parameters of a watch.
@@ -26,8 +26,6 @@ pub(crate) struct WatchRequest {
     pub(crate) version: u64,
     /// Time after which the watch ends in good order.
     pub(crate) seconds: u64,
-    /// `true` to send bookmarks.
-    pub(crate) bookmarks: bool,
 }
 
 /// Starts a watch and returns its lines; an error breaks the connection. Ends when dropped.
@@ -50,10 +48,10 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
     let mut changes = shared.subscribe();
     let era = shared.borrow().era;
     loop {
-        let (fault, is_over, events, version, expiry) = {
+        let (fault, is_over, events, version) = {
             let state = changes.borrow_and_update();
             let events = state.store.since(request.version, &request.selection);
-            (state.faults.watch, state.era != era, events, state.store.version(), state.expiry)
+            (state.faults.watch, state.era != era, events, state.store.version())
         };
         match fault {
             Some(Fault::Silent) => std::future::pending().await,
@@ -63,10 +61,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
             _ => {}
         }
         let Ok(events) = events else {
-            if expiry == Expiry::Event {
-                lines.send(Ok(line("ERROR", &status_object(410)))).await?;
-            }
-            return Ok(());
+            return lines.send(Ok(line("ERROR", &status_object(410)))).await;
         };
         for event in events {
             let line = event.line();
@@ -80,7 +75,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
         tokio::select! {
             changed = changes.changed() => if changed.is_err() { return Ok(()) },
             () = sleep_until(end) => return Ok(()),
-            () = sleep_until(bookmark), if request.bookmarks => {
+            () = sleep_until(bookmark) => {
                 lines.send(Ok(line("BOOKMARK", &bookmark_object(version)))).await?;
                 bookmark = Instant::now() + BOOKMARK_INTERVAL;
             }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
-use crate::client::{Guarded, Inner};
+use crate::client::Inner;
 use crate::core::Effect;
 use crate::dial::Dial;
 use crate::event::Event;
@@ -83,7 +83,7 @@ impl<D: Dial> Driver<D> {
                 if !self.unsent_events.is_empty() {
                     guarded.core.reading_stopped();
                 }
-                let effects = settle(&mut guarded);
+                let effects = guarded.core.take_effects();
                 (effects, guarded.core.deadline(), guarded.core.is_closed())
             };
             for effect in effects {
@@ -172,8 +172,11 @@ impl<D: Dial> Driver<D> {
             }
             Effect::FetchToken => self.fetching = self.options.tokens.as_ref().map(|source| source()),
             Effect::Emit(event) => self.queue(event),
-            // Handled under the lock.
-            Effect::Settle(..) => {}
+            Effect::Settle(ticket, outcome) => {
+                if let Some(waiter) = self.state.lock().outcomes.remove(&ticket) {
+                    let _ = waiter.send(outcome);
+                }
+            }
         }
     }
 
@@ -200,20 +203,6 @@ impl<D: Dial> Driver<D> {
             warn!(client_id = %self.options.client_id, "event queue full, reading from the server stopped");
         }
     }
-}
-
-fn settle(guarded: &mut Guarded) -> Vec<Effect> {
-    let effects = guarded.core.take_effects();
-    let (settled, others): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Settle(..)));
-    for effect in settled {
-        if let Effect::Settle(ticket, outcome) = effect
-            && let Some(waiter) = guarded.outcomes.remove(&ticket)
-        {
-            let _ = waiter.send(outcome);
-        }
-    }
-    others
 }
 
 async fn progress<S>(connection: &mut Connection<S>, reads: bool) -> Input<S>

@@ -1,7 +1,6 @@
 //! Views from a file that is read every [`POLL_INTERVAL`]. Polling works on every filesystem and
 //! with every way of writing. [`crate::watch()`] calls it.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,18 +16,13 @@ const MAX_BYTES: u64 = 1024 * 1024;
 
 /// Reads and parses a file. Blocks. Errors are all of [`ReadError`] that concern a file.
 pub(crate) fn read(path: &Path) -> Result<View, ReadError> {
-    let content = read_bounded(path, MAX_BYTES).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => ReadError::Missing,
-        ErrorKind::InvalidInput => ReadError::NotAFile,
-        ErrorKind::FileTooLarge => ReadError::TooLarge { max: MAX_BYTES },
-        _ => ReadError::Unreadable(error.to_string()),
-    })?;
+    let content = read_bounded(path, MAX_BYTES).map_err(|error| ReadError::Unreadable(error.to_string()))?;
     parse(&content)
 }
 
 fn parse(content: &[u8]) -> Result<View, ReadError> {
     if content.trim_ascii().is_empty() {
-        return Err(ReadError::Blank);
+        return Err(ReadError::Malformed("it is empty; write [] for an empty mesh".into()));
     }
     let members: Vec<Member> =
         serde_json::from_slice(content).map_err(|error| ReadError::Malformed(error.to_string()))?;
@@ -55,8 +49,6 @@ pub(crate) async fn read_news(path: &Path) -> News {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     const TWO: &str = r#"[{"id":"b","address":"h:2","draining":true},{"id":"a","address":"h:1","zone":"x"}]"#;
@@ -70,16 +62,9 @@ mod tests {
     }
 
     #[test]
-    fn view_written_as_json_reads_the_same() {
-        let view = parse(TWO.as_bytes()).unwrap();
-        assert_eq!(parse(&serde_json::to_vec(view.members()).unwrap()), Ok(view));
-    }
-
-    #[test]
     fn empty_list_is_a_view_and_an_empty_file_is_not() {
         assert_eq!(parse(b" [] "), Ok(View::default()));
-        assert_eq!(parse(b""), Err(ReadError::Blank));
-        assert_eq!(parse(b" \n"), Err(ReadError::Blank));
+        assert!(parse(b" \n").unwrap_err().to_string().contains("write [] for an empty mesh"));
     }
 
     #[test]
@@ -97,24 +82,17 @@ mod tests {
     }
 
     #[test]
-    fn read_errors_are_distinguished() {
+    fn absent_special_or_large_file_is_unreadable() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(read(&dir.path().join("absent")), Err(ReadError::Missing));
-        assert_eq!(read(dir.path()), Err(ReadError::NotAFile));
         let large = dir.path().join("large");
         std::fs::File::create(&large).unwrap().set_len(MAX_BYTES + 9).unwrap();
-        assert_eq!(read(&large), Err(ReadError::TooLarge { max: MAX_BYTES }));
+        for path in [&dir.path().join("absent"), dir.path(), &large] {
+            assert!(matches!(read(path), Err(ReadError::Unreadable(_))), "{}", path.display());
+        }
     }
 
-    proptest! {
-        #[test]
-        fn no_part_of_a_list_is_taken_for_the_list(len in 0..TWO.len()) {
-            prop_assert!(parse(&TWO.as_bytes()[..len]).is_err());
-        }
-
-        #[test]
-        fn damaged_content_never_panics(content in prop::collection::vec(any::<u8>(), 0..256)) {
-            let _ = parse(&content);
-        }
+    #[test]
+    fn no_part_of_a_list_is_taken_for_the_list() {
+        assert!((0..TWO.len()).all(|len| parse(&TWO.as_bytes()[..len]).is_err()));
     }
 }

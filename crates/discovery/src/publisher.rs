@@ -155,26 +155,3 @@ fn names(members: &[Member]) -> String {
     }
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
-
-#[cfg(test)]
-mod tests {
-    use signaling_protocol::NodeId;
-
-    use super::*;
-
-    #[test]
-    fn line_names_a_few_nodes_and_counts_the_others() {
-        let members = |count: u32| -> Vec<_> {
-            let member = |number| Member {
-                id: NodeId::new(&format!("n{number}")).unwrap(),
-                address: "h:1".parse().unwrap(),
-                draining: number == 1,
-            };
-            (0..count).map(member).collect()
-        };
-        assert_eq!(names(&members(0)), "none");
-        assert_eq!(names(&members(2)), "n0, n1 (draining)");
-        assert_eq!(names(&members(5)), "n0, n1 (draining), n2, n3, n4");
-        assert_eq!(names(&members(7)), "n0, n1 (draining), n2, n3, n4, 2 more");
-    }
-}

@@ -1,26 +1,11 @@
 //! Errors of one reading of a source, which are logged, or returned by `Source::check_file`.
 
-/// Reason why a reading gave no view to publish.
+/// Reason why a reading gave no view to publish. Logs name each kind once until a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The file does not exist.
-    #[error("the file is missing")]
-    Missing,
-    /// The path is a directory, a pipe or another special file.
-    #[error("the path is not a regular file")]
-    NotAFile,
-    /// The file cannot be read. Holds the error of the system.
+    /// The file is missing, no regular file, too long, or cannot be read. Holds the error.
     #[error("the file cannot be read: {0}")]
     Unreadable(String),
-    /// The file is longer than the limit.
-    #[error("the file has more than {max} bytes")]
-    TooLarge {
-        /// Maximum length in bytes.
-        max: u64,
-    },
-    /// The file is empty, or holds only white space.
-    #[error("the file is empty: write [] for an empty mesh")]
-    Blank,
     /// The content is not a list of valid, distinct nodes; holds the defect. It may be incomplete.
     #[error("the content is not a list of nodes: {0}")]
     Malformed(String),

@@ -37,14 +37,6 @@ async fn address_missing_in_one_answer_stays_despite_a_long_ttl() {
 }
 
 #[tokio::test]
-async fn each_service_record_is_a_node_named_by_its_target() {
-    let dns = DnsServer::start(1).await;
-    dns.services(&[("node-1.nodes.example.com.", 7901), ("node-0.nodes.example.com.", 7900)]);
-    let discovery = follow(&dns, SERVICES).await;
-    becomes(&discovery, "node-0=node-0.nodes.example.com:7900 node-1=node-1.nodes.example.com:7901").await;
-}
-
-#[tokio::test]
 async fn records_without_a_node_hide_no_others_and_are_logged_once() {
     let logs = Logs::collect();
     let dns = DnsServer::start(0).await;
@@ -70,77 +62,47 @@ async fn ipv6_addresses_count_only_where_there_is_no_other() {
 }
 
 #[tokio::test]
-async fn answer_too_long_for_a_datagram_is_asked_for_by_tcp() {
-    let dns = DnsServer::start(60).await;
-    let addresses: Vec<_> = (1..=100).map(|last| format!("127.0.1.{last}")).collect();
-    dns.addresses(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
-    let discovery = follow(&dns, ADDRESSES).await;
-    eventually("100 nodes", || discovery.view().len() == 100).await;
-    assert!(dns.asked_by_tcp() > 0);
-}
-
-#[tokio::test]
-async fn answer_is_asked_for_again_when_its_time_to_live_is_over() {
-    let dns = DnsServer::start(1).await;
-    dns.addresses(&["127.0.0.1"]);
-    let _discovery = follow(&dns, ADDRESSES).await;
-    sleep(Duration::from_millis(3500)).await;
-    assert!((3..=5).contains(&dns.asked()), "asked {} times", dns.asked());
-}
-
-#[tokio::test]
-async fn times_to_live_beyond_reason_are_bounded_on_both_sides() {
-    for (ttl, settings, expected) in [
-        (0, DnsSettings { min_interval: Duration::from_millis(200), ..DnsSettings::default() }, 3..=8),
-        (
-            86_400,
-            DnsSettings {
-                max_interval: Duration::from_millis(200),
-                min_interval: Duration::ZERO,
-                ..DnsSettings::default()
-            },
-            3..=8,
-        ),
-    ] {
-        let dns = DnsServer::start(ttl).await;
+async fn name_is_resolved_when_its_bounded_ttl_ends() {
+    let millis = Duration::from_millis;
+    for (ttl_s, min_interval, max_interval) in
+        [(1, millis(50), millis(10_000)), (0, millis(1_000), millis(10_000)), (86_400, millis(0), millis(1_000))]
+    {
+        let dns = DnsServer::start(ttl_s).await;
         dns.addresses(&["127.0.0.1"]);
-        let dns_settings = DnsSettings { servers: vec![dns.address], ..settings };
+        let dns_settings =
+            DnsSettings { servers: vec![dns.address], min_interval, max_interval, ..DnsSettings::default() };
         let settings = Settings { dns: dns_settings, ..Settings::default() };
         let _discovery = watch_with(ADDRESSES.parse().unwrap(), &settings).await.unwrap();
-        sleep(Duration::from_millis(1300)).await;
-        assert!(expected.contains(&dns.asked()), "ttl {ttl}: asked {} times", dns.asked());
+        sleep(millis(3_500)).await;
+        assert!((3..=5).contains(&dns.asked()), "ttl {ttl_s} s: asked {} times", dns.asked());
     }
 }
 
 #[tokio::test]
-async fn last_view_stays_when_the_server_fails_or_is_silent() {
-    for code in [ResponseCode::ServFail, ResponseCode::Refused] {
-        keeps_the_last_view_while(|dns| dns.answers(code)).await;
+async fn last_view_stays_while_no_answer_has_a_node() {
+    let faults: [fn(&DnsServer); 5] = [
+        |dns| dns.answers(ResponseCode::ServFail),
+        |dns| dns.answers(ResponseCode::Refused),
+        |dns| dns.answers(ResponseCode::NXDomain),
+        |dns| dns.addresses(&[]),
+        DnsServer::falls_silent,
+    ];
+    for fault in faults {
+        let logs = Logs::collect();
+        let (dns, discovery) = two_nodes(0).await;
+        fault(&dns);
+        eventually("age", || discovery.age() > 2 * HOLD).await;
+        eventually("warning", || !logs.with("keeps the last view").is_empty()).await;
+        sleep(2 * HOLD).await;
+        assert_eq!(shown(&discovery), TWO_NODES);
+        assert_eq!(logs.with("WARN").len(), 1, "{:?}", logs.with("WARN"));
+
+        dns.answers(ResponseCode::NoError);
+        dns.addresses(&["127.0.0.3"]);
+        becomes(&discovery, "127.0.0.3=127.0.0.3:7900").await;
+        assert!(discovery.age() < HOLD, "{:?}", discovery.age());
+        assert_eq!(logs.with("works again").len(), 1);
     }
-    keeps_the_last_view_while(DnsServer::falls_silent).await;
-}
-
-#[tokio::test]
-async fn last_view_stays_when_the_name_is_unknown_or_empty() {
-    keeps_the_last_view_while(|dns| dns.answers(ResponseCode::NXDomain)).await;
-    keeps_the_last_view_while(|dns| dns.addresses(&[])).await;
-}
-
-async fn keeps_the_last_view_while(fault: impl FnOnce(&DnsServer)) {
-    let logs = Logs::collect();
-    let (dns, discovery) = two_nodes(0).await;
-    fault(&dns);
-    eventually("age", || discovery.age() > 2 * HOLD).await;
-    eventually("warning", || !logs.with("keeps the last view").is_empty()).await;
-    sleep(2 * HOLD).await;
-    assert_eq!(shown(&discovery), TWO_NODES);
-    assert_eq!(logs.with("WARN").len(), 1, "{:?}", logs.with("WARN"));
-
-    dns.answers(ResponseCode::NoError);
-    dns.addresses(&["127.0.0.3"]);
-    becomes(&discovery, "127.0.0.3=127.0.0.3:7900").await;
-    assert!(discovery.age() < HOLD, "{:?}", discovery.age());
-    assert_eq!(logs.with("works again").len(), 1);
 }
 
 #[tokio::test]

@@ -18,8 +18,6 @@ use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
-const PREFLIGHT: &str = "OPTIONS /v1/connect HTTP/1.1\r\nHost: a\r\nOrigin: https://a.example\r\n\
-                         Access-Control-Request-Method: GET\r\n\r\n";
 /// A WebSocket request without a client, which is refused by a close frame.
 const REFUSED: &str = "GET /v1/connect HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -93,11 +91,6 @@ async fn stay_open(config: EdgeConfig, count: usize, request: &str) -> usize {
 }
 
 #[tokio::test]
-async fn preflight_closes_its_connection() {
-    assert_eq!(stay_open(config(), 5, PREFLIGHT).await, 0);
-}
-
-#[tokio::test]
 async fn page_closes_or_counts_its_connection() {
     let few = EdgeConfig { handshakes: 3, ..config() };
     assert!(stay_open(few, 10, PAGE).await <= 3);
@@ -123,11 +116,6 @@ async fn refused_upgrades_count_until_they_are_closed() {
 async fn silent_connections_of_one_address_are_limited() {
     let limits = AdmissionLimits { per_address: Some(1), ..config().admission };
     assert_eq!(stay_open(EdgeConfig { admission: limits, ..config() }, 20, "").await, 8);
-}
-
-#[tokio::test]
-async fn descriptors_are_reserved_before_the_limit() {
-    assert_eq!(stay_open(config().within(40), 50, "").await, 30);
 }
 
 #[test]

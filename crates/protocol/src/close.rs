@@ -90,19 +90,3 @@ impl CloseCode {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn advice_follows_the_code_ranges() {
-        assert_eq!(CloseCode::TOO_SLOW.advice(), Advice::ComeBack);
-        assert_eq!(CloseCode(4399).advice(), Advice::ComeBack);
-        assert_eq!(CloseCode(4400).advice(), Advice::StayAway);
-        assert_eq!(CloseCode(4499).advice(), Advice::StayAway);
-        assert_eq!(CloseCode(1006).advice(), Advice::ComeBack);
-        assert_eq!(CloseCode::POLICY.advice(), Advice::ComeBackLater);
-        assert_eq!(CloseCode::TOO_BIG.advice(), Advice::StayAway);
-    }
-}

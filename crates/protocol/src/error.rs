@@ -1,7 +1,5 @@
 //! Error codes of failed requests.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 /// The `code` of an `error` message.
@@ -56,11 +54,5 @@ impl ErrorCode {
             Self::Overloaded => "overloaded",
             Self::Internal => "internal",
         }
-    }
-}
-
-impl fmt::Display for ErrorCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }

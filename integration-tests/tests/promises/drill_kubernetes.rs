@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use signaling_api_standin::asked::rights;
-use signaling_api_standin::{Asked, Fault, Faults};
+use signaling_api_standin::{Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
 use signaling_integration_tests::{Drill, get, go_on, metric, repository};
 
@@ -91,7 +91,7 @@ async fn assert_asked_by_all(kubernetes: &KubernetesMesh) {
 fn assert_asked_what_the_role_allows(kubernetes: &KubernetesMesh) {
     let asked = kubernetes.api.asked();
     assert!(asked.iter().all(|asked| asked.namespace == "calls"), "a Role holds for its own namespace: {asked:?}");
-    let asked: BTreeSet<String> = asked.iter().map(Asked::right).collect();
+    let asked: BTreeSet<String> = asked.into_iter().map(|asked| asked.right).collect();
     let yaml = std::fs::read_to_string(repository().join("deploy/base/rbac.yaml")).unwrap();
     let manifest: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
     assert_eq!(asked, rights(&manifest));

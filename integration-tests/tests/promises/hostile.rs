@@ -3,10 +3,11 @@
 
 use std::iter;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{TEXT, frame};
 use signaling_integration_tests::{
-    Head, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, exchange, metric,
+    Head, RawSocket, TestMesh, admin_token, ask, ask_to_the_end, becomes, connect, ends, exchange, metric,
 };
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
@@ -16,14 +17,20 @@ const SDK: [&str; 3] = ["client.js", "peer.js", "room.js"];
 
 /// Paths that an attacker may try beside the root.
 const NAMES: &str = "\
-    admin admin/drain admin/rooms api app.js buttons client.js config connect debug/pprof demo demo/kill \
-    demo/mesh env favicon.ico health index.html internal internal/v1 internal/v1/lane internal/v1/trunk livez \
-    mesh.json mesh.secret metrics nodes peer.js readyz room.js rooms state static v1 v1/connect v1/rooms ws \
-    .env .git/config .well-known/security.txt";
+    admin admin/drain admin/rooms admin/undrain api app.js buttons camera.js client.js config \
+    connect control debug debug/pprof demo demo/kill demo/mesh demo/scale env explain.js \
+    favicon.ico graphql health healthz icon.svg identity.js index.html internal internal/v1 \
+    internal/v1/lane internal/v1/trunk livez login mesh mesh.js mesh.json mesh.secret \
+    metrics nodes pattern.js peer.js ping readyz robots.txt room.js rooms server-status state \
+    static status style.css tiles.js trunk v1 v1/connect v1/rooms v2/connect version view.js \
+    ws .env .git/config .well-known/security.txt";
 
-/// Requests each path by each method. Only these files exist. Returns the number of refused
-/// requests.
-async fn probe(address: &str, files: &[&str]) -> usize {
+/// Files of the demo page beside the root.
+const DEMO: &str = "app.js camera.js explain.js icon.svg identity.js mesh.js pattern.js style.css tiles.js view.js";
+
+/// Requests each path by each method. Only these files exist, and with buttons their address.
+/// Returns the number of refused requests.
+async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
     let mut refused = 0;
     for name in iter::once("").chain(NAMES.split(' ')) {
         for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"] {
@@ -35,6 +42,9 @@ async fn probe(address: &str, files: &[&str]) -> usize {
                 // A WebSocket address requires an upgrade.
                 ("v1/connect", "GET") => "400",
                 ("v1/connect", _) => "405",
+                // Only the page may use the buttons.
+                ("demo/mesh", "POST") if has_buttons => "403",
+                ("demo/mesh", _) if has_buttons => "405",
                 (name, "GET" | "HEAD") if files.contains(&name) => "200",
                 (name, _) if files.contains(&name) => "405",
                 _ => "404",
@@ -52,8 +62,26 @@ async fn public_listeners_serve_documented_paths_only() {
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.url, &node.internal, &[])] {
-        let refused = probe(url, files).await;
+        let refused = probe(url, files, false).await;
         becomes(internal, "signaling_refused_connects_total", refused).await;
+    }
+}
+
+#[tokio::test]
+async fn demo_buttons_refuse_requests_of_other_origins() {
+    let mesh = TestMesh::with_flags(1, &["--demo"]).await;
+    let files: Vec<_> = iter::once("").chain(SDK).chain(DEMO.split(' ')).collect();
+    let refused = probe(&mesh.address(), &files, true).await;
+    becomes(&mesh.balancer(), "signaling_refused_connects_total", refused).await;
+    // A page of another origin gets no permission, and a forged request is refused.
+    let foreign = |method: &str| Head::get("/demo/mesh").method(method).with("Origin", "https://evil.example");
+    let asks = foreign("OPTIONS").with("Access-Control-Request-Method", "POST");
+    let asks = asks.with("Access-Control-Request-Headers", "x-signaling-demo");
+    let presses = foreign("POST").with("X-Signaling-Demo", "1").with("Content-Length", "0");
+    for (head, status) in [(asks, 405), (presses, 403)] {
+        let answer = ask(&mesh.address(), head.with("Connection", "close")).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.header("access-control-allow-origin").is_none(), "{answer:?}");
     }
 }
 
@@ -115,10 +143,13 @@ async fn bytes_behind_a_request_are_no_second_request() {
     }
 }
 
+/// A line break in JSON and in a query.
+const BREAK: (&str, &str) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
+
 #[tokio::test]
 async fn line_breaks_get_into_no_answer_and_no_log() {
     let mesh = TestMesh::with_flags(2, &["--log=debug"]).await;
-    let (json, query) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
+    let (json, query) = BREAK;
     for target in [
         format!("/v1/connect?client_id=a{query}"),
         format!("/v1/connect?client_id=a%20&token=t{query}&resume=r{query}&x=y{query}"),
@@ -138,6 +169,9 @@ async fn line_breaks_get_into_no_answer_and_no_log() {
         format!(r#"{{"type":"broadcast","room":"den{json}","data":1,"id":1}}"#),
         format!(r#"{{"type":"members","room":"den{json}"}}"#),
         format!(r#"{{"type":"members","room":"den","after":"bob{json}"}}"#),
+        r#"{"type":"join","room":"den","room":"other","id":1}"#.to_owned(),
+        r#"{"type":"leave","room":"den","id":1,"id":2}"#.to_owned(),
+        r#"{"type":"signal","to":"bob","data":1,"ttl_ms":1,"ttl_ms":2}"#.to_owned(),
         "{\"type\":\"join\",\"room\":\"den\r\n\",\"id\":1}".to_owned(),
     ] {
         alice.send(&frame(TEXT, text.as_bytes())).await;
@@ -155,6 +189,44 @@ async fn line_breaks_get_into_no_answer_and_no_log() {
     let logs = mesh.logs();
     let broken = logs.split('\n').find(|line| line.starts_with("Injected") || line.contains(is_odd));
     assert_eq!(broken, None);
+}
+
+#[tokio::test]
+async fn deeply_nested_data_is_delivered_unchanged() {
+    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
+    let mut bob = RawSocket::connect(&mesh.address(), "bob").await;
+    for depth in [100, 1_000, 30_000] {
+        let data = "[".repeat(depth) + &"]".repeat(depth);
+        let text = format!(r#"{{"type":"signal","to":"bob","data":{data},"id":1}}"#);
+        alice.send(&frame(TEXT, text.as_bytes())).await;
+        let (_, payload) = bob.frame().await;
+        assert!(String::from_utf8(payload).unwrap().contains(&data), "{depth} deep");
+        assert_eq!(alice.message().await["type"], "ack");
+    }
+}
+
+#[tokio::test]
+async fn oldest_silent_connection_is_closed_for_a_new_one() {
+    let mesh = TestMesh::with_flags(2, &["--max-handshakes=3"]).await;
+    let before = mesh.refused("handshakes").await;
+    let mut silent = Vec::new();
+    for _ in 0..5 {
+        silent.push(connect(&mesh.url()).await);
+    }
+    for (n, stream) in silent.iter_mut().enumerate() {
+        assert_eq!(ends(stream, Duration::from_millis(if n < 2 { 2_000 } else { 50 })).await, n < 2, "the oldest two");
+    }
+    assert_eq!(mesh.refused("handshakes").await, before + 2.0);
+    // Connections with a request do not count.
+    let peers = [mesh.peer("alice").await, mesh.peer("bob").await];
+    for _ in 0..5 {
+        silent.push(connect(&mesh.url()).await);
+    }
+    mesh.peer("carol").await.close().await;
+    for peer in peers {
+        peer.close().await;
+    }
 }
 
 /// One address keeps more connections open than the balancer has descriptors.

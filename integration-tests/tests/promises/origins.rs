@@ -23,11 +23,25 @@ async fn page_may_connect_when_its_origin_is_listed() {
     }
     let twice = Head::connect("alice").with("Origin", LISTED).with("Origin", LISTED);
     assert_eq!(ask(&mesh.address(), twice).await.status, 403);
-    let unasked = Head::get("/v1/connect?client_id=alice").with("Origin", LISTED);
-    let answer = ask(&mesh.address(), unasked).await;
-    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));
     for head in [Head::connect("alice").with("Origin", LISTED), Head::connect("bob")] {
         let mut socket = RawSocket::open(&mesh.address(), &head).await;
         assert_eq!(socket.message().await["type"], "welcome", "a listed page, and no browser at all");
     }
+}
+
+#[tokio::test]
+async fn listed_page_may_read_its_refusal() {
+    let mesh = TestMesh::with_flags(1, &[&format!("--allowed-origins={LISTED}")]).await;
+    let answer = ask(&mesh.address(), Head::get("/v1/connect?client_id=alice").with("Origin", LISTED)).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (426, Some(LISTED)));
+    assert_eq!(answer.header("vary"), Some("origin"));
+    let preflight = |origin: &str| {
+        let head = Head::get("/v1/connect?client_id=alice").method("OPTIONS").with("Origin", origin);
+        head.with("Access-Control-Request-Method", "GET").with("Connection", "close").to_string()
+    };
+    let answer = ask(&mesh.address(), preflight(LISTED)).await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (204, Some(LISTED)));
+    assert_eq!(answer.header("access-control-allow-headers"), Some("authorization"));
+    let answer = ask(&mesh.address(), preflight("https://evil.example")).await;
+    assert_eq!(answer.header("access-control-allow-origin"), None);
 }

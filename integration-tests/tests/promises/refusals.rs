@@ -33,22 +33,33 @@ fn bad_queries() -> Vec<Case> {
     let query = |query: &str| Head::upgrade(&format!("/v1/connect?{query}"));
     vec![
         case("no query", &Head::upgrade("/v1/connect"), 400, "bad_client_id"),
+        case("no client_id", &query("reliable=1"), 400, "bad_client_id"),
+        case("an empty client_id", &id(""), 400, "bad_client_id"),
+        case("a space in client_id", &id("a%20b"), 400, "bad_client_id"),
         case("a line break in client_id", &id("a%0d%0aX:y"), 400, "bad_client_id"),
         case("a client_id of 129 characters", &id(&"a".repeat(129)), 400, "bad_client_id"),
         case("client_id twice", &query("client_id=a&client_id=b"), 400, "bad_query"),
+        case("client_id not percent-encoded", &id("%zz"), 400, "bad_query"),
+        case("client_id not UTF-8", &id("%ff"), 400, "bad_query"),
+        case("an odd reliable", &query("client_id=a&reliable=yes"), 400, "bad_query"),
         case("a query of 9,000 bytes", &query(&format!("client_id=a&x={}", "x".repeat(9_000))), 400, "bad_query"),
     ]
 }
 
 fn bad_heads() -> Vec<Case> {
     let good = || Head::connect("alice");
+    let not_upgraded = |what, head: &Head| case(what, head, 426, "upgrade_required").header("upgrade", "websocket");
     let bad = |what, head: &Head| case(what, head, 400, "bad_request");
+    let key = |key| good().replace("Sec-WebSocket-Key", key);
     vec![
         case("POST", &good().method("POST"), 405, "method_not_allowed").header("allow", "GET"),
-        case("HTTP/1.0", &good().version("HTTP/1.0"), 426, "upgrade_required").header("upgrade", "websocket"),
+        not_upgraded("HTTP/1.0", &good().version("HTTP/1.0")),
+        not_upgraded("no Upgrade", &good().without("Upgrade")),
         case("no version", &good().without("Sec-WebSocket-Version"), 426, "upgrade_required")
             .header("sec-websocket-version", "13"),
         bad("no Host", &good().without("Host")),
+        bad("Content-Length", &good().with("Content-Length", "0")),
+        bad("a key of 15 bytes", &key("MTIzNDU2Nzg5MDEyMzQ1")),
         bad("an empty resume token", &good().offer("resume.")),
     ]
 }
@@ -57,10 +68,12 @@ fn odd_targets() -> Vec<Case> {
     let case = |request, status, code| Case { what: "odd target", request, status, code, header: None };
     let target = |target: &str| Head::upgrade(target).to_string();
     let line = |line: &str| format!("{line}\r\n{}", target("/").split_once("\r\n").unwrap().1);
+    let plain = "/v1/other /v1/connect/ /metrics /readyz /admin/ /internal/v1/trunk /internal/v1/lane";
     let absent = "//v1/connect? /v1//connect? /v1/../v1/connect? /./v1/connect? /v1/connect/? /v1/connect/..? \
         /v1/connect%2f? /v1%2fconnect? /%76%31/connect? /V1/CONNECT? /v1/connect;x? /v1/connect%00? /v1\\connect? \
         /internal/v1/trunk? /v1/connect/../../internal/v1/trunk? /..%2finternal%2fv1%2ftrunk? /../../../../etc/passwd?";
     let absent = absent.split(' ').map(|path| target(&format!("{path}client_id=a")));
+    let absent = absent.chain(plain.split(' ').map(|path| Head::get(path).to_string()));
     let mut odd: Vec<_> = absent.map(|request| case(request, 404, "not_found")).collect();
     odd.extend([
         case(line("OPTIONS * HTTP/1.1"), 404, "not_found"),
@@ -88,6 +101,8 @@ fn no_http() -> Vec<Case> {
     }
     let head = || Head::connect("alice");
     vec![
+        case("a header of 20 KB", &head().with("X", &"x".repeat(20_000)), 431),
+        case("75 header lines", &with_lines(70), 431),
         case("garbage", &"\x01\x02\x03 nonsense\r\n\r\n", 400),
         case("a TLS hello", &"\x16\x03\x01\x02\0\x01\0\x01\u{7c}\x03\x03\r\n\r\n", 400),
         case("a NUL in a header", &head().with("X", "a\0b"), 400),
@@ -194,6 +209,29 @@ async fn id_in_use_is_taken_over_when_its_holder_is_silent() {
 }
 
 #[tokio::test]
+async fn resume_token_takes_its_session_over_at_once() {
+    let mesh = TestMesh::start().await;
+    for in_query in [true, false] {
+        let id = format!("alice-{in_query}");
+        let mut old = RawSocket::open(&mesh.url(), &Head::connect(&id)).await;
+        let welcome = old.message().await;
+        let token = welcome["resume"].as_str().unwrap();
+        let head = match in_query {
+            true => Head::upgrade(&format!("/v1/connect?client_id={id}&resume={token}")),
+            false => Head::connect(&id).offer(&format!("resume.{token}")),
+        };
+
+        let start = Instant::now();
+        let mut new = RawSocket::open(&mesh.url(), &head).await;
+        assert_eq!(new.message().await["type"], "welcome");
+        assert!(start.elapsed() < Duration::from_millis(1_000), "after {:?}", start.elapsed());
+        assert_eq!(new.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
+        assert_eq!(old.closed().await.0, 4410);
+    }
+    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4410\"", |closes| closes == 2.0).await;
+}
+
+#[tokio::test]
 async fn client_is_refused_until_there_is_a_node() {
     let mesh = TestMesh::with_flags(1, &[]).await;
     mesh.kill("node-0").await.unwrap();
@@ -213,6 +251,22 @@ async fn client_is_refused_until_there_is_a_node() {
     mesh.restart("node-0").await.unwrap();
     let come_back = async || Peer::try_connect(&mesh.url(), "alice").await.ok();
     eventually("a client to be admitted", come_back).await;
+}
+
+#[tokio::test]
+async fn stopping_balancer_refuses_new_clients() {
+    let mesh = TestMesh::with_flags(3, &["--drain-ms=3000"]).await;
+    let mut alice = mesh.peer("alice").await;
+    let refused = async {
+        let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
+        let answer = eventually("a refusal", refused).await;
+        assert_eq!(answer.error_code(), "draining");
+        assert!(retry_after(&answer) >= 1);
+        assert!(mesh.refused("503").await >= 1.0);
+        alice.leaves_by_goodbye(1001).await;
+    };
+    let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refused);
+    drained.unwrap();
 }
 
 #[tokio::test]
@@ -256,6 +310,21 @@ async fn bad_tokens_do_not_use_the_accept_rate() {
     }
     let _alice = Peer::connect_with(&mesh.url(), "alice", &signer.token(&claims("alice"))).await;
     assert_eq!(mesh.refused("rate").await, 0.0);
+}
+
+#[tokio::test]
+async fn join_of_more_than_256_rooms_is_refused_and_counted() {
+    const REFUSED_JOINS: &str = "signaling_refused_joins_total";
+    let mesh = TestMesh::with_flags(1, &[]).await;
+    let node = mesh.node(0);
+    let mut alice = mesh.peer("alice").await;
+    for id in 1..=257 {
+        alice.send(&json!({ "type": "join", "room": format!("room-{id}"), "id": id })).await;
+        let answer = alice.recv_type(if id <= 256 { "ack" } else { "error" }).await;
+        assert!(id <= 256 || answer["code"] == "overloaded", "{id}: {answer}");
+    }
+    becomes(&node, REFUSED_JOINS, 1).await;
+    assert_eq!(metric(&node, REFUSED_JOINS, "what=\"rooms\"").await, 1.0);
 }
 
 #[tokio::test]

@@ -1,22 +1,33 @@
 //! Clients connect over TLS where the servers have a certificate, and a new certificate takes
 //! effect without notice to clients.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use signaling_client::{Event, Options};
 use signaling_integration_tests::{
-    Certificate, Head, Peer, SecureMesh, ask, ask_to_the_end, connect, ends, eventually, exchange, until,
+    Certificate, Head, Peer, SecureMesh, TestMesh, ask, ask_to_the_end, connect, ends, eventually, exchange, until,
 };
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
+
+const SDK_TIMEOUT: Duration = Duration::from_secs(10);
 
 async fn start() -> SecureMesh {
     // A silent connection must not cost the test five seconds.
     SecureMesh::start(2, 2, &["--handshake-ms=1000"]).await
 }
 
-async fn client(secure: &SecureMesh, id: &str) -> Peer<TlsStream<TcpStream>> {
-    let stream = secure.certificate.connect(&secure.mesh.url(), &["h2", "http/1.1"]).await.unwrap();
+async fn client(secure: &SecureMesh, id: &str) -> TlsPeer {
+    client_at(&secure.certificate, &secure.mesh.url(), id).await
+}
+
+type TlsPeer = Peer<TlsStream<TcpStream>>;
+
+async fn client_at(certificate: &Certificate, address: &str, id: &str) -> TlsPeer {
+    let stream = certificate.connect(address, &["h2", "http/1.1"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
     Peer::over(stream, id, "").await.unwrap()
 }
@@ -43,6 +54,31 @@ async fn new_certificate_keeps_open_tls_connections() {
     until(&secure.mesh.balancer(), loads, "unusable", |tried| tried > 0.0).await;
     second.connect(&secure.mesh.url(), &[]).await.unwrap();
     exchange((&mut bob, &mut alice), &json!("x".repeat(100)), 1).await;
+}
+
+#[tokio::test]
+async fn sdk_connects_over_tls_when_it_trusts_the_server() {
+    let secure = start().await;
+    let url = format!("wss://localhost:{}/v1/connect", secure.mesh.url().rsplit_once(':').unwrap().1);
+    let options =
+        |id: &str, certificate: &Certificate| Options::new(id, [&url]).unwrap().tls(Arc::new(certificate.trusted()));
+    let (_alice, mut alice_events) = signaling_client::Client::connect(options("alice", &secure.certificate));
+    let (bob, mut bob_events) = signaling_client::Client::connect(options("bob", &secure.certificate));
+    timeout(SDK_TIMEOUT, async { tokio::join!(alice_events.connected(), bob_events.connected()) }).await.unwrap();
+    let receipt = bob.signal("alice", "over TLS").unwrap();
+    let received = async {
+        loop {
+            if let Event::Signal(signal) = alice_events.next().await.unwrap() {
+                return signal.from;
+            }
+        }
+    };
+    assert_eq!(&*timeout(SDK_TIMEOUT, received).await.unwrap(), "bob");
+    timeout(SDK_TIMEOUT, receipt).await.unwrap().unwrap();
+
+    let other = Certificate::new(secure.folder.path(), "other");
+    let (_mallory, mut events) = signaling_client::Client::connect(options("mallory", &other));
+    assert!(timeout(Duration::from_secs(2), events.connected()).await.is_err());
 }
 
 #[tokio::test]
@@ -109,4 +145,25 @@ async fn tls_handshake_fails_when_only_http_2_is_offered() {
     let stream = secure.certificate.connect(&secure.mesh.url(), &[]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), None);
     assert_eq!(counted().await, before + 1.0);
+}
+
+#[tokio::test]
+async fn node_with_a_certificate_serves_direct_clients_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = Certificate::new(folder.path(), "nodes");
+    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
+    let nodes = mesh.state().nodes;
+    let (alice_id, bob_id) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
+    let mut alice = client_at(&certificate, &nodes[0].url, &alice_id).await;
+    let mut bob = client_at(&certificate, &nodes[1].url, &bob_id).await;
+    exchange((&mut alice, &mut bob), &json!("x".repeat(100)), 1).await;
+    exchange((&mut bob, &mut alice), &json!("x".repeat(60_000)), 1).await;
+
+    // The balancer has no certificate, and its clients are in the same mesh.
+    let mut carol = mesh.peer("carol").await;
+    exchange((&mut carol, &mut alice), &json!("in the clear"), 1).await;
+
+    let plain = connect(&nodes[0].url).await;
+    let (answer, _) = ask_to_the_end(plain, Head::connect("dave").to_string().as_bytes()).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
 }

@@ -27,7 +27,8 @@ pub(crate) use poller::Poller;
 /// Settings of DNS queries. Servers use the defaults; tests use shorter times.
 #[derive(Debug, Clone)]
 pub struct DnsSettings {
-    /// DNS servers to query. Empty: the system's servers (`/etc/resolv.conf`) and search list.
+    /// DNS servers to query, by UDP alone. Empty: the system's servers (`/etc/resolv.conf`) and
+    /// search list.
     pub servers: Vec<SocketAddr>,
     /// Time limit for an answer, including retries.
     pub answer_timeout: Duration,

@@ -117,9 +117,9 @@ fn resolver(settings: &DnsSettings) -> Result<TokioResolver, NetError> {
         TokioResolver::builder_tokio()?
     } else {
         let servers = settings.servers.iter().map(|server| {
-            let (mut udp, mut tcp) = (ConnectionConfig::udp(), ConnectionConfig::tcp());
-            (udp.port, tcp.port) = (server.port(), server.port());
-            NameServerConfig::new(server.ip(), true, vec![udp, tcp])
+            let mut udp = ConnectionConfig::udp();
+            udp.port = server.port();
+            NameServerConfig::new(server.ip(), true, vec![udp])
         });
         let config = ResolverConfig::from_name_servers(servers.collect());
         TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())

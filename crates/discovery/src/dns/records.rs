@@ -80,15 +80,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_address_is_the_id_of_one_node() {
-        let records = [address("10.0.0.2"), address("10.0.0.1"), address("10.0.0.2"), address("fd00::1")];
-        assert_eq!(
-            shown(&by_address(&records, 7900)),
-            ["10.0.0.1 10.0.0.1:7900", "10.0.0.2 10.0.0.2:7900", "fd00::1 [fd00::1]:7900"]
-        );
-    }
-
-    #[test]
     fn root_target_means_no_service() {
         assert_eq!(by_service(&[service(".", 0)]), Named::default());
     }
@@ -108,17 +99,6 @@ mod tests {
             assert_eq!(named.ignored, ["node-0 at node-0.b:1: the same id is at node-0.a:1 too"]);
             records.reverse();
         }
-    }
-
-    #[test]
-    fn records_without_a_node_are_skipped_and_reported() {
-        let (portless, nameless) = (service("node-1.a.", 0), service("*.a.", 1));
-        let named = by_service(&[portless, service("node-0.a.", 1), nameless]);
-        assert_eq!(shown(&named), ["node-0 node-0.a:1"]);
-        let reasons = named.ignored;
-        assert_eq!(reasons.len(), 2, "{reasons:?}");
-        assert!(reasons[0].starts_with("node-1 at node-1.a:0: has no valid port"), "{reasons:?}");
-        assert!(reasons[1].starts_with("* at *.a:1: may have only"), "{reasons:?}");
     }
 
     fn address(ip: &str) -> Record {

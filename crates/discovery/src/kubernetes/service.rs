@@ -50,27 +50,3 @@ impl fmt::Display for ServicePort {
         write!(f, "{}/{}:{}", self.namespace, self.service, self.port)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn missing_or_invalid_part_of_a_service_is_explained() {
-        for text in ["", "calls", "calls/nodes", "nodes:internal"] {
-            assert_eq!(text.parse::<ServicePort>(), Err(INCOMPLETE.into()), "{text:?}");
-        }
-        let long = "x".repeat(64);
-        for (text, wrong) in [
-            ("/nodes:internal", "the namespace \"\""),
-            ("Calls/nodes:internal", "the namespace \"Calls\""),
-            ("calls/-nodes:internal", "the service \"-nodes\""),
-            ("calls/nodes:a,b", "the port \"a,b\""),
-            ("calls/nodes:", "the port \"\""),
-            (&format!("calls/nodes:{long}"), "the port \"xxx"),
-        ] {
-            let message = text.parse::<ServicePort>().map_err(|error| error.to_string());
-            assert!(message.as_ref().is_err_and(|message| message.contains(wrong)), "{text:?}: {message:?}");
-        }
-    }
-}

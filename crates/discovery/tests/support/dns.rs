@@ -1,4 +1,4 @@
-//! A DNS server on loopback, over UDP and TCP, with scripted answers.
+//! A DNS server on loopback, over UDP, with scripted answers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -6,19 +6,16 @@ use std::sync::{Arc, Mutex};
 use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
 use hickory_resolver::proto::rr::rdata::SRV;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const NAME: &str = "nodes.example.com.";
 pub(crate) const SERVICE: &str = "_signaling._tcp.nodes.example.com.";
-/// Maximum datagram size without EDNS (RFC 1035).
-const DATAGRAM: usize = 512;
 
 pub(crate) struct DnsServer {
     pub(crate) address: SocketAddr,
     state: Arc<Mutex<State>>,
-    _serving: [AbortOnDropHandle<()>; 2],
+    _serving: AbortOnDropHandle<()>,
 }
 
 struct State {
@@ -28,31 +25,16 @@ struct State {
     code: ResponseCode,
     is_silent: bool,
     asked: usize,
-    asked_by_tcp: usize,
 }
 
 impl DnsServer {
     pub(crate) async fn start(ttl: u32) -> Self {
-        // A port that is free for UDP may be in use for TCP.
-        let (udp, address, tcp) = loop {
-            let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-            let address = udp.local_addr().unwrap();
-            if let Ok(tcp) = TcpListener::bind(address).await {
-                break (udp, address, tcp);
-            }
-        };
-        let state = State {
-            ttl,
-            records: Vec::new(),
-            code: ResponseCode::NoError,
-            is_silent: false,
-            asked: 0,
-            asked_by_tcp: 0,
-        };
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let state = State { ttl, records: Vec::new(), code: ResponseCode::NoError, is_silent: false, asked: 0 };
         let state = Arc::new(Mutex::new(state));
-        let serving =
-            [tokio::spawn(serve_udp(udp, Arc::clone(&state))), tokio::spawn(serve_tcp(tcp, Arc::clone(&state)))];
-        Self { address, state, _serving: serving.map(AbortOnDropHandle::new) }
+        let serving = AbortOnDropHandle::new(tokio::spawn(serve(socket, Arc::clone(&state))));
+        Self { address, state, _serving: serving }
     }
 
     pub(crate) fn addresses(&self, addresses: &[&str]) {
@@ -77,10 +59,6 @@ impl DnsServer {
     pub(crate) fn asked(&self) -> usize {
         self.state.lock().unwrap().asked
     }
-
-    pub(crate) fn asked_by_tcp(&self) -> usize {
-        self.state.lock().unwrap().asked_by_tcp
-    }
 }
 
 impl State {
@@ -104,36 +82,11 @@ impl State {
     }
 }
 
-async fn serve_udp(socket: UdpSocket, state: Arc<Mutex<State>>) {
+async fn serve(socket: UdpSocket, state: Arc<Mutex<State>>) {
     let mut buffer = [0; 4096];
     loop {
         let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
-        let Some(mut answer) = state.lock().unwrap().answer(&buffer[..length]) else { continue };
-        if answer.to_vec().unwrap().len() > DATAGRAM {
-            answer.answers.clear();
-            answer.metadata.truncation = true;
-        }
+        let Some(answer) = state.lock().unwrap().answer(&buffer[..length]) else { continue };
         socket.send_to(&answer.to_vec().unwrap(), from).await.unwrap();
     }
-}
-
-async fn serve_tcp(listener: TcpListener, state: Arc<Mutex<State>>) {
-    loop {
-        let (stream, _) = listener.accept().await.unwrap();
-        // One query per connection is enough. The client may disconnect at any time.
-        let _ = answer_tcp(stream, &state).await;
-    }
-}
-
-async fn answer_tcp(mut stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
-    let mut question = vec![0; stream.read_u16().await?.into()];
-    stream.read_exact(&mut question).await?;
-    let answer = state.lock().unwrap().answer(&question);
-    state.lock().unwrap().asked_by_tcp += 1;
-    if let Some(answer) = answer {
-        let bytes = answer.to_vec().unwrap();
-        stream.write_u16(bytes.len().try_into().unwrap()).await?;
-        stream.write_all(&bytes).await?;
-    }
-    Ok(())
 }

@@ -9,7 +9,6 @@
 
 pub(crate) mod dns;
 pub(crate) mod logs;
-pub(crate) mod service;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -33,23 +32,16 @@ const PROVEN: Duration = Duration::from_millis(300);
 pub(crate) const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 
 /// A followed service and its API.
-pub(crate) struct Cluster<A> {
-    pub(crate) api: A,
+pub(crate) struct Cluster {
+    pub(crate) api: ApiServer,
     pub(crate) discovery: Discovery,
     /// All views so far.
     shown: Arc<Mutex<Vec<String>>>,
     _recording: AbortOnDropHandle<()>,
-    _kubeconfig: Option<TempDir>,
+    _kubeconfig: TempDir,
 }
 
-impl<A> Cluster<A> {
-    async fn follow(api: A, source: &str, settings: Settings, dir: Option<TempDir>) -> Self {
-        let discovery = watch_with(source.parse().unwrap(), &settings).await.unwrap();
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let recording = tokio::spawn(record(discovery.subscribe(), Arc::clone(&shown)));
-        Self { api, discovery, shown, _recording: AbortOnDropHandle::new(recording), _kubeconfig: dir }
-    }
-
+impl Cluster {
     /// Waits until the view has these members, with a mark on draining ones.
     pub(crate) async fn becomes(&self, members: &str) {
         self.becomes_within(TIMEOUT, members).await;
@@ -69,9 +61,7 @@ impl<A> Cluster<A> {
     pub(crate) fn history(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
     }
-}
 
-impl Cluster<ApiServer> {
     /// Follows these pods in one slice of a simulated API. Waits until the view has them and the
     /// watch works.
     pub(crate) async fn of(pods: &[&str]) -> Self {
@@ -92,7 +82,10 @@ impl Cluster<ApiServer> {
         let kubeconfig = dir.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
         let settings = Settings { subject, ..settings(Some(kubeconfig)) };
-        Self::follow(api, SOURCE, settings, Some(dir)).await
+        let discovery = watch_with(SOURCE.parse().unwrap(), &settings).await.unwrap();
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let recording = tokio::spawn(record(discovery.subscribe(), Arc::clone(&shown)));
+        Self { api, discovery, shown, _recording: AbortOnDropHandle::new(recording), _kubeconfig: dir }
     }
 
     /// Waits for this many lists after `cause`.

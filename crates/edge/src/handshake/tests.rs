@@ -1,5 +1,4 @@
 use http::HeaderValue;
-use proptest::prelude::*;
 
 use super::*;
 
@@ -25,46 +24,31 @@ fn header_lists_are_read_in_any_case_and_over_lines() {
 }
 
 #[test]
-fn method_other_than_get_is_refused_with_405() {
-    for method in [Method::POST, Method::HEAD, Method::OPTIONS, Method::CONNECT] {
-        let refused = check(&method, Version::HTTP_11, &upgrade()).unwrap_err();
-        assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED);
-        assert_eq!(refused.headers, [("allow", "GET")]);
-    }
-}
-
-#[test]
-fn request_that_opens_no_websocket_is_refused_with_426() {
-    let refused = check(&Method::GET, Version::HTTP_10, &upgrade()).unwrap_err();
-    assert_eq!(refused.status, StatusCode::UPGRADE_REQUIRED);
-    let versions =
-        [None, Some("8"), Some("13, 8"), Some("013"), Some("")].map(|value| ("sec-websocket-version", value));
-    let upgrades = [("upgrade", None), ("upgrade", Some("h2c")), ("connection", None), ("connection", Some("close"))];
-    for (name, value) in upgrades.into_iter().chain(versions) {
-        let refused = checked(&with(name, value)).unwrap_err();
-        assert_eq!(refused.status, StatusCode::UPGRADE_REQUIRED, "{name}: {value:?}");
-        let names_version = refused.headers.contains(&("sec-websocket-version", "13"));
-        assert_eq!(names_version, name == "sec-websocket-version", "{name}: {value:?}");
-        assert!(refused.headers.contains(&("upgrade", "websocket")));
-    }
-}
-
-#[test]
-fn malformed_request_is_refused_with_400() {
-    let keys = [None, Some(""), Some("c2hvcnQ="), Some("dGhlIHNhbXBsZSBub25jZQ"), Some("!!!!IHNhbXBsZSBub25jZQ==")];
-    let bodies = [("content-length", Some("0")), ("content-length", Some("5")), ("transfer-encoding", Some("chunked"))];
-    let hosts = [("host", None), ("host", Some(""))];
-    for (name, value) in keys.map(|key| ("sec-websocket-key", key)).into_iter().chain(bodies).chain(hosts) {
-        assert_bad_request(&with(name, value));
+fn request_that_breaks_a_rule_is_refused() {
+    // The value replaces that of a valid request. `None` removes the header.
+    for (name, value, status) in [
+        ("sec-websocket-version", Some("8"), 426),
+        ("sec-websocket-version", Some("13, 8"), 426),
+        ("upgrade", Some("h2c"), 426),
+        ("connection", None, 426),
+        ("connection", Some("close"), 426),
+        ("sec-websocket-key", None, 400),
+        ("sec-websocket-key", Some("dGhlIHNhbXBsZSBub25jZQ"), 400),
+        ("sec-websocket-key", Some("!!!!IHNhbXBsZSBub25jZQ=="), 400),
+        ("host", Some(""), 400),
+        ("content-length", Some("5"), 400),
+        ("transfer-encoding", Some("chunked"), 400),
+        ("sec-websocket-protocol", Some("bearer."), 400),
+        ("sec-websocket-protocol", Some("bearer.a, bearer.a"), 400),
+        ("sec-websocket-protocol", Some("resume.a, signaling.v1, resume.b"), 400),
+    ] {
+        assert_eq!(checked(&with(name, value)).unwrap_err().status, status, "{name}: {value:?}");
     }
     for (name, value) in [("sec-websocket-key", KEY), ("host", "mesh.example"), ("host", "b.example")] {
-        assert_bad_request(&doubled(name, value));
+        let mut doubled = upgrade();
+        doubled.append(name, HeaderValue::from_static(value));
+        assert_eq!(checked(&doubled).unwrap_err().status, StatusCode::BAD_REQUEST, "{name}");
     }
-    let mut both = with("content-length", Some("5"));
-    both.append("content-length", HeaderValue::from_static("6"));
-    assert_bad_request(&both);
-    both.insert("transfer-encoding", HeaderValue::from_static("chunked"));
-    assert_bad_request(&both);
 }
 
 #[test]
@@ -84,45 +68,13 @@ fn unknown_subprotocols_are_ignored() {
 }
 
 #[test]
-fn empty_or_doubled_token_is_refused_with_400() {
-    for offers in ["bearer.", "resume.", "bearer.a, bearer.a", "resume.a, signaling.v1, resume.b"] {
-        assert_bad_request(&with("sec-websocket-protocol", Some(offers)));
-    }
-}
-
-#[test]
 fn tokens_are_masked_in_debug_output() {
     let accept = checked(&with("sec-websocket-protocol", Some("bearer.secret1, resume.secret2"))).unwrap();
     assert!(!format!("{accept:?}").contains("secret"));
 }
 
-proptest! {
-    #[test]
-    fn accepted_request_meets_the_rules_with_any_header(
-        name in prop::sample::select(vec!["host", "upgrade", "content-length", "sec-websocket-key", "sec-websocket-protocol"]),
-        value in "((bearer|resume|signaling)[.]|v1|, ?|[ -~]){0,9}",
-    ) {
-        let mut headers = upgrade();
-        headers.append(name, HeaderValue::from_str(&value).unwrap());
-        let Ok(accept) = checked(&headers) else { return Ok(()) };
-        prop_assert!(!["host", "content-length", "sec-websocket-key"].contains(&name));
-        prop_assert_eq!(&accept.key_accept, KEY_ACCEPT);
-        let offers: Vec<_> = value.split(',').map(str::trim).filter(|_| name == "sec-websocket-protocol").collect();
-        prop_assert_eq!(accept.signaling_v1, offers.contains(&SUBPROTOCOL));
-        for (token, prefix) in [(accept.bearer, BEARER), (accept.resume, RESUME)] {
-            let offered: Vec<_> = offers.iter().filter_map(|offer| offer.strip_prefix(prefix)).collect();
-            prop_assert_eq!(token.iter().map(|token| &*token.0).collect::<Vec<_>>(), offered);
-        }
-    }
-}
-
 fn checked(headers: &HeaderMap) -> Result<Accept, Refused> {
     check(&Method::GET, Version::HTTP_11, headers)
-}
-
-fn assert_bad_request(headers: &HeaderMap) {
-    let refused = checked(headers).unwrap_err();
-    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{headers:?}");
 }
 
 fn upgrade() -> HeaderMap {
@@ -145,12 +97,5 @@ fn with(name: &'static str, value: Option<&'static str>) -> HeaderMap {
         Some(value) => headers.insert(name, HeaderValue::from_static(value)),
         None => headers.remove(name),
     };
-    headers
-}
-
-/// A valid upgrade request with one more header `name`.
-fn doubled(name: &'static str, value: &'static str) -> HeaderMap {
-    let mut headers = upgrade();
-    headers.append(name, HeaderValue::from_static(value));
     headers
 }

@@ -19,4 +19,3 @@ pub use self::keys::KeyError;
 pub use self::origins::{BadOrigin, Origins};
 pub use self::refusal::TokenRefusal;
 pub use self::tokens::{TokenRules, Tokens};
-pub use jsonwebtoken::Algorithm;

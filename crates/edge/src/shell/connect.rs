@@ -97,8 +97,7 @@ async fn connect(
     accept: &Accept,
 ) -> Result<Waiting, Refusal> {
     check_origin(handshake, request.headers())?;
-    let query = Query::parse(request.uri().query().unwrap_or_default())
-        .map_err(|(status, code, message)| refused(status, code, &message, None))?;
+    let query = Query::parse(request.uri().query().unwrap_or_default())?;
     let offered = || accept.bearer.clone().map(|token| token.0.into());
     let token = bearer(request.headers()).or_else(offered).or_else(|| query.token.clone());
     let mut newcomer = newcomer(query.client_id, query.reliable, peer, request.headers())?;

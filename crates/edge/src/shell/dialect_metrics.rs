@@ -2,8 +2,7 @@
 
 use signaling_core::edge::{DialectCounts, EdgeCore};
 use signaling_dialects::Dialect;
-use signaling_dialects::event::{AnswerKind, IgnoredReason};
-use signaling_metrics::{By, Gauge, Publish as _, label, metrics};
+use signaling_metrics::{By, Gauge, Label, Labels, Publish as _, label, metrics};
 use signaling_server::metrics::Direction;
 
 metrics! {
@@ -28,13 +27,20 @@ metrics! {
     }
 }
 
-// Labels of the metrics above. Their order is that of the core's counts.
-label! {
-    pub(crate) enum DialectLabel = "dialect" {
-        PeerJs = "peerjs", YWebrtc = "y-webrtc", Trystero = "trystero", Rxdb = "rxdb",
-        PixelStreaming = "pixelstreaming", Matchbox = "matchbox", GStreamer = "gstreamer",
+/// A dialect as the label `dialect`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DialectLabel(Dialect);
+
+impl Label for DialectLabel {
+    fn values() -> Vec<Labels> {
+        Dialect::ALL.iter().map(|dialect| vec![("dialect", dialect.as_str())]).collect()
+    }
+
+    fn index(&self) -> usize {
+        self.0 as usize
     }
 }
+
 label! {
     pub(crate) enum Ignored = "reason" {
         Json = "json", Type = "type", Field = "field", Binary = "binary", Foreign = "foreign",
@@ -45,64 +51,42 @@ label! { pub(crate) enum Answer = "what" { Expire = "expire", Error = "error", S
 label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
 label! { pub(crate) enum Wait = "what" { Rate = "rate", Room = "room" } }
 
-impl From<Dialect> for DialectLabel {
-    fn from(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::PeerJs => Self::PeerJs,
-            Dialect::YWebrtc => Self::YWebrtc,
-            Dialect::Trystero => Self::Trystero,
-            Dialect::Rxdb => Self::Rxdb,
-            Dialect::PixelStreaming => Self::PixelStreaming,
-            Dialect::Matchbox => Self::Matchbox,
-            Dialect::GStreamer => Self::GStreamer,
-        }
-    }
-}
-
-impl From<IgnoredReason> for Ignored {
-    fn from(reason: IgnoredReason) -> Self {
-        match reason {
-            IgnoredReason::Json => Self::Json,
-            IgnoredReason::Type => Self::Type,
-            IgnoredReason::Field => Self::Field,
-            IgnoredReason::Binary => Self::Binary,
-            IgnoredReason::Foreign => Self::Foreign,
-            IgnoredReason::UnknownPeer => Self::UnknownPeer,
-            IgnoredReason::Limit => Self::Limit,
-        }
-    }
-}
-
-impl From<AnswerKind> for Answer {
-    fn from(kind: AnswerKind) -> Self {
-        match kind {
-            AnswerKind::Expire => Self::Expire,
-            AnswerKind::Error => Self::Error,
-            AnswerKind::SubscribeFailed => Self::SubscribeFailed,
-        }
-    }
-}
+// Labels in the order of the core's counts.
+const IGNORED: [Ignored; 7] = [
+    Ignored::Json,
+    Ignored::Type,
+    Ignored::Field,
+    Ignored::Binary,
+    Ignored::Foreign,
+    Ignored::UnknownPeer,
+    Ignored::Limit,
+];
+const ANSWERS: [Answer; 3] = [Answer::Expire, Answer::Error, Answer::SubscribeFailed];
+const CLAIMS: [Claim; 3] = [Claim::New, Claim::TakenOver, Claim::Refused];
 
 /// Publishes the counts of the core.
 pub(super) fn publish(core: &EdgeCore) {
     let sockets = core.figures().dialect_sockets;
     for (dialect, sockets) in Dialect::ALL.into_iter().zip(sockets) {
-        let label = DialectLabel::from(dialect);
+        let label = DialectLabel(dialect);
         METRICS.sockets.of(label).publish(sockets as u64);
         let counts = core.dialect_counts(dialect);
         let DialectCounts { frames_in, frames_out, ignored, answers, claims, room_waits, rate_waits } = counts;
-        METRICS.frames.of((label, Direction::In)).publish(frames_in);
-        METRICS.frames.of((label, Direction::Out)).publish(frames_out);
-        for (reason, count) in IgnoredReason::ALL.into_iter().zip(ignored) {
-            METRICS.ignored.of((label, reason.into())).publish(count);
-        }
-        for (kind, count) in AnswerKind::ALL.into_iter().zip(answers) {
-            METRICS.answers.of((label, kind.into())).publish(count);
-        }
-        for (result, count) in [Claim::New, Claim::TakenOver, Claim::Refused].into_iter().zip(claims) {
-            METRICS.claims.of((label, result)).publish(count);
-        }
-        METRICS.waits.of((label, Wait::Rate)).publish(rate_waits);
-        METRICS.waits.of((label, Wait::Room)).publish(room_waits);
+        publish_each(&METRICS.frames, label, [Direction::In, Direction::Out], [frames_in, frames_out]);
+        publish_each(&METRICS.ignored, label, IGNORED, ignored);
+        publish_each(&METRICS.answers, label, ANSWERS, answers);
+        publish_each(&METRICS.claims, label, CLAIMS, claims);
+        publish_each(&METRICS.waits, label, [Wait::Rate, Wait::Room], [rate_waits, room_waits]);
+    }
+}
+
+fn publish_each<L: Label, const N: usize>(
+    metric: &By<(DialectLabel, L)>,
+    dialect: DialectLabel,
+    labels: [L; N],
+    counts: [u64; N],
+) {
+    for (label, count) in labels.into_iter().zip(counts) {
+        metric.of((dialect, label)).publish(count);
     }
 }

@@ -17,7 +17,7 @@ use signaling_server::http::refusal;
 use signaling_wire::Credential;
 
 use super::Handshake;
-use super::connect::{self, Waiting, bearer, open};
+use super::connect::{self, bearer, open};
 use super::metrics::{self, METRICS};
 use crate::handshake::{self, Accept};
 
@@ -107,7 +107,7 @@ async fn upgrade_to(
     match connect::admit(handshake, peer, newcomer, Some(client), (subject.as_deref(), token.as_deref())).await {
         Ok(waiting) => {
             METRICS.connect.observe(started.elapsed());
-            upgrade_client(waiting, &mut request);
+            tokio::task::spawn_local(open(waiting, hyper::upgrade::on(&mut request)));
             Ok(accept.response_with(None))
         }
         Err(Refusal { status: 409, .. }) if let Some(rejection) = if_taken => {
@@ -116,10 +116,6 @@ async fn upgrade_to(
         }
         Err(refusal) => Err(refusal),
     }
-}
-
-fn upgrade_client(waiting: Waiting, request: &mut Request<Incoming>) {
-    tokio::task::spawn_local(open(waiting, hyper::upgrade::on(request)));
 }
 
 /// Upgrades, and has the connection end with a frame and a close frame.

@@ -350,16 +350,6 @@ mod tests {
     }
 
     #[test]
-    fn closed_trunk_fails_when_its_node_takes_nothing() {
-        let (mut edge, _node) = OneLink::new();
-        edge.block();
-        let link = edge.link;
-        edge.at(Instant::now()).close(link);
-        edge.at(Instant::now() + SUSPECT_AFTER).check();
-        assert!(matches!(edge.events.end(), Some(TrunkCloseReason::Silent)));
-    }
-
-    #[test]
     fn last_frames_are_read_when_writes_fail() {
         let (mut edge, mut node) = OneLink::new();
         let link = edge.link;

@@ -20,7 +20,6 @@ mod cors;
 pub mod dialect_metrics;
 mod dialects;
 mod drain;
-#[doc(hidden)]
 mod handshakes;
 mod identity;
 mod links;

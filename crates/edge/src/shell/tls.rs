@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    const CERTIFICATE: &[u8] = include_bytes!("../../../client/tests/data/localhost.cert.der");
+    const CERTIFICATE: &[u8] = include_bytes!("../../tests/keys/localhost.cert.der");
 
     #[test]
     fn expiry_is_read_from_a_certificate() {

@@ -1,21 +1,72 @@
-//! Faults of an API server leave the view correct or unchanged. Uses the real client over sockets.
+//! Changes of pods reach the view. Faults of an API server leave it correct or unchanged. Uses the
+//! real client over sockets.
 
 mod support;
 
 use std::time::Duration;
 
-use signaling_api_standin::{ApiServer, Expiry, Fault, Faults, Slice};
-use signaling_discovery::watch_with;
+use signaling_api_standin::{ApiServer, Fault, Faults, Pod, Slice};
+use signaling_discovery::Subject;
 use support::logs::Logs;
 use support::{CHANGE_TIMEOUT, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 #[tokio::test]
+async fn pods_come_drain_and_go() {
+    let cluster = Cluster::of(&["a", "b"]).await;
+    let put = |pods: Vec<Pod>| cluster.api.put(&Slice::new("one", 7900, pods));
+    put(vec![pod("a"), pod("b"), pod("c").unready()]);
+    put(vec![pod("a"), pod("b"), pod("c")]);
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
+    put(vec![pod("a"), pod("b").terminating(), pod("c")]);
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
+    // A draining node reports that it is not ready.
+    put(vec![pod("a"), pod("b").terminating().unready(), pod("c")]);
+    sleep(2 * HOLD).await;
+    assert_eq!(cluster.members(), "a b! c");
+    put(vec![pod("a"), pod("c")]);
+    cluster.becomes_within(CHANGE_TIMEOUT, "a c").await;
+    put(vec![pod("a"), pod("c").unready()]);
+    sleep(HOLD / 2).await;
+    assert_eq!(cluster.members(), "a c");
+    cluster.becomes("a").await;
+    assert_eq!(cluster.history()[1..], ["a b", "a b c", "a b! c", "a c", "a"]);
+}
+
+#[tokio::test]
+async fn unready_peer_stays_and_terminating_peer_drains() {
+    let api = ApiServer::start().await;
+    api.put(&slice("one", &["a", "b"]));
+    let cluster = Cluster::following_as(api, Subject::Peers).await;
+    cluster.becomes("a b").await;
+    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready(), pod("c").unready()]));
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
+    sleep(2 * HOLD).await;
+    assert_eq!(cluster.members(), "a b c");
+    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").unready().terminating(), pod("c")]));
+    cluster.becomes_within(CHANGE_TIMEOUT, "a b! c").await;
+}
+
+#[tokio::test]
+async fn slices_of_other_services_are_ignored() {
+    let cluster = Cluster::of(&["a"]).await;
+    cluster.api.put(&Slice { service: "other".into(), ..slice("two", &["x"]) });
+    cluster.api.put(&Slice { namespace: "other".into(), ..slice("three", &["y"]) });
+    cluster.api.put(&slice("four", &["b"]));
+    cluster.becomes("a b").await;
+}
+
+#[tokio::test]
 async fn watch_that_ends_at_its_time_goes_on_without_a_list() {
     let cluster = Cluster::of(&["a", "b"]).await;
     let (lists, watches) = (cluster.asked("list"), cluster.asked("watch"));
-    eventually("two more watches", || cluster.asked("watch") >= watches + 2).await;
+    let young = settings(None).kubernetes.watch_duration;
+    eventually("two more watches", || {
+        assert!(cluster.discovery.age() < young, "{:?}", cluster.discovery.age());
+        cluster.asked("watch") >= watches + 2
+    })
+    .await;
     cluster.api.put(&slice("two", &["c"]));
     cluster.becomes_within(CHANGE_TIMEOUT, "a b c").await;
     assert_eq!(cluster.asked("list"), lists);
@@ -23,32 +74,22 @@ async fn watch_that_ends_at_its_time_goes_on_without_a_list() {
 
 #[tokio::test]
 async fn expired_version_is_healed_by_a_list() {
-    let at_begin = |api: &ApiServer| {
-        api.expires(Expiry::Event);
-        api.ends_watches();
-    };
-    let expiries: [fn(&ApiServer); 3] = [|api| api.expires(Expiry::Event), at_begin, |api| api.expires(Expiry::Status)];
-    for expire in expiries {
-        expires_in(Cluster::of(&["a", "b"]).await, expire).await;
+    for is_at_begin in [false, true] {
+        let logs = Logs::collect();
+        let cluster = Cluster::of(&["a", "b"]).await;
+        let lists = cluster.asked("list");
+        // Nothing is awaited between these calls: the events are dropped before the watch can send
+        // them.
+        cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
+        cluster.api.expires();
+        if is_at_begin {
+            cluster.api.ends_watches();
+        }
+        cluster.becomes("a b!").await;
+        assert_eq!(cluster.asked("list"), lists + 1);
+        cluster.is_healed().await;
+        assert_eq!(logs.with("WARN"), [""; 0], "a short break is no reason to warn");
     }
-}
-
-#[tokio::test]
-async fn expired_version_of_a_working_watch_causes_a_list() {
-    let cluster = Cluster::of(&["a", "b"]).await;
-    sleep(settings(None).kubernetes.proven_after * 2).await;
-    expires_in(cluster, |api| api.expires(Expiry::Event)).await;
-}
-
-async fn expires_in(cluster: Cluster<ApiServer>, expire: impl FnOnce(&ApiServer)) {
-    let lists = cluster.asked("list");
-    // Nothing is awaited between these calls: the events are dropped before the watch can send
-    // them.
-    cluster.api.put(&Slice::new("one", 7900, [pod("a"), pod("b").terminating()]));
-    expire(&cluster.api);
-    cluster.becomes("a b!").await;
-    assert_eq!(cluster.asked("list"), lists + 1);
-    cluster.is_healed().await;
 }
 
 #[tokio::test]
@@ -115,20 +156,11 @@ async fn returning_api_server_with_another_set_is_believed() {
 }
 
 #[tokio::test]
-async fn short_break_is_not_logged() {
-    let logs = Logs::collect();
-    let cluster = Cluster::of(&["a"]).await;
-    cluster.api.expires(Expiry::Event);
-    cluster.is_healed().await;
-    assert_eq!(logs.with("WARN"), [""; 0]);
-}
-
-#[tokio::test]
 async fn repeated_breaks_of_working_watches_are_logged_once() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
     for _ in 0..5 {
-        cluster.lists(1, |api| api.expires(Expiry::Event)).await;
+        cluster.lists(1, ApiServer::expires).await;
         cluster.is_watched().await;
     }
     let warnings = logs.with("WARN");
@@ -153,15 +185,6 @@ async fn missing_role_is_named_once() {
 }
 
 #[tokio::test]
-async fn role_without_watch_is_named_once_though_lists_are_answered() {
-    let logs = Logs::collect();
-    let cluster = Cluster::of(&["a"]).await;
-    cluster.api.fails(Faults::of_watches(Fault::Status(403)));
-    cluster.lists(7, ApiServer::ends_watches).await;
-    assert_eq!(logs.with("WARN").len(), 1, "{:?}", logs.with("WARN"));
-}
-
-#[tokio::test]
 async fn two_alternating_errors_are_logged_once_each() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
@@ -177,33 +200,23 @@ async fn two_alternating_errors_are_logged_once_each() {
 }
 
 #[tokio::test]
-async fn service_that_is_suddenly_empty_is_not_believed() {
-    let cluster = Cluster::of(&["a", "b"]).await;
-    cluster.api.delete("calls", "one");
-    sleep(3 * HOLD).await;
-    assert_eq!(cluster.members(), "a b");
-    assert!(cluster.discovery.age() > 2 * HOLD, "{:?}", cluster.discovery.age());
+async fn suddenly_empty_service_or_list_is_not_believed() {
+    let empties: [fn(&ApiServer); 2] = [|api| api.delete("calls", "one"), ApiServer::forgets_all];
+    for empty in empties {
+        let logs = Logs::collect();
+        let cluster = Cluster::of(&["a", "b"]).await;
+        empty(&cluster.api);
+        sleep(3 * HOLD).await;
+        assert_eq!(cluster.members(), "a b");
+        assert!(cluster.discovery.age() > 2 * HOLD, "{:?}", cluster.discovery.age());
+        assert_eq!(logs.with("has become empty").len(), 1, "{:?}", logs.with("WARN"));
 
-    cluster.api.put(&slice("two", &["b", "c"]));
-    cluster.becomes("b c").await;
-    assert!(cluster.discovery.age() < HOLD + CHANGE_TIMEOUT, "{:?}", cluster.discovery.age());
-    assert_eq!(cluster.history(), ["", "a b", "a b c", "b c"]);
-}
-
-#[tokio::test]
-async fn list_that_is_suddenly_empty_is_not_believed() {
-    let logs = Logs::collect();
-    let cluster = Cluster::of(&["a", "b"]).await;
-    cluster.lists(1, ApiServer::forgets_all).await;
-    sleep(3 * HOLD).await;
-    assert_eq!(cluster.members(), "a b");
-    assert!(cluster.discovery.age() > 2 * HOLD, "{:?}", cluster.discovery.age());
-    assert_eq!(logs.with("has become empty").len(), 1, "{:?}", logs.with("WARN"));
-
-    cluster.api.put(&slice("two", &["b", "c"]));
-    cluster.becomes("b c").await;
-    assert_eq!(cluster.history(), ["", "a b", "a b c", "b c"]);
-    assert_eq!(logs.with("works again").len(), 1);
+        cluster.api.put(&slice("two", &["b", "c"]));
+        cluster.becomes("b c").await;
+        assert!(cluster.discovery.age() < HOLD + CHANGE_TIMEOUT, "{:?}", cluster.discovery.age());
+        assert_eq!(cluster.history(), ["", "a b", "a b c", "b c"]);
+        assert_eq!(logs.with("works again").len(), 1);
+    }
 }
 
 #[tokio::test]
@@ -226,12 +239,4 @@ async fn service_without_pods_counts_as_read() {
     assert_eq!(cluster.members(), "");
     cluster.api.put(&slice("one", &["a"]));
     cluster.becomes("a").await;
-}
-
-#[tokio::test]
-async fn missing_kubeconfig_is_a_start_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let settings = settings(Some(dir.path().join("absent")));
-    let error = watch_with(SOURCE.parse().unwrap(), &settings).await.err().unwrap();
-    assert!(error.to_string().contains("absent"), "{error}");
 }
