@@ -35,8 +35,8 @@ fn json() -> impl Strategy<Value = Value> {
 }
 
 /// Returns `type` and the other fields. A `null` other than `data` counts as absent.
-fn fields_of(kind: &str, fields: Value) -> Vec<Field> {
-    let fields = fields.as_object().cloned().unwrap_or_default();
+fn fields_of(kind: &str, mut fields: Value) -> Vec<Field> {
+    let fields = fields.as_object_mut().map(std::mem::take).unwrap_or_default();
     let present = fields.into_iter().filter(|(name, value)| name == "data" || !value.is_null());
     let all = std::iter::once(("type".to_owned(), kind.into())).chain(present);
     all.map(|(name, value)| (name, value.to_string())).collect()

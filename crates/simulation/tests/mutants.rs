@@ -61,6 +61,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
             (mesh_rooms(), Promise(0))
         }
         Mutant::Barrier => (parted_rooms(), Promise(193)),
+        Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(464)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(174)),
         Mutant::RoomReports => (lost_rooms(), Promise(37)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
