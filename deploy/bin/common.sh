@@ -1,4 +1,5 @@
-# What the scripts beside this share. They are started by the Makefile, which exports the variables that `make help` lists.
+# Functions of the scripts in this folder. The Makefile runs them, and exports the variables that
+# `make help` lists.
 # shellcheck shell=bash
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -7,9 +8,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 : "${OVERLAY:=$([[ -n $CONTEXT ]] && echo production || echo kind)}"
 readonly NAMESPACE=signaling
 readonly WORK=${CARGO_TARGET_DIR:-$PWD/target}/deploy
-# The kind cluster's own: the user's kubeconfig, and the context chosen there, are left alone.
+# A separate file, so that the user's kubeconfig and its current context stay unchanged.
 readonly KUBECONFIG_OF_KIND=$WORK/kubeconfig-$CLUSTER
-# A ConfigMap in kube-system of a kind cluster: `make deploy` has created that cluster, and so `make undeploy` may delete it.
+# Name of a ConfigMap in kube-system. `make deploy` creates it in a kind cluster that it created.
+# `make undeploy` deletes only a cluster with this ConfigMap.
 readonly MARK=signaling-mesh-made-this-cluster
 mkdir -p "$WORK"
 
@@ -22,7 +24,7 @@ fail() {
     exit 1
 }
 
-# Fails with the way to get what is missing.
+# Exits with installation hints if a program is missing.
 need() {
     local program hint missing=0
     for program in "$@"; do
@@ -41,10 +43,10 @@ need() {
 
 need_docker_daemon() {
     "$DOCKER" info >/dev/null 2>&1 ||
-        fail "$DOCKER is there, but its daemon does not answer: start it (systemctl start docker), or add yourself to the group docker"
+        fail "the daemon of $DOCKER does not answer: start it (systemctl start docker), or join the group docker"
 }
 
-# Everything of this checkout that an image is made of and no commit has: changes, and files that git does not know yet.
+# Prints all uncommitted changes of the image's sources, with the content of untracked files.
 uncommitted() {
     local file here=(. ':!deploy/overlays')
     git diff HEAD -- "${here[@]}"
@@ -54,7 +56,7 @@ uncommitted() {
     done
 }
 
-# What is deployed: the commit, and a mark of its own for each change that is not committed.
+# Prints the tag of the image: TAG, or the commit and a hash of uncommitted changes.
 tag() {
     local changes='' commit
     if [[ -n ${TAG:-} ]]; then
@@ -62,7 +64,7 @@ tag() {
         return
     fi
     commit=$(git rev-parse --short=12 HEAD) ||
-        fail "there is no commit to name the image after (these files are not in git): set TAG=..."
+        fail "the image's tag needs a git commit, and these files are not in git: set TAG=..."
     [[ -z $(uncommitted | tr -d '\0') ]] || changes=$(uncommitted | sha1sum | cut -c1-8)
     echo "$commit${changes:+-$changes}"
 }
@@ -73,7 +75,7 @@ image() {
     echo "${REGISTRY:+$REGISTRY/}signaling-mesh:$tag"
 }
 
-# How the user would call kubectl, for hints.
+# Prints the kubectl command for the cluster, for hints to the user.
 kubectl_by_hand() {
     if [[ -n $CONTEXT ]]; then
         echo "$KUBECTL --context $CONTEXT --namespace $NAMESPACE"
@@ -82,7 +84,7 @@ kubectl_by_hand() {
     fi
 }
 
-# Every call names its cluster.
+# Runs kubectl on the cluster. Names the context, so that the current context has no effect.
 on_cluster() {
     if [[ -n $CONTEXT ]]; then
         "$KUBECTL" --context "$CONTEXT" "$@"
@@ -91,22 +93,23 @@ on_cluster() {
     fi
 }
 
-# Whether there is the kind cluster. Stops where kind cannot say.
+# Succeeds if the kind cluster exists. Exits if kind reports an error.
 kind_cluster_exists() {
     local clusters
-    clusters=$("$KIND" get clusters) || fail "$KIND cannot say which clusters there are (see above), so nothing is done: does docker run?"
+    clusters=$("$KIND" get clusters) || fail "$KIND cannot list its clusters (see above): check that docker runs"
     grep -qxF -- "$CLUSTER" <<<"$clusters"
 }
 
-# Whether `make deploy` has created the kind cluster of our kubeconfig. Stops where the cluster does not say.
+# Succeeds if `make deploy` created the kind cluster. Exits if the cluster does not answer.
 kind_cluster_is_ours() {
     local mark
     mark=$(on_cluster --namespace kube-system get configmap "$MARK" --ignore-not-found --output name) ||
-        fail "the kind cluster $CLUSTER does not say whether make deploy has created it; if it is to go: $KIND delete cluster --name $CLUSTER"
+        fail "the kind cluster $CLUSTER does not report whether make deploy created it; to delete it: $KIND delete cluster --name $CLUSTER"
     [[ -n $mark ]]
 }
 
-# Renders a folder of deploy/ with the image of this commit, and whatever else is added to the kustomization on standard input.
+# Prints the manifests of a folder of deploy/ with the image of this commit. Appends standard input
+# to the kustomization.
 render() {
     local folder=$1 into name
     into=$WORK/$(basename "$folder")

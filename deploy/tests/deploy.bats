@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# `make deploy` and its like, with stand-ins for docker, kind and kubectl that note their calls. The
-# real kubectl renders the manifests.
-# shellcheck disable=SC2154,SC2164 # bats stops at what fails, and sets stderr
+# Tests of the Makefile targets for deployment. Stand-ins for docker, kind and kubectl record their
+# calls. The real kubectl renders the manifests.
+# shellcheck disable=SC2154,SC2164 # bats stops at a failed command, and sets stderr
 
 bats_require_minimum_version 1.5.0
 
@@ -87,7 +87,7 @@ END
 @test "deploy stops at a Secret that lacks a key" {
     says secret-signaling-mesh secret/signaling-mesh
     says keys $'admin-token-of-old\nhash-seed\nmesh-secret'
-    fails_with deploy "signaling-mesh has no admin-token"
+    fails_with deploy "signaling-mesh has no key admin-token"
     not_called rendered.yaml
 }
 
@@ -165,7 +165,7 @@ END
     KUBECTL=absent/kubectl fails_with deploy "kubectl is missing: https://"
     [ ! -e "$ANSWERS/calls" ]
     says docker-down
-    fails_with deploy "its daemon does not answer"
+    fails_with deploy "the daemon of docker does not answer"
     [ "$(calls)" = "docker info" ]
 }
 
@@ -217,7 +217,7 @@ END
     make deploy
     touch "$CARGO_TARGET_DIR/deploy/kubeconfig-signaling"
     says kind-down
-    fails_with undeploy "cannot say which clusters there are"
+    fails_with undeploy "cannot list its clusters"
     rm "$ANSWERS/kind-down"
     says cluster-down
     fails_with undeploy "kind delete cluster --name signaling"
@@ -249,11 +249,11 @@ END
     own_cluster
     forget
     says variables SIGNALING_TOKEN_KEY_FILE SIGNALING_MAX_SOCKETS
-    fails_with load-kind "the mesh in prod asks clients for tokens"
+    fails_with load-kind "the mesh in prod requires tokens"
     says variables SIGNALING_ALLOW_ANONYMOUS SIGNALING_TLS_CERT
-    fails_with load-kind "the balancers in prod speak TLS"
+    fails_with load-kind "the balancers in prod require TLS"
     rm "$ANSWERS/variables"
-    fails_with load-kind "there is no mesh in prod"
+    fails_with load-kind "no mesh in prod answers"
     not_called apply
 }
 
