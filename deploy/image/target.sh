@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034 # for the script that sources it
-# What compiling static binaries for an architecture takes. Source it with ARCH set, to amd64 or arm64.
+# Sets the compiler settings of an architecture. Source it with ARCH set to amd64 or arm64.
 case $ARCH in
 amd64) RUST_TARGET=x86_64-unknown-linux-gnu GNU=x86_64-linux-gnu CROSS_PACKAGES='gcc-x86-64-linux-gnu libc6-dev-amd64-cross' ;;
 arm64) RUST_TARGET=aarch64-unknown-linux-gnu GNU=aarch64-linux-gnu CROSS_PACKAGES='gcc-aarch64-linux-gnu libc6-dev-arm64-cross' ;;
