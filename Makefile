@@ -3,27 +3,28 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The local mesh of `make run`.
+# Options of `make run`.
 LISTEN ?= 127.0.0.1:8080
 NODES ?= 3
 BALANCERS ?= 1
 MESH_DIR ?= .mesh
 
-# Where `make bench` compares, and further options of `mesh-load compare`: BENCH="--rounds 3 --only balancer,nginx".
+# Options of `mesh-load compare` in `make bench`, for example "--rounds 3 --only balancer,nginx",
+# and the path of its reports without extension.
 BENCH ?=
 BENCH_REPORT ?= target/bench
 
-# Seconds of `make simulate`.
+# Duration of `make simulate`, in seconds.
 SIMULATE_SECONDS ?= 90
 
-# The first seed of `make simulate`.
+# First seed of `make simulate`.
 FIRST_SEED ?= 0
 
-# Targets of `make fuzz`, and seconds for each.
+# Targets of `make fuzz`, and the duration of each in seconds.
 TARGET ?= $(patsubst fuzz/fuzz_targets/%.rs,%,$(wildcard fuzz/fuzz_targets/*.rs))
 SECONDS ?= 600
 
-# Newer releases may need a newer compiler than that of rust-toolchain.toml.
+# Newer releases may need a newer compiler than rust-toolchain.toml selects.
 CARGO_FUZZ := cargo-fuzz@0.13.2
 CARGO_DENY := cargo-deny@0.20.2
 CARGO_MACHETE := cargo-machete@0.9.2
@@ -32,9 +33,9 @@ INTEGRATION := signaling-integration-tests
 WEB_TESTS := $(shell find crates -path '*/web/*' \( -name '*.test.js' -o -name '*.test.mjs' \) | sort)
 
 # Tests build one selection of packages and targets. Another selection has other features of
-# third-party crates, so cargo would build most of them again.
+# third-party crates, so cargo would rebuild most of them.
 TEST_BUILD := cargo build --workspace --bins --tests --examples
-# A single program with the same features: any test of the workspace selects them.
+# Selects the same features for a single program, by adding one test of the workspace.
 BUILD_AS_FOR_TESTS := cargo build --workspace --test golden
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
@@ -69,7 +70,7 @@ build: deps-run ## Build all binaries, optimised, into target/release
 fmt: ## Format the code
 	cargo fmt --all
 
-check: deps-check ## Formatting, lints, documentation, licences and bans, unused dependencies, packages, scripts, manifests, alerts, texts
+check: deps-check ## Check formatting, lints, documentation, licences and bans, unused dependencies, packages, scripts, manifests, alerts, texts
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy -p signaling-client -- -D warnings
@@ -83,7 +84,7 @@ package: deps-package ## Build the packages of both SDKs in target/package, and 
 	@if command -v npm >/dev/null; then .ci/package; \
 	else echo "skipped: the packages need npm"; [[ "$${CI:-}" != true ]]; fi
 
-test: deps-test ## Unit and property tests, doc tests, simulated meshes, web modules, scripts of deploy/, and the integration tests over real processes
+test: deps-test ## Run all tests: unit, property and doc tests, simulated meshes, web modules, scripts, and integration tests on real processes
 	$(TEST_BUILD)
 	$(UNIT_TESTS)
 	cargo test --workspace --doc
@@ -100,17 +101,17 @@ test-matchbox: deps-run ## Test matchbox's own client against real processes; it
 	cargo build --workspace --bins
 	MATCHBOX=1 cargo test -p $(INTEGRATION) --test promises -- --test-threads=1 matchbox_players
 
-simulate: deps-run ## Simulated meshes with faults from FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed replays
+simulate: deps-run ## Simulate meshes with faults from seed FIRST_SEED (default 0), for SIMULATE_SECONDS and at least 1,000 seeds; a failing seed can be replayed
 	$(BUILD_AS_FOR_TESTS) --quiet --bin mesh-sim
 	$(BUILT)/mesh-sim --seeds $(FIRST_SEED).. --seconds $(SIMULATE_SECONDS) --at-least 1000 --demand
 
-conformance: deps-run ## Autobahn's fuzzing client against the WebSocket code; half a minute (CONFORMANCE=--quick)
+conformance: deps-run ## Test the WebSocket code with Autobahn's fuzzing client; takes half a minute (CONFORMANCE=--quick)
 	.ci/conformance $(CONFORMANCE)
 
-fuzz: deps-fuzz ## Fuzz each reader of untrusted bytes (TARGET=frames SECONDS=600); fails on a finding and keeps it
+fuzz: deps-fuzz ## Fuzz the readers of untrusted bytes (TARGET=frames SECONDS=600); fails on a finding and keeps its input
 	for target in $(TARGET); do .ci/fuzz $$target $(SECONDS); done
 
-bench: deps-bench ## The balancer beside nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
+bench: deps-bench ## Compare the balancer with nginx and HAProxy in front of the same nodes; takes most of an hour (BENCH="--rounds 3")
 	cargo build --release -p signaling-node -p signaling-balancer -p signaling-load --bins
 	target/release/mesh-load compare --json $(BENCH_REPORT).json $(BENCH) >$(BENCH_REPORT).md && cat $(BENCH_REPORT).md
 
@@ -119,32 +120,34 @@ clean: ## Delete the build and the directory of the local mesh
 	rm -rf $(MESH_DIR)
 
 ##@ Deploy (deploy/README.md)
-##  CLUSTER=signaling  the kind cluster, with a kubeconfig of its own in target/deploy
-##  CONTEXT=NAME       your own cluster, by context; the current context is neither read nor changed
-##  REGISTRY=HOST/PATH where such a cluster pulls the image from; `make images` pushes it there
-##  OVERLAY=kind       which of deploy/overlays; with CONTEXT it is production
-##  TAG=...            the image's tag, else made from the commit (outside git it must be set); PLATFORMS=linux/amd64,linux/arm64
-##  LOAD="steady ..."  options of mesh-load; DOCKER=docker KIND=kind KUBECTL=kubectl  other programs
+##  CLUSTER=signaling  name of the kind cluster; its kubeconfig is a separate file in target/deploy
+##  CONTEXT=NAME       context of your own cluster, instead of kind; the current context has no effect
+##  REGISTRY=HOST/PATH registry of your own cluster; `make images` pushes the image there
+##  OVERLAY=kind       folder of deploy/overlays (default: kind, with CONTEXT production)
+##  TAG=...            tag of the image (default: made from the git commit)
+##  PLATFORMS=...      platforms of the image with REGISTRY (default: linux/amd64,linux/arm64)
+##  LOAD="steady ..."  options of mesh-load for load-kind
+##  DOCKER=docker KIND=kind KUBECTL=kubectl  programs to use
 .PHONY: deploy undeploy images image-archive manifests load-kind test-image
-deploy: ## Deploy a mesh to a kind cluster, created if there is none, or to your own; prints the address of the demo
+deploy: ## Deploy a mesh to your own cluster or to kind (creates the cluster if it is missing); prints the demo's address
 	@deploy/bin/deploy
 
 undeploy: ## Delete the mesh, its namespace with your Secrets, and a kind cluster that make deploy created
 	@deploy/bin/undeploy
 
-images: ## Build the image with docker; with REGISTRY for both architectures, and push it
+images: ## Build the image with docker; with REGISTRY build it for both architectures and push it
 	@deploy/bin/images
 
 image-archive: deps-run ## Build the image without docker, for kind load image-archive
 	@deploy/bin/image-archive
 
-manifests: ## Print the manifests
+manifests: ## Print the manifests of OVERLAY
 	@deploy/bin/manifests
 
-load-kind: ## Run mesh-load as a Job in the cluster (LOAD="calls --rate 200"), without tokens and TLS
+load-kind: ## Run mesh-load as a Job in the cluster (LOAD="calls --rate 200"); the mesh must require neither tokens nor TLS
 	@deploy/bin/load-kind
 
-test-image: deps-test ## Start the image archive in network namespaces and connect clients; needs root, takes minutes
+test-image: deps-test ## Test the image archive: start it in network namespaces and connect clients; needs root, takes minutes
 	archive=$$(deploy/bin/image-archive) && deploy/tests/image "$$archive"
 
 ##@ Release (CONTRIBUTING.md)

@@ -1,11 +1,11 @@
-"""Judges a report of Autobahn's fuzzing client: no case may fail, and each broken frame has its close code."""
+"""Checks a report of Autobahn's fuzzing client: all cases passed, with a permitted close code."""
 
 import collections
 import json
 import sys
 
-# By the number in front of a case: what it is about, and what the server may close with. Suites 1, 2, 7, 9 and 10 judge their
-# own close codes.
+# Subject and permitted close codes per suite, the first number of a case. Suites 1, 2, 7, 9 and 10
+# check their close codes themselves.
 CLOSE_CODES = {
     "3": ("reserved bits", {1002}),
     "4": ("reserved opcodes", {1002}),

@@ -1,13 +1,13 @@
-# Rules for rendered manifests that no schema states. Input: all objects of one folder, and the
-# folder as $folder. Output: the text of each rule that is broken. Called by .ci/manifests.
+# Rules for rendered manifests beyond their schemas. Input: all objects of one folder, and the
+# folder as $folder. Output: the text of each broken rule. Called by .ci/manifests.
 
 def kind($kind): .[] | select(.kind == $kind);
 def object($kind; $name): first(kind($kind) | select(.metadata.name == $name));
 def has_object($kind; $name): any(kind($kind); .metadata.name == $name);
-# A condition without a value, as of an object that is missing, breaks its rule too.
+# A condition without a value breaks its rule too. The path of a missing object has no value.
 def rule($text; condition): if [condition] == [true] then empty else $text end;
 
-# A pod of a Deployment or Job, with its name, labels, spec and only container.
+# The pod of each Deployment and Job, with its name, labels, spec and only container.
 def pods: [(kind("Deployment"), kind("Job"))
   | {name: .metadata.name, labels: .spec.template.metadata.labels, spec: .spec.template.spec,
      container: .spec.template.spec.containers[0], annotations: .spec.template.metadata.annotations}];
@@ -16,19 +16,19 @@ def variable($name): first(.container.env[]? | select(.name == $name).value) // 
 def reads($name): any(.container.env[]?; .name == $name);
 def port($name): first(.container.ports[]? | select(.name == $name)).containerPort;
 
-# Whether a selector selects these labels.
+# True if a selector selects these labels.
 def selects($labels):
   ((.matchLabels // {}) | to_entries | all(.[]; . as $pair | $labels[$pair.key] == $pair.value))
   and all(.matchExpressions[]?; . as $one | $one.operator == "In" and any($one.values[]; . == $labels[$one.key]));
 
-# Whether a peer of a network policy is this end of a connection: a pod, {namespace}, {cidr}, or {}
-# for all else.
+# True if a peer of a network policy is this end of a connection: a pod, {namespace}, {cidr}, or {}
+# for any other address.
 def is_peer($peer):
   if .podSelector then $peer.labels != null and (.podSelector | selects($peer.labels))
   elif .namespaceSelector then
     $peer.namespace != null and (.namespaceSelector | selects({"kubernetes.io/metadata.name": $peer.namespace}))
   else .ipBlock.cidr == $peer.cidr end;
-# Whether the policies of a pod permit a connection from or to the other end.
+# True if the policies of a pod permit a connection from or to the other end.
 def permits($direction; $peers; $pod; $other; $to; $port; $protocol):
   [kind("NetworkPolicy").spec | select(any(.policyTypes[]; . == $direction) and (.podSelector | selects($pod.labels)))]
   | length == 0 or any(.[][$direction | ascii_downcase][]?;

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
-# `make release` in a copy of the tree, with stand-ins for builds.
-# shellcheck disable=SC2154,SC2164 # bats stops at what fails, and sets output
+# Tests of `make release` in a copy of the tree, with stand-ins for builds.
+# shellcheck disable=SC2154,SC2164 # bats stops at a failed command, and sets output
 
 setup() {
     cd "$BATS_TEST_DIRNAME/.."
     unset MAKEFLAGS MAKELEVEL VERSION DRY_RUN COMMIT
 }
 
-# Copies the tree's scripts and manifests into a repository with one commit, and enters it. Its
-# changelog has an unreleased change, which the tree's lacks after a release.
+# Copies the tree's scripts and manifests into a repository with one commit, and enters it. Adds an
+# unreleased change to the changelog, because the tree has none after a release.
 enter_copy() {
     git ls-files -z .ci Makefile CHANGELOG.md Cargo.toml 'crates/client/web/package.json' docs/admin-api.json deploy |
         xargs -0 cp --parents -t "$BATS_TEST_TMPDIR"
@@ -21,7 +21,7 @@ enter_copy() {
     git init --quiet && git add . && git commit --quiet --message start
 }
 
-# Counts the lines of all files that have the version.
+# Counts the lines that contain a version.
 lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
 
 @test "dry run prints the changes and makes none" {

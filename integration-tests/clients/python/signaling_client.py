@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A signaling client in Python, written from PROTOCOL.md alone. README.md says how to use it."""
+"""A signaling client in Python, written from PROTOCOL.md alone. README.md describes its use."""
 
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ GOODBYE, SOCKET_LEFT = 1000, 4001
 
 
 class StayAway(Exception):
-    """The server does not want to see this client again."""
+    """The server rejected this client permanently."""
 
 
 def note(text):
@@ -49,10 +49,10 @@ class Client:
         self.heard = 0.0
         self.retry_after = None
 
-    # What goes out.
+    # Sending.
 
     async def signal(self, to, data, ttl_ms=None):
-        """Sends a signal that asks for an ack, now or as soon as there is a connection."""
+        """Sends a signal that requests an ack, now or on the next connection."""
         message = {"type": "signal", "to": to, "data": data, "id": self.last_id + 1}
         if ttl_ms is not None:
             message["ttl_ms"] = ttl_ms
@@ -104,7 +104,7 @@ class Client:
         while True:
             text = await ws.recv()
             self.heard = time.monotonic()
-            # Line breaks in JSON are white space between its parts.
+            # Line breaks in JSON are only white space between its tokens.
             print(text.replace("\r", " ").replace("\n", " "), flush=True)
             try:
                 await self.handle(json.loads(text), welcomed)
@@ -128,7 +128,7 @@ class Client:
 
     async def write(self, ws, welcomed):
         await welcomed.wait()
-        sent = 0  # Of this connection: a new one sends again all that is unanswered.
+        sent = 0  # Per connection: a new one sends all unanswered messages again.
         while True:
             async with self.changed:
                 await self.changed.wait_for(lambda: any(id > sent for id in self.unanswered))
@@ -137,7 +137,7 @@ class Client:
                 await ws.send(text)
 
     async def watch(self, ws):
-        """Ends when the socket is dead."""
+        """Pings the server. Returns when it does not answer."""
         while True:
             await asyncio.sleep(PING_EVERY)
             asked = time.monotonic()
@@ -148,11 +148,11 @@ class Client:
             await asyncio.sleep(max(0, asked + PING_ANSWER - time.monotonic()))
             if self.heard < asked:
                 note("nothing heard: the socket is dead")
-                # No close frame: 1000 would end the session.
+                # Sends no close frame, because code 1000 would end the session.
                 ws.transport.abort()
                 return
 
-    # All connections.
+    # Reconnecting.
 
     def connect(self):
         query = {"client_id": self.args.client_id}
@@ -163,14 +163,14 @@ class Client:
         if self.resume:
             subprotocols.append("resume." + self.resume)
         url = f"{self.args.url.rstrip('/')}/v1/connect?{urlencode(query)}"
-        # No compression, no size limit of our own, and the protocol's `ping` in place of the library's.
+        # Uses the protocol's `ping` instead of the library's.
         return websockets.connect(
             url, subprotocols=subprotocols, compression=None, max_size=None, ping_interval=None,
             open_timeout=10, close_timeout=2,
         )
 
     async def once(self):
-        """Connects and stays until the connection ends; the shortest wait that its end asks for, in seconds."""
+        """Runs one connection. Returns the minimum wait before the next one, in seconds."""
         try:
             ws = await self.connect()
             await self.attend(ws)
@@ -227,8 +227,8 @@ async def main(args):
     threading.Thread(target=feed, args=(client, loop), daemon=True).start()
     try:
         await client.run()
-    except StayAway as told:
-        note(f"told to stay away: {told}")
+    except StayAway as code:
+        note(f"rejected permanently: {code}")
         return 1
     return 0
 
@@ -248,5 +248,5 @@ if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")
     status = asyncio.run(main(parse_args()))
     sys.stdout.flush()
-    # The thread that reads stdin may be in the middle of it, which the interpreter's own end does not survive.
+    # A normal exit can crash while the thread reads stdin.
     os._exit(status)
