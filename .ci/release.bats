@@ -45,7 +45,7 @@ lines_with() { git grep --untracked -F "$1" -- ':!.ci' | wc -l; }
     [ -z "$(git tag)" ]
 }
 
-@test "release commits and tags if it is told to" {
+@test "release commits and tags with COMMIT=1" {
     enter_copy
     VERSION=99.0.0 COMMIT=1 .ci/release
     [ "$(git log -1 --format=%s v99.0.0)" = "Release 99.0.0" ]

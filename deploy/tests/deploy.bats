@@ -44,7 +44,7 @@ ON_KIND="kubectl --kubeconfig @/kubeconfig-signaling --context kind-signaling"
 DELETES_CLUSTER="kind delete cluster --name signaling --kubeconfig @/kubeconfig-signaling"
 DELETES_MESH="delete --ignore-not-found -f deploy/overlays"
 
-@test "deploy brings the mesh up in a new kind cluster" {
+@test "deploy creates a kind cluster and deploys the mesh" {
     run make deploy
     [ "$status" -eq 0 ]
     [[ $output == *http://127.0.0.1:8080/* ]]
@@ -84,7 +84,7 @@ END
     not_called create
 }
 
-@test "deploy stops at a Secret that lacks a key" {
+@test "deploy fails for a Secret that lacks a key" {
     says secret-signaling-mesh secret/signaling-mesh
     says keys $'admin-token-of-old\nhash-seed\nmesh-secret'
     fails_with deploy "signaling-mesh has no key admin-token"
@@ -107,13 +107,13 @@ END
     [ "$(calls | grep -cvE '^docker |^kubectl (--context prod|kustomize) ')" -eq 0 ]
 }
 
-@test "deploy and load-kind name the registry that a cluster of the user needs" {
+@test "deploy and load-kind require REGISTRY for a foreign cluster" {
     export CONTEXT=prod
     fails_with deploy REGISTRY=
     fails_with load-kind REGISTRY=
 }
 
-@test "deploy stops where Secrets of the user are missing" {
+@test "deploy fails while Secrets of the user are missing" {
     own_cluster
     export OVERLAY=production-tls
     fails_with deploy "create secret generic signaling-tokens --from-file=keys=FILE"
@@ -125,7 +125,7 @@ END
     called "kubectl --context prod apply -f @/rendered.yaml"
 }
 
-@test "deploy stops where the password of the room store is missing" {
+@test "deploy fails while the room store's password is missing" {
     own_cluster
     export OVERLAY=../../integration-tests/manifests/with-components
     says secret-signaling-tokens secret/signaling-tokens
@@ -159,7 +159,7 @@ END
     done <<<$'0 0 3 3\n4 10 10 4\n1 4 4 3'
 }
 
-@test "deploy names a missing program and begins nothing" {
+@test "deploy names a missing program and changes nothing" {
     DOCKER=absent/docker fails_with deploy "docker is missing: https://"
     KIND=absent/kind fails_with deploy "kind is missing: https://"
     KUBECTL=absent/kubectl fails_with deploy "kubectl is missing: https://"
@@ -169,7 +169,7 @@ END
     [ "$(calls)" = "docker info" ]
 }
 
-@test "manifests names a kubectl that is too old" {
+@test "manifests rejects a kubectl that is too old" {
     says too-old
     fails_with manifests "must be 1.27 or newer (components, labels), and is Client Version: v1.20.2"
 }
@@ -231,7 +231,7 @@ END
     [ "$(calls)" = "kind get clusters" ]
 }
 
-@test "load-kind runs the harness with the words of LOAD" {
+@test "load-kind runs mesh-load with the options of LOAD" {
     says clusters signaling
     LOAD="calls --rate 200" make load-kind
     words=$(sed -n '/- args:/,/command:/s/^ *- //p' "$CARGO_TARGET_DIR/deploy/load.yaml" | xargs)
@@ -257,7 +257,7 @@ END
     not_called apply
 }
 
-@test "the image gets another tag with each uncommitted change" {
+@test "each uncommitted change gives the image another tag" {
     unset TAG
     mkdir -p "$ANSWERS/checkout/deploy/bin"
     cp deploy/bin/common.sh "$ANSWERS/checkout/deploy/bin/"
@@ -278,7 +278,7 @@ END
     [ "$(tag)" = "$committed" ]
 }
 
-@test "the image needs a tag outside git" {
+@test "image requires TAG outside git" {
     unset TAG
     mkdir -p "$ANSWERS/unpacked/deploy/bin"
     cp deploy/bin/common.sh "$ANSWERS/unpacked/deploy/bin/"

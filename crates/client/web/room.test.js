@@ -158,7 +158,7 @@ test('failed connection restarts when the client reconnects', async () => {
   assert.equal(connection.restarts, restarts + 1);
 });
 
-test('room is empty after each way out', async () => {
+test('room is empty after leave, kick or close', async () => {
   for (const end of [
     (room) => room.leave(),
     (room, client) => client.receive('left', { room: 'den', reason: 'kicked' }),
@@ -175,7 +175,7 @@ test('room is empty after each way out', async () => {
   }
 });
 
-test('room stays out when the join is refused', async () => {
+test('room is not entered when the join is refused', async () => {
   const mesh = new Mesh();
   mesh.refuses = true;
   const room = mesh.room('ann');

@@ -58,7 +58,7 @@ test('rate is the increase of a count per second', () => {
   assert.deepEqual([server(second, 'b').messages_per_s, server(second, 'a').cpu], [10, 0.25]);
 });
 
-test('counts start anew when a server restarts', () => {
+test('rates ignore the counts before a restart', () => {
   const update = begin();
   const b = (started_ms, messages) => [node('a'), node('b', { started_ms, totals: totals(messages) })];
   update(b(1, 1_000));
@@ -129,7 +129,7 @@ test('balancer is shown by reports of nodes without its answer', () => {
   assert.equal(server(update([node('a')], lb(180, {})), 'lb').state, 'serving');
 });
 
-test('server shows its suspicion and its other view', () => {
+test('suspicion and a different view are shown at their server', () => {
   const update = begin();
   const other = { view: { hash: 'x', nodes: 1 } };
   const both = () => update([node('a', { suspects: ['b'] }), node('b', other)]);
@@ -149,7 +149,7 @@ test('changed readiness, suspicion and discovery are events', () => {
   assert.deepEqual(events, ['unready a', 'stale a+b', 'suspects a+b', 'trusts a']);
 });
 
-test('suspect that left is not trusted', () => {
+test('suspect that left causes no trust event', () => {
   const update = begin();
   update([node('a', { suspects: ['b'] }), node('b')]);
   assert.deepEqual(kinds(update([node('a')])), ['left b']);

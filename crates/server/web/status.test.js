@@ -47,7 +47,7 @@ test('each problem of a server has a sentence', () => {
   ]);
 });
 
-test('no problem while views just change or a node has left', () => {
+test('changing view and departed node are no problems', () => {
   const gone = server('node-2', { state: 'gone', silent_ms: 9_000, suspected_by: ['node-0'] });
   const changing = server('node-1', { other_view_ms: 900 });
   assert.deepEqual(problems(snapshot(server('node-0'), changing, gone)), []);

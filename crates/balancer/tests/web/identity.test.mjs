@@ -12,6 +12,6 @@ test('room is the fragment of an address or its parameter', () => {
   assert.equal(roomOf({ hash: '', search: '' }), '');
 });
 
-test('fragment with invalid percent-encoding stays as it is written', () => {
+test('fragment with invalid percent-encoding is kept', () => {
   assert.equal(roomOf({ hash: '#%', search: '' }), '%');
 });

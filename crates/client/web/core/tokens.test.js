@@ -3,7 +3,7 @@ import test from 'node:test';
 
 import { Tokens } from './tokens.js';
 
-test('rejected token is replaced unless it was made for the attempt', () => {
+test('rejected token is replaced unless made for the attempt', () => {
   const tokens = new Tokens(true);
   const cases = [[1, true, true], [1, false, false], [2, false, true]];
   for (const [attempts, wasWelcome, mayHelp] of cases) {
