@@ -85,7 +85,7 @@ async function enter(roomName, ownName) {
 
 function roomChanged() {
   // `join` rejects if the room could not be entered.
-  if (room.state === 'out' && wasInside) return returnToLobby('You are out of the room.');
+  if (room.state === 'out' && wasInside) return returnToLobby('You are no longer in the room.');
   wasInside ||= room.state === 'in' || room.state === 'waiting';
   for (const { id, data } of room.members) {
     if (!nodeById.has(id) && typeof data?.node === 'string') nodeById.set(id, data.node);
@@ -171,7 +171,7 @@ function draw() {
   });
 }
 
-/** The stream in the own tile. It changes only with its tracks: pictures would flicker. */
+/** The stream in the own tile. It changes only with its tracks, because a change flickers. */
 let ownStream = null;
 
 function drawNow() {

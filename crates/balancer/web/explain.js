@@ -1,21 +1,21 @@
 /** Describes states and errors to the user. */
 
 const ERRORS = {
-  room_store_unavailable: 'The mesh has no room store, or has lost it. Try again in a moment.',
-  bad_name: 'A room’s name has 1 to 128 of A-Z a-z 0-9 . _ ~ : @ -',
+  room_store_unavailable: 'Rooms are unavailable at the moment. Try again soon.',
+  bad_name: 'The name of a room has 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -',
   bad_message: 'The server rejected the request.',
   too_large: 'That is too long.',
   rate_limited: 'Too many messages. Wait a moment, then try again.',
   overloaded: 'The mesh is busy. Wait a moment, then try again.',
   forbidden: 'You may not enter this room.',
-  queue_full: 'Too many requests wait for the connection. Wait a moment.',
+  queue_full: 'Too many requests are waiting for a connection. Wait a moment.',
   expired: 'The mesh could not be reached in time.',
 };
 
 const CLOSES = {
-  4400: 'The id is invalid: 1 to 128 of A-Z a-z 0-9 . _ ~ : @ - are allowed.',
+  4400: 'The id is invalid: it needs 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -',
   4401: 'The server requires a token, which this page does not have.',
-  4403: 'The server does not admit this page.',
+  4403: 'The server does not allow clients of this page.',
   4409: 'This id is in use in another window. Close it, or open this page with another ?id=',
   4410: 'Another window has taken over this id.',
   4411: 'The server has removed this client.',

@@ -36,7 +36,7 @@ export const storeName = (name) => sessionStorage.setItem(NAME_KEY, name);
 
 /**
  * Returns the room in an address: its fragment, or else `?room=`. Empty: it has none. A fragment
- * that is not valid percent-encoding counts as it is written.
+ * with invalid percent-encoding is kept unchanged.
  */
 export function roomOf({ hash, search }) {
   return decoded(hash.slice(1)) || (new URLSearchParams(search).get('room') ?? '');

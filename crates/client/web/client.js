@@ -1,5 +1,6 @@
 /**
- * The JavaScript SDK. `core` decides; this module performs it with sockets, timers and promises.
+ * The JavaScript SDK. `core` makes the decisions. This module performs them with sockets, timers
+ * and promises.
  * README.md is the guide.
  */
 
@@ -39,7 +40,7 @@ export class Client extends EventTarget {
   #isPerforming = false;
 
   /**
-   * Makes a client without a connection: call `connect`.
+   * Creates a client without a connection: call `connect`.
    *
    * @param {object} options
    * @param {string[]} options.urls balancers' `/v1/connect`, tried in this order, the next one
@@ -202,8 +203,8 @@ export class Client extends EventTarget {
   }
 
   /**
-   * Calls an input of the core and performs the effects. Effects of calls that listeners make come
-   * behind: requests leave in the order of their numbers.
+   * Calls an input of the core and performs the effects. If a listener calls the client, those
+   * effects follow, so that requests are sent in the order of their numbers.
    */
   #perform(input) {
     try {

@@ -5,8 +5,8 @@ const MAX_RESTARTS = 3;
  * An RTCPeerConnection that negotiates and recovers by itself.
  *
  * - Perfect negotiation: both sides may offer at any time. When two offers cross, the polite side
- *   rolls its own back. The first offer is the impolite side's, and the polite side requests it:
- *   browsers recover slowly when the very first offers cross.
+ *   rolls its own back. Only the impolite side makes the first offer, and the polite side requests
+ *   it: browsers recover slowly when the first offers cross.
  * - ICE restart when the path fails.
  * - A new connection when the other side has one, as after a reload.
  *
@@ -29,7 +29,7 @@ export class PeerConnection extends EventTarget {
   #inbox = Promise.resolve();
 
   /**
-   * Makes a connection.
+   * Creates a connection.
    *
    * @param {object} options
    * @param {boolean} options.polite true on exactly one side
@@ -51,7 +51,7 @@ export class PeerConnection extends EventTarget {
     return this.#connection;
   }
 
-  /** As of an RTCPeerConnection. */
+  /** State of the present connection, as in RTCPeerConnection. */
   get connectionState() {
     return this.#connection?.connectionState ?? 'closed';
   }
@@ -59,7 +59,7 @@ export class PeerConnection extends EventTarget {
   /** Handles a message that the other side passed to `send`. */
   receive(message) {
     const handle = () => this.#handle(message);
-    // One after the other: a candidate may need the description before it.
+    // Handles messages in order, because a candidate may need an earlier description.
     this.#inbox = this.#inbox.then(handle).catch((error) => this.#emit('failure', error));
   }
 
@@ -164,7 +164,7 @@ export class PeerConnection extends EventTarget {
     try {
       await connection.addIceCandidate(candidate);
     } catch (error) {
-      // Candidates of an offer that we ignored fit nothing.
+      // Candidates of an ignored offer match no description.
       if (!this.#isIgnoring) throw error;
     }
   }

@@ -41,7 +41,7 @@ export class Room extends EventTarget {
   #memberById = new Map();
   /** Signals of senders that are not members yet. */
   #earlyById = new Map();
-  /** Aborted to receive no more events of the client. */
+  /** Its abort ends the listeners on the client. */
   #stop = new AbortController();
   /** Last member of the page before the requested one, or null. */
   #after = null;
@@ -292,12 +292,12 @@ export class Room extends EventTarget {
     clearTimeout(member.retryTimer);
     this.#memberById.delete(member.id);
     member.peer?.close();
-    // A member that was only listed gets its place.
+    // A member without a connection takes the free place.
     const next = [...this.#memberById.values()].find(({ peer }) => peer === null);
     if (next && this.state === 'in') this.#connect(next);
   }
 
-  /** Retries failed connections: the client's network works again. */
+  /** Restarts failed connections after the client has reconnected. */
   #restartFailed() {
     for (const { peer } of this.#memberById.values()) {
       if (peer?.connectionState === 'failed') peer.restart();

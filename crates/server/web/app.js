@@ -4,7 +4,8 @@ import { History } from './history.js';
 import { Mesh } from './mesh.js';
 import { Poll } from './poll.js';
 import { lines } from './status.js';
-import { LENGTH, announceEvents, onToken, show, showPoll } from './view.js';
+import { LENGTH, announceEvents, onToken } from './view.js';
+import { show, showPoll } from './view.js';
 
 /** Time between requests. */
 const INTERVAL_MS = 1_000;

@@ -1,6 +1,7 @@
 /** One card per server. Texts of servers are set as textContent, never as HTML. */
 
-import { bytes, count, cpu, duration, micros, rate } from './format.js';
+import { bytes, count, cpu } from './format.js';
+import { duration, micros, rate } from './format.js';
 import { path } from './spark.js';
 import { stateOf } from './status.js';
 
@@ -9,7 +10,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 const WIDTH = 100;
 const HEIGHT = 30;
 
-/** Figures on the card by role, each with its label. */
+/** Values on the card by role, each with its label. */
 const FIGURES = {
   node: [
     ['Clients', ({ clients }) => count(clients)],
@@ -36,7 +37,7 @@ const FIGURES = {
  * @param {object[]} servers
  * @param {object} recent
  * @param {import('./history.js').History} recent.history
- * @param {Map<string, {came: number, went: number}>} recent.moves by server id
+ * @param {Map<string, {arrived: number, left: number}>} recent.moves by server id
  * @param {number} recent.length values of a line
  */
 export function showCards(list, servers, recent) {
@@ -112,8 +113,8 @@ function showCard(card, server, most, { history, moves, length }) {
 
 function movesText(moves) {
   const texts = [];
-  if (moves?.came) texts.push(`↘ ${count(moves.came)} came`);
-  if (moves?.went) texts.push(`↗ ${count(moves.went)} went`);
+  if (moves?.arrived) texts.push(`↘ ${count(moves.arrived)} arrived`);
+  if (moves?.left) texts.push(`↗ ${count(moves.left)} left`);
   return texts.join(', ');
 }
 

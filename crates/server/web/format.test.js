@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { bytes, clock, count, cpu, duration, micros, rate } from './format.js';
+import { bytes, clock, count, cpu } from './format.js';
+import { duration, micros, rate } from './format.js';
 
 test('unknown number is a dash', () => {
   for (const format of [bytes, count, cpu, duration, micros, rate]) assert.equal(format(null), '–', format.name);

@@ -50,7 +50,7 @@ export class Mesh {
   }
 
   #addEvent(at, rows, asked, id, change) {
-    // A node that left is no longer a suspect, which is no trust.
+    // A node that left is no longer a suspect, but is not trusted again.
     if (change.kind === 'trusts' && !rows.has(change.node)) return;
     const isOwnView = ['suspects', 'trusts', 'moved'].includes(change.kind) || !('node' in change);
     this.#events.add(at, isOwnView ? id : asked, change);

@@ -25,7 +25,7 @@ export class ServerSamples {
   #misses = 0;
   #isSilenceReported = false;
   #isDraining = false;
-  /** Since when its view differs from that of the asked server, or null. */
+  /** Start of the time in which its view differs from the asked server's, or null. */
   #otherViewSince = null;
 
   /** @param {string} id @param {'node' | 'balancer'} role */
@@ -137,7 +137,7 @@ export class ServerSamples {
   }
 
   /**
-   * Returns the server for the page, with the last figures of a silent server.
+   * Returns the server for the page. A silent server keeps its last values.
    *
    * @param {number} at milliseconds
    * @param {{suspectedBy: string[], viewHash: string}} mesh `viewHash`: of the asked server
@@ -202,7 +202,7 @@ function differences(before, after, isRestarted) {
   for (const { from, to, clients } of isRestarted ? [] : after.flows) {
     const flow = before.flows.find((earlier) => earlier.from === from && earlier.to === to);
     const counted = flow?.clients ?? 0;
-    // A lower count starts anew: the server keeps the counts of some pairs only.
+    // A lower count began again at 0, because the server keeps the counts of only some pairs.
     const moved = clients - (counted > clients ? 0 : counted);
     if (moved > 0) changes.push({ kind: 'moved', from, to, clients: moved });
   }

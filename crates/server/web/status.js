@@ -43,7 +43,7 @@ function details(server) {
   if (server.state === 'indirect') texts.push('it does not answer this server');
   if (isSuspected(server)) texts.push(`suspected by ${list(server.suspected_by)}`);
   if (server.is_stale) texts.push(`discovery last read ${duration(server.discovery_age_ms)} ago`);
-  if (server.other_view_ms >= VIEWS_DIFFER_MS) texts.push('has another view');
+  if (server.other_view_ms >= VIEWS_DIFFER_MS) texts.push('its view differs');
   return texts;
 }
 
@@ -81,18 +81,18 @@ export function problems({ by, servers }) {
 }
 
 /**
- * Counts the clients that recently came to and left each node.
+ * Counts the clients that recently moved to and from each node.
  *
  * @param {object} snapshot
- * @returns {Map<string, {came: number, went: number}>} by node id
+ * @returns {Map<string, {arrived: number, left: number}>} by node id
  */
 export function recentMoves({ at_ms, events }) {
   const moves = new Map();
-  const at = (id) => moves.get(id) ?? moves.set(id, { came: 0, went: 0 }).get(id);
-  for (const { kind, at_ms: then, from, to, clients } of events) {
-    if (kind !== 'moved' || at_ms - then > RECENT_MS) continue;
-    at(from).went += clients;
-    at(to).came += clients;
+  const at = (id) => moves.get(id) ?? moves.set(id, { arrived: 0, left: 0 }).get(id);
+  const recent = events.filter((event) => at_ms - event.at_ms <= RECENT_MS);
+  for (const { from, to, clients } of recent.filter(({ kind }) => kind === 'moved')) {
+    at(from).left += clients;
+    at(to).arrived += clients;
   }
   return moves;
 }

@@ -63,9 +63,9 @@ test('recent moves are summed at both nodes', () => {
   ];
   const moves = Object.fromEntries(recentMoves({ ...snapshot(), events }));
   assert.deepEqual(moves, {
-    a: { came: 0, went: 3 },
-    b: { came: 7, went: 0 },
-    c: { came: 0, went: 4 },
+    a: { arrived: 0, left: 3 },
+    b: { arrived: 7, left: 0 },
+    c: { arrived: 0, left: 4 },
   });
 });
 

@@ -1,8 +1,9 @@
 /** Draws the page, except the cards. Texts of servers are set as textContent, never as HTML. */
 
 import { setText, showCards, showLine } from './cards.js';
-import { clock, count, duration, micros, rate } from './format.js';
 import { describe } from './event_text.js';
+import { clock, count } from './format.js';
+import { duration, micros, rate } from './format.js';
 import { problems, recentMoves } from './status.js';
 
 /** Values of each line, one per second. */
@@ -41,7 +42,7 @@ export function showPoll({ isLive, needsToken, refusal, silenceMs }) {
   if (isLost) {
     const why = refusal
       ? `This server refuses the request: ${refusal}.`
-      : `This server has not answered for ${duration(silenceMs)}: the figures are that old.`;
+      : `This server has not answered for ${duration(silenceMs)}. The values are from before.`;
     const next = 'The page retries. The internal address of any other server has this page too.';
     setText(element('lost-text'), `${why} ${next}`);
   }
@@ -110,8 +111,9 @@ function showEvents(events) {
   element('no-events').hidden = log.childElementCount > 0;
 }
 
-/** Stays the same while further servers report the event and more clients move. */
-function keyOf({ at_ms, kind, node, from, to, by }) {
+/** Returns a key that stays while more servers report the event and more clients move. */
+function keyOf({ at_ms, kind, node, ...event }) {
+  const { from, to, by } = event;
   const subject = node || from ? '' : by[0];
   return [at_ms, kind, node ?? '', from ?? '', to ?? '', subject].join(' ');
 }

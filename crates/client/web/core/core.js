@@ -1,5 +1,6 @@
 import { Connection } from './connection.js';
-import { GOODBYE, delay, isFinal, isPolicyViolation, isTokenRejected } from './ending.js';
+import { GOODBYE, delay } from './ending.js';
+import { isFinal, isPolicyViolation, isTokenRejected } from './ending.js';
 import { isEvent, needsWelcome, parse } from './incoming.js';
 import { SendError } from './outcome.js';
 import { encode, isName } from './outgoing.js';
@@ -11,14 +12,14 @@ import { OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
-/** Names of states that the application sees, where they differ from the phase. */
+/** State for the application by phase; other phases are states themselves. */
 const STATE_BY_PHASE = { fetching: 'connecting', suspended: 'waiting' };
 
 /**
  * Decisions of the client. Nothing here reads a clock, draws a random number or touches the
  * network. Times (`now`, in milliseconds) and random numbers in [0, 1) go in, `takeEffects` returns
- * what to do, and `deadline` returns when `tick` is due. `client.js` calls it; `../../vectors` has
- * its rules as examples, which the Rust SDK follows too.
+ * what to do, and `deadline` returns when `tick` is due. `client.js` calls it. The examples in
+ * `../../vectors` test the same rules in the Rust SDK.
  *
  * | effect | action |
  * |---|---|
@@ -41,14 +42,14 @@ export class Core {
   /**
    * `is` is `closed`, `suspended`, `fetching` (a token), `connecting`, `connected` or `waiting`.
    * `by` limits an attempt, `connection` belongs to `connected`. `until`, `why` and `mayHurry`
-   * describe a wait; `mayHurry` is false if the server asked for it.
+   * describe a wait; `mayHurry` is false if the server requested it.
    */
   #phase = { is: 'closed' };
   #retries = new RetryState();
   /** Token that resumes the session, or null. */
   #resume = null;
   #tokens;
-  /** Wait that the server of this socket asked for, or null. */
+  /** Wait that the server of this socket requested, or null. */
   #hint = null;
   #maxMessageBytes = DEFAULT_MESSAGE_BYTES;
   #requests;
@@ -67,7 +68,8 @@ export class Core {
    * @param {number} [options.timeoutMs] time limit of a request
    * @param {object} [options.session] a saved session to continue
    */
-  constructor({ clientId, urls = 1, tokens = false, session, ...limits }) {
+  constructor({ clientId, session, ...options }) {
+    const { urls = 1, tokens = false, ...limits } = options;
     const { queue = 256, queueBytes = 1_048_576, timeoutMs = 60_000 } = limits;
     this.#clientId = clientId;
     this.#urls = urls;
@@ -165,7 +167,7 @@ export class Core {
   }
 
   /**
-   * Handles a network change. Shortens a wait that the server did not ask for, or sends a ping on
+   * Handles a network change. Shortens a wait that the server did not request, or sends a ping on
    * an open socket.
    */
   networkChanged(now, random) {
@@ -348,7 +350,7 @@ export class Core {
     this.#maxMessageBytes = welcome.max_message_bytes;
     this.#emit({ state: 'connected', resumed: welcome.resumed, welcome });
     if (welcome.resumed) {
-      for (const text of this.#requests.repeats()) this.#emit({ write: text });
+      for (const text of this.#requests.retransmissions()) this.#emit({ write: text });
     } else {
       this.#requests.startAgain(this.#rooms.joins());
     }

@@ -16,7 +16,7 @@ const MAX_HEAD = 48;
  * @property {number} bytes
  * @property {number | null} expires null for rejoins and for expired requests, whose numbers stay
  *   in use
- * @property {boolean} hasLeft whether it was sent in a session that is over
+ * @property {boolean} hasLeft whether it was sent in an earlier session
  */
 export class Requests {
   #limits;
@@ -78,8 +78,8 @@ export class Requests {
     return encode(entry.request, entry.id);
   }
 
-  /** Returns the texts that a resumed session sends again. */
-  repeats() {
+  /** Returns the texts of unanswered requests, which a resumed session retransmits. */
+  retransmissions() {
     return this.#sent.map(({ request, id }) => encode(request, id));
   }
 
@@ -95,7 +95,7 @@ export class Requests {
     this.#setQueued([...joins.map((join) => makeEntry(join, { rejoins: true })), ...kept]);
   }
 
-  /** Removes the request of this number, which got its answer. Undefined: there is none. */
+  /** Removes and returns the answered request with this number; undefined if there is none. */
   answered(id) {
     const at = this.#sent.findIndex((entry) => entry.id === id);
     return at < 0 ? undefined : this.#sent.splice(at, 1)[0];

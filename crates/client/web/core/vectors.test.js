@@ -19,7 +19,8 @@ for (const file of readdirSync(FOLDER).filter((name) => name.endsWith('.json')))
 
 function run({ queue_bytes: queueBytes, timeout_ms: timeoutMs, ...options }, steps) {
   const core = new Core({ clientId: 'me', queueBytes, timeoutMs, ...options });
-  for (const { at, random = 0.5, times = 1, out, error, next, ...step } of steps) {
+  for (const { at, out, error, next, ...others } of steps) {
+    const { random = 0.5, times = 1, ...step } = others;
     const what = `at ${at}: ${JSON.stringify(step.in)}`;
     for (let number = 1; number <= times; number += 1) {
       const given = filled(replace(step.in, (text) => numbered(text, number)));
