@@ -43,7 +43,7 @@ def tcp($from; $to; $port): passes($from; $to; $port; "TCP");
 def rules_of_pod($pod): . as $objects |
   $pod.spec as $spec | $pod.container as $container |
   rule("has one container"; $spec.containers | length == 1),
-  rule("is as confined as the restricted standard asks";
+  rule("meets the restricted standard";
     $spec.securityContext.runAsNonRoot and $spec.securityContext.runAsUser > 0
     and $spec.securityContext.seccompProfile.type == "RuntimeDefault"
     and $container.securityContext
@@ -51,9 +51,9 @@ def rules_of_pod($pod): . as $objects |
     and ([$spec.hostNetwork, $spec.hostPID, $spec.hostIPC] | all(.[]; . == null))
     and all($spec.volumes[]?; .hostPath == null)),
   rule("has a memory limit"; $container.resources.limits.memory != null),
-  rule("gets no variables of Services among its own"; $spec.enableServiceLinks == false),
+  rule("gets no variables of Services"; $spec.enableServiceLinks == false),
   rule("runs a version of its image"; $container.image | test(":[^:/]+$") and (endswith(":latest") | not)),
-  rule("asks the API server only for discovery";
+  rule("mounts an API token only for discovery";
     $spec.automountServiceAccountToken == ($pod | flag("discovery") != null)),
   rule("opens the ports that it declares";
     ([$pod | flag("listen", "internal-listen", "public-listen") | values | split(":")[-1] | tonumber] as $opened
@@ -64,7 +64,7 @@ def rules_of_pod($pod): . as $objects |
           and any(.ports[]; .targetPort == $name))
         and any($objects | kind("NetworkPolicy").spec; (.podSelector | selects($pod.labels))
           and any(.ingress[]?.ports[]?; .port == $name)))),
-  rule("answers probes, and scraping, where it is asked";
+  rule("answers probes and scraping on the internal port";
     all(($container.readinessProbe, $container.livenessProbe, $container.startupProbe) | values;
       .httpGet.port == "internal")
     and (($pod.annotations["prometheus.io/port"] // "7900") == "7900")),
@@ -81,7 +81,7 @@ def rules_of_mesh: . as $objects |
   | $pods["signaling-nodes"] as $node | $pods["signaling-balancers"] as $balancer
   | {namespace: "monitoring"} as $monitoring | {namespace: "kube-system"} as $dns | {namespace: "default"} as $other
   | {cidr: "192.0.2.0/24"} as $store | {} as $world |
-  rule("clients need tokens, except in the overlay to try out";
+  rule("clients need tokens, except in the overlay for kind";
     ($folder == "deploy/overlays/kind") as $is_open
     | ($balancer | reads("SIGNALING_ALLOW_ANONYMOUS")) == $is_open
       and ($balancer | reads("SIGNALING_TOKEN_KEY_FILE")) == ($is_open | not)),
@@ -94,7 +94,7 @@ def rules_of_mesh: . as $objects |
     or $source == "kubernetes:$(POD_NAMESPACE)/signaling-balancers:internal"
       and tcp($balancer; $balancer; 7900)
       and object("Service"; "signaling-balancers").spec.publishNotReadyAddresses),
-  rule("policies let servers reach servers, names and the API server";
+  rule("policies let servers reach servers, DNS and the API server";
     all($node, $balancer; . as $server
       | all($node, $balancer; . as $to | $objects | tcp($server; $to; 7900))
         and ($objects | tcp($server; $world; 443) and tcp($server; $world; 6443)
@@ -106,7 +106,7 @@ def rules_of_mesh: . as $objects |
     all($node, $balancer; . as $server | $objects
       | tcp($world; $server; 7900) or tcp($other; $server; 7900)
         or tcp($server; $world; 80) or tcp($server; $other; 7900) or tcp($server; {cidr: "192.0.3.0/24"}; 6379) | not)),
-  rule("nodes alone reach a room store, and only if they use one";
+  rule("only nodes reach a room store, and only if they use one";
     tcp($node; $store; 6379) == ($node | reads("SIGNALING_ROOM_STORE")) and (tcp($balancer; $store; 6379) | not)),
   rule("selectors select pods that exist, and Services ports that they have";
     all(kind("Deployment").spec; .template.metadata.labels as $labels | .selector | selects($labels))
@@ -126,7 +126,7 @@ def rules_of_mesh: . as $objects |
       == [[{apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list", "watch"]}]]
     and [object("RoleBinding"; "signaling").subjects[].name]
       == [$node.spec.serviceAccountName, $balancer.spec.serviceAccountName]),
-  rule("the label that the runbook applies by marks all that discovery needs, and no Deployment";
+  rule("the label of the runbook's restore command selects what discovery needs, and no Deployment";
     [.[] | select(.metadata.labels["app.kubernetes.io/component"] == "discovery").kind] | unique
       == ["Role", "RoleBinding", "Service", "ServiceAccount"]),
   rule("the namespace enforces the restricted standard";
