@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn message_may_arrive_again_on_the_next_socket_or_as_retransmission() {
+    fn message_may_arrive_again_when_it_is_retransmitted() {
         let mut ledger = ledger(3, &[1]);
         ledger.receiver_returned();
         ledger.retransmitted(3);
