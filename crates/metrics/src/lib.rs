@@ -16,6 +16,7 @@ pub use prometheus_client::metrics::gauge::Gauge;
 pub use prometheus_client::registry::Registry;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A counter of seconds.
 pub type FloatCounter = Counter<f64, AtomicU64>;
@@ -32,6 +33,11 @@ impl Publish for Counter {
     fn publish(&self, value: u64) {
         self.inner().store(value, Ordering::Relaxed);
     }
+}
+
+/// Replaces the value of a counter of seconds that is counted elsewhere.
+pub fn publish_seconds(counter: &FloatCounter, time: Duration) {
+    counter.inner().store(time.as_secs_f64().to_bits(), Ordering::Relaxed);
 }
 
 impl Publish for Gauge {

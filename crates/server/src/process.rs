@@ -1,12 +1,11 @@
 //! Figures of this process from the operating system, for `/metrics` and the mesh status.
 
 use std::fs;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::sys::time::TimeVal;
-use signaling_metrics::{FloatCounter, Gauge, Publish, metrics};
+use signaling_metrics::{FloatCounter, Gauge, Publish, metrics, publish_seconds};
 
 metrics! {
     /// Metrics with the standard names of Prometheus clients.
@@ -20,7 +19,7 @@ metrics! {
 
 /// Updates the metrics of this process. A figure that the system does not report becomes 0.
 pub(crate) fn publish() {
-    METRICS.cpu.inner().store(cpu().unwrap_or_default().as_secs_f64().to_bits(), Ordering::Relaxed);
+    publish_seconds(&METRICS.cpu, cpu().unwrap_or_default());
     METRICS.resident.publish(resident_bytes().unwrap_or_default());
     METRICS.open_fds.publish(open_descriptors().unwrap_or_default());
     METRICS.max_fds.publish(getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(limit, _)| limit));

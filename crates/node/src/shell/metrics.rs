@@ -1,7 +1,9 @@
 //! Metrics of a node, in addition to those of its edge for direct clients. `publish` sets those
 //! of the core at each scrape. The tasks of lanes and of the room store count the others.
 
-use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics};
+use signaling_metrics::{
+    By, Counter, FloatCounter, Gauge, HistogramBuckets, Label, Labels, Publish, label, metrics, publish_seconds,
+};
 use signaling_protocol::ErrorCode;
 use signaling_server::metrics::publish_suspects;
 
@@ -58,6 +60,9 @@ metrics! {
             "Room requests of clients that their owner and backup did not answer within 2 s";
         view_unconfirmed: Gauge = "signaling_room_view_unconfirmed",
             "Nodes of the view that have not confirmed it; until all have, this node serves no rooms that are new to it";
+        view_wait: FloatCounter = "signaling_room_view_wait_seconds_total",
+            "Time from changes of the view until all nodes had confirmed them, while this node served no rooms that were \
+             new to it";
         store_up: Gauge = "signaling_room_store_up",
             "1 if the last operation of the room store succeeded or there was none, else 0; checked every few seconds";
         store: HistogramBuckets = "signaling_room_store_seconds",
@@ -148,5 +153,6 @@ pub(super) fn publish(core: &NodeCore) {
         metrics.rooms_rebuilt.publish(counts.rebuilt);
         metrics.room_copies_sent.publish(counts.copied);
         metrics.room_timeouts.publish(counts.timeouts);
+        publish_seconds(&metrics.view_wait, counts.waited);
     }
 }

@@ -47,6 +47,8 @@ pub(super) struct Barrier {
     confirmed: BTreeMap<NodeId, u64>,
     /// `true` if a room was given up during the wait: the members are asked once more.
     again: bool,
+    /// Start of the wait, also if it has begun again. `None`: there is none.
+    since: Option<Instant>,
     asked: Option<Instant>,
     /// Rooms that this node does not serve yet, with seats of sessions at these members.
     reported: BTreeSet<(RoomName, NodeId)>,
@@ -99,6 +101,7 @@ impl MeshRooms {
         barrier.reported.clear();
         reported.clear();
         (barrier.again, barrier.asked) = (false, Some(now));
+        barrier.since.get_or_insert(now);
     }
 }
 
@@ -246,6 +249,8 @@ impl NodeCore {
         if std::mem::take(&mut mesh.barrier.again) {
             return self.start_barrier(now);
         }
+        let waited = mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
+        mesh.counts.waited += waited.unwrap_or_default();
         let reported = std::mem::take(&mut mesh.barrier.reported);
         let parked = std::mem::take(&mut mesh.barrier.parked);
         self.take_over_rooms(now, reported);

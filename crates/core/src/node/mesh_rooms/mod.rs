@@ -22,7 +22,7 @@ mod owner;
 mod requests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use signaling_protocol::{NodeId, RoomName};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -85,6 +85,8 @@ pub struct MeshRoomCounts {
     pub copied: u64,
     /// Requests without an answer in time.
     pub timeouts: u64,
+    /// Time from changes of the view until all members had confirmed them.
+    pub waited: Duration,
 }
 
 /// Current state of rooms that are owned by nodes.
