@@ -9,6 +9,7 @@ mod dialect_rooms;
 mod ends_with_socket;
 mod grants;
 mod handoff;
+mod mesh_rooms;
 mod outages;
 mod reserved;
 mod stage;

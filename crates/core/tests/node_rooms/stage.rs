@@ -1,6 +1,7 @@
 //! Nodes with one store, driven by hand. Each client has a slot on the only trunk of its node.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -19,6 +20,8 @@ const HOLD: Duration = Duration::from_secs(20);
 
 struct Node {
     id: &'static str,
+    address: SocketAddr,
+    incarnation: Incarnation,
     core: NodeCore,
     trunk: TrunkKey,
 }
@@ -41,6 +44,8 @@ pub(crate) struct Stage {
     pub(crate) store_is_down: bool,
     /// `true` while batches between nodes are lost.
     pub(crate) loses_batches: bool,
+    /// A node whose batches are lost, in both directions.
+    pub(crate) isolated: Option<&'static str>,
     /// `true` if clients that attach from now on are reliable.
     pub(crate) reliable: bool,
     /// `true` if sessions of clients that attach from now on end with their sockets.
@@ -77,7 +82,7 @@ impl Stage {
             let mut core = NodeCore::new(Settings { rooms, ..settings });
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up();
-            Node { id, core, trunk }
+            Node { id, address: address_of(id), incarnation: incarnation_of(index), core, trunk }
         };
         let mut stage = Self {
             nodes: ids.iter().enumerate().map(node).collect(),
@@ -85,6 +90,7 @@ impl Stage {
             store: Rooms::new(rules),
             store_is_down: false,
             loses_batches: false,
+            isolated: None,
             reliable: false,
             ends_with_socket: false,
             now,
@@ -297,6 +303,22 @@ impl Stage {
         }
     }
 
+    /// Removes a node from the views of the other nodes.
+    pub(crate) fn drop_from_views(&mut self, id: &str) {
+        let view = view(self.nodes.iter().map(|node| (node.id, false)).filter(|(node, _)| *node != id));
+        let now = self.now;
+        let others = self.nodes.iter_mut().filter(|node| node.id != id);
+        others.for_each(|node| node.core.set_view(now, Arc::clone(&view)));
+        self.settle();
+    }
+
+    /// Returns all nodes, the owner of the room first, then its backup.
+    pub(crate) fn ranked(&self, room: &str) -> Vec<&'static str> {
+        let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
+        let id = |index| self.nodes.iter().find(|node| node.id == ranking.id(index)).unwrap().id;
+        ranking.candidates(KeyHash::of(room)).into_iter().map(id).collect()
+    }
+
     /// Empties the store.
     pub(crate) fn empty_store(&mut self) {
         self.store.replaced(self.store_time());
@@ -420,14 +442,17 @@ impl Stage {
     fn exchange_batches(&mut self) {
         let now = self.now;
         for from in 0..self.nodes.len() {
-            let peers: Vec<_> = self.nodes[from].core.peers().map(|(key, _)| key).collect();
-            let others: Vec<_> = (0..self.nodes.len()).filter(|other| *other != from).collect();
-            // Peers have the order of the view, which is the order of the nodes.
-            for (peer, to) in peers.into_iter().zip(others) {
+            let place = |address: &str| self.nodes.iter().position(|node| node.address.to_string() == address);
+            let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address)?)));
+            for (peer, to) in peers.collect::<Vec<_>>() {
+                if [from, to].iter().any(|node| self.isolated == Some(self.nodes[*node].id)) {
+                    continue;
+                }
                 let opening = self.nodes[from].core.open_lane(now, peer).unwrap();
                 let inbound = self.nodes[to].core.lane_comes(now, &opening).unwrap().unwrap();
                 let exchange = opening.exchange;
-                self.nodes[from].core.lane_opened(now, peer, exchange, incarnation_of(to));
+                let incarnation = self.nodes[to].incarnation;
+                self.nodes[from].core.lane_opened(now, peer, exchange, incarnation);
                 let mut last = BatchNumber::default();
                 while let Some(frame) = self.nodes[from].core.take_lane_frame(now, peer, exchange) {
                     last = forward::open(&mut &frame[lane::LENGTH_BYTES..]).unwrap();
@@ -485,12 +510,16 @@ fn incarnation_of(node: usize) -> Incarnation {
     Incarnation([node as u8; 8])
 }
 
+/// Returns the address of a node whose name ends in a digit.
+fn address_of(id: &str) -> SocketAddr {
+    let digit = id.chars().last().and_then(|last| last.to_digit(10)).unwrap();
+    SocketAddr::from(([127, 0, 0, 1], 1_000 + u16::try_from(digit).unwrap()))
+}
+
 /// Returns a view of these nodes. `true` marks a draining node.
 fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
-    let member = |(id, draining): (&str, bool)| {
-        let (id, address) = (NodeId::new(id).unwrap(), "127.0.0.1:1".parse().unwrap());
-        Member { id, address, draining }
-    };
+    let member =
+        |(id, draining): (&str, bool)| Member { id: NodeId::new(id).unwrap(), address: address_of(id), draining };
     Arc::new(View::new(nodes.map(member)).unwrap())
 }
 
