@@ -31,7 +31,7 @@ async fn main() {
                 match state {
                     PeerState::Connected => {
                         println!("connected {peer}");
-                        socket.channel_mut(0).send(Box::from(*b"hello"), peer);
+                        socket.channel_mut(0).send(b"hello"[..].into(), peer);
                     }
                     PeerState::Disconnected => println!("disconnected {peer}"),
                 }
