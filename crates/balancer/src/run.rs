@@ -105,7 +105,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = drain::obey(&switch, &edge, &config) => {}
+        () = drain::follow_drain_switch(&switch, &edge, &config) => {}
     }
     health.set_stopping();
     edge.drain();

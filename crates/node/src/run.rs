@@ -60,14 +60,18 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         "node starts"
     );
     let (with_balancer, with_node) = config.rooms.departure_bounds(config.resume);
-    let node_ends = if config.rooms.rules().claimed { "left the view" } else { "crashed" };
     info!(
         store = %config.rooms.store,
         capacity = config.rooms.capacity,
-        "a client whose balancer crashed is out of rooms after {with_balancer:?} at the latest, or {with_node:?} after its node \
-         {node_ends} too"
+        balancer_s = with_balancer.as_secs_f64(),
+        balancer_and_node_s = with_node.as_secs_f64(),
+        counted_from = if config.rooms.rules().claimed { "view" } else { "crash" },
+        "room seats expire after a crash"
     );
-    info!("memory for absent clients is at most {} MiB (--hold-bytes)", config.absent_bytes().div_ceil(1024 * 1024));
+    info!(
+        max_mib = config.absent_bytes().div_ceil(1024 * 1024),
+        "memory bound for absent clients, see --hold-bytes"
+    );
 
     let direct =
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
@@ -132,17 +136,17 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
-    let farewell = config.common.drain / 2;
+    let drain_window = config.common.drain / 2;
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = obey(&switch, &node, direct.as_ref(), farewell) => {}
+        () = follow_drain_switch(&switch, &node, direct.as_ref(), drain_window) => {}
     }
     health.set_stopping();
     begin_drain(&node, direct.as_ref());
     info!(sessions = node.with_core(|core| core.sessions()), "drain started");
     let drained = async {
-        tokio::join!(sleep(MIN_DRAIN_TIME), send_direct_away(direct.as_ref(), farewell));
+        tokio::join!(sleep(MIN_DRAIN_TIME), drain_direct_clients(direct.as_ref(), drain_window));
         while node.with_core(|core| !core.is_quiet()) {
             sleep(DRAIN_CHECK_INTERVAL).await;
         }
@@ -164,14 +168,14 @@ async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
 }
 
 /// Drains and undrains on operator requests. Never returns.
-async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, farewell: Duration) {
+async fn follow_drain_switch(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, drain_window: Duration) {
     loop {
         switch.turned(true).await;
         begin_drain(node, direct);
         info!(sessions = node.with_core(|core| core.sessions()), "drain started by operator");
         tokio::select! {
             () = switch.turned(false) => {}
-            () = send_direct_away(direct, farewell) => switch.turned(false).await,
+            () = drain_direct_clients(direct, drain_window) => switch.turned(false).await,
         }
         node.with_core(|core| core.undrain(Instant::now()));
         if let Some(direct) = direct {
@@ -190,7 +194,7 @@ fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
 }
 
 /// Closes direct clients. No balancer can hand them off, so they reconnect to another node.
-async fn send_direct_away(direct: Option<&DirectEdge>, window: Duration) {
+async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
         direct.drain_clients(window).await;
     }

@@ -8,7 +8,7 @@ import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
 import { BACKOFF_BASE, DEFAULT_MESSAGE_BYTES } from './rules.js';
-import { OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN } from './rules.js';
+import { PAUSE_THRESHOLD, TOKEN_WITHIN, WELCOME_WITHIN } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
@@ -154,7 +154,7 @@ export class Core {
     else if (now < this.#phaseDeadline()) return;
     else if (phase.is === 'fetching') this.lost(now, random, { fault: 'no_token' });
     else if (phase.is === 'waiting') this.start(now);
-    else if (now >= phase.by + OVERSLEPT) phase.by = now + WELCOME_WITHIN;
+    else if (now >= phase.by + PAUSE_THRESHOLD) phase.by = now + WELCOME_WITHIN;
     else this.#giveUp(now, random, 'no_welcome');
   }
 

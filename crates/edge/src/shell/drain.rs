@@ -48,6 +48,6 @@ async fn say_goodbye(edge: &Edge, clients: Vec<ClientKey>, reason: &str, window:
 
 /// Sends a `goodbye` with a random reconnect delay to one client, and closes its socket by `code`.
 pub fn send_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
-    let wait = rand::rng().random_range(Duration::ZERO..=limits::COME_BACK_WITHIN);
+    let wait = rand::rng().random_range(Duration::ZERO..=limits::MAX_GOODBYE_DELAY);
     core.send_away(client, code, reason, wait.as_millis() as u64);
 }
