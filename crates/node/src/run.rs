@@ -10,9 +10,9 @@ use signaling_admin::servers::Role;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
 use signaling_rooms::RedisStore;
-use signaling_server::ask::local_calls;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
+use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
@@ -68,17 +68,14 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         counted_from = if config.rooms.rules().claimed { "view" } else { "crash" },
         "room seats expire after a crash"
     );
-    info!(
-        max_mib = config.absent_bytes().div_ceil(1024 * 1024),
-        "memory bound for absent clients, see --hold-bytes"
-    );
+    info!(max_mib = config.absent_bytes().div_ceil(1024 * 1024), "memory bound for absent clients, see --hold-bytes");
 
     let direct =
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let secrets = config.common.mesh_secrets.clone();
-    let (asker, questions) = local_calls();
+    let (caller, calls) = local_calls();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let peers = PeerQueries {
         own: config.common.id.clone(),
@@ -87,7 +84,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
     let operators =
-        shell::operators(OperatorApi { floor: asker, peers, registry: registry.clone(), switch: switch.clone() });
+        shell::operators(OperatorApi { floor: caller, peers, registry: registry.clone(), switch: switch.clone() });
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(DirectEdge::clients);
     let load_readiness =
@@ -98,7 +95,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(dashboard::router())
         .fallback(not_found);
-    tasks.spawn_local(questions.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
+    tasks.spawn_local(calls.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {
         let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();

@@ -14,8 +14,8 @@ use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Rules, SeatStatus};
 use signaling_server::admin::handlers::{QueryResult, bad_name, parse_client_id, query, view_name};
-use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
+use signaling_server::local_calls::Stopped;
 use tokio::time::sleep;
 
 use super::{Here, OperatorApi};
