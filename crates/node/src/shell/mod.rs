@@ -201,7 +201,7 @@ impl Node {
     /// Closes all trunks cleanly, so that edges do not count a failure. Returns once all are
     /// closed, after at most 200 ms.
     pub async fn close_trunks(&self) {
-        self.with_core(|core| core.hang_up(Instant::now()));
+        self.with_core(|core| core.close_trunks(Instant::now()));
         self.0.borrow().trunks.values().for_each(|signal| signal.flush_now());
         let all_closed = async {
             while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
