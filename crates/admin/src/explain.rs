@@ -50,9 +50,9 @@ pub struct ClientOnNode {
 
 /// A session at a node, with fields like those of `ClientRow`. `resumed`: it continues an older
 /// socket's session. `slot` is its number on the trunk of `edge`. To the client: `unconfirmed`
-/// messages, and `backlog` if more are queued until it confirms some. From the client: `without_outcome`
-/// messages without an outcome, to `recipients` clients; room `commands` without an answer;
-/// `broadcasts` without all outcomes. `contended`: a newer connection waits for its `client_id`.
+/// messages, and `backlog` if more are queued until it confirms some. From the client: messages
+/// `without_outcome`, to `recipients` clients; room `commands` without an answer; `broadcasts`
+/// without all outcomes. `contended`: a newer connection waits for its `client_id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOnNode {
     pub session: String,
