@@ -83,7 +83,8 @@ impl Options {
         let admitted = u64::from(*seats) + leave_rate * (self.run.warmup + self.run.seconds);
         ensure!(
             *waiting == 0 || u64::from(*waiting) > admitted,
-            "--waiting {waiting} ends before the run: with --seats {seats} and --leave-rate {leave_rate} use more than {admitted}"
+            "--waiting {waiting} ends before the run: with --seats {seats} and --leave-rate {leave_rate} use more than \
+             {admitted}"
         );
         Ok(())
     }
