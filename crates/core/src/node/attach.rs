@@ -143,7 +143,7 @@ impl NodeCore {
         }
         self.say_attached(session, false, &[]);
         if arrival.ends_with_socket {
-            self.queue_farewell(session);
+            self.queue_leave_all(session);
         } else if cause != Some(DetachReason::Left) {
             let AttachInfo { session, accepted_at_us, seq, ref credential, .. } = *arrival;
             let credential = credential.as_deref().copied();
@@ -230,11 +230,11 @@ impl NodeCore {
     }
 
     /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless its client
-    /// said goodbye, or its socket has ended and it ends with that.
+    /// closed with code 1000, or its socket has ended and it ends with that.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
-            self.queue_farewell(key);
+            self.queue_leave_all(key);
         } else {
             self.linger(now, key);
         }

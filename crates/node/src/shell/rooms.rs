@@ -22,10 +22,10 @@ const MAX_OPERATOR_REQUESTS: usize = 64;
 
 /// Executes the core's requests of one urgency, batch by batch. Never returns.
 pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
-    let wake = node.store_wake(urgency);
+    let signal = node.store_signal(urgency);
     let mut down_since = None;
     loop {
-        wake.wait().await;
+        signal.wait().await;
         let tasks = node.with_core(|core| core.take_room_tasks(urgency));
         if tasks.is_empty() {
             continue;
@@ -78,7 +78,7 @@ impl Node {
         self.with_core(|core| core.request_for_operator(number, request));
     }
 
-    fn store_wake(&self, urgency: Urgency) -> Rc<FlushSignal> {
+    fn store_signal(&self, urgency: Urgency) -> Rc<FlushSignal> {
         let state = self.0.borrow();
         Rc::clone(match urgency {
             Urgency::Urgent => &state.urgent,

@@ -17,8 +17,8 @@ use signaling_protocol::NodeId;
 use signaling_rooms::RedisRegistry;
 use signaling_server::DrainSwitch;
 use signaling_server::admin::handlers::{QueryResult, bad_request, document, query};
-use signaling_server::ask::{LocalCaller, Stopped};
 use signaling_server::http::Refused;
+use signaling_server::local_calls::{LocalCaller, Stopped};
 
 use super::{Floor, Node};
 use signaling_core::node::NodeCore;
