@@ -63,11 +63,6 @@ pub(crate) fn client(client: &Client) -> String {
     let owner = client.owner.as_deref().unwrap_or("no node");
     let mut text = format!("{}: {state}, at {}, owned by {owner}\n", client.client_id, client.at.node);
     text.push_str(&on_nodes(std::slice::from_ref(&client.at)));
-    if let Some(entry) = &client.registry {
-        let since = age(entry.since_ms);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "\nRegistry entry: at {} for {since}, session {}", entry.node, entry.session);
-    }
     text
 }
 

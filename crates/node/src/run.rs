@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
-use signaling_rooms::RedisStore;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
@@ -44,7 +43,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
     let store = config.rooms.open().context("--room-store")?;
-    let registry = store.as_ref().map(RedisStore::registry);
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
@@ -83,8 +81,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
-    let operators =
-        shell::operators(OperatorApi { floor: caller, peers, registry: registry.clone(), switch: switch.clone() });
+    let operators = shell::operators(OperatorApi { floor: caller, peers, switch: switch.clone() });
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(DirectEdge::clients);
     let load_readiness =
@@ -112,11 +109,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         for urgency in Urgency::ALL {
             tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
         }
-    }
-    if let Some(registry) = registry {
-        let own = config.common.id.clone();
-        tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
-        tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
+        tasks.spawn_local(shell::watch_store(store));
     }
     let http = shell::lane_http_client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), secrets.clone()));
@@ -217,7 +210,6 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             max_waiting: Some(MAX_WAITING_CLIENTS),
             broadcast_rate: config.rooms.broadcast_rate,
             signal_scope: config.signal_scope,
-            registered: !config.rooms.rules().claimed,
             ..RoomSettings::default()
         },
         mesh_secret: Arc::from(config.common.mesh_secrets.primary().as_bytes()),

@@ -171,7 +171,6 @@ impl NodeCore {
         let key = self.directory.attach(session);
         self.trunks.bind((trunk, arrival.slot), key);
         self.attach_seats(now, arrival);
-        self.register(&arrival.client_id, arrival.session);
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
@@ -246,7 +245,7 @@ impl NodeCore {
         self.finish_superseded(now, key);
         self.untell(key);
         let Some(session) = self.directory.get_mut(key) else { return };
-        let (client_id, id) = (session.client_id.clone(), session.id);
+        let client_id = session.client_id.clone();
         session.socket_ended = true;
         let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
@@ -254,7 +253,6 @@ impl NodeCore {
         }
         let contender = session.contender.take();
         if self.directory.detach(key) {
-            self.unregister(&client_id, id);
             self.custody.routes_dirty = true;
         }
         for message in owed {

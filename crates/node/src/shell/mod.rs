@@ -7,7 +7,7 @@
 //! | `inbound_lanes` | lanes from other nodes |
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
-//! | `rooms`, `registry` | requests to the room store and the registry |
+//! | `rooms` | requests to the room store |
 //! | `operator` | operator routes |
 //! | `report` | the node's report about itself |
 
@@ -17,7 +17,6 @@ mod internal;
 mod lanes;
 pub mod metrics;
 mod operator;
-mod registry;
 mod report;
 mod rooms;
 mod trunks;
@@ -52,9 +51,8 @@ pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{follow_views, lane_http_client};
 pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
-pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
-pub use self::rooms::run_room_tasks;
+pub use self::rooms::{run_room_tasks, watch_store};
 
 /// A node. Clones share one state, on one thread. Calls must not nest.
 #[derive(Clone)]
