@@ -68,6 +68,7 @@ impl Crowd {
         }
     }
 
+    /// Asserts that no client received inconsistent room messages.
     pub fn assert_no_faults(&self) {
         self.clients.iter().for_each(RoomClient::assert_no_faults);
     }

@@ -16,6 +16,7 @@ pub struct Operation<'a> {
 }
 
 impl Description {
+    /// Wraps an OpenAPI document. Panics if its version is not 3.1.0.
     pub fn new(document: Value) -> Self {
         assert_eq!(document["openapi"], "3.1.0");
         Self(document)

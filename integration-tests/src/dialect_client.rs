@@ -34,6 +34,7 @@ pub struct DialectClient {
 }
 
 impl DialectClient {
+    /// Opens a WebSocket to `target`, a path with a query. Panics if the server refuses it.
     pub async fn open(address: &str, target: &str) -> Self {
         Self { socket: RawSocket::open(address, &Head::upgrade(target)).await, id: String::new() }
     }
@@ -46,6 +47,7 @@ impl DialectClient {
         client
     }
 
+    /// Sends a message as a text frame.
     pub async fn send(&mut self, message: Value) {
         self.send_as(TEXT, &message.to_string()).await;
     }
@@ -55,6 +57,7 @@ impl DialectClient {
         self.socket.send(&frame(first, text.as_bytes())).await;
     }
 
+    /// Returns the next message. Panics if no frame arrives within 15 s, or on a close frame.
     pub async fn receive(&mut self) -> Value {
         self.socket.message().await
     }

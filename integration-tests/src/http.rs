@@ -33,6 +33,7 @@ impl Head {
         Self::get(target).method("POST").with("Content-Length", &bytes.to_string())
     }
 
+    /// Creates the head of a WebSocket upgrade.
     pub fn upgrade(target: &str) -> Self {
         Self::get(target)
             .with("Upgrade", "websocket")
@@ -54,20 +55,24 @@ impl Head {
         Self { version: version.into(), ..self }
     }
 
+    /// Adds a header line, also if the name is present.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.lines.push((name.into(), value.into()));
         self
     }
 
+    /// Removes all header lines of this name.
     pub fn without(mut self, name: &str) -> Self {
         self.lines.retain(|(other, _)| other != name);
         self
     }
 
+    /// Replaces all header lines of this name by one.
     pub fn replace(self, name: &str, value: &str) -> Self {
         self.without(name).with(name, value)
     }
 
+    /// Adds an `Authorization` header with a bearer token.
     pub fn bearer(self, token: &str) -> Self {
         self.with("Authorization", &format!("Bearer {token}"))
     }

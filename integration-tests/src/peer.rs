@@ -34,6 +34,7 @@ impl Peer {
         Self::open(url, client_id, "").await
     }
 
+    /// Connects a reliable client. Panics if the server refuses it.
     pub async fn connect_reliable(url: &str, client_id: &str) -> Self {
         Self::open(url, client_id, "&reliable=1").await.unwrap()
     }
@@ -87,14 +88,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.welcome["resume"].as_str().unwrap().to_owned()
     }
 
+    /// Sends a JSON message. Panics if the socket has ended.
     pub async fn send(&mut self, message: &Value) {
         self.send_text(&message.to_string()).await;
     }
 
+    /// Sends a text message. Panics if the socket has ended.
     pub async fn send_text(&mut self, text: &str) {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
+    /// Sends a signal. `id`: the server answers with an `ack` or `error`.
     pub async fn signal(&mut self, to: &str, data: Value, id: Option<u64>) {
         let mut message = json!({ "type": "signal", "to": to, "data": data });
         if let Some(id) = id {
@@ -159,6 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 
+    /// Sends a close frame with code 1000 and waits until the socket ends.
     pub async fn close(self) {
         self.close_with(Some(1000)).await;
     }

@@ -47,11 +47,13 @@ impl PythonClient {
         Some(client)
     }
 
+    /// Has the client send a signal.
     pub async fn signal(&mut self, to: &str, data: Value) {
         let line = json!({ "to": to, "data": data }).to_string() + "\n";
         self.orders.write_all(line.as_bytes()).await.unwrap();
     }
 
+    /// Returns the next message. Panics if none arrives within 15 s, or the client has ended.
     pub async fn recv(&mut self) -> Value {
         let line = timeout(ANSWER_TIMEOUT, self.received.next_line()).await.expect("no message in time");
         serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()

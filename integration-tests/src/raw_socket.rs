@@ -28,12 +28,14 @@ pub struct RawSocket {
 }
 
 impl RawSocket {
+    /// Connects a client and reads its `welcome`. Panics if the server refuses it.
     pub async fn connect(address: &str, client_id: &str) -> Self {
         let mut socket = Self::open(address, &Head::connect(client_id)).await;
         assert_eq!(socket.message().await["type"], "welcome");
         socket
     }
 
+    /// Connects and sends the head. Panics if the answer is no upgrade.
     pub async fn open(address: &str, head: &Head) -> Self {
         Self::open_with(address, head, b"").await
     }
@@ -50,6 +52,7 @@ impl RawSocket {
         Self { stream, answer }
     }
 
+    /// Writes bytes as they are.
     pub async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }

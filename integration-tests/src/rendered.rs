@@ -50,6 +50,7 @@ impl Rendered {
         found.unwrap_or_else(|| panic!("{}: no {kind} {name}", self.folder))
     }
 
+    /// Returns the pod of a deployment. Panics if there is no such deployment.
     pub fn pod(&self, deployment: &str) -> Pod<'_> {
         Pod { owner: self.object("Deployment", deployment) }
     }
@@ -78,6 +79,7 @@ impl<'a> Pod<'a> {
         list(&self.container()["args"]).iter().filter_map(Value::as_str).collect()
     }
 
+    /// Returns environment variables with their values. `None`: the value is from elsewhere.
     pub fn variables(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
         list(&self.container()["env"]).iter().map(|entry| (entry["name"].as_str().unwrap(), entry["value"].as_str()))
     }

@@ -34,6 +34,7 @@ pub struct RoomClient {
 }
 
 impl RoomClient {
+    /// Connects a client. Panics if the server refuses it.
     pub async fn connect(url: &str, id: &str) -> Self {
         Self::of(Peer::connect(url, id).await, 0)
     }
@@ -63,6 +64,7 @@ impl RoomClient {
         self.seen().room(room)
     }
 
+    /// Queues a message. Panics if the socket has ended.
     pub async fn send(&self, message: &Value) {
         self.outbox.send(Message::text(message.to_string())).await.unwrap();
     }
@@ -76,6 +78,7 @@ impl RoomClient {
         }
     }
 
+    /// Asserts that the client received no inconsistent room messages.
     pub fn assert_no_faults(&self) {
         assert_eq!(self.seen().faults().collect::<Vec<_>>(), [""; 0]);
     }
@@ -103,6 +106,7 @@ impl RoomClient {
         self.until("its seat", |seen| seen.room(room).seat == seat).await;
     }
 
+    /// Leaves a room. Panics if the server refuses.
     pub async fn leave(&mut self, room: &str) {
         let answer = self.ask(json!({ "type": "leave", "room": room })).await;
         assert_eq!(answer["type"], "ack", "{} leaves {room}: {answer}", self.id);

@@ -43,7 +43,7 @@ impl RoomTimes {
 /// until its clients' seats are free. Panics if the log lacks it.
 pub fn printed_seat_bound(mesh: &TestMesh, node: &str) -> Duration {
     let log = mesh.log(node);
-    let (_, bound) = log.split_once("is out of rooms after ").expect("a node prints the bound at start");
-    let (seconds, _) = bound.split_once("s at the latest").expect("in seconds");
+    let (_, bound) = log.split_once(" balancer_s=").expect("a node prints the bound at start");
+    let (seconds, _) = bound.split_once(' ').expect("further fields follow");
     Duration::from_secs_f64(seconds.parse().unwrap())
 }

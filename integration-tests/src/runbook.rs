@@ -27,6 +27,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Reads the entry of an alert. Panics if it is missing or does not end with a command.
     pub fn of(alert: &str) -> Self {
         let page = fs::read_to_string(repository().join("docs/RUNBOOK.md")).unwrap();
         let heading = format!("\n## {alert}\n");

@@ -45,6 +45,7 @@ impl Certificate {
         Self { path, key }
     }
 
+    /// Returns the flags of a server that uses this certificate.
     pub fn flags(&self) -> Vec<String> {
         vec![format!("--tls-cert={}", self.path.display()), format!("--tls-key={}", self.key.display())]
     }

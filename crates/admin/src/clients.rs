@@ -51,8 +51,6 @@ pub struct Client {
     pub owner: Option<String>,
     /// State of the client at the node that serves it.
     pub at: ClientOnNode,
-    /// `None` if the mesh has no registry, it has no entry, or Redis does not answer.
-    pub registry: Option<Registered>,
     pub missing: Vec<Missing>,
 }
 
@@ -64,14 +62,6 @@ pub enum ClientState {
     Connected,
     /// Has no socket; its session lingers.
     Lingering,
-}
-
-/// A client's entry in the registry in Redis; `since_ms` is the Unix time of the entry in ms.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Registered {
-    pub node: String,
-    pub session: String,
-    pub since_ms: u64,
 }
 
 /// `POST /admin/clients/CLIENT/kick`.

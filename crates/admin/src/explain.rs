@@ -50,9 +50,9 @@ pub struct ClientOnNode {
 
 /// A session at a node, with fields like those of `ClientRow`. `resumed`: it continues an older
 /// socket's session. `slot` is its number on the trunk of `edge`. To the client: `unconfirmed`
-/// messages, and `backlog` if more are queued until it confirms some. From the client: `unfated`
-/// messages without an outcome, to `recipients` clients; room `commands` without an answer;
-/// `broadcasts` without all outcomes. `contended`: a newer connection waits for its `client_id`.
+/// messages, and `backlog` if more are queued until it confirms some. From the client: messages
+/// `without_outcome`, to `recipients` clients; room `commands` without an answer; `broadcasts`
+/// without all outcomes. `contended`: a newer connection waits for its `client_id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOnNode {
     pub session: String,
@@ -64,7 +64,7 @@ pub struct SessionOnNode {
     pub slot: u64,
     pub unconfirmed: Queue,
     pub backlog: bool,
-    pub unfated: usize,
+    pub without_outcome: usize,
     pub recipients: usize,
     pub commands: usize,
     pub broadcasts: usize,
@@ -98,14 +98,14 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatOnNode {
     pub room: String,
-    pub standing: SeatState,
+    pub status: SeatStatus,
     pub ahead: Option<u64>,
 }
 
 /// Status of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum SeatState {
+pub enum SeatStatus {
     /// In the room.
     Member,
     /// In the waiting queue.

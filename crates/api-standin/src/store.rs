@@ -39,7 +39,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses `selector`, which is `KEY=VALUE,...`; empty: all labels. Panics on other operators.
+    /// Parses `selector`, which is `KEY=VALUE,...`. Empty: objects with any labels. Panics on other
+    /// operators.
     pub(crate) fn new(namespace: String, selector: &str) -> Self {
         let pairs = selector.split(',').filter(|pair| !pair.is_empty());
         let labels = pairs.map(|pair| pair.split_once('=').expect("only KEY=VALUE is known"));

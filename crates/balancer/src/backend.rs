@@ -48,7 +48,7 @@ pub(crate) struct State {
     pub(crate) is_ending: bool,
 }
 
-/// A link to a node, and the sender that tells a waiting task why the link closed.
+/// A link to a node, and the sender of its close reason to a waiting task.
 pub(crate) struct NodeLink {
     node: NodeId,
     closed: oneshot::Sender<TrunkCloseReason>,
@@ -167,7 +167,7 @@ impl BalancerBackend {
                 info!(%node, "node drains, its clients move");
                 placement.on_draining(node, link);
             } else {
-                info!(%node, "node takes clients again");
+                info!(%node, "node undrained, accepts clients");
                 placement.on_serving(node, link);
             }
         });

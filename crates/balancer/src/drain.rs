@@ -16,7 +16,7 @@ pub(crate) async fn drain(edge: &Edge, config: &Config) {
 }
 
 /// Drains and undrains on requests of `switch`. Never returns.
-pub(crate) async fn obey(switch: &DrainSwitch, edge: &Edge, config: &Config) {
+pub(crate) async fn follow_drain_switch(switch: &DrainSwitch, edge: &Edge, config: &Config) {
     loop {
         switch.turned(true).await;
         info!(clients = edge.clients(), "drain started by operator");

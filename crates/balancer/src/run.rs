@@ -7,9 +7,9 @@ use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
 use signaling_edge::shell::{Edge, MemoryBound};
-use signaling_server::ask::local_calls;
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;
+use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
@@ -61,7 +61,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let clients = move || Some(counted.clients());
     let load_readiness =
         LoadReadinessTask::new(&config.common, load_readiness, balancers.subscribe(), health.clone(), clients);
-    let (floor, questions) = local_calls();
+    let (floor, calls) = local_calls();
     let secrets = config.common.mesh_secrets.clone();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let api = OperatorApi {
@@ -82,7 +82,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(serve_router(internal, router));
     tasks.spawn_local(telemetry::watch_event_loop());
     tasks.spawn_local(edge.clone().sweep());
-    tasks.spawn_local(questions.answer(Floor { edge: edge.clone(), backend: backend.clone(), status }));
+    tasks.spawn_local(calls.answer(Floor { edge: edge.clone(), backend: backend.clone(), status }));
     tasks.spawn_local(config.edge.identity.clone().follow());
     tasks.spawn_local(backend.clone().run_handoffs(edge.clone()));
     let manager = TrunkManager {
@@ -105,7 +105,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = drain::obey(&switch, &edge, &config) => {}
+        () = drain::follow_drain_switch(&switch, &edge, &config) => {}
     }
     health.set_stopping();
     edge.drain();

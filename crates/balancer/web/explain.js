@@ -24,7 +24,7 @@ const CLOSES = {
 const FAULTS = {
   no_welcome: 'The server does not answer',
   silent: 'The server no longer answers',
-  nonsense: 'The server broke the protocol',
+  protocol_error: 'The server broke the protocol',
 };
 
 /** Describes an error of the SDK or of the browser. */

@@ -25,7 +25,7 @@ pub enum Event {
     /// The room is full, and the client is in its waiting queue. Sent again when its position
     /// changes, at most once a second.
     Waiting {
-        /// The room.
+        /// Name of the room.
         room: String,
         /// Number of clients ahead in the queue.
         ahead: u64,
@@ -35,7 +35,7 @@ pub enum Event {
     /// Members other than the client itself joined or left a room. One event combines the changes
     /// of 0.2 s.
     MembersChanged {
-        /// The room.
+        /// Name of the room.
         room: String,
         /// Version of the room after these changes. See [`Joined::version`].
         version: u64,
@@ -46,7 +46,7 @@ pub enum Event {
     },
     /// The client left a room or was removed, or its rejoin after a lost session failed.
     Left {
-        /// The room.
+        /// Name of the room.
         room: String,
         /// `left` (by the client), `kicked` (by an operator), `expired` (silent for too long),
         /// or the error code of the rejoin that failed.
@@ -119,7 +119,7 @@ pub struct Signal {
 /// A message from another client to a room.
 #[derive(Debug, Clone)]
 pub struct Broadcast {
-    /// The room.
+    /// Name of the room.
     pub room: String,
     /// Id of the sender.
     pub from: String,
@@ -152,7 +152,7 @@ impl Broadcast {
 /// The state of a room.
 #[derive(Debug, Clone)]
 pub struct Joined {
-    /// The room.
+    /// Name of the room.
     pub room: String,
     /// Version of the room, larger with each published change. It may be lower than before after
     /// the room store has lost changes.

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use crate::core::Outcome;
 use crate::outcome::RequestError;
 
-/// Future of a request's outcome; `Ok` means that the request was carried out, and a signal
-/// delivered. Dropping it does not cancel the request.
+/// Future of a request's outcome. `Ok` has a [`Delivered`](crate::Delivered): the request was
+/// carried out, and a signal delivered. Dropping the future does not cancel the request.
 ///
 /// # Errors
 /// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the

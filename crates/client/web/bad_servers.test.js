@@ -115,7 +115,7 @@ test('client leaves a socket that breaks the protocol', (context) => {
     const { states } = client(context);
     welcome();
     FakeSocket.latest.deliverRaw(data);
-    assert.deepEqual(states.at(-1), { state: 'waiting', in_ms: 500, fault: 'nonsense' }, String(data));
+    assert.deepEqual(states.at(-1), { state: 'waiting', in_ms: 500, fault: 'protocol_error' }, String(data));
     assert.equal(FakeSocket.latest.closed, SOCKET_LEFT);
   }
 });

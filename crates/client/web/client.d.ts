@@ -64,9 +64,9 @@ export interface Loss {
   status?: number;
   /**
    * Reason for which the client ended it: no `welcome` within 10 s, no token within 30 s, no answer
-   * within 5 s of a ping, or a message that breaks the protocol (`nonsense`).
+   * within 5 s of a ping, or a message that breaks the protocol (`protocol_error`).
    */
-  fault?: 'no_welcome' | 'no_token' | 'silent' | 'nonsense';
+  fault?: 'no_welcome' | 'no_token' | 'silent' | 'protocol_error';
 }
 
 /** State of the connection. `url` is an index of `urls`; `in_ms` is the wait before an attempt. */

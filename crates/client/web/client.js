@@ -234,7 +234,7 @@ export class Client extends EventTarget {
     else if (effect.close) this.#leaveSocket(effect.close);
     else if (effect.write) this.#socket?.send(effect.write);
     else if (effect.saved) this.#suspended = this.#saves.put(effect.saved);
-    else if (effect.tell) this.#report(effect.tell);
+    else if (effect.event) this.#report(effect.event);
     else if (effect.state) this.#changeState(effect);
     else if (effect.settle) this.#settle(effect);
   }

@@ -10,7 +10,7 @@ pub const PROBATION: Duration = Duration::from_secs(5);
 /// Maximum probation of a flapping member.
 const LONGEST_PROBATION: Duration = Duration::from_secs(80);
 /// Time without failure after which earlier failures are forgotten.
-const LIVED_DOWN: Duration = Duration::from_secs(60);
+const FAILURE_MEMORY: Duration = Duration::from_secs(60);
 
 /// The reliability of one member, which starts as reliable.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl FailureDetector {
         if self.suspect {
             return false;
         }
-        let flaps = now.saturating_duration_since(self.trusted_since) < LIVED_DOWN;
+        let flaps = now.saturating_duration_since(self.trusted_since) < FAILURE_MEMORY;
         self.probation = match self.known {
             false => Duration::ZERO,
             true if flaps => (self.probation * 2).clamp(PROBATION, LONGEST_PROBATION),
@@ -137,7 +137,7 @@ mod tests {
         };
         let waits: Vec<_> = (0..6).map(|_| probation(&mut trust)).collect();
         assert_eq!(waits, [5, 10, 20, 40, 80, 80].map(Some));
-        now += LIVED_DOWN;
+        now += FAILURE_MEMORY;
         trust.failed(now);
         trust.answered(now);
         assert!(trust.end_probation(now + PROBATION));

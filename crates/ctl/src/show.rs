@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_admin::clients::{Client, ClientState, Clients, Kicked};
 use signaling_admin::explain::{
-    Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatState,
+    Candidate, ClientOnNode, Explanation, OwnedRoom, RoomExplanation, SeatOnNode, SeatStatus,
 };
 use signaling_admin::rooms::{Room, Rooms};
 use signaling_admin::servers::{Draining, Node, Nodes};
@@ -63,11 +63,6 @@ pub(crate) fn client(client: &Client) -> String {
     let owner = client.owner.as_deref().unwrap_or("no node");
     let mut text = format!("{}: {state}, at {}, owned by {owner}\n", client.client_id, client.at.node);
     text.push_str(&on_nodes(std::slice::from_ref(&client.at)));
-    if let Some(entry) = &client.registry {
-        let since = age(entry.since_ms);
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "\nRegistry entry: at {} for {since}, session {}", entry.node, entry.session);
-    }
     text
 }
 
@@ -127,18 +122,18 @@ fn on_nodes(nodes: &[ClientOnNode]) -> String {
             &or_none(session.and_then(|session| session.edge.as_ref())),
             &or_none(session.map(|session| session.slot)),
             &or_none(session.map(|session| session.generation)),
-            &or_none(session.map(|session| session.unfated)),
+            &or_none(session.map(|session| session.without_outcome)),
             &or_none(session.map(|session| session.unconfirmed.messages)),
             &or_none(node.held.map(|held| held.messages)),
             &or_none(node.located.as_ref()),
         ]);
-        for SeatOnNode { room, standing, ahead } in &node.rooms {
-            let standing = match standing {
-                SeatState::Member => "member",
-                SeatState::Waiting => "waiting",
-                SeatState::Unknown => "unconfirmed",
+        for SeatOnNode { room, status, ahead } in &node.rooms {
+            let status = match status {
+                SeatStatus::Member => "member",
+                SeatStatus::Waiting => "waiting",
+                SeatStatus::Unknown => "unconfirmed",
             };
-            seats.row([&node.node, room, &standing, &or_none(*ahead)]);
+            seats.row([&node.node, room, &status, &or_none(*ahead)]);
         }
     }
     table.section() + &seats.section()

@@ -36,7 +36,7 @@ impl IgnoredReason {
         [Self::Json, Self::Type, Self::Field, Self::Binary, Self::Foreign, Self::UnknownPeer, Self::Limit];
 }
 
-/// Kind of an answer: the label `what` of `signaling_dialect_answers_total`.
+/// Kind of an answer: the label `kind` of `signaling_dialect_answers_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerKind {
     /// PeerJS: a recipient was not reached.

@@ -49,14 +49,14 @@ pub struct Options {
     /// Number of further clients, in the waiting queue of one more room. Needs --dir, to set the
     /// capacity of that room through a node
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
-    pub(crate) line: u32,
-    /// Capacity of the room with the waiting queue (--line)
+    pub(crate) waiting: u32,
+    /// Capacity of the room with the waiting queue (--waiting)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     seats: u32,
-    /// Members that leave the room with the waiting queue (--line) per second; each leave admits
+    /// Members that leave the room with the waiting queue (--waiting) per second; each leave admits
     /// one waiting client
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    line_rate: u64,
+    leave_rate: u64,
     /// Fail when the 99th percentile of the event delay, from a join or leave until a resident
     /// receives it, is above this, in milliseconds
     #[arg(long)]
@@ -71,7 +71,7 @@ impl Options {
     /// Fails if the numbers conflict. Servers combine changes within 200 ms, so a visitor makes at
     /// most one change per second.
     fn check(&self, visitors: usize) -> Result<()> {
-        let Self { rooms, rate, line, seats, line_rate, .. } = self;
+        let Self { rooms, rate, waiting, seats, leave_rate, .. } = self;
         let clients = self.fleet.clients;
         ensure!(*rooms <= clients, "--rooms {rooms} exceeds --clients {clients}");
         ensure!(
@@ -79,11 +79,12 @@ impl Options {
             "--rate {rate} is more than one change per second of each of {visitors} visitors: raise --clients or \
              --visitors"
         );
-        ensure!(*line == 0 || self.fleet.dir.is_some(), "--line needs --dir, to set the capacity of a room");
-        let admitted = u64::from(*seats) + line_rate * (self.run.warmup + self.run.seconds);
+        ensure!(*waiting == 0 || self.fleet.dir.is_some(), "--waiting needs --dir, to set the capacity of a room");
+        let admitted = u64::from(*seats) + leave_rate * (self.run.warmup + self.run.seconds);
         ensure!(
-            *line == 0 || u64::from(*line) > admitted,
-            "--line {line} ends before the run: with --seats {seats} and --line-rate {line_rate} use more than {admitted}"
+            *waiting == 0 || u64::from(*waiting) > admitted,
+            "--waiting {waiting} ends before the run: with --seats {seats} and --leave-rate {leave_rate} use more than \
+             {admitted}"
         );
         Ok(())
     }
@@ -96,7 +97,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);
     options.check(assignment.visitors.len())?;
-    let all_clients = FleetOptions { clients: fleet.clients + options.line, ..fleet.clone() };
+    let all_clients = FleetOptions { clients: fleet.clients + options.waiting, ..fleet.clone() };
     let (plan, watched) = all_clients.plan()?;
     let mesh = fleet.mesh()?;
     let mut meter = Meter::new(watched, mesh.as_ref()).await?;
@@ -104,9 +105,9 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let connected = Fleet::connect(plan, &clients).await?;
     clients.set_connected(&connected.clients);
     join_rooms(&clients, assignment.clients()).await?;
-    if options.line > 0 {
+    if options.waiting > 0 {
         set_capacity(mesh.as_ref(), &clients.queue_room, options.seats).await?;
-        join_queue(&clients, options.line as usize).await?;
+        join_queue(&clients, options.waiting as usize).await?;
     }
 
     let (begin, end) = run_schedule(&clients, options, &assignment.visitors, &mut meter).await?;
@@ -126,7 +127,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     record.times.connect = connected.close();
     record.costs = begin.costs(&end);
 
-    let queue = (options.line > 0).then(|| clients.queue.borrow().totals(options.seats));
+    let queue = (options.waiting > 0).then(|| clients.queue.borrow().totals(options.seats));
     let mut report = Report::new("rooms");
     report.set("rooms", options.rooms);
     report.set("visitors", assignment.visitors.len());
@@ -180,7 +181,7 @@ async fn join_queue(clients: &RoomClients, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits for an answer at most 20 s.
+/// Waits until `is_so` returns `true`, at most 20 s. Fails then, with `what` in the error.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let begin = Instant::now();
     while !is_so() {
@@ -207,7 +208,7 @@ async fn run_schedule(
     visitors: &[usize],
     meter: &mut Meter,
 ) -> Result<(Reading, Reading)> {
-    let (changes, leaves) = (options.run.schedule(options.rate), options.run.schedule(options.line_rate));
+    let (changes, leaves) = (options.run.schedule(options.rate), options.run.schedule(options.leave_rate));
     let (duration_us, warmup_us) = (changes.duration_us, options.run.warmup * 1_000_000);
     let mut driver = Driver::start(changes, clients.clock, "changing")?;
     let start_us = driver.start_us;
@@ -219,7 +220,7 @@ async fn run_schedule(
     let mut next_leave = 0;
     let mut turn = || {
         let now_us = (clients.clock.now_us() - start_us).min(duration_us);
-        while options.line > 0 && next_leave < leaves.due(now_us) {
+        while options.waiting > 0 && next_leave < leaves.due(now_us) {
             clients.leave_queue_room(start_us + leaves.time_us(next_leave));
             next_leave += 1;
         }
@@ -237,13 +238,13 @@ mod tests {
 
     #[test]
     fn conflicting_options_are_named() {
-        let fitting = ["--dir=x", "--line=101", "--line-rate=3", "--seconds=27"];
-        let short = ["--dir=x", "--line=100", "--line-rate=3", "--seconds=27"];
+        let fitting = ["--dir=x", "--waiting=101", "--leave-rate=3", "--seconds=27"];
+        let short = ["--dir=x", "--waiting=100", "--leave-rate=3", "--seconds=27"];
         let cases: [(&[&str], Option<&str>); 6] = [
             (&[], None),
             (&["--rooms=2000"], Some("--rooms 2000")),
             (&["--rate=501"], Some("--rate 501")),
-            (&["--line=1000"], Some("needs --dir")),
+            (&["--waiting=1000"], Some("needs --dir")),
             (&short, Some("more than 100")),
             (&fitting, None),
         ];

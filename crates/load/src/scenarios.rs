@@ -52,7 +52,7 @@ impl Scenario {
             Self::Idle(it) => (&it.fleet, it.workers.clients_of_one(it.fleet.clients)),
             Self::Drill(it) => (&it.fleet, it.fleet.clients),
             Self::Hostile(it) => (&it.fleet, it.fleet.clients + it.hostile_sockets()),
-            Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.line),
+            Self::Rooms(it) => (&it.fleet, it.fleet.clients + it.waiting),
             Self::Compare(it) => return (it.json.as_deref(), it.max_clients().into()),
         };
         (fleet.json.as_deref(), sockets.into())

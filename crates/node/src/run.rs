@@ -9,10 +9,9 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
 use signaling_edge::shell::MemoryBound;
-use signaling_rooms::RedisStore;
-use signaling_server::ask::local_calls;
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
+use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
 use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
@@ -44,7 +43,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
     let store = config.rooms.open().context("--room-store")?;
-    let registry = store.as_ref().map(RedisStore::registry);
     let discovery = Rc::new(watch(config.common.discovery.clone()).await.context("--discovery")?);
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
@@ -60,21 +58,22 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         "node starts"
     );
     let (with_balancer, with_node) = config.rooms.departure_bounds(config.resume);
-    let node_ends = if config.rooms.rules().claimed { "left the view" } else { "crashed" };
     info!(
         store = %config.rooms.store,
         capacity = config.rooms.capacity,
-        "a client whose balancer crashed is out of rooms after {with_balancer:?} at the latest, or {with_node:?} after its node \
-         {node_ends} too"
+        balancer_s = with_balancer.as_secs_f64(),
+        balancer_and_node_s = with_node.as_secs_f64(),
+        counted_from = if config.rooms.rules().claimed { "view" } else { "crash" },
+        "room seats expire after a crash"
     );
-    info!("memory for absent clients is at most {} MiB (--hold-bytes)", config.absent_bytes().div_ceil(1024 * 1024));
+    info!(max_mib = config.absent_bytes().div_ceil(1024 * 1024), "memory bound for absent clients, see --hold-bytes");
 
     let direct =
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
     let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let secrets = config.common.mesh_secrets.clone();
-    let (asker, questions) = local_calls();
+    let (caller, calls) = local_calls();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
     let peers = PeerQueries {
         own: config.common.id.clone(),
@@ -82,8 +81,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
-    let operators =
-        shell::operators(OperatorApi { floor: asker, peers, registry: registry.clone(), switch: switch.clone() });
+    let operators = shell::operators(OperatorApi { floor: caller, peers, switch: switch.clone() });
     let counted = direct.clone();
     let clients = move || counted.as_ref().map(DirectEdge::clients);
     let load_readiness =
@@ -94,7 +92,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         .merge(admin::operator_router(operators, config.common.admin_token.clone()))
         .merge(dashboard::router())
         .fallback(not_found);
-    tasks.spawn_local(questions.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
+    tasks.spawn_local(calls.answer(Floor { node: node.clone(), direct: direct.clone(), status }));
     let keys = node.clone();
     tasks.spawn_local(secrets.clone().follow(move |secrets| {
         let accepted = secrets.iter().map(|secret| Arc::from(secret.as_bytes())).collect();
@@ -111,11 +109,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         for urgency in Urgency::ALL {
             tasks.spawn_local(shell::run_room_tasks(node.clone(), store.clone(), urgency));
         }
-    }
-    if let Some(registry) = registry {
-        let own = config.common.id.clone();
-        tasks.spawn_local(shell::register(node.clone(), own.clone(), registry.clone()));
-        tasks.spawn_local(shell::watch_over(node.clone(), own, registry));
+        tasks.spawn_local(shell::watch_store(store));
     }
     let http = shell::lane_http_client().context("cannot forward to other nodes")?;
     tasks.spawn_local(shell::follow_views(node.clone(), http, discovery.subscribe(), secrets.clone()));
@@ -132,17 +126,17 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(load_readiness.run().context("cannot create the client for client counts")?);
     tasks.spawn_local(ready_once(discovery.first_reading(), health.clone()));
 
-    let farewell = config.common.drain / 2;
+    let drain_window = config.common.drain / 2;
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = obey(&switch, &node, direct.as_ref(), farewell) => {}
+        () = follow_drain_switch(&switch, &node, direct.as_ref(), drain_window) => {}
     }
     health.set_stopping();
     begin_drain(&node, direct.as_ref());
     info!(sessions = node.with_core(|core| core.sessions()), "drain started");
     let drained = async {
-        tokio::join!(sleep(MIN_DRAIN_TIME), send_direct_away(direct.as_ref(), farewell));
+        tokio::join!(sleep(MIN_DRAIN_TIME), drain_direct_clients(direct.as_ref(), drain_window));
         while node.with_core(|core| !core.is_quiet()) {
             sleep(DRAIN_CHECK_INTERVAL).await;
         }
@@ -164,14 +158,14 @@ async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
 }
 
 /// Drains and undrains on operator requests. Never returns.
-async fn obey(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, farewell: Duration) {
+async fn follow_drain_switch(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, drain_window: Duration) {
     loop {
         switch.turned(true).await;
         begin_drain(node, direct);
         info!(sessions = node.with_core(|core| core.sessions()), "drain started by operator");
         tokio::select! {
             () = switch.turned(false) => {}
-            () = send_direct_away(direct, farewell) => switch.turned(false).await,
+            () = drain_direct_clients(direct, drain_window) => switch.turned(false).await,
         }
         node.with_core(|core| core.undrain(Instant::now()));
         if let Some(direct) = direct {
@@ -190,7 +184,7 @@ fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
 }
 
 /// Closes direct clients. No balancer can hand them off, so they reconnect to another node.
-async fn send_direct_away(direct: Option<&DirectEdge>, window: Duration) {
+async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
         direct.drain_clients(window).await;
     }
@@ -216,7 +210,6 @@ fn settings(config: &Config) -> anyhow::Result<Settings> {
             max_waiting: Some(MAX_WAITING_CLIENTS),
             broadcast_rate: config.rooms.broadcast_rate,
             signal_scope: config.signal_scope,
-            registered: !config.rooms.rules().claimed,
             ..RoomSettings::default()
         },
         mesh_secret: Arc::from(config.common.mesh_secrets.primary().as_bytes()),

@@ -30,4 +30,4 @@ pub const HEARTBEAT_ANSWER: Duration = Duration::from_secs(10);
 pub const TAKEOVER_ANSWER: Duration = Duration::from_secs(2);
 
 /// Maximum reconnect wait that a closing server sends to a client. It spreads the reconnects.
-pub const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
+pub const MAX_GOODBYE_DELAY: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Rooms with an exact capacity and a waiting queue, and a registry of the serving node of clients.
+//! Rooms with an exact capacity and a waiting queue.
 //!
 //! Each [`Op`] is applied by the nodes that own the room or by a store. The changes in its
 //! [`OpResult`] are announced to the
@@ -12,7 +12,6 @@
 //! | one room, as the nodes that own it keep it | [`Room`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
 //! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
-//! | the serving node of each client, and the cleanup after dead nodes | [`RedisRegistry`] |
 //!
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat without a refresh expires after
@@ -49,7 +48,6 @@ mod options;
 mod prefix;
 #[cfg(feature = "redis")]
 mod redis;
-mod registry;
 mod rules;
 mod store;
 
@@ -61,7 +59,6 @@ pub use self::op::{Change, Member, Op, OpResult, Reason, Request, Requester, Sea
 pub use self::options::{RoomEvents, RoomOptions};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 #[cfg(feature = "redis")]
-pub use self::redis::{RedisRegistry, RedisStore};
-pub use self::registry::{Cleaned, Entry, Registration, Sweep};
+pub use self::redis::RedisStore;
 pub use self::rules::Rules;
 pub use self::store::StoreError;

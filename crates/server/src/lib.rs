@@ -8,7 +8,6 @@
 //! makes it unready and drains it; a drained server stops.
 
 pub mod admin;
-pub mod ask;
 pub mod auth;
 pub mod clock;
 pub mod coalescer;
@@ -22,6 +21,7 @@ pub mod http;
 pub mod limits;
 pub mod listener;
 pub mod load_readiness;
+pub mod local_calls;
 pub mod mesh_status;
 pub mod metrics;
 pub mod pause_detector;

@@ -125,7 +125,7 @@ impl Mutant {
             Self::Detour => rules.detours = 0,
             Self::Suspects => rules.suspect_after = NEVER,
             Self::NodeRetransmissions => {
-                (rules.repeat_after, rules.repeat_held_after) = (NEVER, NEVER);
+                (rules.retransmit_after, rules.retransmit_held_after) = (NEVER, NEVER);
             }
             Self::HoldLimit => rules.max_for_absent = usize::MAX,
             _ => {}

@@ -33,7 +33,7 @@ pub struct Size {
     /// Percentage of messages with a TTL of 1 s to 8 s.
     #[arg(long = "hasty", default_value_t = 5)]
     pub hasty_percent: u64,
-    /// `true` if clients connect once, stay connected and read all output.
+    /// Clients connect once, stay connected and read all output
     #[arg(long = "steady")]
     pub steady_clients: bool,
     /// Percentage of worlds with rooms.
@@ -45,7 +45,7 @@ pub struct Size {
     /// `true` if edges of all worlds have the normal limits for senders and output.
     #[arg(skip)]
     pub roomy_edges: bool,
-    /// Rule that servers break, which must cause a violation; `None` for correct servers.
+    /// Rule that servers break, which must cause a violation; none by default
     #[arg(long, value_name = "RULE")]
     pub mutant: Option<Mutant>,
 }

@@ -212,7 +212,7 @@ impl World {
             self.settle_rooms();
             self.check_subscribers();
             self.check_players();
-            self.hang_up();
+            self.disconnect_clients();
             let quiet = settled + hold + 40 * SECOND;
             self.pass_until(quiet);
             for round in 1..4 {

@@ -102,6 +102,7 @@ impl<'a> Page<'a> {
         all.as_array().unwrap().iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
+    /// Reloads the page and waits until it is complete. Fails the test after 20 s.
     pub async fn reload(&self) {
         self.call("Page.reload", json!({})).await;
         // Ignores the state of the previous page.
@@ -160,6 +161,7 @@ impl<'a> Page<'a> {
         at
     }
 
+    /// Clicks an element and types the text. Panics if the element is not visible.
     pub async fn type_into(&self, selector: &str, text: &str) {
         self.click(selector).await;
         self.call("Input.insertText", json!({ "text": text })).await;

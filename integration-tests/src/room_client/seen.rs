@@ -57,6 +57,7 @@ pub struct Departure {
 }
 
 impl Seen {
+    /// Creates an empty record of the client `id`.
     pub fn new(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::default() }
     }
@@ -72,6 +73,7 @@ impl Seen {
         faults.map(|(room, fault)| format!("{} in {room}: {fault}", self.id))
     }
 
+    /// Records a message that arrived at `at`.
     pub fn receive(&mut self, at: Instant, message: Value) {
         let kind = message["type"].as_str().unwrap_or_default();
         if let (Some(request), "ack" | "error") = (message["id"].as_u64(), kind) {

@@ -119,7 +119,7 @@ async fn answers_fit_the_openapi_document() {
         let held = ask(&mesh, "explain/nobody-yet").await;
         let holds = |node: &Value| node["held"]["messages"] == 1 && node["session"].is_null();
         let (_, dave) = operator(node, "GET", "clients/dave", None).await;
-        let waits = dave["at"]["rooms"][0]["room"] == "standup" && dave["at"]["session"]["unfated"] == 1;
+        let waits = dave["at"]["rooms"][0]["room"] == "standup" && dave["at"]["session"]["without_outcome"] == 1;
         (held["nodes"].as_array().unwrap().iter().any(holds) && waits).then_some(())
     };
     eventually("the waiting client and the held message to be reported", is_reported).await;

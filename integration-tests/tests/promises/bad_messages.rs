@@ -189,7 +189,7 @@ async fn unfinished_message_over_the_limit_closes_its_sender() {
     let (code, reason) = late.closed().await;
     assert_eq!(code, 1013, "{reason}");
     becomes(&balancer, "signaling_evicted_clients_total", 1).await;
-    assert_eq!(metric(&balancer, "signaling_evicted_clients_total", "what=\"unfinished\"").await, 1.0);
+    assert_eq!(metric(&balancer, "signaling_evicted_clients_total", "cause=\"unfinished\"").await, 1.0);
     assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"1013\"").await, 1.0);
 
     early.send(end).await;

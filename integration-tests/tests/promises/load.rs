@@ -132,9 +132,9 @@ async fn good_clients_lose_nothing_beside_a_harmful_crowd() {
 async fn room_changes_reach_all_and_the_queue_moves_in_order() {
     let Some(mesh) = TestMesh::with_redis(|_| {}).await else { return };
     let rooms = ["rooms", "--clients=100", "--rooms=10", "--rate=40", "--seconds=4", "--warmup=1"];
-    let line = ["--line=40", "--seats=3", "--line-rate=5", "--max-event-p99-ms=0.001"];
+    let waiting = ["--waiting=40", "--seats=3", "--leave-rate=5", "--max-event-p99-ms=0.001"];
 
-    let run = mesh_load(&mesh, &[&rooms[..], &line].concat()).await;
+    let run = mesh_load(&mesh, &[&rooms[..], &waiting].concat()).await;
 
     let changes = &run.report["changes"];
     let counts = (&changes["begun"], &changes["refused"], &run.report["unanswered"]);

@@ -324,7 +324,7 @@ async fn join_of_more_than_256_rooms_is_refused_and_counted() {
         assert!(id <= 256 || answer["code"] == "overloaded", "{id}: {answer}");
     }
     becomes(&node, REFUSED_JOINS, 1).await;
-    assert_eq!(metric(&node, REFUSED_JOINS, "what=\"rooms\"").await, 1.0);
+    assert_eq!(metric(&node, REFUSED_JOINS, "limit=\"rooms\"").await, 1.0);
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ fn input(client: &mut Core, at: Moment, input: &Value, out: &mut Vec<Value>) -> 
         match word {
             "start" => client.start(at.now),
             "tick" => client.tick(at),
-            "wake" => client.network_changed(at),
+            "network_changed" => client.network_changed(at),
             "close" => client.close(),
             "detach" => out.push(json!({ "saved": client.detach().unwrap() })),
             "ice_servers" => return error(client.ice_servers()),
@@ -147,7 +147,7 @@ fn effect(effect: &Effect) -> Value {
         Effect::FetchToken => json!("ask_token"),
         Effect::Settle(ticket, outcome) => settled(*ticket, outcome),
         Effect::Emit(Event::State(state)) => self::state(state),
-        Effect::Emit(event) => json!({ "tell": event_fields(event) }),
+        Effect::Emit(event) => json!({ "event": event_fields(event) }),
     }
 }
 
@@ -182,7 +182,7 @@ fn because(mut state: Value, why: Option<&Ending>) -> Value {
                 Fault::Unreachable => "unreachable",
                 Fault::NoWelcome => "no_welcome",
                 Fault::Silent => "silent",
-                Fault::ProtocolError => "nonsense",
+                Fault::ProtocolError => "protocol_error",
                 Fault::NoToken => "no_token",
             });
         }

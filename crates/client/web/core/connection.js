@@ -1,5 +1,5 @@
 import { ACK_WITHIN, MAX_UNACKNOWLEDGED, SETTLED } from './rules.js';
-import { ANSWER_WITHIN, OVERSLEPT, PING_EVERY } from './rules.js';
+import { ANSWER_WITHIN, PAUSE_THRESHOLD, PING_EVERY } from './rules.js';
 
 /** State of one welcomed socket: keep-alive, and message numbers. */
 export class Connection {
@@ -71,7 +71,7 @@ export class Connection {
   due(now) {
     if (this.#acknowledgeAt !== null && this.#acknowledgeAt <= now) return this.acknowledge();
     if (this.#answerBy === null) return now >= this.#pingAt ? this.ping(now) : null;
-    if (now >= this.#answerBy + OVERSLEPT) return this.ping(now);
+    if (now >= this.#answerBy + PAUSE_THRESHOLD) return this.ping(now);
     return now >= this.#answerBy ? 'silent' : null;
   }
 }

@@ -8,7 +8,7 @@ import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
 import { BACKOFF_BASE, DEFAULT_MESSAGE_BYTES } from './rules.js';
-import { OVERSLEPT, TOKEN_WITHIN, WELCOME_WITHIN } from './rules.js';
+import { PAUSE_THRESHOLD, TOKEN_WITHIN, WELCOME_WITHIN } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
@@ -29,7 +29,7 @@ const STATE_BY_PHASE = { fetching: 'connecting', suspended: 'waiting' };
  * | `{write}` | send this text |
  * | `'ask_token'` | call the application's token callback |
  * | `{state, ...}` | report the state of the connection |
- * | `{tell}` | report a message of the server |
+ * | `{event}` | report a message of the server |
  * | `{settle, as, count?}` | report the outcome of the request with this ticket |
  * | `{saved}` | store the session for the next page |
  */
@@ -154,7 +154,7 @@ export class Core {
     else if (now < this.#phaseDeadline()) return;
     else if (phase.is === 'fetching') this.lost(now, random, { fault: 'no_token' });
     else if (phase.is === 'waiting') this.start(now);
-    else if (now >= phase.by + OVERSLEPT) phase.by = now + WELCOME_WITHIN;
+    else if (now >= phase.by + PAUSE_THRESHOLD) phase.by = now + WELCOME_WITHIN;
     else this.#giveUp(now, random, 'no_welcome');
   }
 
@@ -311,7 +311,7 @@ export class Core {
     if (is !== 'connecting' && is !== 'connected') return;
     connection?.inputArrived();
     const message = parse(text);
-    if (message === null || !this.#handle(now, message)) this.#giveUp(now, random, 'nonsense');
+    if (message === null || !this.#handle(now, message)) this.#giveUp(now, random, 'protocol_error');
   }
 
   /** Returns `false` after a protocol error. */
@@ -340,7 +340,7 @@ export class Core {
       case 'left':
         this.#rooms.leave(message.room);
     }
-    if (isEvent(message)) this.#emit({ tell: message });
+    if (isEvent(message)) this.#emit({ event: message });
     return true;
   }
 
@@ -359,11 +359,11 @@ export class Core {
 
   #receive(now, connection, { n, m: name, ...message }) {
     if (n === undefined || name === undefined) {
-      this.#emit({ tell: message });
+      this.#emit({ event: message });
       return true;
     }
     if (!connection.receive(now, n)) return false;
-    if (this.#seen.insert(now, name)) this.#emit({ tell: message });
+    if (this.#seen.insert(now, name)) this.#emit({ event: message });
     if (this.#isHidden || connection.mustAcknowledge) this.#write(connection.acknowledge());
     return true;
   }
@@ -379,13 +379,13 @@ export class Core {
   }
 
   #failed(message) {
-    if (message.id === undefined) return this.#emit({ tell: message });
+    if (message.id === undefined) return this.#emit({ event: message });
     const answered = this.#requests.answered(message.id);
     if (answered === undefined) return;
     const { ticket, request, rejoins } = answered;
     if (rejoins) {
       this.#rooms.leave(request.room);
-      this.#emit({ tell: { type: 'left', room: request.room, reason: message.code } });
+      this.#emit({ event: { type: 'left', room: request.room, reason: message.code } });
     }
     this.#settle(ticket, { refused: message.code });
     this.#flush();

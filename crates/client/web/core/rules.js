@@ -26,7 +26,7 @@ export const PING_EVERY = 10_000;
 /** Time limit of the answer to a ping. */
 export const ANSWER_WITHIN = 5_000;
 /** A timer this late means that the page was paused, not that the server is silent. */
-export const OVERSLEPT = 5_000;
+export const PAUSE_THRESHOLD = 5_000;
 
 /** Delay of `received` after the first message that it acknowledges. */
 export const ACK_WITHIN = 200;

@@ -41,7 +41,7 @@ function input(core, now, random, given) {
     case 'tick':
     case 'shown':
       return core[word](now, random);
-    case 'wake':
+    case 'network_changed':
       return core.networkChanged(now, random);
     case 'close':
     case 'detach':

@@ -143,7 +143,7 @@ impl NodeCore {
         }
         self.say_attached(session, false, &[]);
         if arrival.ends_with_socket {
-            self.queue_farewell(session);
+            self.queue_leave_all(session);
         } else if cause != Some(DetachReason::Left) {
             let AttachInfo { session, accepted_at_us, seq, ref credential, .. } = *arrival;
             let credential = credential.as_deref().copied();
@@ -171,7 +171,6 @@ impl NodeCore {
         let key = self.directory.attach(session);
         self.trunks.bind((trunk, arrival.slot), key);
         self.attach_seats(now, arrival);
-        self.register(&arrival.client_id, arrival.session);
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
@@ -230,11 +229,11 @@ impl NodeCore {
     }
 
     /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless its client
-    /// said goodbye, or its socket has ended and it ends with that.
+    /// closed with code 1000, or its socket has ended and it ends with that.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
-            self.queue_farewell(key);
+            self.queue_leave_all(key);
         } else {
             self.linger(now, key);
         }
@@ -246,7 +245,7 @@ impl NodeCore {
         self.finish_superseded(now, key);
         self.untell(key);
         let Some(session) = self.directory.get_mut(key) else { return };
-        let (client_id, id) = (session.client_id.clone(), session.id);
+        let client_id = session.client_id.clone();
         session.socket_ended = true;
         let mut owed = owed_by(session);
         if std::mem::take(&mut session.has_backlog) {
@@ -254,7 +253,6 @@ impl NodeCore {
         }
         let contender = session.contender.take();
         if self.directory.detach(key) {
-            self.unregister(&client_id, id);
             self.custody.routes_dirty = true;
         }
         for message in owed {

@@ -115,7 +115,7 @@ impl Custody {
     /// Records that the destination of a queue holds its messages. Ignores an unknown queue.
     pub(super) fn mark_held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
-            queue.told_held(now);
+            queue.on_held(now);
         }
     }
 
@@ -135,7 +135,7 @@ impl Custody {
             EnvelopeOutcome::Written | EnvelopeOutcome::Skipped => queue.remove(now, number),
             EnvelopeOutcome::Expired => queue.expired(now, number),
             EnvelopeOutcome::Retransmit => {
-                queue.again(now, number);
+                queue.on_retransmit_request(now, number);
                 None
             }
         }?;

@@ -7,7 +7,7 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 /// Maximum delay of an acknowledgement: half of the time after which the peer's lane is stalled.
 const ACKNOWLEDGE_AFTER: Duration = Duration::from_millis(500);
 /// Interval of repeated acknowledgements. They show that this node is alive.
-const BEAT: Duration = Duration::from_secs(1);
+const ACKNOWLEDGE_INTERVAL: Duration = Duration::from_secs(1);
 /// Executed batches, and bytes of them, that are acknowledged at once: a quarter of the window.
 const PROMPT_BATCHES: usize = signaling_wire::limits::MAX_WINDOW_BATCHES / 4;
 const PROMPT_BYTES: usize = signaling_wire::limits::MAX_WINDOW_BYTES / 4;
@@ -79,7 +79,7 @@ impl InboundLane {
             || self.bytes >= PROMPT_BYTES
             || is_over(self.since, ACKNOWLEDGE_AFTER)
             || self.acknowledged.is_none()
-            || is_over(self.acknowledged, BEAT);
+            || is_over(self.acknowledged, ACKNOWLEDGE_INTERVAL);
         if !self.is_open || !is_due {
             return None;
         }
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgement_waits_for_more_batches_and_beats_when_idle() {
+    fn acknowledgement_waits_for_more_batches_and_repeats_when_idle() {
         let now = Instant::now();
         let mut lane = opened(now);
         lane.receive(now, BatchNumber(1), 9);
         assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_AFTER / 2), None);
         assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
-        assert_eq!(lane.take_acknowledgement(now + BEAT), None);
-        assert_eq!(lane.take_acknowledgement(now + BEAT + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)), "a beat");
+        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL), None);
+        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL + ACKNOWLEDGE_AFTER), Some(BatchNumber(1)));
         for number in 2..2 + PROMPT_BATCHES as u64 {
             lane.receive(now, BatchNumber(number), 9);
         }
@@ -142,6 +142,6 @@ mod tests {
         lane.receive(now, BatchNumber(999), PROMPT_BYTES);
         assert_eq!(lane.take_acknowledgement(now), Some(BatchNumber(999)));
         lane.close();
-        assert_eq!(lane.take_acknowledgement(now + BEAT * 9), None);
+        assert_eq!(lane.take_acknowledgement(now + ACKNOWLEDGE_INTERVAL * 9), None);
     }
 }

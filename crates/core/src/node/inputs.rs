@@ -55,7 +55,7 @@ impl NodeCore {
     }
 
     /// Removes all trunks of edges in other processes, as if they were lost.
-    pub fn hang_up(&mut self, now: Instant) {
+    pub fn close_trunks(&mut self, now: Instant) {
         self.trunks.remote().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
@@ -77,7 +77,7 @@ impl NodeCore {
                 ToNode::Detach { slot, cause } => self.detach(now, (trunk, slot), cause),
                 ToNode::Release { slot, to } => self.release(now, (trunk, slot), to),
                 ToNode::Alive { slot } => self.alive((trunk, slot)),
-                ToNode::Kicked { client_id, at } => self.hear_of_kick(now, trunk, client_id, at),
+                ToNode::Kicked { client_id, at } => self.on_kick_from_edge(now, trunk, client_id, at),
             }
         }
         Ok(())

@@ -24,7 +24,7 @@ impl NodeCore {
     }
 
     /// Handles a kick that an edge reports, at `at` in Unix seconds.
-    pub(super) fn hear_of_kick(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
+    pub(super) fn on_kick_from_edge(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
         if let Ok(client) = ClientId::new(client_id) {
             self.learn(now, Some(from), &client, at);
         }

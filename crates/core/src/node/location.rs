@@ -13,7 +13,7 @@ use super::takeover::REPLACED_BY_NEWER;
 use super::{NodeCore, PeerKey, SessionKey};
 
 /// Time after a new location in which messages can arrive that were at that node before the client.
-const NEWS: Duration = Duration::from_secs(1);
+const LOCATION_SETTLE_TIME: Duration = Duration::from_secs(1);
 
 /// The node of a client, as that node reported it.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl NodeCore {
     /// Forgets a client's location, since a message has been there. Either the message was there
     /// before the client, or the client has left: a location received just now is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
-        let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= NEWS;
+        let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= LOCATION_SETTLE_TIME;
         if let Some(peer) = self.directory.locations.get(client).filter(|known| is_old(known)).map(|known| known.peer) {
             self.withdraw(client, peer);
         }

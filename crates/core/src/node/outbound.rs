@@ -82,8 +82,8 @@ pub(super) struct OutboundQueue {
     sent: VecDeque<OutboundMessage>,
     /// Lower limit of the times at which messages are given up.
     give_up_at: Option<Instant>,
-    repeat_at: Instant,
-    repeated: Instant,
+    retransmit_at: Instant,
+    retransmitted_at: Instant,
     rules: Arc<Rules>,
 }
 
@@ -97,7 +97,7 @@ impl OutboundQueue {
         key: KeyHash,
         destination: Destination,
     ) -> Self {
-        let repeat_at = now + rules.repeat_after;
+        let retransmit_at = now + rules.retransmit_after;
         Self {
             session,
             origin,
@@ -107,8 +107,8 @@ impl OutboundQueue {
             held: false,
             sent: VecDeque::new(),
             give_up_at: None,
-            repeat_at,
-            repeated: now,
+            retransmit_at,
+            retransmitted_at: now,
             rules,
         }
     }
@@ -130,7 +130,7 @@ impl OutboundQueue {
     pub(super) fn push(&mut self, now: Instant, sent: OutboundMessage) -> Message {
         let first = sent.to_send(self.origin, self.prev_pending(now, sent.number), sent.was_elsewhere);
         if self.sent.is_empty() {
-            self.repeat_at = now + self.rules.repeat_after;
+            self.retransmit_at = now + self.rules.retransmit_after;
         }
         let overdue = sent.deadline.expires + self.rules.late_outcome_grace;
         self.give_up_at = Some(self.give_up_at.map_or(overdue, |earlier| earlier.min(overdue)));
@@ -188,35 +188,35 @@ impl OutboundQueue {
     }
 
     /// Records that the destination holds the messages.
-    pub(super) fn told_held(&mut self, now: Instant) {
+    pub(super) fn on_held(&mut self, now: Instant) {
         // Only the first report counts, since a retransmission must show a loss of the messages.
         if !std::mem::replace(&mut self.held, true) {
-            self.repeat_at = now + self.rules.repeat_held_after;
+            self.retransmit_at = now + self.rules.retransmit_held_after;
         }
     }
 
     /// Schedules a retransmission that the destination requested, at the minimum interval.
-    pub(super) fn again(&mut self, now: Instant, number: MessageNumber) {
+    pub(super) fn on_retransmit_request(&mut self, now: Instant, number: MessageNumber) {
         if let Some(sent) = self.position(number).and_then(|at| self.sent.get_mut(at)) {
             sent.was_elsewhere = true;
         }
-        self.repeat_at = now.max(self.repeated + self.rules.repeat_at_most_every);
+        self.retransmit_at = now.max(self.retransmitted_at + self.rules.min_retransmit_interval);
     }
 
     /// Schedules all messages at once for a new destination.
     pub(super) fn redirected(&mut self, now: Instant) {
         self.not_held(now);
-        self.repeat_at = now;
+        self.retransmit_at = now;
     }
 
     fn not_held(&mut self, now: Instant) {
         self.held = false;
-        self.repeat_at = now + self.rules.repeat_after;
+        self.retransmit_at = now + self.rules.retransmit_after;
     }
 
     /// Returns `true` if a retransmission is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        now >= self.repeat_at && !self.sent.is_empty()
+        now >= self.retransmit_at && !self.sent.is_empty()
     }
 
     /// Returns `true` if a message can get no outcome any more.
@@ -226,14 +226,14 @@ impl OutboundQueue {
 
     /// Postpones retransmission while the lane is stalled.
     pub(super) fn put_off(&mut self, now: Instant) {
-        self.repeat_at = now + self.rules.repeat_at_most_every;
+        self.retransmit_at = now + self.rules.min_retransmit_interval;
     }
 
     /// Returns all messages in order, with their present predecessors.
     pub(super) fn retransmit(&mut self, now: Instant) -> Vec<Message> {
-        self.repeated = now;
-        let Rules { repeat_after, repeat_held_after, .. } = *self.rules;
-        self.repeat_at = now + if self.held { repeat_held_after } else { repeat_after };
+        self.retransmitted_at = now;
+        let Rules { retransmit_after, retransmit_held_after, .. } = *self.rules;
+        self.retransmit_at = now + if self.held { retransmit_held_after } else { retransmit_after };
         let (origin, destination) = (self.origin, self.destination);
         let mut prev_pending = MessageNumber::NONE;
         let mut copies = Vec::with_capacity(self.sent.len());
@@ -353,13 +353,13 @@ mod tests {
         send(&mut queue, now, 1, LIFE);
         assert!(!queue.is_due(now + Duration::from_millis(1999)));
         assert!(queue.is_due(now + Duration::from_secs(2)));
-        queue.told_held(now);
+        queue.on_held(now);
         assert!(!queue.is_due(now + Duration::from_millis(4999)));
         queue.destination = Destination::Peer(PeerKey::default());
         queue.redirected(now);
         assert!(queue.is_due(now));
         queue.retransmit(now);
-        queue.again(now, MessageNumber(1));
+        queue.on_retransmit_request(now, MessageNumber(1));
         assert!(!queue.is_due(now), "not above ten a second");
         assert!(queue.is_due(now + Duration::from_millis(100)));
     }
@@ -397,7 +397,7 @@ mod tests {
         let over = now + LIFE;
         (1..=2).for_each(|number| send(&mut queue, now, number, LIFE));
         queue.retransmit(now);
-        queue.again(now, MessageNumber(1));
+        queue.on_retransmit_request(now, MessageNumber(1));
         queue.retransmit(now);
         assert!(queue.expired(over, MessageNumber(1)).is_none(), "where it was passed on to may have written it since");
         assert!(queue.expired(over, MessageNumber(2)).is_some());

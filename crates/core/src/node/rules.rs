@@ -9,11 +9,11 @@ use signaling_protocol::limits;
 pub struct Rules {
     /// Time without an outcome after which a queue is retransmitted. Any working network is faster,
     /// and clients wait longer.
-    pub repeat_after: Duration,
-    /// As `repeat_after`, if the destination holds the messages. It covers a loss there.
-    pub repeat_held_after: Duration,
+    pub retransmit_after: Duration,
+    /// As `retransmit_after`, if the destination holds the messages. It covers a loss there.
+    pub retransmit_held_after: Duration,
     /// Minimum interval of requested retransmissions of a queue.
-    pub repeat_at_most_every: Duration,
+    pub min_retransmit_interval: Duration,
     /// Time after a message's deadline in which an outcome can still come from one of several
     /// destinations: one retransmission and its answer.
     pub late_outcome_grace: Duration,
@@ -49,9 +49,9 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         Self {
-            repeat_after: Duration::from_secs(2),
-            repeat_held_after: Duration::from_secs(5),
-            repeat_at_most_every: Duration::from_millis(100),
+            retransmit_after: Duration::from_secs(2),
+            retransmit_held_after: Duration::from_secs(5),
+            min_retransmit_interval: Duration::from_millis(100),
             late_outcome_grace: Duration::from_secs(3),
             final_confirm_timeout: Duration::from_secs(2),
             heartbeat: limits::HEARTBEAT,
@@ -85,14 +85,14 @@ mod tests {
         let (_, section) = PROTOCOL.split_once("### What bounds the promises").unwrap();
         let (section, _) = section.split_once("\n### ").unwrap();
         let (hold, store, filter) = (HoldLimits::default(), StoreLimits::default(), FilterLimits::default());
-        let Rules { max_for_absent, max_lingering, repeat_held_after, .. } = Rules::default();
+        let Rules { max_for_absent, max_lingering, retransmit_held_after, .. } = Rules::default();
         let thousands = |number: usize| format!("{},{:03}", number / 1_000, number % 1_000);
         let expected = [
             format!("{max_for_absent} messages of one sender's session"),
             format!("{} MiB for one absent recipient", hold.bytes_per_recipient >> 20),
             format!("{} MiB on one node", hold.bytes >> 20),
             format!("{OVERHEAD} bytes more"),
-            format!("every {} s", repeat_held_after.as_secs()),
+            format!("every {} s", retransmit_held_after.as_secs()),
             format!("{} such sessions", thousands(max_lingering)),
             format!("{} messages or {} KiB of one session", store.frames, store.bytes >> 10),
             format!("{} MiB for the sessions that have sent to it", filter.bytes >> 20),

@@ -76,9 +76,7 @@ impl NodeCore {
         }
         session.socket_ended = true;
         session.has_backlog = false;
-        let (client_id, id) = (session.client_id.clone(), session.id);
         self.directory.detach(holder);
-        self.unregister(&client_id, id);
         self.untell(holder);
         self.directory.supersede(holder, now + self.settings.rules.final_confirm_timeout);
         Some(holder)

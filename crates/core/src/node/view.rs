@@ -71,7 +71,7 @@ impl NodeCore {
     /// meanwhile, and its state of them is old.
     pub fn on_process_pause(&mut self, now: Instant) {
         self.peers.on_process_pause(now);
-        self.hang_up(now);
+        self.close_trunks(now);
     }
 
     /// Sends messages, lingering sessions and locations to new owners.

@@ -8,7 +8,7 @@ mod node;
 mod operators;
 mod outcomes;
 mod peers;
-mod proven;
 mod reliable;
 mod sessions;
 mod time_of_day;
+mod verified_token;

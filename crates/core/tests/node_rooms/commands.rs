@@ -66,7 +66,7 @@ fn commands_sent_at_once_are_carried_out_in_order() {
 }
 
 #[test]
-fn leave_and_goodbye_are_announced_to_other_members() {
+fn leave_and_normal_close_are_announced_to_other_members() {
     let mut stage = Stage::new(&["n0", "n1"], 0).with_members(&[("a", "n0"), ("b", "n1"), ("c", "n1")]);
     assert_eq!(stage.leave("b", "r"), [r#"{"type":"left","room":"r","reason":"left"}"#, r#"{"type":"ack","id":8}"#]);
     stage.advance(SECOND);

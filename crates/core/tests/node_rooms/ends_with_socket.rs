@@ -26,7 +26,7 @@ fn session_leaves_its_rooms_when_its_socket_ends() {
 }
 
 #[test]
-fn session_leaves_its_rooms_when_its_socket_ends_after_a_handoff() {
+fn session_leaves_its_rooms_when_a_handed_off_socket_ends() {
     // The socket ends at the next node, or on the way to a third one.
     for is_between_nodes in [false, true] {
         let mut stage = room_of_two();

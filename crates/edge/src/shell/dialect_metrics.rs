@@ -47,9 +47,9 @@ label! {
         UnknownPeer = "unknown_peer", Limit = "limit",
     }
 }
-label! { pub(crate) enum Answer = "what" { Expire = "expire", Error = "error", SubscribeFailed = "subscribe_failed" } }
+label! { pub(crate) enum Answer = "kind" { Expire = "expire", Error = "error", SubscribeFailed = "subscribe_failed" } }
 label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
-label! { pub(crate) enum Wait = "what" { Rate = "rate", Room = "room" } }
+label! { pub(crate) enum Wait = "cause" { Rate = "rate", Room = "room" } }
 
 // Labels in the order of the core's counts.
 const IGNORED: [Ignored; 7] = [

@@ -27,12 +27,12 @@ pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration, dialect_
         while Instant::now() < end && !clients(true).is_empty() {
             sleep_until(end.min(Instant::now() + CHECK_INTERVAL)).await;
         }
-        say_goodbye(edge, clients(true), reason, window).await;
+        send_goodbyes(edge, clients(true), reason, window).await;
     };
-    tokio::join!(say_goodbye(edge, clients(false), reason, window), dialects);
+    tokio::join!(send_goodbyes(edge, clients(false), reason, window), dialects);
 }
 
-async fn say_goodbye(edge: &Edge, clients: Vec<ClientKey>, reason: &str, window: Duration) {
+async fn send_goodbyes(edge: &Edge, clients: Vec<ClientKey>, reason: &str, window: Duration) {
     let Ok(count @ 1..) = u32::try_from(clients.len()) else { return };
     let window = window.saturating_sub(OUTCOME_TIMEOUT);
     let mut ahead = Duration::ZERO;
@@ -48,6 +48,6 @@ async fn say_goodbye(edge: &Edge, clients: Vec<ClientKey>, reason: &str, window:
 
 /// Sends a `goodbye` with a random reconnect delay to one client, and closes its socket by `code`.
 pub fn send_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
-    let wait = rand::rng().random_range(Duration::ZERO..=limits::COME_BACK_WITHIN);
+    let wait = rand::rng().random_range(Duration::ZERO..=limits::MAX_GOODBYE_DELAY);
     core.send_away(client, code, reason, wait.as_millis() as u64);
 }

@@ -22,7 +22,7 @@ const FINAL_READS: usize = 16;
 /// An event of a link.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// The node announced that it drains, or that it takes clients again.
+    /// The node announced that it drains, or that it accepts clients again.
     Announced(FromNode),
     /// The link takes no more sessions. Its sessions are detached after this event.
     Down {

@@ -44,7 +44,7 @@ metrics! {
         rate_limited: By<RateLabel> = "signaling_rate_limited_total",
             "Messages refused over the rate of messages or bytes, and sockets closed for repeated excess";
         evicted: By<EvictionLabel> = "signaling_evicted_clients_total",
-            "Sockets closed because memory was short (`--max-client-buffer-bytes`), by what filled it: messages that the client did \
+            "Sockets closed because memory was short (`--max-client-buffer-bytes`), by cause: messages that the client did \
              not read (unread) or did not finish (unfinished)";
         auth_failures: By<AuthFailure> = "signaling_auth_failures_total",
             "Tokens and origins refused, at connect or on open sockets, by reason";
@@ -84,8 +84,8 @@ label! {
 // sockets closed for excess. `EvictionLabel`: data that filled the memory. `CertificateLoad`: the
 // changed certificate is in use, or not usable.
 label! { pub(crate) struct ViolationLabel = "code" [1002, 1003, 1007, 1008, 1009] }
-label! { pub(crate) enum RateLabel = "what" { Messages = "messages", Bytes = "bytes", Sockets = "sockets" } }
-label! { pub(crate) enum EvictionLabel = "what" { Unread = "unread", Unfinished = "unfinished" } }
+label! { pub(crate) enum RateLabel = "limit" { Messages = "messages", Bytes = "bytes", Sockets = "sockets" } }
+label! { pub(crate) enum EvictionLabel = "cause" { Unread = "unread", Unfinished = "unfinished" } }
 label! { pub(crate) enum CertificateLoad = "result" { Shown = "shown", Unusable = "unusable" } }
 label! {
     /// Defect of a token, or an origin that is not allowed.

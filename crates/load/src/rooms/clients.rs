@@ -35,14 +35,14 @@ pub(super) struct RoomClients {
 impl RoomClients {
     pub(super) fn new(options: &Options, assignment: Assignment) -> Result<Self> {
         let fleet = &options.fleet;
-        let (first_of_queue, queue) = (assignment.clients(), usize::try_from(options.line)?);
+        let (first_of_queue, queue) = (assignment.clients(), usize::try_from(options.waiting)?);
         let name = |number: usize| (fleet.client_id(number), number);
         Ok(Self {
             clock: Clock::start(),
             changes: RefCell::new(Changes::new(assignment.clone())),
             queue: RefCell::new(WaitingQueue::new(queue)),
             rooms: (0..options.rooms).map(|room| format!("{}-room-{room}", fleet.prefix)).collect(),
-            queue_room: format!("{}-line", fleet.prefix),
+            queue_room: format!("{}-queue", fleet.prefix),
             first_of_queue,
             number_by_name: (0..first_of_queue).map(name).collect(),
             clients: RefCell::default(),

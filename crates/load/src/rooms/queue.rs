@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn seat_is_given_to_the_first_in_line_and_timed() {
+    fn seat_is_given_to_the_first_waiting_client_and_timed() {
         let mut queue = queue();
         assert_eq!(queue.leaver(2 * S), Some(0));
         assert!(!queue.is_settled());

@@ -46,7 +46,7 @@ metrics! {
             "Seats of this node's clients in rooms, as members or in waiting queues";
         room_commands: Counter = "signaling_room_commands_total", "Room requests executed";
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
-            "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting queue (line)";
+            "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting queue (waiting_queue)";
         broadcasts: Counter = "signaling_broadcasts_total", "Messages to all members of a room";
         rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
         room_copies: Gauge = "signaling_room_copies",
@@ -86,11 +86,11 @@ label! {
 }
 label! {
     /// Status of a seat: member, or in a waiting queue.
-    pub(crate) enum SeatLabel = "standing" { Member = "member", Waiting = "waiting" }
+    pub(crate) enum SeatLabel = "status" { Member = "member", Waiting = "waiting" }
 }
 label! {
     /// Limit that a refused join exceeds: rooms of one client, or length of the waiting queue.
-    pub(crate) enum JoinLimit = "what" { Rooms = "rooms", Line = "line" }
+    pub(crate) enum JoinLimit = "limit" { Rooms = "rooms", WaitingQueue = "waiting_queue" }
 }
 
 /// Code of an error that a client receives.
@@ -143,7 +143,7 @@ pub(super) fn publish(core: &NodeCore) {
     metrics.room_commands.publish(counts.commands);
     metrics.broadcasts.publish(counts.broadcasts);
     metrics.joins_refused.of(JoinLimit::Rooms).publish(counts.too_many_rooms);
-    metrics.joins_refused.of(JoinLimit::Line).publish(counts.full_queues);
+    metrics.joins_refused.of(JoinLimit::WaitingQueue).publish(counts.full_queues);
     metrics.store_failures.publish(counts.failures);
     if let (Some(figures), Some(counts)) = (core.mesh_room_figures(), core.mesh_room_counts()) {
         metrics.rooms_owned.publish(figures.owned as u64);

@@ -7,7 +7,7 @@
 //! | `inbound_lanes` | lanes from other nodes |
 //! | `internal` | the internal listener |
 //! | `direct` | the edge for direct clients |
-//! | `rooms`, `registry` | requests to the room store and the registry |
+//! | `rooms` | requests to the room store |
 //! | `operator` | operator routes |
 //! | `report` | the node's report about itself |
 
@@ -17,7 +17,6 @@ mod internal;
 mod lanes;
 pub mod metrics;
 mod operator;
-mod registry;
 mod report;
 mod rooms;
 mod trunks;
@@ -52,9 +51,8 @@ pub use self::direct::DirectEdge;
 pub use self::internal::{Internal, serve};
 pub use self::lanes::{follow_views, lane_http_client};
 pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
-pub use self::registry::{register, watch_over};
 pub use self::report::Floor;
-pub use self::rooms::run_room_tasks;
+pub use self::rooms::{run_room_tasks, watch_store};
 
 /// A node. Clones share one state, on one thread. Calls must not nest.
 #[derive(Clone)]
@@ -83,7 +81,7 @@ struct State {
     lane_client: Option<LaneClient>,
     lanes: SecondaryMap<PeerKey, OutboundLane>,
     inbound_lanes: SecondaryMap<PeerKey, InboundLane>,
-    /// `true` while sweeps are rare. [`State::wake`] ends it by `hurry`.
+    /// `true` while sweeps are rare. [`State::on_turn_end`] ends it by `hurry`.
     is_idle: bool,
     hurry: Rc<Notify>,
     /// Signals new requests to the room store.
@@ -139,7 +137,7 @@ impl Node {
         let mut state = self.0.borrow_mut();
         state.detect_pause(Instant::now());
         let result = call(&mut state.core);
-        state.wake();
+        state.on_turn_end();
         result
     }
 
@@ -190,19 +188,19 @@ impl Node {
 
     /// Adds an edge's connection. The returned signal announces its batches.
     fn trunk_up(&self, add: impl FnOnce(&mut NodeCore) -> TrunkKey) -> (TrunkKey, Rc<FlushSignal>) {
-        let wake = Rc::new(FlushSignal::default());
+        let signal = Rc::new(FlushSignal::default());
         let mut state = self.0.borrow_mut();
         let trunk = add(&mut state.core);
-        state.trunks.insert(trunk, Rc::clone(&wake));
-        state.wake();
-        (trunk, wake)
+        state.trunks.insert(trunk, Rc::clone(&signal));
+        state.on_turn_end();
+        (trunk, signal)
     }
 
     /// Closes all trunks cleanly, so that edges do not count a failure. Returns once all are
     /// closed, after at most 200 ms.
     pub async fn close_trunks(&self) {
-        self.with_core(|core| core.hang_up(Instant::now()));
-        self.0.borrow().trunks.values().for_each(|wake| wake.flush_now());
+        self.with_core(|core| core.close_trunks(Instant::now()));
+        self.0.borrow().trunks.values().for_each(|signal| signal.flush_now());
         let all_closed = async {
             while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
                 sleep(CLOSE_CHECK_INTERVAL).await;
@@ -214,13 +212,13 @@ impl Node {
 
     /// Adds an edge's trunk. `name` is `None` if the edge sent no name.
     fn edge_up(&self, name: Option<EdgeName>) -> (TrunkKey, Rc<FlushSignal>) {
-        let (trunk, wake) = self.trunk_up(NodeCore::trunk_up);
+        let (trunk, signal) = self.trunk_up(NodeCore::trunk_up);
         if let Some(name) = name {
             let mut state = self.0.borrow_mut();
             state.core.name_edge(trunk, name.id.as_str());
             state.edges.insert(trunk, name);
         }
-        (trunk, wake)
+        (trunk, signal)
     }
 
     fn trunk_down(&self, trunk: TrunkKey) {
@@ -240,7 +238,7 @@ impl State {
         warn!(?paused, "process was paused, trunks and lanes close");
         self.core.on_process_pause(now);
         self.inbound_lanes.clear();
-        self.trunks.values().for_each(|wake| wake.flush_now());
+        self.trunks.values().for_each(|signal| signal.flush_now());
     }
 
     /// Logs at most one undelivered sender per [`SENDER_LOG_INTERVAL`].
@@ -270,7 +268,9 @@ impl State {
         self.suspects = suspects;
     }
 
-    fn wake(&mut self) {
+    /// Sends new room tasks, ends rare sweeps, returns operators' answers, and signals the tasks
+    /// that write trunks and lanes and that call the room store.
+    fn on_turn_end(&mut self) {
         if self.core.has_unsent_room_tasks() {
             self.core.send_room_tasks(Instant::now());
         }
@@ -291,9 +291,9 @@ impl State {
                 lane.signal.request(urgency);
             }
         }
-        for (urgency, wake) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {
+        for (urgency, signal) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {
             if self.core.wants_store(urgency) {
-                wake.flush_now();
+                signal.flush_now();
             }
         }
     }

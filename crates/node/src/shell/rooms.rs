@@ -3,12 +3,14 @@
 //! sends its requests in lanes, and only those of operators pass here.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use signaling_metrics::Publish;
 use signaling_rooms::{OpResult, RedisStore, Request, StoreError};
 use signaling_server::FlushSignal;
 use tokio::sync::oneshot;
-use tracing::{info, warn};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{debug, info, warn};
 
 use super::Node;
 use super::metrics::METRICS;
@@ -19,13 +21,15 @@ pub(super) type OperatorReply = oneshot::Sender<Result<OpResult, StoreError>>;
 
 /// Maximum room requests of operators without an answer.
 const MAX_OPERATOR_REQUESTS: usize = 64;
+/// Interval of heartbeats, so that an idle node also detects a store that does not accept writes.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Executes the core's requests of one urgency, batch by batch. Never returns.
 pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
-    let wake = node.store_wake(urgency);
+    let signal = node.store_signal(urgency);
     let mut down_since = None;
     loop {
-        wake.wait().await;
+        signal.wait().await;
         let tasks = node.with_core(|core| core.take_room_tasks(urgency));
         if tasks.is_empty() {
             continue;
@@ -36,6 +40,21 @@ pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
         METRICS.store_up.set(answers.iter().all(Result::is_ok).into());
         report(&mut down_since, &answers);
         node.with_core(|core| answer(core, tasks, answers));
+    }
+}
+
+/// Sends heartbeats to the store and publishes the state of the connection. Never returns.
+pub async fn watch_store(store: RedisStore) {
+    let mut ticks = interval(HEARTBEAT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let written = store.write_heartbeat().await;
+        METRICS.store_up.set(written.is_ok().into());
+        METRICS.store_connections_lost.publish(store.lost_connections());
+        if let Err(error) = written {
+            debug!(%error, "heartbeat not written to the room store");
+        }
     }
 }
 
@@ -78,7 +97,7 @@ impl Node {
         self.with_core(|core| core.request_for_operator(number, request));
     }
 
-    fn store_wake(&self, urgency: Urgency) -> Rc<FlushSignal> {
+    fn store_signal(&self, urgency: Urgency) -> Rc<FlushSignal> {
         let state = self.0.borrow();
         Rc::clone(match urgency {
             Urgency::Urgent => &state.urgent,

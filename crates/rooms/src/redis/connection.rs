@@ -1,4 +1,4 @@
-//! A connection that is made again when it fails, and commands over it, for store and registry.
+//! A connection that is made again when it fails, and commands over it, for the `store`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,5 +1,5 @@
-//! Rooms and registry in Redis 6.2, Valkey 7.2, or newer: one server, a master behind sentinels, or
-//! a cluster. Keys begin with a [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
+//! Rooms in Redis 6.2, Valkey 7.2, or newer: one server, a master behind sentinels, or a cluster.
+//! Keys begin with a [`KeyPrefix`](crate::KeyPrefix), by default `sig`:
 //!
 //! | key | kind | content |
 //! |---|---|---|
@@ -9,18 +9,14 @@
 //! | `sig:{ROOM}:checkin` | sorted set | waiting and gone clients, by their last refresh |
 //! | `sig:{ROOM}:info` | hash | per client: session, its time, last number, node, time of joining, data |
 //! | `sig:{ROOM}:meta` | hash | version, incarnation, run of the last writing server, capacity, last place given out, time of the last operation, clients per node |
-//! | `sig:client:ID` | hash | the registry: node, session, since |
-//! | `sig:node:NODE:clients` | set | clients of a node, for the cleaner |
-//! | `sig:nodes` | sorted set | nodes by their last heartbeat |
+//! | `sig:heartbeat` | string | empty; nodes write it to check the store |
 
 mod address;
 mod connection;
 mod health;
 mod link;
-mod registry;
 mod reply;
 mod scripts;
 mod store;
 
-pub use self::registry::RedisRegistry;
 pub use self::store::RedisStore;

@@ -1,4 +1,4 @@
-//! The scripts of store and registry, each loaded once and called by its hash.
+//! The scripts of the store, each loaded once and called by its hash.
 
 use std::sync::LazyLock;
 
@@ -32,8 +32,6 @@ scripts! {
     LIST: "room.lua" "list.lua" "end.lua",
     FIND: "room.lua" "find.lua" "end.lua",
     CAPACITY: "room.lua" "capacity.lua" "end.lua",
-    FORGET_CLIENT: "forget_client.lua",
-    CLAIM: "claim.lua",
 }
 
 impl Script {

@@ -1,14 +1,18 @@
 //! The room store in Redis or Valkey, as scripts.
 
+use std::time::Duration;
+
 use redis::Cmd;
 
 use super::address::Address;
 use super::connection::Connection;
-use super::registry::RedisRegistry;
 use super::reply::result;
 use super::scripts::Script;
 use crate::rules::millis;
 use crate::{Clock, KeyPrefix, Op, OpResult, Request, Requester, Rules, Seat, SeatStatus, StoreError};
+
+/// Lifetime of the key that a heartbeat writes.
+const HEARTBEAT_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Rooms in Redis or Valkey. Clones share the connection.
 #[derive(Clone)]
@@ -39,10 +43,18 @@ impl RedisStore {
         Self { prefix, ..self }
     }
 
-    /// Returns the registry on the same connection, with the same clock and prefix.
+    /// Returns the number of established connections that failed since the start: broken, silent,
+    /// or to a server that cannot serve writes.
     #[must_use]
-    pub fn registry(&self) -> RedisRegistry {
-        RedisRegistry::new(self.connection.clone(), self.clock.clone(), self.prefix.clone())
+    pub fn lost_connections(&self) -> u64 {
+        self.connection.lost()
+    }
+
+    /// Writes a key that has no other use. Fails if the server does not accept writes within 2 s.
+    pub async fn write_heartbeat(&self) -> Result<(), StoreError> {
+        let mut write = redis::cmd("SET");
+        write.arg(format!("{}:heartbeat", self.prefix.as_str())).arg("").arg("PX").arg(millis(HEARTBEAT_LIFETIME));
+        self.connection.ask(write).await
     }
 
     /// Treats the present server process as a new one, which may lack rooms. A connection does the

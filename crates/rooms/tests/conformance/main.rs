@@ -8,7 +8,6 @@ mod failover;
 mod outages;
 mod owned_room;
 mod prefixes;
-mod registry;
 mod rooms;
 mod server;
 mod test_room;

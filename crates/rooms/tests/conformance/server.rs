@@ -119,15 +119,6 @@ impl Server {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Returns the largest mean time of any kind of command. The maximum would depend on the load
-    /// of the machine.
-    pub(crate) fn slowest(&self) -> Duration {
-        let stats = self.cli(&["info", "commandstats"]);
-        let means = stats.split(',').filter_map(|field| field.strip_prefix("usec_per_call="));
-        let slowest = means.map(|mean| mean.parse::<f64>().unwrap()).fold(0.0, f64::max);
-        Duration::from_secs_f64(slowest / 1e6)
-    }
-
     fn wait(&mut self) {
         let start = Instant::now();
         while self.cli(&["ping"]) != "PONG" {

@@ -8,7 +8,7 @@ use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
-use crate::ask::Stopped;
+use crate::local_calls::Stopped;
 
 /// Returns the answer to a refused request: `{"error":{"code","message"}}`.
 /// `Retry-After` is in whole seconds, rounded up, at least 1; absent for `None`. The answer ends

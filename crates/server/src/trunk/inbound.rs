@@ -44,12 +44,12 @@ pub async fn serve(
     handler: &impl TrunkHandler,
 ) -> TrunkCloseReason {
     let mut trunk = Trunk::new(TaskStream(stream), early, Role::Server);
-    let Err(end) = carry(&mut trunk, signal, handler).await;
+    let Err(end) = run(&mut trunk, signal, handler).await;
     end.record();
     end
 }
 
-async fn carry(
+async fn run(
     trunk: &mut Trunk<TaskStream>,
     signal: &FlushSignal,
     handler: &impl TrunkHandler,

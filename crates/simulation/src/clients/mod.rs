@@ -212,7 +212,7 @@ impl World {
     }
 
     /// Disconnects all clients for good.
-    pub(crate) fn hang_up(&mut self) {
+    pub(crate) fn disconnect_clients(&mut self) {
         self.closing_down = true;
         for index in 0..self.clients.len() {
             self.client_disconnects(index, Exit::GOODBYE, MS);

@@ -153,8 +153,8 @@ impl Mesh {
         self.at_edge(who, |edge, key| edge.socket_closed(key, DetachReason::Lost));
     }
 
-    /// Closes its socket with 1000.
-    pub(crate) fn says_goodbye(&mut self, who: Who) {
+    /// Closes its socket with code 1000.
+    pub(crate) fn closes_normally(&mut self, who: Who) {
         self.at_edge(who, |edge, key| edge.client_left(key, Some(CloseCode::NORMAL)));
     }
 

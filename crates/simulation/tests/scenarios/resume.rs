@@ -8,7 +8,7 @@ use crate::mesh::Mesh;
 fn token_of_an_earlier_session_wins_nothing_when_one_is_open() {
     let mut mesh = Mesh::new(&["a"], &["e", "f"]);
     let earlier = mesh.connects("bob", "e", "a");
-    mesh.says_goodbye(earlier);
+    mesh.closes_normally(earlier);
     let present = mesh.connects("bob", "e", "a");
     let other = mesh.resumes("bob", earlier, "f", "a");
     assert_eq!(mesh.clients[other].refused, Some(409));
@@ -16,10 +16,10 @@ fn token_of_an_earlier_session_wins_nothing_when_one_is_open() {
 }
 
 #[test]
-fn session_whose_client_has_said_goodbye_is_not_resumed() {
+fn session_closed_with_code_1000_is_not_resumed() {
     let mut mesh = Mesh::new(&["a"], &["e"]);
     let bob = mesh.connects("bob", "e", "a");
-    mesh.says_goodbye(bob);
+    mesh.closes_normally(bob);
     let back = mesh.resumes("bob", bob, "e", "a");
     // Other nodes may have the session and are asked.
     mesh.pass(Duration::from_secs(1));

@@ -28,7 +28,7 @@ fn last_message_of_a_client_finds_its_way_by_another_node() {
     let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.hold_back("e", "a");
     mesh.sends(anna, &bob_id, 1);
-    mesh.says_goodbye(anna);
+    mesh.closes_normally(anna);
     mesh.goes_next_to(anna, "b");
     mesh.trunk_is_lost("e", "a");
     mesh.pass(SECOND);

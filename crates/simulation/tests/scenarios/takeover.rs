@@ -22,7 +22,7 @@ fn older_session_is_closed_when_the_owner_has_a_newer_one() {
 }
 
 #[test]
-fn old_socket_without_last_word_is_waited_for_two_seconds() {
+fn unconfirmed_old_socket_delays_messages_two_seconds() {
     let (mut mesh, bob_id, anna, old) = Mesh::with_pair(&["a"], "a", "a");
     mesh.hold_back("f", "a");
     mesh.sends(anna, &bob_id, 1);
@@ -100,7 +100,7 @@ fn resumed_unknown_to_the_edge_of_the_old_socket() -> (Mesh, String, [Who; 3]) {
 }
 
 #[test]
-fn last_word_is_awaited_before_the_new_node_gets_messages() {
+fn new_node_gets_messages_after_the_old_sockets_confirms() {
     // The messages are relayed to the new node, or come from its own.
     for node in ["c", "a"] {
         let (mut mesh, bob_id, old) = Mesh::with_bob_at_a(&["a", "b", "c"]);

@@ -21,7 +21,7 @@ const MAX_PARKED: usize = 10_000;
 /// Maximum room names of one item: 128 KiB.
 const NAMES_PER_ITEM: usize = 1_000;
 /// Maximum copies encoded for one member at a time.
-const COPIES_AT_ONCE: usize = 1_000;
+const MAX_COPIES_PER_MEMBER: usize = 1_000;
 
 /// A query of a peer for the view with this hash, with its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl NodeCore {
 
     /// Sends copies of rooms to their owner. Returns `false` if some are left for later.
     fn send_copies(&mut self, peer: &NodeId, rooms: &mut VecDeque<RoomName>) -> bool {
-        for _ in 0..COPIES_AT_ONCE {
+        for _ in 0..MAX_COPIES_PER_MEMBER {
             let Some(room) = rooms.pop_front() else { return true };
             let copy = self.mesh_rooms.as_ref().and_then(|mesh| mesh.copies.get(&room));
             let Some((state, at)) = copy.map(|copy| (codec::to_bytes(&copy.room), copy.at)) else { continue };

@@ -131,7 +131,7 @@ impl NodeCore {
             _ if !is_member && let Err(refusal) = self.check_grant(command.key, &room) => return Err(refusal),
             CommandKind::Members { after } => Op::List { after: after.clone() },
             CommandKind::Broadcast { .. } => Op::List { after: None },
-            CommandKind::Signal { .. } | CommandKind::Farewell => return Err(NOT_IN_ROOM),
+            CommandKind::Signal { .. } | CommandKind::LeaveAll => return Err(NOT_IN_ROOM),
         };
         let task = RoomTask::new(command.purpose(session), room.clone(), op);
         if capacity.is_some() {
@@ -149,7 +149,7 @@ impl NodeCore {
         grant.map_or(Some(None), |grant| grant.admits(room.as_str())).ok_or(NOT_ADMITTED)
     }
 
-    /// Gives up all seats of a client that said goodbye.
+    /// Gives up all seats of a client that closed with code 1000.
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the store with later command numbers than this node.
@@ -193,7 +193,7 @@ impl NodeCore {
                 self.hold_lost_seat(now, session, room, &command, data.clone(), result);
             }
             CommandKind::Join { data } => self.joined(now, session, room, &command, data.clone(), result),
-            CommandKind::Leave | CommandKind::Farewell => {
+            CommandKind::Leave | CommandKind::LeaveAll => {
                 if let Some(room_session) = self.rooms.sessions.get_mut(&session) {
                     room_session.seats.remove(room);
                     let requester = room_session.requester(session, command.number, &self.settings.id);
@@ -355,7 +355,7 @@ impl NodeCore {
         }
         messages.iter().for_each(|message| self.notify(key, message));
         match refused {
-            _ if matches!(kind, CommandKind::Farewell) => {}
+            _ if matches!(kind, CommandKind::LeaveAll) => {}
             None => {
                 self.rooms.counts.commands += 1;
                 let ack = id.map(|id| ServerMessage::Ack { id, delivered: None }.to_json()).unwrap_or_default();

@@ -118,8 +118,8 @@ impl NodeCore {
         self.remove_if_idle(session);
     }
 
-    /// Queues the goodbye of a client, which gives up all its seats.
-    pub(in crate::node) fn queue_farewell(&mut self, key: SessionKey) {
+    /// Queues a command that gives up all seats of a client.
+    pub(in crate::node) fn queue_leave_all(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         let Some(room_session) = self.rooms.sessions.get(&session.id) else { return };
         // A later socket may have resumed the session before an earlier one joined this room.
@@ -133,7 +133,7 @@ impl NodeCore {
                 number: MessageNumber::NONE,
                 id: None,
                 room: None,
-                kind: CommandKind::Farewell,
+                kind: CommandKind::LeaveAll,
             });
         }
     }

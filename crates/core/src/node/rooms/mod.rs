@@ -15,8 +15,7 @@
 //! | seats: refreshed, restored after a loss in the store, dropped | `presence` |
 //! | seats that move between nodes | `handoff` |
 //! | operations of the store | `task` |
-//! | clients for the operators' registry | `registry` |
-//! | answers for operators | `report` |
+//! | answers for operators, numbers for metrics | `report` |
 
 mod broadcast;
 mod budget;
@@ -27,7 +26,6 @@ mod known_members;
 mod local_room;
 mod messages;
 mod presence;
-mod registry;
 mod report;
 mod room_session;
 mod scope;
@@ -44,7 +42,6 @@ use signaling_wire::grant::SignalScope;
 
 use self::command::HeldCommand;
 use self::local_room::LocalRoom;
-use self::registry::RegistryChanges;
 use self::room_session::RoomSession;
 
 pub(super) use self::broadcast::Tally;
@@ -66,8 +63,6 @@ pub struct RoomSettings {
     pub presence_refresh: Duration,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
-    /// `true` if a registry receives each attach and detach of a client.
-    pub registered: bool,
     /// Maximum seats of a client.
     pub max_seats_per_client: usize,
     /// Maximum clients in a waiting queue. Equals `max_waiting` of [`signaling_rooms::Rules`].
@@ -87,7 +82,6 @@ impl Default for RoomSettings {
             records_commits: false,
             presence_refresh: Duration::from_secs(20),
             seat_grace: Duration::from_secs(20),
-            registered: false,
             max_seats_per_client: 256,
             max_waiting: None,
             signal_scope: SignalScope::default(),
@@ -117,7 +111,6 @@ pub(super) struct Rooms {
     /// Sessions whose first command waits until members are restored.
     held: BTreeMap<SessionId, HeldCommand>,
     next_ended_check: Instant,
-    registry_changes: RegistryChanges,
     operator_answers: Vec<OperatorAnswer>,
     /// Number of seats that were dropped during their sessions.
     drops: u32,
@@ -173,7 +166,6 @@ impl Rooms {
             probed: None,
             held: BTreeMap::new(),
             next_ended_check: start,
-            registry_changes: RegistryChanges::new(settings.registered),
             operator_answers: Vec::new(),
             drops: 0,
             counts: RoomCounts::default(),

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::rooms::{LeftReason, RoomMessage};
 use signaling_protocol::{RoomName, limits};
+use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Op, OpResult, Requester, Seat, SeatStatus, Stamp};
 use signaling_wire::{MessageNumber, SessionId};
 
@@ -155,9 +156,14 @@ impl NodeCore {
     fn is_responsible_for(&self, session: SessionId) -> bool {
         let is_owner = || {
             let client = self.rooms.sessions.get(&session).map(|room_session| room_session.client.as_str());
-            client.is_some_and(|client| self.owns_name(client) && self.location(client).is_none())
+            client.is_some_and(|client| self.owns(client) && self.location(client).is_none())
         };
         self.attached_key(session).is_some() || is_owner()
+    }
+
+    /// Returns `true` if this node owns the client, or has no view.
+    fn owns(&self, client: &str) -> bool {
+        self.peers.owner(KeyHash::of(client)).is_none()
     }
 
     /// Refreshes seats that came from another node or may have changed.

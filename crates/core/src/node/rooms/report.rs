@@ -1,4 +1,4 @@
-//! Room data for the operators' API of the shell.
+//! Room data for the operators' API and the metrics of the shell.
 
 use std::ops::Bound;
 
@@ -7,6 +7,7 @@ use signaling_rooms::SeatStatus;
 use signaling_wire::SessionId;
 
 use super::super::NodeCore;
+use super::{RoomCounts, RoomFigures};
 
 impl NodeCore {
     /// Returns the rooms with seats of this node's clients, sorted, after `after`. `None`: all.
@@ -25,5 +26,18 @@ impl NodeCore {
     pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
         let room_session = self.rooms.sessions.get(&session).into_iter();
         room_session.flat_map(|room_session| &room_session.seats).map(|(room, local)| (room, &local.seat.status))
+    }
+
+    /// Returns the present numbers of rooms and seats.
+    pub fn room_figures(&self) -> RoomFigures {
+        let local = self.rooms.local.values();
+        let members = local.clone().map(|local| local.members.len()).sum();
+        let waiting = local.map(|local| local.waiting.len()).sum();
+        RoomFigures { rooms: self.rooms.local.len(), members, waiting }
+    }
+
+    /// Returns the counts of room events since the start.
+    pub fn room_counts(&self) -> RoomCounts {
+        self.rooms.counts
     }
 }

@@ -103,8 +103,8 @@ pub(in crate::node) enum CommandKind {
         to: ClientId,
         message: OutboundMessage,
     },
-    /// The client said goodbye.
-    Farewell,
+    /// Gives up all seats: the client closed with code 1000, or its seats end with its socket.
+    LeaveAll,
 }
 
 /// A pending command.
@@ -118,7 +118,7 @@ pub(in crate::node) struct Command {
     pub(in crate::node) number: MessageNumber,
     /// The client's `id` for the `ack`. `None`: no `ack`.
     pub(in crate::node) id: Option<u64>,
-    /// Its room; of a signal, the room of its store call. `None`: no store call yet, or a farewell.
+    /// Its room; of a signal, the room of its store call. `None`: no store call yet, or `LeaveAll`.
     pub(in crate::node) room: Option<RoomName>,
     pub(in crate::node) kind: CommandKind,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Path, State};
 use http::StatusCode;
-use signaling_admin::clients::{Client, ClientRow, ClientState, Clients, Kicked, Registered};
+use signaling_admin::clients::{Client, ClientRow, ClientState, Clients, Kicked};
 use signaling_admin::page::MAX_NAMES;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
@@ -63,9 +63,8 @@ pub(super) async fn find(State(api): State<OperatorApi>, Path(name): Path<String
             None => return Err(nowhere(&explanation.missing)),
         },
     };
-    let registry = registered(&api, &client).await;
     let (owner, missing) = (explanation.owner, explanation.missing);
-    Ok(Json(Client { client_id: client.as_str().to_owned(), state, owner, at, registry, missing }))
+    Ok(Json(Client { client_id: client.as_str().to_owned(), state, owner, at, missing }))
 }
 
 fn nowhere(missing: &[Missing]) -> Refused {
@@ -75,12 +74,6 @@ fn nowhere(missing: &[Missing]) -> Refused {
         silent => format!("no node that answers serves this client now; no answer from {}", silent.join(", ")),
     };
     Refused::new(StatusCode::NOT_FOUND, "no_such_client", message)
-}
-
-async fn registered(api: &OperatorApi, client: &ClientId) -> Option<Registered> {
-    let entry = api.registry.as_ref()?.find(client).await.ok()??;
-    let (node, session) = (entry.node.as_str().to_owned(), entry.session.clone());
-    Some(Registered { node, session, since_ms: entry.since })
 }
 
 /// Serves `POST /admin/clients/CLIENT/kick`.

@@ -7,15 +7,15 @@ use axum::Json;
 use axum::extract::{Path, State};
 use signaling_admin::explain::{
     Candidate, ClientOnNode, Explanation, Held, LingeringOnNode, OwnedRoom, Queue, RoomAtNode, RoomExplanation,
-    SeatOnNode, SeatState, SessionOnNode, scores,
+    SeatOnNode, SeatStatus as ReportedSeatStatus, SessionOnNode, scores,
 };
 use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Rules, SeatStatus};
 use signaling_server::admin::handlers::{QueryResult, bad_name, parse_client_id, query, view_name};
-use signaling_server::ask::Stopped;
 use signaling_server::http::Refused;
+use signaling_server::local_calls::Stopped;
 use tokio::time::sleep;
 
 use super::{Here, OperatorApi};
@@ -102,7 +102,7 @@ fn client_at(core: &NodeCore, now: Instant, client: &ClientId) -> Option<ClientO
     })
 }
 
-fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize)) -> SessionOnNode {
+fn session_at(session: SessionReport<'_>, (recipients, without_outcome): (usize, usize)) -> SessionOnNode {
     let (messages, bytes) = session.unconfirmed;
     SessionOnNode {
         session: session.id.to_string(),
@@ -114,7 +114,7 @@ fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize))
         slot: u64::from(session.slot),
         unconfirmed: Queue { messages, bytes },
         backlog: session.has_backlog,
-        unfated,
+        without_outcome,
         recipients,
         commands: session.commands,
         broadcasts: session.broadcasts,
@@ -123,12 +123,12 @@ fn session_at(session: SessionReport<'_>, (recipients, unfated): (usize, usize))
 }
 
 fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatOnNode {
-    let (standing, ahead) = match *status {
-        SeatStatus::Member { .. } => (SeatState::Member, None),
-        SeatStatus::Waiting { ahead, .. } => (SeatState::Waiting, Some(ahead)),
-        SeatStatus::Out | SeatStatus::Unknown => (SeatState::Unknown, None),
+    let (status, ahead) = match *status {
+        SeatStatus::Member { .. } => (ReportedSeatStatus::Member, None),
+        SeatStatus::Waiting { ahead, .. } => (ReportedSeatStatus::Waiting, Some(ahead)),
+        SeatStatus::Out | SeatStatus::Unknown => (ReportedSeatStatus::Unknown, None),
     };
-    SeatOnNode { room: room.as_str().to_owned(), standing, ahead }
+    SeatOnNode { room: room.as_str().to_owned(), status, ahead }
 }
 
 pub(super) async fn room(

@@ -14,11 +14,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_protocol::NodeId;
-use signaling_rooms::RedisRegistry;
 use signaling_server::DrainSwitch;
 use signaling_server::admin::handlers::{QueryResult, bad_request, document, query};
-use signaling_server::ask::{LocalCaller, Stopped};
 use signaling_server::http::Refused;
+use signaling_server::local_calls::{LocalCaller, Stopped};
 
 use super::{Floor, Node};
 use signaling_core::node::NodeCore;
@@ -33,8 +32,6 @@ pub struct OperatorApi {
     pub floor: LocalCaller<Floor>,
     /// The peer nodes.
     pub peers: PeerQueries,
-    /// Registry of clients; `None`: the rooms are not in Redis.
-    pub registry: Option<RedisRegistry>,
     /// Drains and undrains this node.
     pub switch: DrainSwitch,
 }

@@ -64,17 +64,17 @@ mod tests {
 
     #[tokio::test]
     async fn local_calls_from_other_threads_work_until_it_stops() {
-        let (asker, questions) = local_calls::<Rc<Cell<u32>>>();
-        let asking = tokio::spawn({
-            let asker = asker.clone();
-            async move { asker.ask(|count| count.replace(2)).await }
+        let (caller, calls) = local_calls::<Rc<Cell<u32>>>();
+        let calling = tokio::spawn({
+            let caller = caller.clone();
+            async move { caller.ask(|count| count.replace(2)).await }
         });
         let count = Rc::new(Cell::new(1));
         tokio::select! {
-            () = questions.answer(Rc::clone(&count)) => {}
-            answer = asking => assert!(matches!(answer, Ok(Ok(1)))),
+            () = calls.answer(Rc::clone(&count)) => {}
+            answer = calling => assert!(matches!(answer, Ok(Ok(1)))),
         }
         assert_eq!(count.get(), 2);
-        assert_eq!(asker.ask(|count| count.get()).await, Err(Stopped));
+        assert_eq!(caller.ask(|count| count.get()).await, Err(Stopped));
     }
 }
