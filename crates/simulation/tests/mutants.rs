@@ -56,35 +56,37 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::Seats => (Size { kinds: moves().kinds, ..rooms() }, Promise(0)),
         Mutant::LingeringSeats => (rooms(), Promise(4)),
         Mutant::Refresh | Mutant::Restore => (rooms(), Promise(0)),
-        Mutant::RoomIncarnations => (rooms(), Promise(81)),
+        Mutant::RoomIncarnations => (rooms(), Promise(24)),
         Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
             (mesh_rooms(), Promise(0))
         }
-        Mutant::Barrier => (parted_rooms(), Promise(193)),
-        Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(464)),
-        Mutant::RefusedLogs => (lost_rooms(), Promise(174)),
-        Mutant::RoomReports => (lost_rooms(), Promise(37)),
+        Mutant::Barrier => (parted_rooms(), Promise(106)),
+        Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(989)),
+        Mutant::RefusedLogs => (lost_rooms(), Promise(609)),
+        Mutant::RoomReports => (lost_rooms(), Promise(82)),
         Mutant::RoomChanges => (rooms(), More("rooms: resyncs", 200)),
-        Mutant::PrevPending | Mutant::Written | Mutant::SkippedReports | Mutant::RemainingTtl | Mutant::Incarnation => {
-            (all(), Promise(2))
-        }
-        Mutant::Eviction | Mutant::NodeRetransmissions => (all(), Promise(7)),
+        Mutant::RemainingTtl | Mutant::OneByOne => (all(), Promise(2)),
+        Mutant::Incarnation => (all(), Promise(21)),
+        Mutant::NodeRetransmissions => (all(), Promise(16)),
         Mutant::ReceivedTracker => (all(), Promise(11)),
-        Mutant::ReturnPath => (all(), Promise(74)),
         Mutant::LaneWindow => (lanes(), More("edges: duplicates dropped", 200)),
-        Mutant::EarlyAcknowledgement => (lanes(), Promise(93)),
-        Mutant::Located => (trunks(), Promise(9)),
-        Mutant::Relays => (all(), Promise(15)),
+        Mutant::EarlyAcknowledgement => (lanes(), Promise(167)),
+        Mutant::Located => (trunks(), Promise(5)),
+        Mutant::Relays | Mutant::ReturnPath | Mutant::Eviction => (all(), Promise(8)),
         Mutant::Via => (all(), Promise(42)),
-        Mutant::Takeover => (crowd(), Promise(494)),
-        Mutant::LateOutcomes => (hasty(), Promise(66)),
-        Mutant::ProcessPause => (all(), Promise(531)),
+        Mutant::Takeover => (crowd(), Promise(45)),
+        Mutant::LateOutcomes => (hasty(), Promise(223)),
+        Mutant::ProcessPause => (all(), Promise(54)),
         Mutant::Detour | Mutant::Suspects => (cuts(), Promise(9)),
-        Mutant::BatchNumbers | Mutant::EdgeRetransmissions | Mutant::RetransmitBuffer | Mutant::OneByOne => {
-            (all(), Promise(0))
-        }
-        Mutant::Lingering => (moves(), Promise(49)),
-        Mutant::AcceptanceTime | Mutant::Deduplicator => (all(), Promise(5)),
+        Mutant::BatchNumbers
+        | Mutant::EdgeRetransmissions
+        | Mutant::RetransmitBuffer
+        | Mutant::PrevPending
+        | Mutant::Written
+        | Mutant::SkippedReports => (all(), Promise(0)),
+        Mutant::Lingering => (moves(), Promise(3)),
+        Mutant::AcceptanceTime => (all(), Promise(18)),
+        Mutant::Deduplicator => (all(), Promise(5)),
         // Messages that were refused for lack of space are retransmitted anyway.
         Mutant::Held => (Size { roomy_edges: true, ..calm() }, More("nodes: retransmissions", 180)),
         Mutant::CloseFrames => (calm(), Promise(0)),

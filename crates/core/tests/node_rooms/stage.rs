@@ -1,7 +1,6 @@
 //! Nodes with one store, driven by hand. Each client has a slot on the only trunk of its node.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -20,7 +19,6 @@ const HOLD: Duration = Duration::from_secs(20);
 
 struct Node {
     id: &'static str,
-    address: SocketAddr,
     incarnation: Incarnation,
     core: NodeCore,
     trunk: TrunkKey,
@@ -82,7 +80,7 @@ impl Stage {
             let mut core = NodeCore::new(Settings { rooms, ..settings });
             core.set_view(now, Arc::clone(&view));
             let trunk = core.trunk_up();
-            Node { id, address: address_of(id), incarnation: incarnation_of(index), core, trunk }
+            Node { id, incarnation: incarnation_of(index), core, trunk }
         };
         let mut stage = Self {
             nodes: ids.iter().enumerate().map(node).collect(),
@@ -442,7 +440,7 @@ impl Stage {
     fn exchange_batches(&mut self) {
         let now = self.now;
         for from in 0..self.nodes.len() {
-            let place = |address: &str| self.nodes.iter().position(|node| node.address.to_string() == address);
+            let place = |address: &str| self.nodes.iter().position(|node| address_of(node.id) == address);
             let peers = self.nodes[from].core.peers().filter_map(|(key, address)| Some((key, place(address)?)));
             for (peer, to) in peers.collect::<Vec<_>>() {
                 if [from, to].iter().any(|node| self.isolated == Some(self.nodes[*node].id)) {
@@ -510,16 +508,18 @@ fn incarnation_of(node: usize) -> Incarnation {
     Incarnation([node as u8; 8])
 }
 
-/// Returns the address of a node whose name ends in a digit.
-fn address_of(id: &str) -> SocketAddr {
-    let digit = id.chars().last().and_then(|last| last.to_digit(10)).unwrap();
-    SocketAddr::from(([127, 0, 0, 1], 1_000 + u16::try_from(digit).unwrap()))
+/// Returns the address of a node in views.
+fn address_of(id: &str) -> String {
+    format!("{id}:1")
 }
 
 /// Returns a view of these nodes. `true` marks a draining node.
 fn view(nodes: impl Iterator<Item = (&'static str, bool)>) -> Arc<View> {
-    let member =
-        |(id, draining): (&str, bool)| Member { id: NodeId::new(id).unwrap(), address: address_of(id), draining };
+    let member = |(id, draining): (&str, bool)| Member {
+        id: NodeId::new(id).unwrap(),
+        address: address_of(id).parse().unwrap(),
+        draining,
+    };
     Arc::new(View::new(nodes.map(member)).unwrap())
 }
 
