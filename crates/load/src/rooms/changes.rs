@@ -37,6 +37,8 @@ pub(super) struct ChangeTotals {
     pub(super) received: u64,
     /// Changes that were open when a resident received a whole room state.
     pub(super) received_by_state: u64,
+    /// Changes that a resident received only as a later change of the same client.
+    pub(super) merged: u64,
     /// Changes that a resident received again.
     pub(super) duplicated: u64,
     /// Whole room states received by clients that were in the room already.
@@ -195,7 +197,18 @@ impl Changes {
         };
         self.totals.received += 1;
         self.record.time(|times| &mut times.event, begun_us, now_us.saturating_sub(begun_us));
+        self.merge_earlier(receiver, number);
         self.close_if_done(number);
+    }
+
+    /// Settles earlier changes of the same client that a receiver lacks. Servers gather changes for
+    /// 0.2 s and report the last one of a client.
+    fn merge_earlier(&mut self, receiver: usize, number: u64) {
+        let Some(client) = self.open_by_number.get(&number).map(|change| change.client) else { return };
+        for (_, change) in self.open_by_number.range_mut(..number).filter(|(_, change)| change.client == client) {
+            self.totals.merged += u64::from(change.unreceived.remove(&receiver));
+        }
+        self.open_by_number.retain(|_, change| !change.is_done());
     }
 
     /// Records a whole state that a member received. It covers the changes that are open now: the
@@ -292,6 +305,20 @@ mod tests {
 
         assert_eq!((changes.totals.late, changes.totals.refused, changes.totals.removed), (1, 1, 1));
         assert_eq!(changes.begin(3, 6_000).unwrap().1, Act::Join);
+    }
+
+    #[test]
+    fn later_change_of_a_client_covers_its_earlier_ones() {
+        let mut changes = changes();
+        let (leave, _) = changes.begin(2, 2_000).unwrap();
+        changes.acked(leave, 2_100);
+        let (join, _) = changes.begin(2, 2_200).unwrap();
+        changes.joined(2, 2_300);
+        changes.received(0, join, 2_400);
+        assert_eq!((changes.unreceived(), changes.totals.merged), (2, 1), "the other resident lacks both");
+        changes.received_leave(1, 2, 2_400);
+        changes.received(1, join, 2_500);
+        assert_eq!((changes.open_changes(), changes.totals.merged), (0, 1));
     }
 
     #[test]
