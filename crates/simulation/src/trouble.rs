@@ -1,6 +1,7 @@
 //! Times of faults in the mesh, by the deviations that they excuse.
 
 use crate::agenda::Micros;
+use crate::ledger::RECOVERY;
 use crate::plan::FaultKind;
 use crate::spans::Spans;
 
@@ -9,7 +10,8 @@ use crate::spans::Spans;
 pub(crate) struct Trouble {
     /// Clients may see delays, plain clients also duplicates.
     pub(crate) any: Spans,
-    /// Messages may have no path: any fault but a single cut in a mesh of at least three nodes.
+    /// Messages may have no path: any fault but a single cut in a mesh of at least three nodes. A
+    /// cut soon after another fault counts too: nodes still avoid the peers that they suspected.
     pub(crate) impassable: Spans,
     /// Servers may have lost information: nodes died or did nothing, or connections were cut.
     pub(crate) lossy: Spans,
@@ -30,8 +32,9 @@ impl Trouble {
             FaultKind::CrashEdge => {}
             _ => self.lossy.add(from, until),
         }
+        let is_single = self.any.covers_nothing(from.saturating_sub(RECOVERY), from);
         self.any.add(from, until);
-        if !detour {
+        if !(detour && is_single) {
             self.impassable.add(from, until);
         }
     }
