@@ -16,10 +16,12 @@
 //! `docs/ROOMS.md` has the rules and the failures that they survive. `view`, `sweep` and `batch`
 //! call this module; `rooms` has the clients' side of rooms.
 
+mod backups;
 mod barrier;
 mod copies;
 mod owner;
 mod requests;
+mod seats;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant, UNIX_EPOCH};

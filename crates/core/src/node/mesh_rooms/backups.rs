@@ -1,0 +1,172 @@
+//! Backups of the rooms that this node owns, and the epochs that begin with them.
+
+use std::time::Instant;
+
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rendezvous::KeyHash;
+use signaling_rooms::OpResult;
+use signaling_wire::codec;
+use signaling_wire::forward::{Item, LogPosition};
+
+use super::super::NodeCore;
+use super::owner::OwnedRoom;
+
+/// Maximum rooms that get a backup in one sweep.
+const BACKUPS_PER_SWEEP: usize = 250;
+/// Maximum copies sent in one sweep.
+const COPIES_PER_SWEEP: usize = 500;
+
+impl NodeCore {
+    /// Has sweeps give each room a backup that is in the view, eligible and not suspect, as far as
+    /// possible.
+    pub(in crate::node) fn check_backups(&mut self) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let is_usable = |backup: &NodeId| mesh.ranking.index_of(backup.as_str()).is_some() && self.is_healthy(backup);
+        let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| match &owned.backup {
+            Some(backup) => !is_usable(backup) && self.backup_for(name).as_ref() != Some(backup),
+            None => self.backup_for(name).is_some(),
+        };
+        let rooms: Vec<_> = mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.unassigned.extend(rooms);
+        }
+    }
+
+    /// Has sweeps begin a new epoch of the rooms with this backup: it has lost its copies.
+    pub(super) fn replace_backup(&mut self, backup: &NodeId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(backup));
+        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
+    }
+
+    /// Gives backups to some rooms.
+    pub(super) fn assign_backups(&mut self, now: Instant) {
+        for _ in 0..BACKUPS_PER_SWEEP {
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unassigned.pop_first());
+            let Some(room) = next else { break };
+            self.assign_backup(now, &room);
+        }
+    }
+
+    /// Begins an epoch of a room with a backup, which gets a copy.
+    pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
+        let backup = self.backup_for(name);
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.unassigned.remove(name);
+        let clock = mesh.clock(now);
+        let Some(owned) = mesh.owned.get_mut(name) else { return };
+        owned.former.extend(owned.backup.take());
+        owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
+        owned.at = LogPosition { epoch: clock.max(owned.at.epoch + 1), number: 0 };
+        owned.is_sent = backup.is_none();
+        owned.backup = backup;
+        match owned.backup {
+            Some(_) => self.send_owned_copy(name),
+            None => self.retire_former(name),
+        }
+        self.announce_version(now, name);
+    }
+
+    /// Returns the node that backs up a room: the first in the ranking after its owner that is not
+    /// suspect, or else a draining member. `None`: there is none.
+    pub(super) fn backup_for(&self, room: &RoomName) -> Option<NodeId> {
+        let mesh = self.mesh_rooms.as_ref()?;
+        let is_eligible = |rank| {
+            let id = mesh.ranking.id(rank);
+            id != mesh.id.as_str() && self.peers.key(id).is_some_and(|peer| !self.peers.is_suspect(peer))
+        };
+        if let Some(rank) = mesh.ranking.owner_where(KeyHash::of(room.as_str()), is_eligible) {
+            return NodeId::new(mesh.ranking.id(rank)).ok();
+        }
+        mesh.members.iter().find(|member| **member != mesh.id && self.is_healthy(member)).cloned()
+    }
+
+    fn is_healthy(&self, node: &NodeId) -> bool {
+        self.peers.key(node.as_str()).is_some_and(|peer| !self.peers.is_suspect(peer))
+    }
+
+    pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
+        if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
+            owned.at.epoch = owned.at.epoch.max(epoch);
+            self.assign_backup(now, name);
+        }
+    }
+
+    /// Announces the version of a room, so that nodes that miss changes request the state.
+    fn announce_version(&mut self, now: Instant, name: &RoomName) {
+        let Some(owned) = self.mesh_rooms.as_ref().and_then(|mesh| mesh.owned.get(name)) else { return };
+        let (at, nodes) = (owned.room.stamp(), owned.room.nodes());
+        let (incarnation, version) = (at.incarnation, at.version);
+        let epoch = owned.at.epoch;
+        let result = OpResult { incarnation, epoch, version, nodes, queue_moved: true, ..OpResult::default() };
+        self.notify_peers(name, &result);
+        if result.nodes.contains(&self.settings.id) && self.follow_epoch(now, name, epoch, at) {
+            self.room_changed(now, name, at, Vec::new(), true);
+        }
+    }
+
+    /// Sends the copy that begins an epoch, or notes it for later if the lane has no room.
+    fn send_owned_copy(&mut self, name: &RoomName) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let Some(owned) = mesh.owned.get(name) else { return };
+        let Some(backup) = owned.backup.clone() else { return };
+        let (state, at) = (codec::to_bytes(&owned.room), owned.at);
+        let is_sent = self.send_copy(&backup, name, &state, at);
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        mesh.counts.copied += u64::from(is_sent);
+        if let Some(owned) = mesh.owned.get_mut(name) {
+            owned.is_sent = is_sent;
+        }
+        match is_sent {
+            true => mesh.unsent.remove(name),
+            false => mesh.unsent.insert(name.clone()),
+        };
+    }
+
+    /// Sends copies for which the lanes had no room before.
+    pub(super) fn send_unsent_copies(&mut self) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let rooms: Vec<_> = mesh.unsent.iter().take(COPIES_PER_SWEEP).cloned().collect();
+        for room in rooms {
+            self.send_owned_copy(&room);
+        }
+    }
+
+    /// Handles the answer of a backup about the copy or log of an epoch.
+    pub(in crate::node) fn room_copied(
+        &mut self,
+        now: Instant,
+        sender: &NodeId,
+        room: &str,
+        epoch: u64,
+        accepted: bool,
+    ) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let Ok(room) = RoomName::new(room) else { return };
+        let is_current = |owned: &&OwnedRoom| owned.is_backed_up_by(sender) && owned.at.epoch == epoch;
+        if mesh.owned.get(&room).filter(is_current).is_none() {
+            return;
+        }
+        if accepted {
+            if let Some(owned) = mesh.owned.get_mut(&room) {
+                owned.unconfirmed = None;
+            }
+            return self.retire_former(&room);
+        }
+        // The backup has seen another owner, or lacks an operation: all members are asked.
+        mesh.give_up(&room);
+        self.restart_barrier(now);
+    }
+
+    /// Has nodes with copies of earlier epochs remove them.
+    pub(super) fn retire_former(&mut self, name: &RoomName) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let Some(owned) = mesh.owned.get_mut(name) else { return };
+        let (epoch, backup) = (owned.at.epoch, owned.backup.clone());
+        for node in std::mem::take(&mut owned.former) {
+            if Some(&node) != backup.as_ref() {
+                self.peers.note_now(&node, &Item::RoomRetired { room: name.as_str(), epoch });
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rooms::Op;
+use signaling_wire::forward::Item;
+
+use super::super::NodeCore;
+use super::MeshRooms;
+use super::owner::{LogEntry, OwnedRoom};
+
+/// Maximum rooms with due seats in one sweep, and maximum requests for claims sent.
+const ROOMS_PER_SWEEP: usize = 500;
+/// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
+const REPORTS_PER_SWEEP: usize = 4_000;
+
+impl MeshRooms {
+    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless this
+    /// node knows of seats there. The room may lack those of sessions that have just moved.
+    pub(super) fn add_unclaimed(&mut self, room: RoomName, node: NodeId) {
+        if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
+            self.unclaimed.insert((room, node));
+        }
+    }
+}
+
+impl NodeCore {
+    /// Asks nodes to claim the seats of their sessions in some rooms. A sweep does the rest.
+    pub(super) fn ask_for_claims(&mut self) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        for _ in 0..REPORTS_PER_SWEEP {
+            let Some((room, node)) = mesh.reported.pop_front() else { break };
+            mesh.add_unclaimed(room, node);
+        }
+        let mut full_lanes = Vec::new();
+        for _ in 0..ROOMS_PER_SWEEP {
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unclaimed.pop_first());
+            let Some((room, node)) = next else { break };
+            if !self.ask_for_claim(&room, &node) {
+                full_lanes.push((room, node));
+            }
+        }
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.unclaimed.extend(full_lanes);
+        }
+    }
+
+    /// Asks a node to claim its seats in a room. Returns `false` if its lane has no room now.
+    fn ask_for_claim(&mut self, room: &RoomName, node: &NodeId) -> bool {
+        if *node == self.settings.id {
+            self.claim_seats(room);
+            return true;
+        }
+        let is_member = self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.members.contains(node));
+        !is_member || self.peers.note_now(node, &Item::ClaimSeats { room: room.as_str() })
+    }
+
+    /// Claims the seats of this node's sessions in a room.
+    pub(in crate::node) fn claim_seats(&mut self, room: &RoomName) {
+        self.rooms.schedule_refresh_of_all(room);
+        self.refresh_unconfirmed(room);
+    }
+
+    /// Asks a node that is back in the view to claim its seats: they count as lost.
+    pub(super) fn reclaim_seats(&mut self, node: &NodeId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
+        let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
+        mesh.unclaimed.extend(rooms);
+    }
+
+    /// Has the seats at a lost node expire, unless they are claimed at other nodes. Sweeps do it.
+    pub(super) fn unclaim_seats(&mut self, node: &NodeId) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
+        for (room, _) in mesh.owned.iter().filter(|(_, owned)| has(owned)) {
+            mesh.expiring.entry(room.clone()).or_default().insert(node.clone());
+        }
+    }
+
+    /// Has the seats at lost nodes expire in some rooms.
+    pub(super) fn continue_unclaims(&mut self, now: Instant) {
+        for _ in 0..ROOMS_PER_SWEEP {
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.pop_first());
+            let Some((room, nodes)) = next else { break };
+            self.unclaim_seats_in(now, &room, nodes);
+        }
+    }
+
+    pub(super) fn unclaim_seats_in(&mut self, now: Instant, room: &RoomName, lost: BTreeSet<NodeId>) {
+        for node in lost {
+            self.apply_entry(now, room, &LogEntry::Unclaim(node), None);
+        }
+    }
+
+    /// Expires seats, admits clients after a settle time, and forgets finished rooms.
+    pub(super) fn expire_seats(&mut self, now: Instant) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let clock = mesh.clock(now);
+        let due: Vec<_> =
+            mesh.deadlines.iter().take_while(|(at, _)| *at <= clock).take(ROOMS_PER_SWEEP).cloned().collect();
+        for (at, name) in due {
+            let Some(mesh) = &mut self.mesh_rooms else { return };
+            let Some(owned) = mesh.owned.get(&name).filter(|owned| owned.deadline == Some(at)) else {
+                debug_assert!(false, "{name} is not due at {at}");
+                mesh.deadlines.remove(&(at, name));
+                continue;
+            };
+            if !owned.room.is_finished(&mesh.rules, clock) {
+                self.apply_entry(now, &name, &LogEntry::Op(Op::Refresh { seats: Vec::new() }), None);
+                continue;
+            }
+            let Some(owned) = mesh.owned.remove(&name) else { continue };
+            mesh.forget_deadline(&name, owned.deadline);
+            mesh.unsent.remove(&name);
+            mesh.unassigned.remove(&name);
+            mesh.expiring.remove(&name);
+            let retired = Item::RoomRetired { room: name.as_str(), epoch: owned.at.epoch + 1 };
+            for node in owned.former.iter().chain(&owned.backup) {
+                self.peers.note_now(node, &retired);
+            }
+        }
+    }
+}
