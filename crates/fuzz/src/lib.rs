@@ -8,12 +8,14 @@
 
 mod batches;
 mod commands;
+mod dialects;
 mod frames;
 mod messages;
 mod trunks;
 
 pub use batches::batches;
 pub use commands::commands;
+pub use dialects::dialects;
 pub use frames::frames;
 pub use messages::messages;
 pub use trunks::trunks;
@@ -22,5 +24,11 @@ pub use trunks::trunks;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `corpus/`.
-pub const TARGETS: [(&str, Target); 5] =
-    [("batches", batches), ("commands", commands), ("frames", frames), ("messages", messages), ("trunks", trunks)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("batches", batches),
+    ("commands", commands),
+    ("dialects", dialects),
+    ("frames", frames),
+    ("messages", messages),
+    ("trunks", trunks),
+];
