@@ -10,6 +10,9 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+/// Maximum fields of an object that are searched one by one for a repeated name.
+const MAX_SEARCHED: usize = 16;
+
 /// Borrows text without escapes.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -68,21 +71,27 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::new();
-        // A message may have thousands of fields: no linear search for repeated ones.
+        let mut fields: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(4);
+        // A message may have thousands of fields: no linear search in many of them.
         let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
         let mut has_repeated_fields = false;
         while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            match index.get(&name) {
-                Some(&at) => {
-                    has_repeated_fields = true;
-                    fields[at].1 = value;
-                }
-                None => {
-                    index.insert(name.clone(), fields.len());
-                    fields.push((name, value));
-                }
+            if fields.len() == MAX_SEARCHED {
+                index = fields.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
             }
+            let found = match fields.len() < MAX_SEARCHED {
+                true => fields.iter().position(|(earlier, _)| *earlier == name),
+                false => index.get(&name).copied(),
+            };
+            if let Some(at) = found {
+                has_repeated_fields = true;
+                fields[at].1 = value;
+                continue;
+            }
+            if fields.len() >= MAX_SEARCHED {
+                index.insert(name.clone(), fields.len());
+            }
+            fields.push((name, value));
         }
         Ok(Object { fields, has_repeated_fields })
     }

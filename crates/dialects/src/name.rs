@@ -55,7 +55,7 @@ pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
 
 /// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
 pub(crate) fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
-    let rest = name.strip_prefix(&prefix(dialect))?;
+    let rest = shown_parts(dialect, name)?;
     let parts: Result<Vec<_>, _> = rest.split(':').map(|part| String::from_utf8(unescape(part, ESCAPE))).collect();
     let parts = parts.ok()?;
     // Invalid escapes, and those of bytes that need none, have no counterpart in `internal`.
@@ -65,7 +65,7 @@ pub(crate) fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
 
 /// Returns `true` if the name is one of this dialect.
 pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
-    name.strip_prefix('~').and_then(|rest| rest.strip_prefix(dialect.code())).is_some_and(|rest| rest.starts_with(':'))
+    shown_parts(dialect, name).is_some()
 }
 
 /// Returns `true` if a dialect's name contains a hash in place of its parts.
@@ -98,7 +98,7 @@ pub(crate) fn of_uuid(dialect: Dialect, id: Uuid) -> String {
 
 /// Returns the id in a client's name. `None`: the name is another dialect's, or has no id.
 pub(crate) fn uuid(dialect: Dialect, name: &str) -> Option<Uuid> {
-    parse_uuid(name.strip_prefix(&prefix(dialect))?)
+    parse_uuid(shown_parts(dialect, name)?)
 }
 
 /// Parses an id as the mesh writes it: lower case, with hyphens. `None`: the text is none.
@@ -107,7 +107,15 @@ pub(crate) fn parse_uuid(text: &str) -> Option<Uuid> {
 }
 
 fn prefix(dialect: Dialect) -> String {
-    format!("~{}:", dialect.code())
+    // Most names fit without another allocation.
+    let mut prefix = String::with_capacity(64);
+    let _ = write!(prefix, "~{}:", dialect.code());
+    prefix
+}
+
+/// Returns the parts of a dialect's name as the name shows them.
+fn shown_parts(dialect: Dialect, name: &str) -> Option<&str> {
+    name.strip_prefix('~')?.strip_prefix(dialect.code())?.strip_prefix(':')
 }
 
 fn hash(parts: &[&str]) -> String {
@@ -145,12 +153,19 @@ fn escape(name: &mut String, part: &str) {
 pub(crate) fn foreign<'a>(
     dialect: Dialect,
     leading: &[&str],
-    name: &str,
+    name: &'a str,
     shown: Option<Cow<'a, str>>,
 ) -> Option<Cow<'a, str>> {
     if let Some(shown) = shown {
         let all: Vec<&str> = leading.iter().copied().chain(std::iter::once(&*shown)).collect();
         return (internal(dialect, &all) == name).then_some(shown);
+    }
+    let rest = shown_parts(dialect, name)?;
+    // Plain bytes stand for themselves.
+    if let Some((first, last)) =
+        rest.rsplit_once(':').filter(|_| rest.bytes().all(|byte| is_plain(byte) || byte == b':'))
+    {
+        return first.split(':').eq(leading.iter().copied()).then_some(Cow::Borrowed(last));
     }
     let mut all = parts(dialect, name)?;
     let last = all.pop()?;

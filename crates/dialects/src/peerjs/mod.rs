@@ -8,6 +8,7 @@ mod handshake;
 mod http;
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::time::Instant;
 
 use serde_json::value::RawValue;
@@ -39,8 +40,8 @@ fn is_relayed(kind: &str) -> bool {
 
 /// Returns `true` if an id is short enough for messages.
 fn fits(id: &str) -> bool {
-    // Quoting makes no text shorter.
-    id.len() <= MAX_ID_BYTES && quote(id).len() <= MAX_ID_BYTES
+    // Quoting makes no text shorter, and at most 6 times as long.
+    id.len() <= MAX_ID_BYTES && (6 * id.len() + 2 <= MAX_ID_BYTES || quote(id).len() <= MAX_ID_BYTES)
 }
 
 /// The translator of a PeerJS client.
@@ -129,11 +130,9 @@ impl PeerJs {
             return self.expire(now, &quote(to), out);
         }
         self.next_request += 1;
-        let mut data = format!(r#"{{"k":"{kind}""#);
-        if let Some(payload) = payload {
-            data.push_str(",\"p\":");
-            data.push_str(payload.get());
-        }
+        let (field, payload) = payload.map_or(("", ""), |payload| (r#","p":"#, payload.get()));
+        let mut data = String::with_capacity(payload.len() + 32);
+        let _ = write!(data, r#"{{"k":"{kind}"{field}{payload}"#);
         if self.shows_id {
             data.push_str(",\"s\":");
             data.push_str(&self.quoted_id);
@@ -167,8 +166,10 @@ impl PeerJs {
             return out.ignore(IgnoredReason::Type);
         }
         let (src, dst) = (quote(&from), &self.quoted_id);
-        let payload = message.get("p").map_or_else(String::new, |payload| format!(r#","payload":{payload}"#));
-        out.frames.push(format!(r#"{{"type":"{kind}","src":{src},"dst":{dst}{payload}}}"#));
+        let (name, payload) = message.get("p").map_or(("", ""), |payload| (r#","payload":"#, payload.get()));
+        let mut frame = String::with_capacity(kind.len() + src.len() + dst.len() + payload.len() + 48);
+        let _ = write!(frame, r#"{{"type":"{kind}","src":{src},"dst":{dst}{name}{payload}}}"#);
+        out.frames.push(frame);
     }
 
     /// Reports a recipient, given as JSON, that was not reached.
