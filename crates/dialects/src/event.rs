@@ -9,6 +9,8 @@ pub enum Event {
     Answered(AnswerKind),
     /// A request waits because no node can carry it out now.
     RoomWait,
+    /// A broadcast waits because the client's broadcasts reach too many members per second.
+    ReachWait,
 }
 
 /// Reason why an input had no effect: the label `reason` of `signaling_dialect_ignored_total`.

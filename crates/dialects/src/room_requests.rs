@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use signaling_protocol::ErrorCode;
+
 use crate::event::Event;
 use crate::native;
 use crate::translator::Out;
@@ -155,11 +157,11 @@ impl RoomRequests {
         Some(Outcome { room, is_join, changes_seat })
     }
 
-    /// Handles a failure after which a repetition can succeed.
-    pub(crate) fn refuse(&mut self, now: Instant, id: u64, retry_after: Duration, out: &mut Out) {
+    /// Handles a failure with this error code after which a repetition can succeed.
+    pub(crate) fn refuse(&mut self, now: Instant, id: u64, code: &str, retry_after: Duration, out: &mut Out) {
         let Some(pending) = self.pending.get(&id) else { return };
         let Some(state) = self.rooms.get_mut(&pending.room) else { return };
-        out.count(Event::RoomWait);
+        out.count(if code == ErrorCode::RateLimited.as_str() { Event::ReachWait } else { Event::RoomWait });
         self.aging.insert(id);
         state.waiting.insert(id);
         if state.joining == Some(id) {
@@ -310,7 +312,9 @@ mod tests {
         }
 
         fn refuse(&mut self, id: u64, ms: u64) -> Vec<u64> {
-            self.sent(|requests, now, out| requests.refuse(now, id, Duration::from_millis(ms), out))
+            self.sent(|requests, now, out| {
+                requests.refuse(now, id, "room_store_unavailable", Duration::from_millis(ms), out);
+            })
         }
 
         fn tick_after(&mut self, ms: u64) -> Vec<u64> {

@@ -90,6 +90,7 @@ fn lines(out: &Out) -> Vec<String> {
             Event::Ignored(reason) => format!("count ignored {reason:?}"),
             Event::Answered(kind) => format!("count answer {kind:?}"),
             Event::RoomWait => "count wait room".to_owned(),
+            Event::ReachWait => "count wait reach".to_owned(),
         };
         if *count > 1 {
             write!(line, " x{count}").unwrap();

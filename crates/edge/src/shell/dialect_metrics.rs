@@ -23,7 +23,8 @@ metrics! {
             "Claims of client ids, by dialect and result: no session had the id (new), a session of the same client had it \
              (taken_over), another client has it (refused)";
         waits: By<(DialectLabel, Wait)> = "signaling_dialect_waits_total",
-            "Waits of dialects\' clients, by dialect and cause: message rate exceeded (rate), no node can serve the room (room)";
+            "Waits of dialects\' clients, by dialect and cause: message rate exceeded (rate), \
+             broadcasts over --broadcast-rate (reach), no node can serve the room (room)";
     }
 }
 
@@ -49,7 +50,7 @@ label! {
 }
 label! { pub(crate) enum Answer = "kind" { Expire = "expire", Error = "error", SubscribeFailed = "subscribe_failed" } }
 label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
-label! { pub(crate) enum Wait = "cause" { Rate = "rate", Room = "room" } }
+label! { pub(crate) enum Wait = "cause" { Rate = "rate", Reach = "reach", Room = "room" } }
 
 // Labels in the order of the core's counts.
 const IGNORED: [Ignored; 7] = [
@@ -71,12 +72,18 @@ pub(super) fn publish(core: &EdgeCore) {
         let label = DialectLabel(dialect);
         METRICS.sockets.of(label).publish(sockets as u64);
         let counts = core.dialect_counts(dialect);
-        let DialectCounts { frames_in, frames_out, ignored, answers, claims, room_waits, rate_waits } = counts;
+        let DialectCounts { frames_in, frames_out, ignored, answers, claims, rate_waits, reach_waits, room_waits } =
+            counts;
         publish_each(&METRICS.frames, label, [Direction::In, Direction::Out], [frames_in, frames_out]);
         publish_each(&METRICS.ignored, label, IGNORED, ignored);
         publish_each(&METRICS.answers, label, ANSWERS, answers);
         publish_each(&METRICS.claims, label, CLAIMS, claims);
-        publish_each(&METRICS.waits, label, [Wait::Rate, Wait::Room], [rate_waits, room_waits]);
+        publish_each(
+            &METRICS.waits,
+            label,
+            [Wait::Rate, Wait::Reach, Wait::Room],
+            [rate_waits, reach_waits, room_waits],
+        );
     }
 }
 
