@@ -232,8 +232,10 @@ impl RoomExplanation {
             return format!("{by}. It does not answer.");
         };
         match &at.owned {
-            Some(OwnedRoom { version, members, waiting, .. }) => {
-                format!("{by}. It serves version {version} with {members} members and {waiting} waiting.")
+            Some(room @ OwnedRoom { version, members, waiting, .. }) => {
+                let lacking = self.nodes_with_more_seats_than(room).join(", ");
+                let lacks = if lacking.is_empty() { String::new() } else { format!(" It lacks seats of {lacking}.") };
+                format!("{by}. It serves version {version} with {members} members and {waiting} waiting.{lacks}")
             }
             None if !at.unconfirmed.is_empty() => {
                 let names = at.unconfirmed.join(", ");
@@ -241,6 +243,14 @@ impl RoomExplanation {
             }
             None => format!("{by}. It has no such room: no client has a seat."),
         }
+    }
+
+    /// Returns the nodes with more seats than the owner knows of: it has not received their claims.
+    fn nodes_with_more_seats_than(&self, room: &OwnedRoom) -> Vec<&str> {
+        let known =
+            |at: &RoomAtNode| room.nodes.iter().find(|of| of.node == at.node).map_or(0, |of| of.members + of.waiting);
+        let has_more = |at: &&RoomAtNode| at.members + at.waiting > known(at);
+        self.nodes.iter().filter(has_more).map(|at| at.node.as_str()).collect()
     }
 }
 
@@ -292,7 +302,9 @@ mod tests {
             let owner = Some("node-1".to_owned());
             RoomExplanation { owner, nodes, missing, ..RoomExplanation::default() }.sentence()
         };
+        let beside = RoomAtNode { members: 1, ..node("node-3", None, &[]) };
         for (text, end) in [
+            (sentence(vec![node("node-1", Some(room.clone()), &[]), beside], vec![]), "It lacks seats of node-3."),
             (sentence(vec![node("node-1", Some(room), &[])], vec![]), "version 7 with 2 members and 1 waiting."),
             (sentence(vec![node("node-1", None, &[])], vec![]), "no client has a seat."),
             (sentence(vec![node("node-2", None, &[])], vec![missing("node-1")]), "It does not answer."),
