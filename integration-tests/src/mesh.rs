@@ -33,12 +33,14 @@ impl Deref for TestMesh {
 }
 
 impl TestMesh {
-    /// Starts a mesh with default options: three nodes and a balancer.
+    /// Starts a mesh with default options: three nodes and a balancer, without Redis.
     pub async fn start() -> Self {
         Self::with(|_| {}).await
     }
 
-    /// Starts a mesh with options changed by `change`, and waits for its views and trunks.
+    /// Starts a mesh with options changed by `change`. Returns once every server has all nodes in
+    /// its view and every balancer can use them. Panics if a binary is missing or a server does not
+    /// start.
     pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
@@ -51,12 +53,12 @@ impl TestMesh {
         mesh
     }
 
-    /// Starts a mesh with so many nodes and one balancer with these flags.
+    /// Starts a mesh with this number of nodes and one balancer. The flags are the balancer's.
     pub async fn with_flags(nodes: u32, flags: &[&str]) -> Self {
         Self::of((nodes, 1), &[], flags).await
     }
 
-    /// Starts a mesh with these numbers of nodes and balancers, and with their flags.
+    /// Starts a mesh with these numbers of nodes and balancers, each with the flags of its kind.
     pub async fn of((nodes, balancers): (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
         Self::with(|options| {
             (options.nodes, options.balancers) = (nodes, balancers);
@@ -66,8 +68,9 @@ impl TestMesh {
         .await
     }
 
-    /// Starts a mesh with rooms in a Redis of its own, short times, and the options of `change`.
-    /// Returns `None` without an installed Redis.
+    /// Starts a mesh with rooms in a Redis of its own. Its nodes have the flags of
+    /// [`RoomTimes::SHORT`] until `change` replaces them. Returns `None` without an installed
+    /// `redis-server`; panics then with `CI=true`.
     pub async fn with_redis(change: impl FnOnce(&mut MeshOptions)) -> Option<Self> {
         program(&["redis-server"], "redis-server")?;
         let with_rooms = |options: &mut MeshOptions| {
@@ -89,7 +92,8 @@ impl TestMesh {
         serving
     }
 
-    /// Waits until every server has every node in its view.
+    /// Waits until the view of each running server has as many nodes as are running. Panics if one
+    /// server takes longer than 60 s.
     pub async fn agrees(&self) {
         let nodes = self.state().nodes.len();
         for internal in self.internals() {
@@ -97,8 +101,8 @@ impl TestMesh {
         }
     }
 
-    /// Waits until every balancer has trunks to all nodes. No client is handed off without a reason
-    /// after that.
+    /// Waits until every balancer can use all nodes. Before that a client can get another node than
+    /// its owner, and be handed off later. Panics if one balancer takes longer than 60 s.
     async fn connects(&self) {
         let state = self.state();
         for balancer in &state.balancers {
@@ -106,12 +110,13 @@ impl TestMesh {
         }
     }
 
-    /// Returns the entries of the discovery file.
+    /// Returns the entries of the discovery file, `{id, address, draining}` for each node.
     pub fn named_nodes(&self) -> Vec<Value> {
         serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
     }
 
-    /// Writes these entries into the discovery file. Later changes of the set of nodes undo it.
+    /// Replaces the entries of the discovery file. The mesh overwrites them at its next change of a
+    /// node's entry, such as a start, a drain or an end.
     pub fn name_nodes(&self, nodes: &[Value]) {
         self.replace_file("nodes.json", &serde_json::to_string(nodes).unwrap());
     }
@@ -123,7 +128,8 @@ impl TestMesh {
         std::fs::rename(next, path).unwrap();
     }
 
-    /// Kills a server that stays in discovery. `MeshOptions::removal_delay` must outlast the test.
+    /// Kills a node (SIGKILL) that stays in the discovery file. Returns once it has ended. Panics
+    /// if the file drops it first: `MeshOptions::removal_delay` must outlast the test.
     pub async fn kill_unnoticed(&self, id: &str) {
         let is_down = async || {
             let servers = self.status();
@@ -137,27 +143,29 @@ impl TestMesh {
         }
     }
 
-    /// Returns the internal listener of a node.
+    /// Returns the internal listener of a node, `http://HOST:PORT`. Running nodes count from 0, so
+    /// the numbers of later nodes shift when one ends.
     pub fn node(&self, number: usize) -> String {
         self.state().nodes[number].internal.clone()
     }
 
-    /// Returns the internal listener of the first balancer.
+    /// Returns the internal listener of the first running balancer, `http://HOST:PORT`.
     pub fn balancer(&self) -> String {
         self.state().balancers[0].internal.clone()
     }
 
-    /// Returns the internal listeners of all servers, the nodes first.
+    /// Returns the internal listeners of all running servers, `http://HOST:PORT`, the nodes first.
     pub fn internals(&self) -> Vec<String> {
         self.state().servers().map(|server| server.internal.clone()).collect()
     }
 
-    /// Returns the sum of a metric over all nodes.
+    /// Returns the sum of a metric over all labels and running nodes. A missing metric counts as 0.
     pub async fn total(&self, name: &str) -> f64 {
         self.metrics("node-", name, "").await.iter().sum()
     }
 
-    /// Returns a metric of each server whose id begins with `prefix`, as [`metric`] does.
+    /// Returns a metric of each running server whose id begins with `prefix`, the nodes first: the
+    /// sum of all samples whose labels contain `label` (empty: all), or 0 without any.
     pub async fn metrics(&self, prefix: &str, name: &str, label: &str) -> Vec<f64> {
         let mut values = Vec::new();
         for server in self.state().servers().filter(|server| server.id.starts_with(prefix)) {
@@ -166,7 +174,8 @@ impl TestMesh {
         values
     }
 
-    /// Returns a metric of the first balancer.
+    /// Returns a metric of the first running balancer: the sum of all samples whose labels contain
+    /// `label` (empty: all), or 0 without any.
     pub async fn of_balancer(&self, name: &str, label: &str) -> f64 {
         metric(&self.balancer(), name, label).await
     }
@@ -176,17 +185,19 @@ impl TestMesh {
         self.of_balancer("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
     }
 
-    /// Connects a client to the first balancer.
+    /// Connects a plain client to the first running balancer. Panics if the balancer refuses it.
     pub async fn peer(&self, id: &str) -> Peer {
         Peer::connect(&self.url(), id).await
     }
 
-    /// Connects a client whose owner is this node.
+    /// Connects a client to the first running balancer, with an id `PREFIX-N` that `node` owns. The
+    /// same arguments give the same id. `node` is a node's id, such as `node-0`.
     pub async fn peer_at(&self, node: &str, prefix: &str) -> Peer {
         self.peer(&self.id_owned_by(node, prefix)).await
     }
 
-    /// Connects clients with these ids, one after the other.
+    /// Connects plain clients with these ids to the first running balancer, one after the other.
+    /// Panics if the balancer refuses one.
     pub async fn connect(&self, ids: impl IntoIterator<Item = String>) -> Vec<Peer> {
         Peer::connect_all(&self.url(), ids).await
     }
@@ -196,13 +207,13 @@ impl TestMesh {
         std::fs::read_to_string(self.dir.path().join(format!("logs/{id}.log"))).unwrap()
     }
 
-    /// Returns the logs of all servers.
+    /// Returns the logs of all servers as one text, in any order, with those of ended servers.
     pub fn logs(&self) -> String {
         let files = std::fs::read_dir(self.dir.path().join("logs")).unwrap();
         files.map(|file| String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
     }
 
-    /// Returns the client URL of the first balancer, without a path.
+    /// Returns the client URL of the first running balancer, `ws://HOST:PORT`.
     pub fn url(&self) -> String {
         self.state().balancers[0].url.clone()
     }
@@ -217,7 +228,8 @@ impl TestMesh {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
 
-    /// Returns the ids of all nodes, the owner of a client or room first, then its backup.
+    /// Returns the ids of all running nodes by their rank for a client or room, the owner first.
+    /// The second one is the backup of a room. Draining nodes keep their rank here.
     pub fn ranked(&self, name: &str) -> Vec<String> {
         let state = self.state();
         let ranking = Ranking::new(0, state.nodes.iter().map(|node| node.id.as_str()));
@@ -229,8 +241,8 @@ impl TestMesh {
         self.ranked(name).remove(0)
     }
 
-    /// Waits until this number of clients was handed off behind their sockets, not moved as after a
-    /// crash.
+    /// Waits until the first running balancer has handed off exactly this number of sessions since
+    /// its start. Moves after a crash do not count. Panics after 60 s.
     pub async fn hands_off(&self, clients: usize) {
         becomes(&self.balancer(), "signaling_handoffs_total", clients).await;
     }
@@ -241,15 +253,16 @@ impl TestMesh {
     }
 }
 
-/// Has the balancers serve the demo page with buttons.
+/// Has the balancers serve the demo page with buttons that start, drain and kill nodes. They work
+/// while [`TestMesh::serve_control`] runs.
 pub fn with_buttons(options: &mut MeshOptions) {
     options.balancer_args.extend(["--demo", "--reveal-nodes"].map(str::to_owned));
     options.balancer_args.push(format!("--demo-control={}", control_socket(&options.dir).display()));
     options.node_args.push("--reveal-nodes".to_owned());
 }
 
-/// Returns the admin token of the mesh that this process started with this internal listener
-/// (`http://HOST:PORT`); `None` if there is no such mesh.
+/// Returns the admin token of the mesh with this internal listener, `http://HOST:PORT`. `None`: no
+/// running server of this process has it.
 pub fn admin_token(internal: &str) -> Option<String> {
     let is_of = |mesh: &MeshFile| mesh.servers().any(|server| server.internal == internal);
     let folders = FOLDERS.lock().unwrap();
@@ -257,7 +270,8 @@ pub fn admin_token(internal: &str) -> Option<String> {
     Some(mesh.admin_token().unwrap())
 }
 
-/// Returns the folder of the binaries: `SIGNALING_BIN_DIR`, or that of the test binary.
+/// Returns the folder of the binaries: `SIGNALING_BIN_DIR`, or else the one above the folder of the
+/// test binary, such as `target/debug` for `target/debug/deps`.
 pub fn binaries() -> PathBuf {
     if let Some(dir) = std::env::var_os("SIGNALING_BIN_DIR") {
         return dir.into();

@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::optional::program;
 use crate::{Chromium, Page, TestMesh, binaries};
 
-/// The clients, all packages that run in them, and their bundler.
+/// `package.json` with fixed versions of the clients, of all packages that they use, and of the
+/// bundler.
 const PACKAGES: &str = r#"{
     "private": true,
     "dependencies": {
@@ -51,29 +52,35 @@ const EXPORTS: &str = "
     export { WebrtcProvider } from 'y-webrtc';
     export { Doc } from 'yjs';";
 
+/// Arguments of npm that succeed if its registry answers within 10 s.
 const REACH: [&str; 5] = ["view", "peerjs", "version", "--fetch-retries=0", "--fetch-timeout=10000"];
 const INSTALL: [&str; 5] = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"];
 const BUNDLE: [&str; 6] =
     ["exports.js", "--bundle", "--minify", "--format=iife", "--global-name=upstream", "--outfile=clients.js"];
 
-/// A mesh with all dialects, and a browser for upstream's clients.
+/// A mesh of three nodes and two balancers with all dialects, and a browser for clients of other
+/// signaling servers.
 pub struct UpstreamMesh {
     browser: Chromium,
     clients: String,
     pub mesh: TestMesh,
-    /// Addresses of the two balancers.
+    /// Client addresses of the two balancers, `HOST:PORT`.
     pub balancers: [String; 2],
 }
 
 impl UpstreamMesh {
-    /// Returns `None` without upstream's clients or a browser.
+    /// Starts the mesh and the browser. Returns `None` and prints that the test is skipped if a
+    /// program is missing or npm does not reach its registry. With `CI=true` a missing program
+    /// panics.
     pub async fn start() -> Option<Self> {
         let (clients, browser) = (upstream_clients()?, Chromium::start().await?);
         let (mesh, balancers) = TestMesh::with_dialects(&[]).await;
         Some(Self { browser, clients, mesh, balancers })
     }
 
-    /// Opens a page from a server, and calls a function in it.
+    /// Opens a page of the server at `address`, `HOST:PORT`, and defines the clients as `upstream`.
+    /// Then calls `function`, the source of a JavaScript function, with `options`, and waits for
+    /// its promise. Panics if it throws. Failures show `name`.
     pub async fn page(&self, name: &str, address: &str, function: &str, options: Value) -> Page<'_> {
         let page = self.browser.open(name, &format!("http://{address}/y-webrtc")).await;
         page.evaluate(&format!("{}\n({function})({options})", self.clients)).await;
@@ -88,7 +95,7 @@ fn upstream_clients() -> Option<String> {
     let npm = program(&["npm"], "npm")?;
     let dir = binaries().join("upstream-clients");
     fs::create_dir_all(&dir).unwrap();
-    // Tests are processes. The first one installs for all.
+    // Each test is a process. The first one installs the packages, and the others wait for it.
     let lock = File::create(dir.join("lock")).unwrap();
     lock.lock().unwrap();
     let installed = dir.join("installed");
@@ -107,7 +114,10 @@ fn upstream_clients() -> Option<String> {
     Some(fs::read_to_string(dir.join("clients.js")).unwrap())
 }
 
-/// Fails with the standard error of a program that fails.
+/// Runs a program in `dir`. Panics if it does not start.
+///
+/// # Errors
+/// If its exit status is not 0: its standard error.
 fn run(program: &Path, arguments: &[&str], dir: &Path) -> Result<(), String> {
     let output = Command::new(program).args(arguments).current_dir(dir).output().unwrap();
     output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())

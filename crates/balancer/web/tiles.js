@@ -1,6 +1,6 @@
 /** One tile per member of the room: picture, name, node and direct connection. */
 
-/** Tone of each state of a direct connection. */
+/** Tone of the badge for each state of a direct connection: `data-tone` in style.css. */
 const TONES = {
   connected: 'good',
   connecting: 'busy',
@@ -14,7 +14,7 @@ const TONES = {
 /** Labels of states, where they differ from the browser's names. */
 const LABELS = { new: 'connecting', none: 'not connected', closed: 'gone' };
 
-/** Whether the user has interacted with the page: browsers play no sound before. */
+/** `true` once the user has interacted with the page. Browsers play no sound before. */
 let mayPlaySound = false;
 for (const type of ['pointerdown', 'keydown']) {
   addEventListener(type, () => {
@@ -25,19 +25,22 @@ for (const type of ['pointerdown', 'keydown']) {
 }
 
 /**
- * Draws the members.
+ * @typedef {object} Member
+ * @property {string} id client id, different for each member
+ * @property {string} name shown name
+ * @property {boolean} isSelf `true` for the client of this page
+ * @property {string | null} node id of the node that serves the client; null: unknown
+ * @property {string} state of the direct connection: a key of `TONES`. Not shown if `isSelf`
+ * @property {MediaStream | null} stream picture and sound; null: none
+ * @property {number | null} roundTripMs round trip time in milliseconds; null: unknown
+ */
+
+/**
+ * Shows one tile per member, in this order. Keeps the tile of an id that already has one. Sets
+ * `data-count` of the list to the number of tiles, for style.css.
  *
- * @typedef {object} Tile
- * @property {string} id
- * @property {string} name
- * @property {boolean} isSelf
- * @property {string | null} node
- * @property {string} state of the direct connection
- * @property {MediaStream | null} stream
- * @property {number | null} roundTripMs
- *
- * @param {HTMLElement} list
- * @param {Tile[]} members
+ * @param {HTMLElement} list the element `#tiles`, whose videos get sound once they may play it
+ * @param {Member[]} members
  */
 export function showTiles(list, members) {
   const tileById = new Map([...list.children].map((tile) => [tile.dataset.id, tile]));
@@ -46,8 +49,8 @@ export function showTiles(list, members) {
     fillTile(tile, member);
     return tile;
   });
-  tiles.forEach((tile, at) => {
-    if (list.children[at] !== tile) list.insertBefore(tile, list.children[at] ?? null);
+  tiles.forEach((tile, index) => {
+    if (list.children[index] !== tile) list.insertBefore(tile, list.children[index] ?? null);
   });
   while (list.children.length > tiles.length) list.lastElementChild.remove();
   list.dataset.count = String(tiles.length);
@@ -84,7 +87,7 @@ function fillPicture(tile, { name, isSelf }, hasPicture, stream) {
   const video = tile.querySelector('video');
   if (video.srcObject !== stream) {
     video.srcObject = stream;
-    // Rejects for a picture with sound before the user has interacted with the page.
+    // Browsers may reject a video with sound before the user has interacted with the page.
     video.play().catch(() => {});
   }
   video.hidden = !hasPicture;

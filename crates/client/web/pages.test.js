@@ -6,7 +6,12 @@ import test from 'node:test';
 import { FakeBrowser, FakeStorage, resumeOf } from './testing/browser.js';
 import { FakeSocket, WELCOME } from './testing/socket.js';
 
+/** Close code of a page that leaves its socket and keeps its session. */
 const SOCKET_LEFT = 4001;
+/** `persisted` of a page that the browser keeps and may show again. */
+const KEPT = true;
+/** `persisted` of a page that the browser ends. */
+const ENDED = false;
 const welcome = (socket, resume, resumed) => socket.deliver({ ...WELCOME, resume, resumed });
 const requests = ({ sent }) => sent.map((text) => JSON.parse(text)).map(({ id, data }) => [id, data]);
 
@@ -19,7 +24,7 @@ test('next page resumes the session of a page that is left', (context) => {
   const { browser, tab } = start(context);
   const first = browser.open(tab);
   welcome(first.socket, 'r1', false);
-  first.fire('pagehide', false);
+  first.fire('pagehide', ENDED);
   assert.deepEqual([first.socket.closed, first.client.state], [SOCKET_LEFT, 'closed']);
   const second = browser.open(tab);
   assert.equal(resumeOf(second.socket), 'r1');
@@ -32,10 +37,10 @@ test('page that is shown again keeps its session and requests', async (context) 
   const page = browser.open(tab);
   welcome(page.socket, 'r1', false);
   const early = page.client.signal('bob', 'before');
-  page.fire('pagehide', true);
+  page.fire('pagehide', KEPT);
   assert.deepEqual([page.socket.closed, page.client.state], [SOCKET_LEFT, 'waiting']);
   const late = page.client.signal('bob', 'while hidden');
-  page.fire('pageshow', true);
+  page.fire('pageshow', KEPT);
   const socket = FakeSocket.latest;
   assert.equal(resumeOf(socket), 'r1');
   welcome(socket, 'r2', true);
@@ -58,18 +63,18 @@ test('connect after detach resumes the session that was saved', (context) => {
   client.close();
 });
 
-test('page that is shown again takes over from a later page', async (context) => {
+test('page that is shown again takes the session of a later page', async (context) => {
   const { browser, tab } = start(context);
   const first = browser.open(tab);
   welcome(first.socket, 'r1', false);
   const unanswered = assert.rejects(first.client.signal('bob', 'one'), { code: 'closed' });
-  first.fire('pagehide', true);
+  first.fire('pagehide', KEPT);
   const second = browser.open(tab);
   welcome(second.socket, 'r2', true);
   second.socket.deliver({ type: 'ack', id: 1 });
   second.client.signal('bob', 'two').catch(() => {});
-  second.fire('pagehide', true);
-  first.fire('pageshow', true);
+  second.fire('pagehide', KEPT);
+  first.fire('pageshow', KEPT);
   const socket = FakeSocket.latest;
   assert.equal(resumeOf(socket), 'r2');
   welcome(socket, 'r3', true);
@@ -77,21 +82,20 @@ test('page that is shown again takes over from a later page', async (context) =>
   await unanswered;
   assert.deepEqual(first.states.slice(-3), ['closed', 'connecting', 'connected']);
   first.fire('online');
-  assert.equal(socket.sent.at(-1), '{"type":"ping"}', 'it watches the page');
+  assert.equal(socket.sent.at(-1), '{"type":"ping"}', 'the client follows events of the page again');
   first.client.close();
 });
 
 test('message seen before a reload is not reported again', (context) => {
   const { browser, tab } = start(context);
-  let now = 2_000_000;
-  context.mock.method(performance, 'now', () => now);
+  // A name that counted from 0 would no longer be known.
+  context.mock.method(performance, 'now', () => 2_000_000);
   const got = [];
   const first = browser.open(tab);
   welcome(first.socket, 'r1', false);
   const message = { type: 'signal', from: 'bob', data: 1, n: 1, m: 'b-1' };
   first.socket.deliver(message);
-  first.fire('pagehide', false);
-  now += 1_000;
+  first.fire('pagehide', ENDED);
   const second = browser.open(tab);
   second.client.addEventListener('signal', ({ detail }) => got.push(detail.data));
   welcome(second.socket, 'r2', true);
@@ -102,7 +106,7 @@ test('message seen before a reload is not reported again', (context) => {
 });
 
 test('first of two tabs with one saved session takes it', (context) => {
-  for (const persisted of [false, true]) {
+  for (const persisted of [ENDED, KEPT]) {
     const { browser, tab } = start(context);
     const page = browser.open(tab);
     welcome(page.socket, 'r1', false);
@@ -122,9 +126,9 @@ test('page that is shown again leaves its session to a duplicate', async (contex
   const page = browser.open(tab);
   welcome(page.socket, 'r1', false);
   const unanswered = assert.rejects(page.client.signal('bob', 'once'), { code: 'closed' });
-  page.fire('pagehide', true);
+  page.fire('pagehide', KEPT);
   assert.equal(resumeOf(browser.open(tab.copy()).socket), 'r1');
-  page.fire('pageshow', true);
+  page.fire('pageshow', KEPT);
   const socket = FakeSocket.latest;
   assert.equal(resumeOf(socket), undefined);
   welcome(socket, 'x1', false);
@@ -136,9 +140,9 @@ test('session is not resumed after close', (context) => {
   const { browser, tab } = start(context);
   const page = browser.open(tab);
   welcome(page.socket, 'r1', false);
-  page.fire('pagehide', true);
+  page.fire('pagehide', KEPT);
   page.client.close();
-  page.fire('pageshow', true);
+  page.fire('pageshow', KEPT);
   assert.deepEqual([page.client.state, tab.length, browser.localStorage.length], ['closed', 0, 0]);
   page.client.connect();
   assert.equal(resumeOf(FakeSocket.latest), undefined);
@@ -154,8 +158,8 @@ test('session is kept when pages cannot store anything', (context) => {
   for (const storage of [null, full]) {
     const page = browser.open(storage);
     welcome(page.socket, 'r1', false);
-    page.fire('pagehide', true);
-    page.fire('pageshow', true);
+    page.fire('pagehide', KEPT);
+    page.fire('pageshow', KEPT);
     assert.equal(resumeOf(FakeSocket.latest), 'r1');
     page.client.close();
   }
@@ -167,24 +171,25 @@ test('session passes between pages without localStorage', (context) => {
     globalThis.localStorage = localStorage;
     const first = browser.open(tab);
     welcome(first.socket, 'r1', false);
-    first.fire('pagehide', false);
+    first.fire('pagehide', ENDED);
     const second = browser.open(tab);
     assert.equal(resumeOf(second.socket), 'r1');
     second.client.close();
   }
 });
 
-test('old claims are removed when no page took their session', (context) => {
+test('claims that no page takes are removed after ten minutes', (context) => {
   const { browser } = start(context);
   let now = 1_000_000;
   context.mock.method(Date, 'now', () => now);
+  // Each saved session has a claim in the localStorage. Entries of the page itself stay.
   browser.localStorage.setItem('of the page', '1');
   for (let tabs = 0; tabs < 5; tabs += 1) {
     const page = browser.open(new FakeStorage());
     welcome(page.socket, 'r1', false);
-    page.fire('pagehide', false);
+    page.fire('pagehide', ENDED);
     now += 400_000;
   }
   assert.equal(browser.localStorage.getItem('of the page'), '1');
-  assert.ok(browser.localStorage.length <= 3, String(browser.localStorage.length));
+  assert.equal(browser.localStorage.length, 3, 'the entry of the page and two claims');
 });

@@ -159,10 +159,10 @@ impl Mesh {
         self.signal(id, Signal::SIGCONT).map(drop)
     }
 
-    /// Resets the connection of the lane between two nodes. `any` draws a node at random.
+    /// Resets the connections of the lane from one node to another. `any` draws a node at random.
     ///
     /// # Errors
-    /// When there is no such lane, or the system gives no access to its socket.
+    /// When there is no such lane, or the system gives no access to its sockets.
     pub fn cut_lane(&self, from: &str, to: &str) -> Result<()> {
         cut_lane(&self.state().nodes, from, to)
     }

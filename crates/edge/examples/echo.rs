@@ -1,4 +1,5 @@
-//! Echoes text and binary messages, for conformance runs of the codec and the upgrade check.
+//! WebSocket server that echoes text and binary messages, for conformance runs of the codec and the
+//! upgrade check. It prints its address. Both flags are optional; these are their defaults.
 //!
 //! `cargo run --release --example echo -- --listen 127.0.0.1:9001 --max-message-bytes 67108864`
 
@@ -21,7 +22,7 @@ use tokio::task::{LocalSet, spawn_local};
 type Failure = Box<dyn Error>;
 
 const SCRATCH_BYTES: usize = 64 * 1024;
-/// Time that a client has to close its side after this one.
+/// Maximum wait for the end of the client's side after the server has ended its own.
 const DRAIN: Duration = Duration::from_millis(500);
 
 #[tokio::main(flavor = "current_thread")]
@@ -65,6 +66,7 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
     let mut scratch = vec![0; SCRATCH_BYTES];
     let mut out = Vec::new();
     let mut decoder = Decoder::default();
+    // Frames that the client sent before it had the answer to its upgrade.
     let mut early = early.to_vec();
     let mut closing = answer_frames(&mut decoder, &mut early, limits, &mut out);
     loop {
@@ -85,7 +87,8 @@ async fn echo(upgrade: OnUpgrade, limits: Limits) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Appends the answers to `bytes`. Returns `true` if the last one is a close.
+/// Decodes the frames in `bytes` and appends the answers to `out`. Returns `true` if the last one
+/// is a close frame.
 fn answer_frames(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &mut Vec<u8>) -> bool {
     let mut input = decoder.feed(bytes, limits);
     loop {
@@ -96,6 +99,7 @@ fn answer_frames(decoder: &mut Decoder, bytes: &mut [u8], limits: Limits, out: &
             Ok(Some(Event::Ping(payload))) => encode::pong(out, payload),
             Ok(Some(Event::Pong(_))) => {}
             Ok(Some(Event::Close(code, _))) => {
+                // `NO_CODE` encodes an empty close frame, as the client's was.
                 encode::close(out, code.unwrap_or(CloseCode::NO_CODE.0), "");
                 return true;
             }

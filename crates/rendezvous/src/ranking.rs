@@ -1,11 +1,12 @@
-//! The ranking of a set of nodes for one key. Servers build one from each view.
+//! Ranks a set of nodes for a key. Servers build a ranking from each view, the set of nodes that
+//! discovery reports.
 
 use std::{cmp::Reverse, fmt, hint::select_unpredictable};
 
 use crate::score::{KeyHash, NodeSeed};
 
 /// An immutable set of nodes for owner lookups. A node's index is its position in bytewise order of
-/// ids, valid only within one ranking. A lookup is linear in the number of nodes, 1 to 2 ns each.
+/// ids, valid only within one ranking. A lookup takes 1 to 2 ns per node.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ranking {
     ids: Vec<Box<str>>,
@@ -15,7 +16,7 @@ pub struct Ranking {
 
 impl Ranking {
     /// Builds a ranking from node ids in any order; duplicates count once. All servers of a mesh
-    /// must use the same `hash_seed`.
+    /// must use the same `hash_seed`: with different ones they find different owners.
     #[must_use]
     pub fn new(hash_seed: u64, node_ids: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut ids: Vec<Box<str>> = node_ids.into_iter().map(|id| id.as_ref().into()).collect();
@@ -46,7 +47,8 @@ impl Ranking {
     /// Returns the id of the node at `index`.
     ///
     /// # Panics
-    /// If `index` is not below [`len`](Self::len), that is, not from this ranking.
+    /// If `index` is not below [`len`](Self::len). Below it, an index of another ranking gives a
+    /// wrong result.
     #[must_use]
     pub fn id(&self, index: usize) -> &str {
         &self.ids[index]
@@ -58,7 +60,8 @@ impl Ranking {
         self.ids.binary_search_by(|id| (**id).cmp(node_id)).ok()
     }
 
-    /// Returns the index of the key's owner, or `None` if there is no node.
+    /// Returns the index of the key's owner, the node with the highest score. `None`: there is no
+    /// node.
     #[must_use]
     pub fn owner(&self, key: KeyHash) -> Option<usize> {
         let key = key.mixed();
@@ -74,10 +77,12 @@ impl Ranking {
         Some(owner)
     }
 
-    /// Returns the index of the best node that `eligible` accepts, or `None` if it accepts none.
+    /// Returns the index of the node with the highest score of all that `eligible` accepts. `None`:
+    /// it accepts none.
     ///
-    /// Calls `eligible` at most once per node, to skip nodes that are suspect or draining. The
-    /// result is the first accepted node of [`candidates`](Self::candidates).
+    /// The result is the first accepted node of [`candidates`](Self::candidates). `eligible` is
+    /// called with the index of a node, at most once per node. The caller can reject nodes that are
+    /// suspect or draining.
     #[must_use]
     pub fn owner_where(&self, key: KeyHash, eligible: impl Fn(usize) -> bool) -> Option<usize> {
         let key = key.mixed();
@@ -91,7 +96,8 @@ impl Ranking {
         best.map(|(_, index)| index)
     }
 
-    /// Returns the indices of all nodes by descending score, the owner first.
+    /// Returns the indices of all nodes by descending score, the owner first. Equal scores are in
+    /// order of ids.
     #[must_use]
     pub fn candidates(&self, key: KeyHash) -> Vec<usize> {
         let mut indices: Vec<usize> = (0..self.len()).collect();
@@ -99,10 +105,12 @@ impl Ranking {
         indices
     }
 
-    /// Returns the score of the node at `index` for this key, to check if a new node takes it.
+    /// Returns the score of the node at `index` for this key. The node with the highest score owns
+    /// the key; the smaller id wins a tie. Only scores of one key and hash seed are comparable.
     ///
     /// # Panics
-    /// If `index` is not below [`len`](Self::len), that is, not from this ranking.
+    /// If `index` is not below [`len`](Self::len). Below it, an index of another ranking gives a
+    /// wrong result.
     #[must_use]
     #[inline]
     pub fn score_of(&self, key: KeyHash, index: usize) -> u64 {

@@ -10,7 +10,7 @@ use signaling_integration_tests::{TestMesh, binaries, eventually, go_on, mesh_lo
 use tokio::process::Command;
 
 #[tokio::test]
-async fn steady_load_arrives_whole_once_and_in_order() {
+async fn steady_load_arrives_once_in_order_from_1_or_3_processes() {
     let mesh = TestMesh::start().await;
     for (processes, clients, seconds) in [(1, 200, 5), (3, 100, 2)] {
         let size = [format!("--clients={clients}"), format!("--seconds={seconds}"), format!("--processes={processes}")];
@@ -21,7 +21,7 @@ async fn steady_load_arrives_whole_once_and_in_order() {
         let sent = 1_000 * (seconds + 1);
         let all_arrived = json!({ "sent": sent, "delivered": sent, "lost": 0, "duplicated": 0, "reordered": 0 });
         assert_eq!((&report["messages"], &report["clients"]), (&all_arrived, &json!(clients)));
-        assert_eq!(report["latency_us"]["count"], 1_000 * seconds, "the whole rate after the warm-up");
+        assert_eq!(report["latency_us"]["count"], 1_000 * seconds, "all messages after the warm-up");
         for unexpected in ["received", "closed"] {
             assert_eq!(report[unexpected], json!({}), "{unexpected}");
         }
@@ -50,9 +50,10 @@ async fn steady_clients_resume_while_balancers_are_replaced() {
 
     let (returns, messages) = (&run.report["returns"], &run.report["messages"]);
     let number = |value: &Value| value.as_u64().unwrap();
-    assert!(number(&returns["drained"]) >= 50, "the restarted balancer closes its clients: {returns}");
-    assert!(number(&returns["returned"]) >= number(&returns["drained"]) + 50, "and the killed one's: {returns}");
+    assert!(number(&returns["drained"]) >= 50, "clients of the drained balancer: {returns}");
+    assert!(number(&returns["returned"]) >= number(&returns["drained"]) + 50, "and of the killed one: {returns}");
     assert_eq!(returns["returned"], returns["resumed"]);
+    // Messages in flight to a socket that broke.
     let gone = messages.get("gone").map_or(0, number);
     assert_eq!(number(&messages["sent"]), number(&messages["delivered"]) + gone, "{messages}");
     assert_eq!(run.report["acks"]["unanswered"], 0);
@@ -69,7 +70,7 @@ async fn load_processes_end_with_the_first_one_when_it_is_killed() {
         .spawn()
         .unwrap();
     let first_pid = first.id().unwrap();
-    // Messages are sent after the start of all processes.
+    // The first message follows the start of all processes.
     until(&mesh.balancer(), "signaling_downlink_frames_total", "", |frames| frames > 0.0).await;
     let all = all_processes().unwrap().filter_map(|process| process.ok()?.stat().ok());
     let others: Vec<_> = all.filter(|stat| stat.ppid.cast_unsigned() == first_pid).map(|stat| stat.pid).collect();
@@ -77,16 +78,15 @@ async fn load_processes_end_with_the_first_one_when_it_is_killed() {
 
     first.kill().await.unwrap();
 
-    // An ended process may wait for its parent.
+    // `Z`: ended, but its parent has not yet waited for it. `X`: no longer listed.
     let state = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map_or('X', |stat| stat.state);
     let all_have_ended = async || others.iter().all(|pid| "XZ".contains(state(pid))).then_some(());
     eventually("the load processes to end", all_have_ended).await;
 }
 
 #[tokio::test]
-async fn clients_come_back_to_a_balancer_that_was_away() {
-    // Discovery soon forgets a killed server, so its restart is quick.
-    let mesh = TestMesh::with(|options| options.removal_delay = Duration::from_millis(200)).await;
+async fn clients_resume_when_a_killed_balancer_is_restarted() {
+    let mesh = TestMesh::start().await;
     let _control = mesh.serve_control().await;
     let load = ["drill", "--clients=60", "--rate=60", "--warmup=0", "--seconds=8", "--act=1 kill balancer-0"];
 
@@ -97,24 +97,26 @@ async fn clients_come_back_to_a_balancer_that_was_away() {
     assert_eq!(run.report["acts"][1]["returned"], 60, "{}", run.report["acts"]);
 }
 
+/// Hostile connections that send their request byte by byte and never end it.
 const HANDSHAKES: u64 = 200;
+/// Hostile clients that send messages and never read.
 const DEAF: u64 = 60;
 
-/// A larger crowd needs the whole machine and optimised servers: `mesh-load hostile` by itself.
+/// `mesh-load hostile` has a larger crowd by default, for a whole machine and release builds.
 #[tokio::test]
-async fn good_clients_lose_nothing_beside_a_harmful_crowd() {
+async fn clients_lose_no_message_while_hostile_clients_connect() {
     let flags =
         ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
     let mesh = TestMesh::with_flags(3, &flags).await;
     let crowd = [format!("--handshakes={HANDSHAKES}"), format!("--deaf={DEAF}")];
-    // A shared machine measures no speed.
+    // The latency limit is loose: the test counts messages, and the machine may be slow.
     let arguments = ["hostile", "--clients=20", "--rate=200", "--seconds=3", "--warmup=1", "--max-p99-ms=1000"];
     let arguments: Vec<_> = arguments.into_iter().chain(crowd.iter().map(String::as_str)).collect();
 
     let run = passes(&mesh, &arguments).await;
 
     for when in ["before", "meanwhile"] {
-        assert_eq!(run.report[when]["messages"]["delivered"], 800, "{when}");
+        assert_eq!(run.report[when]["messages"]["delivered"], 200 * (1 + 3), "{when}");
     }
     let edge = &run.report["edges"][0];
     let count = |of: &str, name: &str| edge[of][name].as_u64().unwrap();
@@ -129,24 +131,30 @@ async fn good_clients_lose_nothing_beside_a_harmful_crowd() {
 }
 
 #[tokio::test]
-async fn room_changes_reach_all_and_the_queue_moves_in_order() {
+async fn residents_get_all_changes_and_the_queue_keeps_its_order() {
     let Some(mesh) = TestMesh::with_redis(|_| {}).await else { return };
     let rooms = ["rooms", "--clients=100", "--rooms=10", "--rate=40", "--seconds=4", "--warmup=1"];
+    // No run meets this limit of the event delay.
     let waiting = ["--waiting=40", "--seats=3", "--leave-rate=5", "--max-event-p99-ms=0.001"];
 
     let run = mesh_load(&mesh, &[&rooms[..], &waiting].concat()).await;
 
     let changes = &run.report["changes"];
     let counts = (&changes["begun"], &changes["refused"], &run.report["unanswered"]);
-    assert_eq!(counts, (&json!(200), &json!(0), &json!(0)));
-    // A late event was received with the whole room state.
+    assert_eq!(counts, (&json!(40 * (1 + 4)), &json!(0), &json!(0)));
+    // A resident receives a change by itself, in a whole room state, or only a later change of the
+    // same client.
     let received: u64 =
         ["received", "received_by_state", "merged"].map(|how| changes[how].as_u64().unwrap()).iter().sum();
-    assert_eq!((received, &run.report["unreceived"], &changes["duplicated"]), (200 * 5, &json!(0), &json!(0)));
+    // Half of a room's clients stay in it.
+    let residents_per_room = 100 / 10 / 2;
+    let expected = 40 * (1 + 4) * residents_per_room;
+    assert_eq!((received, &run.report["unreceived"], &changes["duplicated"]), (expected, &json!(0), &json!(0)));
     let timed = |name: &str| run.report[name]["count"].as_u64().unwrap();
-    assert_eq!(timed("join_us") + timed("leave_us"), 160);
+    assert_eq!(timed("join_us") + timed("leave_us"), 40 * 4, "changes after the warm-up");
     let queue = &run.report["queue"];
-    assert_eq!((&queue["left"], &queue["admitted"], &queue["overtook"]), (&json!(25), &json!(25), &json!(0)));
+    let left = json!(5 * (1 + 4));
+    assert_eq!((&queue["left"], &queue["admitted"], &queue["overtook"]), (&left, &left, &json!(0)));
     assert!(queue["shortest_gap_ms"].as_u64() >= Some(900), "at most one position per second: {queue}");
     let store = &run.report["store"];
     assert!(store["scripts_per_operation"].as_f64() >= Some(1.0), "{store}");

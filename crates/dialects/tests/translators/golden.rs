@@ -1,16 +1,28 @@
-//! Replays the transcripts against the pure translators.
-//!
-//! `>` points to the mesh, `<` to the client. `upgrade` opens a new socket. Lines below an input
-//! are all its effects: requests, frames, Ping, close, events.
+//! Replays `tests/transcripts`. Each input is followed by all its effects. Empty lines and lines
+//! that begin with `#` are ignored. `>` points to the mesh, `<` to the client.
 //!
 //! | input | meaning |
 //! |---|---|
-//! | `upgrade PATH?QUERY` | upgrade request below the mount, with random bytes of 0 |
-//! | `client> TEXT`, `binary> TEXT` | message of the client |
+//! | `upgrade PATH?QUERY` | new socket: a path below the dialect's mount; all random bytes are 0 |
+//! | `client> TEXT`, `binary> TEXT` | text or binary message of the client |
 //! | `mesh< TEXT` | native message of the mesh |
-//! | `taken` | another client has the id |
+//! | `taken` | another client has the id of the `upgrade` |
 //! | `pong` | answer to a Ping |
-//! | `wait N` | N milliseconds pass |
+//! | `wait N` | N milliseconds pass, with a tick at each deadline up to a close |
+//!
+//! The effects of an input or a tick are in this order. `upgrade` yields a session, a status, or a
+//! frame and a close.
+//!
+//! | effect | meaning |
+//! |---|---|
+//! | `session ID LIFETIME` | opens a session with this client id; `LIFETIME` is a `Lifetime` |
+//! | `status N` | HTTP answer instead of the upgrade; 404 also for an unknown path |
+//! | `mesh> TEXT` | native request to the mesh |
+//! | `client< TEXT` | text frame to the client |
+//! | `ping` | Ping to the client |
+//! | `close CODE REASON`, `close without code` | close frame; without a space if `REASON` is empty |
+//! | `count ignored REASON xN` | `Event::Ignored`, `N` times; without `xN` once |
+//! | `count answer KIND xN`, `count wait room xN` | `Event::Answered`, `Event::RoomWait` |
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -22,12 +34,14 @@ use signaling_dialects::{Answer, Dialect, Input, Out, Translator};
 struct Socket {
     dialect: Dialect,
     translator: Option<Translator>,
+    /// Refusal for `taken`. `None`: the dialect has none, or it is used.
     if_taken: Option<Rejection>,
     now: Instant,
 }
 
 impl Socket {
-    /// Returns the effects of an input line. `None`: the line is no input.
+    /// Executes an input line and returns its effects. `None`: the line is no input, or `taken`
+    /// without a refusal. Panics if the input needs a socket and there is none.
     fn step(&mut self, line: &str) -> Option<Vec<String>> {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         match verb {
@@ -111,14 +125,14 @@ fn replay(dialect: Dialect, transcript: &str) {
             assert_eq!(effects.next().as_deref(), Some(line), "{place}");
             continue;
         };
-        assert_eq!(effects.next(), None, "{place}: the input before has another effect");
+        assert_eq!(effects.next(), None, "{place}: the transcript lacks an effect of the input before");
         effects = next.into_iter();
     }
-    assert_eq!(effects.next(), None, "{}: the last input has another effect", dialect.as_str());
+    assert_eq!(effects.next(), None, "{}: the transcript lacks an effect of the last input", dialect.as_str());
 }
 
 #[test]
-fn transcripts_are_reproduced() {
+fn translators_have_exactly_the_effects_of_their_transcripts() {
     for dialect in Dialect::ALL {
         replay(dialect, crate::transcript(dialect));
     }

@@ -28,8 +28,8 @@ async fn joins_in_time(store: &RedisStore, name: &str) -> u64 {
 
 /// Waits until the sentinel's answer about its master contains a port.
 async fn sentinel_names(sentinel: &Server, question: &str, port: u16) {
-    let is_so = || sentinel.cli(&["sentinel", question, "rooms"]).contains(&port.to_string());
-    wait_until(question, is_so).await;
+    let has_port = || sentinel.cli(&["sentinel", question, "rooms"]).contains(&port.to_string());
+    wait_until(&format!("port {port} in the answer to `sentinel {question}`"), has_port).await;
 }
 
 /// Starts an address that leads to a selectable server, like a virtual IP. Connections stay.
@@ -92,7 +92,7 @@ async fn idle_store_reconnects_before_its_next_command() {
     let mut server = Server::start();
     let store = redis_store(&server.url(), rules(0));
     join(&store, "alice").await.unwrap();
-    server.restart_empty();
+    server.restart();
     tokio::time::sleep(RECONNECT_TIMEOUT).await;
     assert_eq!(join(&store, "alice").await.map(|result| result.count), Ok(1));
 }

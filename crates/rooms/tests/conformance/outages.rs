@@ -81,7 +81,7 @@ async fn server_with_an_old_snapshot_raises_the_incarnation() {
     assert_eq!(room.server.as_ref().unwrap().cli(&["save"]), "OK");
     let bob = room.join("bob").await;
     assert!(alice.incarnation > 0 && alice.incarnation == bob.incarnation && !bob.settling);
-    room.server.as_mut().unwrap().restart_empty();
+    room.server.as_mut().unwrap().restart();
     let found = eventually(&room.store, "lobby", Op::List { after: None }, RESTART_TIMEOUT).await;
     assert_eq!((found.version, found.count), (alice.version, 1), "the snapshot is loaded");
     assert!(found.incarnation > bob.incarnation && found.settling, "{found:?}");

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 const CLUSTER: &[&str] = &["--cluster-enabled", "yes"];
 const SENTINEL: &[&str] = &["sentinel.conf", "--sentinel"];
-/// Time limit of each wait for a server.
+/// Time limit of each wait for a server. A longer wait panics.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Sets the run of a room to a value that no server process has.
+/// Sets the server process of a room, if the room has one, to a value that no process has.
 const FORGET_RUN: &str =
     "if redis.call('HEXISTS', KEYS[1], 'run') == 1 then redis.call('HSET', KEYS[1], 'run', '-') end";
 
@@ -24,17 +24,20 @@ pub(crate) struct Server {
     port: u16,
     /// Arguments of `redis-server` besides the common ones.
     mode: &'static [&'static str],
+    /// Password for [`Self::cli`]. `None`: it sends none.
     password: Option<String>,
 }
 
 impl Server {
-    /// Starts a server without password on a free port, and waits until it answers.
+    /// Starts a server without password on a free port, and waits until it answers. Panics after
+    /// 20 s, like every start.
     pub(crate) fn start() -> Self {
         Self::started(TempDir::new().unwrap(), free_port(), &[], None)
     }
 
-    /// Starts a replica and waits until it has synchronized with `master`.
+    /// Starts a replica and waits until it has synchronized with `master`, at most 20 s.
     pub(crate) async fn start_replica_of(master: &Self) -> Self {
+        // By default a master waits 5 s for further replicas before it sends its data.
         master.cli(&["config", "set", "repl-diskless-sync-delay", "0"]);
         let replica = Self::start();
         replica.cli(&["replicaof", "127.0.0.1", &master.port.to_string()]);
@@ -51,8 +54,8 @@ impl Server {
         server
     }
 
-    /// Starts a sentinel that watches `master` alone, under the name `rooms`. The sentinel has the
-    /// password of the master with `own-` before it.
+    /// Starts a sentinel that watches `master` alone, under the name `rooms`. `password` is the
+    /// master's; the sentinel requires `own-` and the same text. `None`: neither has one.
     pub(crate) fn start_sentinel(master: &Self, password: Option<&str>) -> Self {
         let (dir, port) = (TempDir::new().unwrap(), free_port());
         let mut config = format!(
@@ -67,6 +70,7 @@ impl Server {
         Self::started(dir, port, SENTINEL, password.map(|password| format!("own-{password}")))
     }
 
+    /// Starts a server and waits until it answers, at most 20 s.
     fn started(dir: TempDir, port: u16, mode: &'static [&'static str], password: Option<String>) -> Self {
         let mut server = Self { child: spawn(&dir, port, mode), dir, port, mode, password };
         server.wait();
@@ -77,52 +81,57 @@ impl Server {
         self.port
     }
 
-    /// Kills the server and restarts it without its data, or with the data that it has saved.
-    pub(crate) fn restart_empty(&mut self) {
+    /// Kills the server and starts it on the same port. It loads its latest snapshot (`save`), or
+    /// is empty without one.
+    pub(crate) fn restart(&mut self) {
         self.stop();
         self.child = spawn(&self.dir, self.port, self.mode);
         self.wait();
     }
 
-    /// Kills the server.
+    /// Kills the server (SIGKILL) and waits for its end.
     pub(crate) fn stop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Stops the process until [`Self::resume`].
+    /// Pauses the process (SIGSTOP). Its connections stay open.
     pub(crate) fn pause(&self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGSTOP).unwrap();
     }
 
+    /// Continues the paused process (SIGCONT).
     pub(crate) fn resume(&self) {
         kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGCONT).unwrap();
     }
 
+    /// Returns the URL for a store, without a password: `redis-cluster://` or `redis://`.
     pub(crate) fn url(&self) -> String {
         let kind = if self.mode == CLUSTER { "redis-cluster" } else { "redis" };
         format!("{kind}://127.0.0.1:{}", self.port)
     }
 
-    /// Marks a room as last written by another server process.
+    /// Marks a room as last written by another server process, as after a failover. Changes nothing
+    /// if no process has written the room.
     pub(crate) fn forget_run(&self, room: &str) {
         self.cli(&["eval", FORGET_RUN, "1", &format!("sig:{{{room}}}:meta")]);
     }
 
-    /// Returns the output of `redis-cli`.
-    pub(crate) fn cli(&self, words: &[&str]) -> String {
+    /// Returns the trimmed standard output of `redis-cli`, with errors of the server. It is empty
+    /// without a connection. The exit status is ignored.
+    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
         let mut command = Command::new("redis-cli");
         if let Some(password) = &self.password {
             command.args(["--no-auth-warning", "-a", password]);
         }
-        let output = command.args(["-p", &self.port.to_string()]).args(words).output().unwrap();
+        let output = command.args(["-p", &self.port.to_string()]).args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
     fn wait(&mut self) {
         let start = Instant::now();
         while self.cli(&["ping"]) != "PONG" {
-            assert!(start.elapsed() < LIMIT, "redis-server does not start");
+            assert!(start.elapsed() < LIMIT, "redis-server has not answered within {LIMIT:?}");
         }
     }
 }
@@ -134,16 +143,16 @@ impl Drop for Server {
     }
 }
 
-/// Returns a port without a listener.
+/// Returns a port of 127.0.0.1 that no process uses now.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Waits until a condition holds, for at most 20 s.
-pub(crate) async fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+/// Waits until a condition holds, checked every 10 ms. Panics with `what` after 20 s.
+pub(crate) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
-    while !is_so() {
-        assert!(start.elapsed() < LIMIT, "{what}");
+    while !condition() {
+        assert!(start.elapsed() < LIMIT, "not within {LIMIT:?}: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
