@@ -1,7 +1,7 @@
 //! Clients of other signaling servers, from their npm packages, in pages of the browser.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -88,9 +88,15 @@ impl UpstreamMesh {
     }
 }
 
+/// Returns the directory with the programs of upstream's packages, such as the server of y-webrtc.
+/// It is there once [`upstream_clients`] has installed them.
+pub(crate) fn upstream_programs() -> PathBuf {
+    binaries().join("upstream-clients/node_modules/.bin")
+}
+
 /// Returns a script that defines the clients as `upstream`. Without Node.js, npm or its registry
 /// prints that the test is skipped and returns `None`.
-fn upstream_clients() -> Option<String> {
+pub fn upstream_clients() -> Option<String> {
     program(&["node"], "nodejs")?;
     let npm = program(&["npm"], "npm")?;
     let dir = binaries().join("upstream-clients");
