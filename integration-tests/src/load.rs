@@ -1,5 +1,6 @@
 //! Runs of the bundled load generator against a mesh: program, exit code and report.
 
+use std::env;
 use std::ffi::OsStr;
 use std::process::Output;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::TestMesh;
 use crate::mesh::binaries;
+use crate::upstream::upstream_programs;
 
 const RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -28,12 +30,15 @@ pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
     mesh_load_alone(&[arguments, &["--dir", mesh.dir.path().to_str().unwrap()]].concat()).await
 }
 
-/// Runs `mesh-load` with these arguments. Panics without a report.
+/// Runs `mesh-load` with these arguments, and with upstream's programs in its path. Panics without
+/// a report.
 pub async fn mesh_load_alone(arguments: &[impl AsRef<OsStr>]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());
     let mut harness = Command::new(program);
-    harness.args(arguments).arg("--json=-").kill_on_drop(true);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths(env::split_paths(&path).chain([upstream_programs()])).unwrap();
+    harness.args(arguments).arg("--json=-").env("PATH", path).kill_on_drop(true);
     let run = timeout(RUN_TIMEOUT, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
     let Output { status, stdout, stderr } = run;
     let complaints = String::from_utf8_lossy(&stderr).into_owned();

@@ -1,10 +1,10 @@
 //! Clients of other signaling servers, from their npm packages, in pages of the browser.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::optional::program;
 use crate::{Chromium, Page, TestMesh, binaries};
@@ -52,6 +52,17 @@ const EXPORTS: &str = "
     export { WebrtcProvider } from 'y-webrtc';
     export { Doc } from 'yjs';";
 
+/// Where the demo pages load packages from.
+const CDN: &str = "https://unpkg.com/";
+/// Returns all files from elsewhere that a page has loaded without a hash.
+const UNHASHED: &str = "(() => {
+    const scripts = [...document.querySelectorAll('script[integrity]')].map(({ src }) => src);
+    const map = JSON.parse(document.querySelector('script[type=importmap]')?.text ?? '{}');
+    const hashed = new Set([location.origin, ...scripts, ...Object.keys(map.integrity ?? {})]);
+    const loaded = performance.getEntriesByType('resource').map(({ name }) => name);
+    return loaded.filter((url) => !hashed.has(url) && !hashed.has(new URL(url).origin));
+})()";
+
 /// Arguments of npm that succeed if its registry answers within 10 s.
 const REACH: [&str; 5] = ["view", "peerjs", "version", "--fetch-retries=0", "--fetch-timeout=10000"];
 const INSTALL: [&str; 5] = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock"];
@@ -74,7 +85,7 @@ impl UpstreamMesh {
     /// panics.
     pub async fn start() -> Option<Self> {
         let (clients, browser) = (upstream_clients()?, Chromium::start().await?);
-        let (mesh, balancers) = TestMesh::with_dialects(&[]).await;
+        let (mesh, balancers) = TestMesh::with_dialects(&["--demo"]).await;
         Some(Self { browser, clients, mesh, balancers })
     }
 
@@ -86,11 +97,40 @@ impl UpstreamMesh {
         page.evaluate(&format!("{}\n({function})({options})", self.clients)).await;
         page
     }
+
+    /// Opens the demo page of a server and follows its link to another page, which starts with this
+    /// fragment. Waits until its client is connected.
+    pub async fn demo_page(&self, address: &str, path: &str, fragment: &str) -> Page<'_> {
+        let page = self.browser.open(&path[1..], &format!("http://{address}/")).await;
+        page.serve_packages(CDN).await;
+        let link = format!("document.querySelector('a[href=\"{path}\"]').href");
+        page.evaluate(&format!("location.href = {link} + '{fragment}'; null")).await;
+        page.becomes(&format!("location.pathname === '{path}' && document.readyState === 'complete'")).await;
+        page.shows("#signaling-state", "connected").await;
+        assert_eq!(page.evaluate(UNHASHED).await, json!([]));
+        page
+    }
+}
+
+/// Returns an installed file by its URL at the CDN, such as `https://unpkg.com/yjs@13.6.33/dist/yjs.mjs`.
+/// `None`: the package does not have the file or this version.
+pub(crate) fn published_file(url: &str) -> Option<Vec<u8>> {
+    let (version, file) = url.strip_prefix(CDN)?.split_once('/')?;
+    let (name, version) = version.split_once('@')?;
+    let package = binaries().join("upstream-clients/node_modules").join(name);
+    let manifest: Value = serde_json::from_slice(&fs::read(package.join("package.json")).ok()?).ok()?;
+    (manifest["version"] == version).then(|| fs::read(package.join(file)).ok())?
+}
+
+/// Returns the directory with the programs of upstream's packages, such as the server of y-webrtc.
+/// It is there once [`upstream_clients`] has installed them.
+pub(crate) fn upstream_programs() -> PathBuf {
+    binaries().join("upstream-clients/node_modules/.bin")
 }
 
 /// Returns a script that defines the clients as `upstream`. Without Node.js, npm or its registry
 /// prints that the test is skipped and returns `None`.
-fn upstream_clients() -> Option<String> {
+pub fn upstream_clients() -> Option<String> {
     program(&["node"], "nodejs")?;
     let npm = program(&["npm"], "npm")?;
     let dir = binaries().join("upstream-clients");

@@ -1,4 +1,4 @@
-//! Files of the public listener, built into the binary: browser SDK and demo page, for `run`.
+//! Files of the public listener, built into the binary: browser SDK and demo pages, for `run`.
 
 use std::sync::LazyLock;
 
@@ -10,6 +10,12 @@ use signaling_server::http::not_found;
 /// Content security policy: files of this origin only, WebSockets to any host, no inline scripts.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Policy of pages with clients of dialects. They also load packages from a CDN, by their hashes.
+/// The hash here is that of the import map, which `packages.js` adds.
+const PACKAGES_POLICY: &str = "default-src 'self'; connect-src 'self' ws: wss:; \
+     script-src 'self' https://unpkg.com/ 'sha256-XLtrl6ktqOIk9hfVsQ3C9Tg9z45HTMNeRgAZsRLSD0E='; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const CLIENT: &str = include_str!("../../client/web/client.js");
 /// Modules that only `client.js` imports.
@@ -63,11 +69,24 @@ const DEMO: &[File] = built_in_files!["../web/":
     "/view.js" SCRIPT "view.js",
 ];
 
-/// Returns routes to the SDK's modules, and to the demo page if `demo` is set.
+/// Pages with clients of dialects, and their modules.
+const DIALECTS: &[File] = built_in_files!["../web/":
+    "/peerjs.html" HTML "peerjs.html",
+    "/peerjs.js" SCRIPT "peerjs.js",
+    "/y-webrtc.html" HTML "y-webrtc.html",
+    "/y-webrtc.js" SCRIPT "y-webrtc.js",
+    "/packages.js" SCRIPT "packages.js",
+    "/simple-peer.js" SCRIPT "simple-peer.js",
+];
+
+/// Returns routes to the SDK's modules, and to the demo pages if `demo` is set.
 pub(crate) fn router(demo: bool) -> Router {
-    let pages = if demo { DEMO } else { &[] };
-    let router = files::serve(Router::new(), SDK.as_slice(), Audience::Anyone);
-    files::serve(router, pages, Audience::ThisOrigin(POLICY)).fallback(not_found)
+    let mut router = files::serve(Router::new(), SDK.as_slice(), Audience::Anyone);
+    if demo {
+        router = files::serve(router, DEMO, Audience::ThisOrigin(POLICY));
+        router = files::serve(router, DIALECTS, Audience::ThisOrigin(PACKAGES_POLICY));
+    }
+    router.fallback(not_found)
 }
 
 #[cfg(test)]
@@ -115,7 +134,7 @@ mod tests {
         for file in files_in("web") {
             let name = file.file_name().unwrap().to_str().unwrap();
             let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
-            assert!(DEMO.iter().any(|file| file.path == path), "{path} is not served");
+            assert!([DEMO, DIALECTS].concat().iter().any(|file| file.path == path), "{path} is not served");
         }
     }
 

@@ -91,7 +91,7 @@ export function press(id, isPressed) {
   element(id).setAttribute('aria-pressed', String(isPressed));
 }
 
-function onSubmit(formId, action) {
+export function onSubmit(formId, action) {
   element(formId).addEventListener('submit', (event) => {
     event.preventDefault();
     action();

@@ -63,16 +63,19 @@ pub(crate) struct Return {
 }
 
 impl Client {
-    /// Connects and waits for `welcome`, or `OPEN` of PeerJS, together at most 15 s. Fails if the
-    /// server refuses.
-    pub(crate) async fn connect(url: &str) -> Result<Self, ConnectError> {
+    /// Connects, sends `hello`, if any, and waits for `welcome`, for `OPEN` of PeerJS or for `pong`
+    /// of y-webrtc, together at most 15 s. Fails if the server refuses.
+    pub(crate) async fn connect(url: &str, hello: Option<&'static str>) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url).await?;
+            if let Some(hello) = hello {
+                socket.send(Message::text(hello)).await.context("lost before welcome")?;
+            }
             let mut retry_after = None;
             loop {
                 match socket.next().await {
                     Some(Ok(Message::Text(text)))
-                        if ["\"welcome\"", "\"OPEN\""].iter().any(|kind| text.contains(kind)) =>
+                        if ["\"welcome\"", "\"OPEN\"", "\"pong\""].iter().any(|kind| text.contains(kind)) =>
                     {
                         let welcome = serde_json::from_str(&text).context("its welcome is malformed")?;
                         return Ok((socket, welcome));
@@ -126,7 +129,7 @@ impl Client {
     /// Resumes the session on a new socket and sends messages without an outcome again, in order.
     pub(crate) async fn reconnect(&self, url: &str) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
-        let next = Self::connect(&url).await?;
+        let next = Self::connect(&url, None).await?;
         let welcome = next.welcome.into_inner();
         let resumed = welcome.resumed;
         self.socket.replace(next.socket.into_inner());
@@ -288,7 +291,7 @@ mod tests {
             socket.send(Message::text(r#"{"type":"welcome","resume":"t","resumed":false}"#)).await.unwrap();
             socket
         };
-        let (client, socket) = tokio::join!(Client::connect(&url), serving);
+        let (client, socket) = tokio::join!(Client::connect(&url, None), serving);
         (client.unwrap(), socket)
     }
 

@@ -13,11 +13,10 @@ mod testbed;
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::fleet::FleetOptions;
 use crate::message::{Size, Wire};
 use crate::report::Report;
 use contestant::Programs;
@@ -32,7 +31,8 @@ pub struct Options {
     /// Rounds of all measurements
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Messages per second of all clients together; a comma-separated list
+    /// Messages per second of all clients together, in topics before they are copied; a
+    /// comma-separated list
     #[arg(long, value_delimiter = ',', default_values_t = [2_000, 10_000, 30_000],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     rates: Vec<u64>,
@@ -43,7 +43,7 @@ pub struct Options {
     /// Measured time of each size and rate, in seconds, after a warm-up of 1 s
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     seconds: u64,
-    /// Number of clients that send; even
+    /// Number of clients that send; a multiple of 2, or of --topic-members
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..))]
     clients: u32,
     /// Number of idle clients for the memory measurement
@@ -58,10 +58,13 @@ pub struct Options {
     /// First rate of the search for the highest rate, in messages per second; 0 skips the search
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     search_from: u64,
-    /// Wire protocol of the clients. PeerJS clients connect to the balancer and to the npm package
-    /// `peer`
+    /// Wire protocol of the clients. Clients of PeerJS connect to the balancer and to the server of
+    /// the npm package `peer`, those of y-webrtc to the balancer and to the one of `y-webrtc`
     #[arg(long, value_enum, default_value_t)]
     dialect: Wire,
+    /// Number of clients of each topic of y-webrtc clients; a message is copied to all others
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=100))]
+    topic_members: u32,
     /// Contestants; a comma-separated list [default: all that speak the protocol]
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Contestant>,
@@ -98,13 +101,15 @@ impl Options {
         self.clients.max(self.idle_clients).max(self.connects)
     }
 
+    /// Returns the number of clients that form a pair or a topic.
+    fn group_size(&self) -> u32 {
+        if self.dialect == Wire::YWebrtc { self.topic_members } else { 2 }
+    }
+
     /// Returns each contestant once, in table order.
     fn contestants(&self) -> Vec<Contestant> {
-        let mut contestants = match self.dialect {
-            _ if !self.only.is_empty() => self.only.clone(),
-            Wire::Native => vec![Contestant::Balancer, Contestant::Nginx, Contestant::Haproxy],
-            Wire::Peerjs => vec![Contestant::Balancer, Contestant::Peer],
-        };
+        let all = Contestant::serving(self.dialect);
+        let mut contestants = if self.only.is_empty() { all.to_vec() } else { self.only.clone() };
         contestants.sort_unstable();
         contestants.dedup();
         contestants
@@ -131,31 +136,34 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
 }
 
 async fn compare(options: &Options) -> Result<Report> {
-    FleetOptions::new(options.clients).check_pairs(1)?;
-    let contestants = options.contestants();
-    let is_foreign = |contestant: &Contestant| match options.dialect {
-        Wire::Native => *contestant == Contestant::Peer,
-        Wire::Peerjs => matches!(contestant, Contestant::Nginx | Contestant::Haproxy),
-    };
-    if let Some(foreign) = contestants.iter().find(|contestant| is_foreign(contestant)) {
+    let Options { rounds, seconds, clients, dialect, .. } = options;
+    let (size, contestants) = (options.group_size(), options.contestants());
+    ensure!(clients.is_multiple_of(size), "--clients {clients} is not a multiple of {size}");
+    if let Some(foreign) = contestants.iter().find(|it| !Contestant::serving(*dialect).contains(it)) {
         bail!("--only {}: it does not serve the protocol of --dialect", foreign.name());
     }
     let programs = Programs::find(&contestants, options.bin_dir.as_deref())?;
     let runs = measure_all(options, &programs).await?;
-    let Options { rounds, seconds, clients, .. } = options;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let uncounted = runs.iter().filter(|run| run.is_load && !run.found.is_valid()).count();
     let rows = rows(&runs);
     let table = table(&contestants, &rows);
     let mut report = Report::new("compare");
+    let groups = if *dialect == Wire::YWebrtc {
+        format!("topics of {size} and {} copies", size - 1)
+    } else {
+        "pairs".to_owned()
+    };
     report.table = Some(format!(
         "{table}\nMedians of {rounds} rounds; ratios are the medians of the rounds' own ratios. {clients} clients in \
-         pairs, 3 nodes, {seconds} s each; {cores} cores for servers, proxies and generator. Loads that do not \
+         {groups}, 3 nodes, {seconds} s each; {cores} cores for servers, proxies and generator. Loads that do not \
          count: {uncounted}.\n"
     ));
     report.set("rounds", rounds);
     report.set("seconds", seconds);
     report.set("clients", clients);
+    report.set("dialect", dialect);
+    report.set("group_size", size);
     report.set("rows", rows);
     report.set("runs", &runs);
     report.failures = failures(&contestants, &runs);
@@ -183,9 +191,16 @@ mod tests {
     use crate::testing::options;
 
     #[tokio::test]
-    async fn odd_number_of_clients_is_refused() {
-        let error = compare(&options(&["--clients=3"]).unwrap()).await.unwrap_err();
-
-        assert!(error.to_string().contains("--clients"), "{error}");
+    async fn unfit_clients_and_contestants_are_refused() {
+        let cases: [(&[&str], &str); 4] = [
+            (&["--clients=3"], "--clients 3 is not a multiple of 2"),
+            (&["--clients=24", "--dialect=y-webrtc"], "--clients 24 is not a multiple of 10"),
+            (&["--only=balancer,y-webrtc"], "--only y-webrtc"),
+            (&["--only=peer", "--dialect=y-webrtc"], "--only peer"),
+        ];
+        for (arguments, expected) in cases {
+            let error = compare(&options(arguments).unwrap()).await.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

@@ -1,29 +1,31 @@
-//! Pairs of clients that exchange numbered messages by a schedule.
+//! Pairs of clients, or members of topics, that exchange numbered messages by a schedule.
 //! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
-//! ledger of its pair, reads the numbers of arrivals, and judges the delivery. `steady`,
-//! `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses [`Calls`].
+//! ledgers of its sender and each receiver, reads the numbers of arrivals, and judges the delivery.
+//! `steady`, `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses
+//! [`Calls`].
 
 mod calls;
 mod ledger;
 mod workload;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use crate::client::{Client, Return};
 use crate::driver::{Driver, run_mark, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
-use crate::message::{Format, Received, Wire};
+use crate::message::{Format, Received, Wire, subscribe};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
 use ledger::Ledger;
-use workload::{Message, Plan, Workload, partners, turns};
+use workload::{Groups, Message, Plan, Workload, turns};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
@@ -32,6 +34,9 @@ pub(crate) use workload::{RunOptions, TrafficOptions};
 
 /// Close code, as text, with which a server drains a client.
 const GOING_AWAY: &str = "1001";
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
+/// Probes of a topic until its members count as not subscribed, after 20 s.
+const MAX_PROBES: usize = 200;
 
 /// Kind of an exchange.
 #[derive(Clone, Debug)]
@@ -45,12 +50,14 @@ pub(crate) struct Settings {
     pub(crate) is_recorded: bool,
     /// Wire protocol of the clients.
     pub(crate) wire: Wire,
+    /// Number of clients of a group, each of which sends to all others: 2 for pairs.
+    pub(crate) group_size: usize,
 }
 
 impl Settings {
-    /// Returns settings of native clients without acks and recording.
+    /// Returns settings of pairs of native clients without acks and recording.
     pub(crate) fn new(run: &RunOptions, rate: u64) -> Self {
-        Self { run: run.clone(), rate, ack_interval: 0, is_recorded: false, wire: Wire::Native }
+        Self { run: run.clone(), rate, ack_interval: 0, is_recorded: false, wire: Wire::Native, group_size: 2 }
     }
 
     fn schedule(&self) -> Schedule {
@@ -81,15 +88,18 @@ pub(crate) struct Exchange<W> {
     pub(crate) clock: Clock,
     settings: Settings,
     names: Vec<String>,
-    partner_of: Vec<usize>,
+    groups: Groups,
     /// Clients in the order in which they begin units.
     turns: Vec<usize>,
     format: Format,
     work: RefCell<W>,
     plan: RefCell<Plan>,
     clients: RefCell<Vec<Rc<Client>>>,
-    /// Ledger of each pair, by the number of its receiver.
-    ledgers: RefCell<Vec<Ledger>>,
+    /// Clients that have not received a probe in their topic.
+    unsubscribed: RefCell<BTreeSet<usize>>,
+    /// Ledgers by the number of the receiver, and by the sender's place in their group. That of a
+    /// client and itself stays empty.
+    ledgers: RefCell<Vec<Vec<Ledger>>>,
     record: RefCell<Record>,
     /// Times of single events, if they are recorded.
     pub(crate) recording: RefCell<Recording>,
@@ -100,20 +110,23 @@ pub(crate) struct Exchange<W> {
 }
 
 impl<W: Workload> Exchange<W> {
-    /// Creates an exchange without sockets, of a number of clients that is even and above 0.
+    /// Creates an exchange without sockets, of a number of clients that is above 0 and a multiple
+    /// of the size of a group.
     pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
         let clients = usize::try_from(fleet.clients)?;
+        let size = settings.group_size;
         let recording = Recording::for_messages(if settings.is_recorded { settings.schedule().total() } else { 0 });
         Ok(Rc::new(Self {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
-            partner_of: partners(clients, settings.run.seed),
+            groups: Groups::new(clients, size, settings.run.seed),
             turns: turns(clients, settings.run.seed),
             format: Format::new(run_mark(), settings.wire),
             work: RefCell::new(work),
             plan: RefCell::default(),
             clients: RefCell::default(),
-            ledgers: RefCell::new((0..clients).map(|_| Ledger::default()).collect()),
+            unsubscribed: RefCell::default(),
+            ledgers: RefCell::new((0..clients).map(|_| (0..size).map(|_| Ledger::default()).collect()).collect()),
             record: RefCell::default(),
             recording: RefCell::new(recording),
             reconnect: fleet.reconnect,
@@ -123,11 +136,37 @@ impl<W: Workload> Exchange<W> {
         }))
     }
 
-    /// Connects all clients of the plan. Fails with the first client that cannot.
+    /// Connects all clients of the plan. Fails with the first client that cannot, or if one does
+    /// not get subscribed to its topic.
     pub(crate) async fn connect(self: &Rc<Self>, plan: FleetPlan) -> Result<Fleet> {
         let fleet = Fleet::connect(plan, self).await?;
         self.clients.borrow_mut().clone_from(&fleet.clients);
+        if self.settings.wire == Wire::YWebrtc {
+            self.subscribe(&fleet.clients).await?;
+        }
         Ok(fleet)
+    }
+
+    /// Subscribes each client to the topic of its group. A subscription has no answer, so members
+    /// publish probes in turn until each client has received one.
+    async fn subscribe(&self, clients: &[Rc<Client>]) -> Result<()> {
+        for (number, client) in clients.iter().enumerate() {
+            client.send(subscribe(self.address(number)), None);
+        }
+        *self.unsubscribed.borrow_mut() = (0..clients.len()).collect();
+        for turn in 0.. {
+            let prober = |client: &usize| self.groups.of(*client)[turn % self.settings.group_size];
+            let probers: BTreeSet<usize> = self.unsubscribed.borrow().iter().map(prober).collect();
+            if probers.is_empty() {
+                break;
+            }
+            ensure!(turn < MAX_PROBES, "no message reached {} subscribers", self.unsubscribed.borrow().len());
+            for from in probers {
+                clients[from].send(self.format.write([&self.names[from], self.address(from)], 0, 0, 0, None, 0), None);
+            }
+            sleep(PROBE_INTERVAL).await;
+        }
+        Ok(())
     }
 
     /// Sends by the schedule until it ends or `over` completes, and measures costs of `watched`.
@@ -211,11 +250,11 @@ impl<W: Workload> Exchange<W> {
     }
 
     fn totals(&self) -> Totals {
-        Totals::of(self.ledgers.borrow().iter())
+        Totals::of(self.ledgers.borrow().iter().flatten())
     }
 
     fn ack_totals(&self) -> AckTotals {
-        AckTotals::of(self.ledgers.borrow().iter())
+        AckTotals::of(self.ledgers.borrow().iter().flatten())
     }
 
     fn returns(&self) -> Returns {
@@ -236,22 +275,37 @@ impl<W: Workload> Exchange<W> {
         }
     }
 
+    /// Returns the partner of a client, or another member of its topic.
+    fn partner(&self, client: usize) -> usize {
+        self.groups.others(client).next().unwrap_or(client)
+    }
+
+    /// Returns the name to which a client sends: its partner's, or its topic, which has the name of
+    /// a member.
+    fn address(&self, from: usize) -> &str {
+        let is_topic = self.settings.wire == Wire::YWebrtc;
+        &self.names[if is_topic { self.groups.of(from)[0] } else { self.partner(from) }]
+    }
+
     fn send(&self, client: &Client, Message { at_us, from, tag, bytes, .. }: Message) {
-        let receiver = self.partner_of[from];
-        let (ledger, mut record) = (&mut self.ledgers.borrow_mut()[receiver], self.record.borrow_mut());
-        let number = ledger.next_number();
+        let (mut ledgers, mut record) = (self.ledgers.borrow_mut(), self.record.borrow_mut());
+        let (place, copies) = (self.groups.place(from), self.settings.group_size as u64 - 1);
+        let number = ledgers[self.partner(from)][place].next_number();
         let requests_ack = number.is_multiple_of(self.settings.ack_interval);
         let id = requests_ack.then_some(number);
-        let text = self.format.write(&self.names[receiver], number, at_us, tag, id, bytes);
+        let text = self.format.write([&self.names[from], self.address(from)], number, at_us, tag, id, bytes);
         if !client.send(text, id) {
-            record.generator.unsent += 1;
+            record.generator.unsent += copies;
             return;
         }
-        ledger.sent();
-        if requests_ack {
-            ledger.requested(at_us);
+        for receiver in self.groups.others(from) {
+            let ledger = &mut ledgers[receiver][place];
+            ledger.sent();
+            if requests_ack {
+                ledger.requested(at_us);
+            }
         }
-        record.messages.sent += 1;
+        record.messages.sent += copies;
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
@@ -260,7 +314,8 @@ impl<W: Workload> Exchange<W> {
         let mut record = self.record.borrow_mut();
         // A message with a requested ack has its number as id.
         let answer_of = |id: u64, is_delivered| {
-            let due_us = self.ledgers.borrow_mut()[self.partner_of[client]].answered(id, is_delivered)?;
+            let ledger = &mut self.ledgers.borrow_mut()[self.partner(client)][self.groups.place(client)];
+            let due_us = ledger.answered(id, is_delivered)?;
             Some(self.clock.now_us().saturating_sub(due_us))
         };
         match answer {
@@ -292,11 +347,20 @@ impl<W: Workload> Listener for Exchange<W> {
             Received::Message(arrival) => arrival,
             answer => return self.answered(client, &answer),
         };
-        if arrival.from != self.names[self.partner_of[client]] {
+        let mut group = self.groups.of(client).iter();
+        let Some(from) = group.position(|from| arrival.from == self.names[*from]) else {
             self.record.borrow_mut().foreign += 1;
             return None;
+        };
+        if from == self.groups.place(client) {
+            // A topic's server also returns the sender's own copy.
+            return None;
         }
-        if !self.ledgers.borrow_mut()[client].arrived(arrival.number) {
+        if arrival.number == 0 {
+            self.unsubscribed.borrow_mut().remove(&client);
+            return None;
+        }
+        if !self.ledgers.borrow_mut()[client][from].arrived(arrival.number) {
             return None;
         }
         let now_us = self.clock.now_us();
@@ -327,7 +391,7 @@ impl<W: Workload> Listener for Exchange<W> {
             return self.record.borrow_mut().returns.drained += 1;
         }
         if self.reconnect && is_break(&reason) {
-            self.ledgers.borrow_mut()[client].receiver_broke();
+            self.ledgers.borrow_mut()[client].iter_mut().for_each(Ledger::receiver_broke);
         }
         count(&mut self.record.borrow_mut().closed, &reason);
     }
@@ -341,9 +405,9 @@ impl<W: Workload> Listener for Exchange<W> {
         returns.tries += u64::from(how.tries);
         returns.retransmitted += how.retransmitted.len() as u64;
         let mut ledgers = self.ledgers.borrow_mut();
-        ledgers[client].receiver_returned();
+        ledgers[client].iter_mut().for_each(Ledger::receiver_returned);
         for number in &how.retransmitted {
-            ledgers[self.partner_of[client]].retransmitted(*number);
+            ledgers[self.partner(client)][self.groups.place(client)].retransmitted(*number);
         }
     }
 }
@@ -357,4 +421,37 @@ pub(crate) async fn play<W: Workload>(
 ) -> Result<Record> {
     let (plan, watched) = fleet.plan()?;
     Exchange::new(fleet, settings, work)?.play(plan, &watched, gate).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Size;
+
+    #[test]
+    fn copies_of_a_topic_are_judged_for_each_other_member() {
+        let run = RunOptions { seconds: 1, warmup: 0, seed: 1, settle_ms: 0 };
+        let settings = Settings { wire: Wire::YWebrtc, group_size: 3, ..Settings::new(&run, 1) };
+        let exchange = Exchange::new(&FleetOptions::new(6), settings, Size::Ice).unwrap();
+        let [bob, carol] = exchange.groups.others(0).collect::<Vec<_>>()[..] else { panic!("a topic has 3 members") };
+        let stranger = (0..6).find(|client| ![0, bob, carol].contains(client)).unwrap();
+        exchange.unsubscribed.borrow_mut().extend(0..6);
+        for to in [bob, bob, carol, carol] {
+            exchange.ledgers.borrow_mut()[to][exchange.groups.place(0)].sent();
+        }
+
+        // Bob gets a probe, the first message, and the second one twice. Carol gets the first one.
+        for (to, number) in [(0, 0), (bob, 0), (bob, 1), (bob, 2), (bob, 2), (carol, 1), (0, 1), (stranger, 1)] {
+            let pair = [&*exchange.names[0], exchange.address(0)];
+            exchange.text(to, &exchange.format.write(pair, number, 0, 0, None, 200));
+        }
+
+        assert_eq!([bob, carol].map(|member| exchange.address(member)), [exchange.address(0); 2]);
+        assert_ne!(exchange.address(0), exchange.address(stranger));
+        let expected = Totals { sent: 4, delivered: 3, lost: 1, duplicated: 1, ..Totals::default() };
+        assert_eq!(exchange.totals(), expected);
+        let record = exchange.record.borrow();
+        assert_eq!((record.messages.delivered, record.foreign), (3, 1));
+        assert_eq!((exchange.unsubscribed.borrow().len(), exchange.unsubscribed.borrow().contains(&bob)), (5, false));
+    }
 }

@@ -55,6 +55,8 @@ impl Listener for RefCell<Record> {
 pub(crate) struct FleetPlan {
     /// URLs of each client; it begins with the first, and each reconnect takes the next.
     pub(crate) urls: Vec<Vec<String>>,
+    /// First text of each client; `None` if the servers greet.
+    pub(crate) hello: Option<&'static str>,
     /// Maximum connections begun per second.
     pub(crate) rate: u32,
     /// `true` if clients resume their session when the socket ends.
@@ -74,7 +76,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     /// Opens all sockets at a bounded rate. The first failure ends it.
     pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
-        let FleetPlan { urls, rate, reconnect } = plan;
+        let FleetPlan { urls, hello, rate, reconnect } = plan;
         let begin = Instant::now();
         let bar = progress(urls.len() as u64, "connecting");
         let mut clients: Vec<Option<Rc<Client>>> = vec![None; urls.len()];
@@ -82,7 +84,7 @@ impl Fleet {
         let opening = urls.iter().enumerate().map(async |(number, urls)| {
             sleep_until(begin + Duration::from_secs_f64(number as f64 / f64::from(rate))).await;
             let begin = Instant::now();
-            (number, Client::connect(&urls[0]).await, begin.elapsed())
+            (number, Client::connect(&urls[0], hello).await, begin.elapsed())
         });
         let mut opening = pin!(stream::iter(opening).buffer_unordered(MAX_OPENING));
         while let Some((number, client, took)) = opening.next().await {
@@ -240,7 +242,8 @@ impl FleetOptions {
         };
         let urls = (0..usize::try_from(self.clients)?).map(urls_of).collect();
         let mesh = mesh.filter(|_| self.first == 0);
-        Ok((FleetPlan { urls, rate: self.connect_rate, reconnect: self.reconnect }, watched(mesh.as_ref(), &self.also)))
+        let plan = FleetPlan { urls, hello: None, rate: self.connect_rate, reconnect: self.reconnect };
+        Ok((plan, watched(mesh.as_ref(), &self.also)))
     }
 
     /// Returns the URLs of the servers for clients: those of `--url`, or else the balancers.
@@ -261,6 +264,7 @@ pub(crate) fn connect_url(base: &str, client_id: &str, wire: Wire) -> String {
     match wire {
         Wire::Native => format!("{base}/v1/connect?client_id={client_id}"),
         Wire::Peerjs => format!("{base}/peerjs/peerjs?key=peerjs&token={client_id}&id={client_id}"),
+        Wire::YWebrtc => format!("{base}/y-webrtc"),
     }
 }
 

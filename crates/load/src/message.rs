@@ -9,13 +9,28 @@ use serde::{Deserialize, Serialize};
 
 /// Wire protocol of clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Wire {
     /// The mesh's own.
     #[default]
     Native,
     /// PeerJS: messages are offers, and the server acknowledges none.
     Peerjs,
+    /// y-webrtc: messages are publications to the topic of a group, and the server acknowledges
+    /// none.
+    YWebrtc,
+}
+
+impl Wire {
+    /// Returns the first text of a client if the server does not greet it, but answers this text.
+    pub(crate) fn hello(self) -> Option<&'static str> {
+        (self == Self::YWebrtc).then_some(r#"{"type":"ping"}"#)
+    }
+}
+
+/// Returns the text by which a client of y-webrtc subscribes to a topic.
+pub(crate) fn subscribe(topic: &str) -> String {
+    format!(r#"{{"type":"subscribe","topics":["{topic}"]}}"#)
 }
 
 /// Size of a message's `data`, as JSON.
@@ -104,7 +119,7 @@ pub(crate) enum Received<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival<'a> {
     pub(crate) from: Cow<'a, str>,
-    /// Number among the messages of its pair, from 1.
+    /// Number among the messages of its sender, from 1; 0 for a probe.
     pub(crate) number: u64,
     /// Time at which it was due, in microseconds on the run's clock.
     pub(crate) time_us: u64,
@@ -141,9 +156,18 @@ impl Format {
         Self { run, wire, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }
     }
 
-    /// Returns message `number` of its pair, due at `time_us`. An `id` requests an `ack`, except of
-    /// PeerJS clients. The data is longer than `bytes` if those are too few for the numbers.
-    pub(crate) fn write(&self, to: &str, number: u64, time_us: u64, tag: u64, id: Option<u64>, bytes: usize) -> String {
+    /// Returns message `number` of a sender to a client or topic, due at `time_us`. An `id` of a
+    /// native client requests an `ack`. The data is longer than `bytes` if those are too few for
+    /// the numbers.
+    pub(crate) fn write(
+        &self,
+        [from, to]: [&str; 2],
+        number: u64,
+        time_us: u64,
+        tag: u64,
+        id: Option<u64>,
+        bytes: usize,
+    ) -> String {
         let text = if bytes < MIN_DESCRIPTION_BYTES { &self.ice } else { &self.sdp };
         let head = format!(r#"{{"r":{},"n":{number},"t":{time_us},"c":{tag},"pad":""#, self.run);
         let end = r#""}"#;
@@ -152,6 +176,9 @@ impl Format {
         match self.wire {
             Wire::Native => format!(r#"{{"type":"signal","to":"{to}",{id}"data":{head}{pad}{end}}}"#),
             Wire::Peerjs => format!(r#"{{"type":"OFFER","dst":"{to}","payload":{head}{pad}{end}}}"#),
+            Wire::YWebrtc => {
+                format!(r#"{{"type":"publish","topic":"{to}","from":"{from}","data":{head}{pad}{end}}}"#)
+            }
         }
     }
 
@@ -162,7 +189,7 @@ impl Format {
         };
         let data = data.filter(|data| data.r == Some(self.run));
         match (&*kind, from, data, code, id) {
-            ("signal" | "OFFER", Some(from), Some(Data { n, t, c, .. }), ..) => {
+            ("signal" | "OFFER" | "publish", Some(from), Some(Data { n, t, c, .. }), ..) => {
                 Received::Message(Arrival { from, number: n, time_us: t, tag: c })
             }
             ("error", .., Some(code), id) => Received::Error { code, id },
@@ -191,6 +218,8 @@ mod tests {
 
     use super::*;
 
+    const PAIR: [&str; 2] = ["alice", "bob"];
+
     /// Returns the message as a server relays it.
     fn passed_on(message: &str) -> String {
         message.replacen("\"to\":\"bob\"", "\"from\":\"alice\"", 1)
@@ -210,7 +239,7 @@ mod tests {
             [(Size::Ice, 200), (Size::Sdp, 3_000), (Size::Bytes(777), 777), (Size::Bytes(60_000), 60_000)]
         {
             for digits in 0..12 {
-                let message = format.write("bob", 1, 10_u64.pow(digits), 7, Some(77), size.bytes(1));
+                let message = format.write(PAIR, 1, 10_u64.pow(digits), 7, Some(77), size.bytes(1));
                 assert_eq!(data_length(&message), bytes);
                 assert!(message.contains("\"id\":77,"), "{message}");
             }
@@ -222,7 +251,7 @@ mod tests {
         let format = Format::new(1, Wire::Native);
 
         let lengths =
-            (1..=1_100).map(|number| data_length(&format.write("bob", number, 0, 0, None, Size::Varied.bytes(number))));
+            (1..=1_100).map(|number| data_length(&format.write(PAIR, number, 0, 0, None, Size::Varied.bytes(number))));
         let (long, short): (BTreeSet<usize>, BTreeSet<usize>) = lengths.partition(|length| *length > 1_000);
 
         assert!(long.len() > 50 && long.iter().all(|length| VARIED_SDP_BYTES.contains(length)), "{long:?}");
@@ -231,16 +260,21 @@ mod tests {
 
     #[test]
     fn message_of_this_run_is_read_with_its_numbers() {
-        let message = Format::new(42, Wire::Native).write("bob", 17, 3_500, 5, None, 200);
+        let message = Format::new(42, Wire::Native).write(PAIR, 17, 3_500, 5, None, 200);
         let arrival = |from: &'static str| Arrival { from: from.into(), number: 17, time_us: 3_500, tag: 5 };
 
         assert_eq!(Format::new(42, Wire::Native).read(&passed_on(&message)), Received::Message(arrival("alice")));
         let peerjs = Format::new(42, Wire::Peerjs);
-        let offer = peerjs.write("bob", 17, 3_500, 5, Some(9), 200);
+        let offer = peerjs.write(PAIR, 17, 3_500, 5, Some(9), 200);
         assert_eq!(
             peerjs.read(&offer.replacen("\"dst\":\"bob\"", "\"src\":\"alice\"", 1)),
             Received::Message(arrival("alice"))
         );
+        let y_webrtc = Format::new(42, Wire::YWebrtc);
+        let publication = y_webrtc.write(PAIR, 17, 3_500, 5, Some(9), 200);
+        assert!(publication.starts_with(r#"{"type":"publish","topic":"bob","#), "{publication}");
+        let relayed = publication.replacen('{', r#"{"clients":3,"#, 1);
+        assert_eq!(y_webrtc.read(&relayed), Received::Message(arrival("alice")));
         for (format, text) in
             [(Format::new(42, Wire::Native), &message), (Format::new(41, Wire::Native), &passed_on(&message))]
         {

@@ -37,8 +37,8 @@ pub enum Scenario {
     Hostile(hostile::Options),
     /// Clients join and leave rooms and wait for a full one: times, and store commands
     Rooms(rooms::Options),
-    /// Balancer, nginx and HAProxy in turn, or balancer and npm's PeerJS server: CPU per message,
-    /// latency, highest rate, memory
+    /// Balancer, nginx and HAProxy in turn, or the balancer and the server of npm's `peer` or
+    /// `y-webrtc`: CPU per message, latency, highest rate, memory
     Compare(compare::Options),
 }
 

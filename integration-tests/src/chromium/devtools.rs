@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -10,10 +12,12 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
+use crate::upstream::published_file;
+
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The connection to a browser. Runs one command at a time, and collects complaints from events in
-/// between.
+/// The connection to a browser. Runs one command at a time. In between it collects complaints from
+/// events, and answers intercepted requests for files of packages.
 pub(super) struct Devtools(Mutex<Link>);
 
 struct Link {
@@ -49,20 +53,46 @@ impl Devtools {
 
 impl Link {
     async fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
+        let id = self.send(session, method, params).await;
+        loop {
+            let mut message = self.receive().await;
+            if message["id"] == id {
+                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
+                return message["result"].take();
+            }
+            if message["method"] == "Fetch.requestPaused" {
+                self.fulfill(&message).await;
+            }
+            self.complaints.extend(complaint(&message));
+        }
+    }
+
+    /// Sends a command and returns its id.
+    async fn send(&mut self, session: Option<&str>, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let mut command = json!({ "id": self.last_id, "method": method, "params": params });
         if let Some(session) = session {
             command["sessionId"] = session.into();
         }
         self.socket.send(Message::text(command.to_string())).await.unwrap();
-        loop {
-            let mut message = self.receive().await;
-            if message["id"] == self.last_id {
-                assert!(message.get("error").is_none(), "{method}: {}", message["error"]);
-                return message["result"].take();
-            }
-            self.complaints.extend(complaint(&message));
-        }
+        self.last_id
+    }
+
+    /// Answers an intercepted request as a CDN of packages does.
+    async fn fulfill(&mut self, event: &Value) {
+        let params = &event["params"];
+        let file = published_file(params["request"]["url"].as_str().unwrap());
+        let headers = json!([
+            { "name": "Access-Control-Allow-Origin", "value": "*" },
+            { "name": "Content-Type", "value": "text/javascript" },
+        ]);
+        let answer = json!({
+            "requestId": params["requestId"],
+            "responseCode": if file.is_some() { 200 } else { 404 },
+            "responseHeaders": headers,
+            "body": STANDARD.encode(file.unwrap_or_default()),
+        });
+        self.send(event["sessionId"].as_str(), "Fetch.fulfillRequest", answer).await;
     }
 
     async fn receive(&mut self) -> Value {

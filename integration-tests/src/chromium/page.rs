@@ -102,6 +102,11 @@ impl<'a> Page<'a> {
         all.as_array().unwrap().iter().filter(|message| message["type"] == kind).cloned().collect()
     }
 
+    /// Serves later requests for URLs with this prefix from the installed packages.
+    pub async fn serve_packages(&self, prefix: &str) {
+        self.call("Fetch.enable", json!({ "patterns": [{ "urlPattern": format!("{prefix}*") }] })).await;
+    }
+
     /// Reloads the page and waits until it is complete. Fails the test after 20 s.
     pub async fn reload(&self) {
         self.call("Page.reload", json!({})).await;
@@ -164,6 +169,11 @@ impl<'a> Page<'a> {
     /// Clicks an element and types the text. Panics if the element is not visible.
     pub async fn type_into(&self, selector: &str, text: &str) {
         self.click(selector).await;
+        self.type_here(text).await;
+    }
+
+    /// Types a text at the caret.
+    pub async fn type_here(&self, text: &str) {
         self.call("Input.insertText", json!({ "text": text })).await;
     }
 

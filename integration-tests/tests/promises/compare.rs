@@ -1,27 +1,37 @@
-//! In the comparison with other proxies each of them delivers every message. Speed is not tested.
+//! In the comparison with other servers each of them delivers every message. Speed is not tested.
 
 use serde_json::{Value, json};
 use signaling_integration_tests::load::Run;
+use signaling_integration_tests::upstream::upstream_clients;
 use signaling_integration_tests::{mesh_load_alone, program};
 
 const CLIENTS: u32 = 60;
 /// Messages of a warm-up of 1 s and a measurement of 1 s, at 200 messages/s.
 const MESSAGES: u32 = 400;
+/// Copies of each message in the default topic of y-webrtc, of 10 members.
+const COPIES: u32 = 9;
 
 #[tokio::test]
 async fn every_contestant_delivers_everything() {
     let mut contestants = vec!["balancer"];
     contestants.extend(["nginx", "haproxy"].into_iter().filter(|name| program(&[name], name).is_some()));
     contestants.sort_unstable();
-    check("native", &contestants).await;
+    check("native", &contestants, MESSAGES).await;
 }
 
 #[tokio::test]
 async fn balancer_delivers_every_message_of_peerjs_clients() {
-    check("peerjs", &["balancer"]).await;
+    check("peerjs", &["balancer"], MESSAGES).await;
 }
 
-async fn check(dialect: &str, contestants: &[&str]) {
+#[tokio::test]
+async fn topics_get_each_copy_once_from_balancer_and_upstream() {
+    let upstream = upstream_clients().map(|_| "y-webrtc");
+    let contestants: Vec<&str> = ["balancer"].into_iter().chain(upstream).collect();
+    check("y-webrtc", &contestants, MESSAGES * COPIES).await;
+}
+
+async fn check(dialect: &str, contestants: &[&str], messages: u32) {
     let mut arguments = ["compare", "--rounds=1", "--rates=200", "--sizes=ice,sdp", "--seconds=1", "--search-from=0"]
         .map(str::to_owned)
         .to_vec();
@@ -32,7 +42,7 @@ async fn check(dialect: &str, contestants: &[&str]) {
     let Run { is_success, report, complaints } = mesh_load_alone(&arguments).await;
 
     assert!(is_success, "{complaints}");
-    let all_arrived = json!({ "sent": MESSAGES, "delivered": MESSAGES, "lost": 0, "duplicated": 0, "reordered": 0 });
+    let all_arrived = json!({ "sent": messages, "delivered": messages, "lost": 0, "duplicated": 0, "reordered": 0 });
     let rows = report["rows"].as_array().unwrap();
     for &contestant in contestants {
         let of_it = |is: &dyn Fn(&Value) -> bool| -> Vec<&Value> {
@@ -53,9 +63,12 @@ async fn check(dialect: &str, contestants: &[&str]) {
         for what in ["connects", "memory"] {
             assert_eq!(of_it(&|run| run["what"] == what).len(), 1, "{contestant}, {what}: {complaints}");
         }
-        for row in rows.iter().filter(|_| is_in_time) {
+        let has_nodes = contestant != "y-webrtc";
+        let is_of_it = |row: &&Value| has_nodes || !row["what"].to_string().contains("memory of the nodes");
+        for row in rows.iter().filter(|_| is_in_time).filter(is_of_it) {
             assert!(row["medians"][contestant].is_number(), "{contestant}: {row}");
         }
     }
-    assert!(rows.iter().any(|row| row["what"] == "CPU per message of the front, SDP at 200/s"));
+    let unit = if messages == MESSAGES { "message" } else { "copy" };
+    assert!(rows.iter().any(|row| row["what"] == format!("CPU per {unit} of the front, SDP at 200/s")));
 }

@@ -17,6 +17,7 @@ mod dashboard;
 mod dialect_bad_input;
 mod dialect_clients;
 mod dialect_media_clients;
+mod dialect_pages;
 mod dialect_rooms;
 mod dialect_streaming;
 mod dialects;

@@ -9,9 +9,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 use signaling_devmesh::{Binaries, find_in_path};
 
+use crate::message::Wire;
+
 /// A server under comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Contestant {
     /// This mesh's balancer.
     Balancer,
@@ -21,21 +23,33 @@ pub enum Contestant {
     Haproxy,
     /// The npm package `peer`, a server of PeerJS clients.
     Peer,
+    /// The server of the npm package `y-webrtc`.
+    YWebrtc,
 }
 
 impl Contestant {
+    /// Returns the servers of a protocol, in table order.
+    pub(super) fn serving(wire: Wire) -> &'static [Self] {
+        match wire {
+            Wire::Native => &[Self::Balancer, Self::Nginx, Self::Haproxy],
+            Wire::Peerjs => &[Self::Balancer, Self::Peer],
+            Wire::YWebrtc => &[Self::Balancer, Self::YWebrtc],
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Balancer => "balancer",
             Self::Nginx => "nginx",
             Self::Haproxy => "HAProxy",
             Self::Peer => "peer",
+            Self::YWebrtc => "y-webrtc",
         }
     }
 
     /// Returns `true` if it forwards messages to the nodes of the mesh.
     pub(super) fn has_nodes(self) -> bool {
-        self != Self::Peer
+        !matches!(self, Self::Peer | Self::YWebrtc)
     }
 }
 
@@ -83,13 +97,15 @@ impl Programs {
         let has_nodes = contestants.iter().any(|contestant| contestant.has_nodes());
         let mut by_contestant = BTreeMap::new();
         for contestant in contestants {
-            let program = match contestant {
+            let (name, installation) = match contestant {
                 Contestant::Balancer => continue,
-                Contestant::Nginx => installed("nginx")?,
-                Contestant::Haproxy => installed("haproxy")?,
-                Contestant::Peer => installed("peerjs")?,
+                Contestant::Nginx => ("nginx", "make deps-bench"),
+                Contestant::Haproxy => ("haproxy", "make deps-bench"),
+                Contestant::Peer => ("peerjs", "npm install --global peer"),
+                Contestant::YWebrtc => ("y-webrtc-signaling", "npm install --global y-webrtc"),
             };
-            by_contestant.insert(*contestant, program);
+            let missing = || format!("there is no {name}: run `{installation}`, or name the others with --only");
+            by_contestant.insert(*contestant, find_in_path(name).with_context(missing)?);
         }
         Ok(Self { mesh: has_nodes.then(|| Binaries::locate(bin_dir)).transpose()?, by_contestant })
     }
@@ -99,15 +115,6 @@ impl Programs {
         let program = self.by_contestant.get(&contestant);
         Ok(program.with_context(|| format!("{} has no program of its own", contestant.name()))?)
     }
-}
-
-fn installed(name: &str) -> Result<PathBuf> {
-    let missing = || {
-        format!(
-            "there is no {name}: install it (`make deps-bench`; peerjs: `npm install --global peer`), or name the others with --only"
-        )
-    };
-    find_in_path(name).with_context(missing)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::testbed::Target;
 use super::{Cell, Options};
 use crate::exchange::{Exchange, RunOptions, Settings};
 use crate::fleet::{Fleet, FleetOptions};
+use crate::message::Wire;
 use crate::record::Record;
 use crate::report::Report;
 use crate::servers::{self, Cost, Costs};
@@ -29,36 +30,39 @@ const UNLIMITED_RATE: u32 = 1_000_000;
 pub(super) async fn load(target: &Target, cell: Cell, options: &Options) -> Result<Found> {
     let (Cell { size, rate }, Options { clients, seconds, .. }) = (cell, options);
     let run = RunOptions { seconds: *seconds, warmup: WARMUP_SECONDS, seed: 1, settle_ms: SETTLE_MS };
-    let settings = Settings { wire: options.dialect, ..Settings::new(&run, rate) };
+    let (wire, group_size) = (options.dialect, options.group_size());
+    let settings = Settings { wire, group_size: group_size as usize, ..Settings::new(&run, rate) };
     let exchange = Exchange::new(&FleetOptions::new(*clients), settings, size)?;
-    let plan = target.plan(*clients, CONNECT_RATE, options.dialect)?;
+    let plan = target.plan(*clients, CONNECT_RATE, wire)?;
     let record = exchange.play(plan, &target.watched, async { Ok(()) }).await?;
 
     let mut report = Report::default();
     record.judge(&mut report, false);
     report.fail_if(record.errors, "errors");
-    let delivered_share = record.generator.in_time as f64 / (rate * seconds) as f64;
+    let copies = rate * seconds * u64::from(group_size - 1);
+    let delivered_share = record.generator.in_time as f64 / copies as f64;
     if delivered_share < MIN_DELIVERED {
         report.fail(format!("only {:.1}% delivered in time", delivered_share * 100.0));
     }
     let costs = record.costs.as_ref().context("no process was watched")?;
     let per_message = |group| costs.group(group).and_then(|cost| cost.cpu_us_per_message);
+    let message = if wire == Wire::YWebrtc { "copy" } else { "message" };
     let named = |what: &str, unit, value| Figure::new(format!("{what}, {cell}"), unit, value);
+    let cpu = |of: &str, value| named(&format!("CPU per {message} of {of}"), Unit::Microseconds, value);
     let front = per_message(target.front()).context("the front has ended")?;
-    let mut figures = vec![named("CPU per message of the front", Unit::Microseconds, front)];
-    if let Some(whole) = per_message("all").filter(|_| target.contestant.has_nodes()) {
-        figures.push(named("CPU per message of front and nodes", Unit::Microseconds, whole));
-    }
+    let whole = per_message("all").context("the servers have ended")?;
     let latency = record.times.latency.percentiles();
     let generator_percent = record.generator.cpu_us as f64 / 1e4 / *seconds as f64;
     let ms = |us: u64| us as f64 / 1_000.0;
-    figures.extend([
+    let figures = vec![
+        cpu("the front", front),
+        cpu("front and nodes", whole),
         named("p50", Unit::Milliseconds, ms(latency.p50)),
         named("p99", Unit::Milliseconds, ms(latency.p99)),
         named("p99.9", Unit::Milliseconds, ms(latency.p99_9)),
         named("the generator's own CPU", Unit::Percent, generator_percent),
         named("time stolen from the machine", Unit::Percent, costs.stolen_percent),
-    ]);
+    ];
     Ok(Found { figures, messages: Some(record.messages), p99_us: latency.p99, complaints: report.failures })
 }
 

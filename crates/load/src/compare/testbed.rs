@@ -118,6 +118,7 @@ impl Front {
                 std::fs::write(&config, haproxy_config(address, backends)).context("cannot write haproxy.cfg")?;
                 line.extend(["-db".into(), "-f".into(), config.into()]);
             }
+            Contestant::YWebrtc => line = vec!["env".into(), format!("PORT={}", address.port()).into(), program.into()],
             Contestant::Balancer | Contestant::Peer => {
                 line.extend(["--host", "127.0.0.1", "--path", "/peerjs", "--port"].map(OsString::from));
                 line.extend([address.port().to_string().into(), "--concurrent_limit".into(), "100000".into()]);
@@ -169,7 +170,7 @@ impl Target {
             vec![connect_url(&self.base, &id, wire) + &node]
         };
         let urls = (0..usize::try_from(clients)?).map(url).collect();
-        Ok(FleetPlan { urls, rate, reconnect: false })
+        Ok(FleetPlan { urls, hello: wire.hello(), rate, reconnect: false })
     }
 }
 
@@ -183,7 +184,7 @@ async fn start_mesh(dir: &Path, binaries: &Binaries, balancers: u32) -> Result<A
     let mut options = MeshOptions::new(dir, binaries.clone());
     (options.nodes, options.balancers) = (NODES, balancers);
     options.node_args = vec![ACCEPT_RATE.to_owned()];
-    options.balancer_args = vec![ACCEPT_RATE.to_owned(), "--dialects=peerjs".to_owned()];
+    options.balancer_args = vec![ACCEPT_RATE.to_owned(), "--dialects=peerjs,y-webrtc".to_owned()];
     let mesh = Mesh::start(options).await.context("cannot start the nodes")?;
     let state = mesh.state();
     let all_agree = timeout(VIEW_TIMEOUT, agree(&state)).await;

@@ -64,23 +64,45 @@ impl Plan {
     }
 }
 
-/// Workload of clients that take turns to send messages of this size to their partners.
+/// Workload of clients that take turns to send messages of this size to their groups.
 impl Workload for Size {
     fn begin(&mut self, number: u64, from: usize, at_us: u64, plan: &mut Plan, _record: &mut Record) {
         plan.add(at_us, from, 0, self.bytes(number));
     }
 }
 
-/// Returns the partner of each client. `FleetOptions::check_pairs` has checked that their number is
-/// even; of an odd number the last client would get client 0.
-pub(crate) fn partners(clients: usize, seed: u64) -> Vec<usize> {
-    let order = shuffled(clients, seed);
-    let mut partner_of = vec![0; clients];
-    for pair in order.chunks_exact(2) {
-        partner_of[pair[0]] = pair[1];
-        partner_of[pair[1]] = pair[0];
+/// Groups of clients that send to all others of their group: pairs, or the members of topics.
+#[derive(Debug)]
+pub(super) struct Groups {
+    size: usize,
+    /// All clients, one group after the other.
+    order: Vec<usize>,
+    place_of: Vec<usize>,
+}
+
+impl Groups {
+    /// Draws groups of `size` clients. The number of clients is a multiple of it.
+    pub(super) fn new(clients: usize, size: usize, seed: u64) -> Self {
+        let order = shuffled(clients, seed);
+        let mut place_of = vec![0; clients];
+        order.iter().enumerate().for_each(|(place, client)| place_of[*client] = place);
+        Self { size, order, place_of }
     }
-    partner_of
+
+    /// Returns the group of a client, with that client.
+    pub(super) fn of(&self, client: usize) -> &[usize] {
+        let first = self.place_of[client] / self.size * self.size;
+        &self.order[first..first + self.size]
+    }
+
+    pub(super) fn others(&self, client: usize) -> impl Iterator<Item = usize> {
+        self.of(client).iter().copied().filter(move |other| *other != client)
+    }
+
+    /// Returns the place of a client in its group, from 0.
+    pub(super) fn place(&self, client: usize) -> usize {
+        self.place_of[client] % self.size
+    }
 }
 
 /// Returns all clients in the order in which they send.
@@ -150,14 +172,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn partners_are_mutual_and_each_client_has_its_turn() {
-        let partner_of = partners(100, 7);
+    fn groups_share_no_client_and_each_client_has_its_turn() {
+        for size in [2, 5] {
+            let groups = Groups::new(100, size, 7);
 
-        for (client, partner) in partner_of.iter().enumerate() {
-            assert_ne!(client, *partner);
-            assert_eq!(partner_of[*partner], client);
+            for client in 0..100 {
+                assert_eq!(groups.of(client)[groups.place(client)], client);
+                assert_eq!(groups.others(client).count(), size - 1);
+                assert!(groups.others(client).all(|other| groups.of(other) == groups.of(client)));
+            }
+            assert_ne!(groups.order, Groups::new(100, size, 8).order);
         }
-        assert_ne!(partner_of, partners(100, 8));
         let mut order = turns(100, 7);
         order.sort_unstable();
         assert_eq!(order, (0..100).collect::<Vec<_>>());

@@ -1,0 +1,59 @@
+/** The PeerJS page: an unmodified client of PeerJS, with this mesh as its server. */
+
+import { randomName } from './identity.js';
+import { addMessage, element, onSubmit, setText, showSignaling } from './view.js';
+
+/** Delay before a new socket replaces a lost one. */
+const RECONNECT_MS = 1_000;
+
+const isSecure = location.protocol === 'https:';
+const peer = new Peer(`peer-${randomName()}`, {
+  host: location.hostname,
+  port: location.port || (isSecure ? 443 : 80),
+  path: '/peerjs/',
+  secure: isSecure,
+  // Windows on one network need no STUN server.
+  config: { iceServers: [] },
+});
+/** The data connection to the other window, or null. */
+let connection = null;
+
+function use(newConnection) {
+  connection?.close();
+  connection = newConnection;
+  const { peer: other } = connection;
+  newConnection.on('open', () => {
+    setText('notice', '');
+    setText('chat-title', `Chat with ${other}`);
+    element('chat').hidden = false;
+  });
+  newConnection.on('data', (text) => addMessage('peer', other, String(text)));
+  newConnection.on('close', () => {
+    if (newConnection !== connection) return;
+    connection = null;
+    element('chat').hidden = true;
+    setText('notice', `The connection to ${other} is closed.`);
+  });
+}
+
+peer.on('open', (id) => {
+  setText('me', id);
+  setText('notice', '');
+  showSignaling('connected', '');
+  element('connect-button').disabled = false;
+});
+peer.on('connection', use);
+peer.on('error', ({ message }) => setText('notice', message));
+// A peer that was never open cannot reconnect: it shows its error.
+peer.once('open', () => {
+  peer.on('disconnected', () => {
+    showSignaling('waiting', 'Connection to the mesh lost; an open chat goes on.');
+    setTimeout(() => peer.reconnect(), RECONNECT_MS);
+  });
+});
+onSubmit('connect-form', () => use(peer.connect(element('other').value.trim())));
+onSubmit('chat-form', () => {
+  connection.send(element('message').value);
+  addMessage('me', 'you', element('message').value);
+  element('message').value = '';
+});
