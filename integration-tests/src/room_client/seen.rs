@@ -31,8 +31,10 @@ pub struct RoomSeen {
     pub departures: Vec<Departure>,
     /// Reasons of the client's own `left` messages.
     pub left_reasons: Vec<String>,
-    /// Inconsistencies: a present member joins, an absent one leaves, or a version falls.
+    /// Inconsistencies: a present member joins, an absent one leaves, a version falls, or more
+    /// members are there than the room admits.
     pub faults: Vec<String>,
+    capacity: Option<u64>,
 }
 
 /// Seat of a client in a room.
@@ -110,6 +112,7 @@ impl RoomSeen {
 
     fn state(&mut self, own: &str, at: Instant, message: &Value) {
         self.advance(message, "joined");
+        self.capacity = message["capacity"].as_u64();
         let listed: BTreeMap<String, Value> = listed(&message["members"]).collect();
         let is_page = message["more"] == true || listed.len() as u64 != message["count"].as_u64().unwrap();
         if is_page {
@@ -123,6 +126,7 @@ impl RoomSeen {
         }
         self.seat = if listed.contains_key(own) { SeatStatus::Member } else { SeatStatus::Out };
         self.members = listed;
+        self.check_capacity();
     }
 
     fn changed(&mut self, own: &str, at: Instant, message: &Value) {
@@ -142,6 +146,14 @@ impl RoomSeen {
                 self.faults.push(format!("{who} leaves and was not there"));
             }
             self.departures.push(Departure { at, client_id: who.to_owned(), reason: reason.to_owned() });
+        }
+        self.check_capacity();
+    }
+
+    fn check_capacity(&mut self) {
+        let members = self.members.len() as u64;
+        if let Some(capacity) = self.capacity.filter(|capacity| members > *capacity) {
+            self.faults.push(format!("{members} members in version {}, and room for {capacity}", self.version));
         }
     }
 
@@ -195,6 +207,15 @@ mod tests {
         assert_eq!(faults(&[change(8, &[], &["b"])]), ["b leaves and was not there"]);
         assert_eq!(faults(&[change(7, &[], &[])]), ["members_changed of version 7 after 7"]);
         assert_eq!(faults(&[state(6, &["a", "me"])]), ["joined of version 6 after 7"]);
+    }
+
+    #[test]
+    fn member_above_the_capacity_is_a_fault() {
+        let mut full_state = state(7, &["a", "me"]);
+        full_state["capacity"] = 2.into();
+        let room = record_of(&[full_state, change(8, &["b"], &["a"]), change(9, &["a"], &[])]);
+
+        assert_eq!(room.faults, ["3 members in version 9, and room for 2"]);
     }
 
     #[test]

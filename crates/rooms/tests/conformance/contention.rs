@@ -14,7 +14,7 @@ const CAPACITY: u32 = 10;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_joins_over_many_connections_fill_ten_seats() {
     let server = Server::start();
-    let new_store = || Store::Redis(redis_store(&server.url(), rules(CAPACITY)));
+    let new_store = || redis_store(&server.url(), rules(CAPACITY));
     let mut tasks = tokio::task::JoinSet::new();
     for connection in 0..12 {
         let store = new_store();
@@ -22,7 +22,8 @@ async fn concurrent_joins_over_many_connections_fill_ten_seats() {
             for number in 1..100 {
                 let requester = Requester { number, ..requester(&format!("{connection}-{}", number % 20)) };
                 let op = if number % 3 == 0 { Op::Leave { requester } } else { Op::Join { requester, data: None } };
-                let result = apply(&store, "ten", op).await.unwrap();
+                let request = Request { room: RoomName::new("ten").unwrap(), op };
+                let result = store.apply(vec![request]).await.remove(0).unwrap();
                 assert!(result.count <= u64::from(CAPACITY), "{result:?}");
                 let is_full = result.count == u64::from(CAPACITY);
                 assert!(is_full || result.waiting == 0, "a free seat and a waiting queue: {result:?}");
@@ -32,7 +33,7 @@ async fn concurrent_joins_over_many_connections_fill_ten_seats() {
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }
-    let end = apply(&new_store(), "ten", Op::List { after: None }).await.unwrap();
+    let end = apply(&Store::Redis(new_store()), "ten", Op::List { after: None }).await.unwrap();
     assert_eq!(end.count, u64::from(CAPACITY));
     assert!(end.waiting > 0 && end.members.len() == CAPACITY as usize);
 }

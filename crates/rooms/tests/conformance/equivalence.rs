@@ -1,4 +1,4 @@
-//! Both stores give the same answers to any sequence of operations.
+//! All stores give the same answers to any sequence of operations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use signaling_protocol::{ClientId, NodeId, RoomName};
-use signaling_rooms::{Clock, Op, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus};
+use signaling_rooms::{Clock, Op, OpResult, RedisStore, Request, Requester, Room, Rooms, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 use tokio::runtime::Runtime;
 
+use crate::mesh::Mesh;
 use crate::server::Server;
-use crate::test_room::{STALE, Store};
+use crate::test_room::{STALE, Store, new_clock};
 
 fn someone() -> impl Strategy<Value = Requester> {
     (0..6_u8, 0..2_u8, 0..3_u64, 0..12_u64, 0..2_u8).prop_map(|(client, session, turn, number, node)| Requester {
@@ -58,6 +59,13 @@ pub(crate) fn step() -> impl Strategy<Value = (u64, bool, Op)> {
 fn redis_result_equals_core_result_for_every_operation() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for rules in all_rules() {
+        check_results(&server, &runtime, rules);
+    }
+}
+
+/// Returns rules with low limits, of usual rooms and of rooms for closed groups.
+fn all_rules() -> [Rules; 2] {
     let usual = Rules {
         capacity: Some(2),
         max_waiting: Some(2),
@@ -67,9 +75,7 @@ fn redis_result_equals_core_result_for_every_operation() {
         stale_at_once: 2,
         ..Rules::default()
     };
-    for rules in [usual, Rules { seals: true, max_waiting: Some(0), ..usual }] {
-        check_results(&server, &runtime, rules);
-    }
+    [usual, Rules { seals: true, max_waiting: Some(0), ..usual }]
 }
 
 fn check_results(server: &Server, runtime: &Runtime, rules: Rules) {
@@ -102,4 +108,43 @@ fn check_results(server: &Server, runtime: &Runtime, rules: Rules) {
         })
         .unwrap();
     assert!(*cases.get_mut() >= 200);
+}
+
+/// Applies an operation as the owner of a room does.
+fn apply_as_owner(room: &mut Room, rules: &Rules, now: u64, op: &Op) -> OpResult {
+    if room.has_lost_command(op) {
+        room.lost_operations(rules, now);
+        room.apply(rules, now, &Op::Refresh { seats: Vec::new() });
+    }
+    let before = room.stamp();
+    let result = room.apply(rules, now, op);
+    if room.stamp() == before || !result.changes.is_empty() {
+        return result;
+    }
+    // All nodes with seats request the state.
+    OpResult { nodes: room.nodes(), queue_moved: true, ..result }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mesh_result_equals_core_result_when_owners_are_replaced(
+        nodes in prop_oneof![Just(1_usize), Just(3)],
+        rules in prop::sample::select(all_rules().to_vec()),
+        steps in prop::collection::vec((step(), any::<bool>()), 1..40),
+    ) {
+        let (clock, rules) = (new_clock(), Rules { claimed: true, ..rules });
+        let mut mesh = Mesh::new(nodes, rules, Arc::clone(&clock));
+        let (name, mut room) = (RoomName::new("lobby").unwrap(), Room::default());
+        for (at, ((seconds, is_replaced, op), is_crash)) in steps.into_iter().enumerate() {
+            let now = clock.fetch_add(seconds * 1000, Ordering::Relaxed) + seconds * 1000;
+            if is_replaced && mesh.replace_owner(&name, is_crash) {
+                room.unclaim(now, None);
+            }
+            let expected = apply_as_owner(&mut room, &rules, now, &op);
+            let request = Request { room: name.clone(), op };
+            prop_assert_eq!(mesh.apply(&request), expected, "step {}: {:?}", at, request);
+        }
+    }
 }

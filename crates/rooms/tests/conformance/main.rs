@@ -1,10 +1,13 @@
-//! Requirements on every store. Each test runs on the rules in Rust and on a Redis that it starts,
-//! except those in `owned_room`: a room with claimed seats is in no store.
+//! Requirements on every store of rooms. Each test runs on the rules in Rust, on a Redis that it
+//! starts, and on one and three nodes that own the room. Nodes have no refreshes and no server
+//! process, so tests of these run on the first two. Tests of claimed seats (`owned_room`) run on
+//! the rules.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod contention;
 mod equivalence;
 mod failover;
+mod mesh;
 mod outages;
 mod owned_room;
 mod prefixes;

@@ -6,14 +6,14 @@ use signaling_protocol::{ClientId, NodeId};
 use signaling_rooms::{Op, Requester, Rules, Seat, SeatStatus};
 use signaling_wire::SessionId;
 
-use crate::test_room::{STALE, changes_of, is_member, on_both, requester, rules, seat};
+use crate::test_room::{STALE, changes_of, is_member, on_all, on_both, requester, rules, seat};
 
 const SECOND: Duration = Duration::from_secs(1);
 const SEVEN: [&str; 7] = ["c0", "c1", "c2", "c3", "c4", "c5", "c6"];
 
 #[test]
 fn join_reports_the_change_and_members_oldest_first() {
-    on_both(rules(0), async |mut room| {
+    on_all(rules(0), async |mut room| {
         let alice = room.join("zoe").await;
         let bob = room.join("bob").await;
 
@@ -29,7 +29,7 @@ fn join_reports_the_change_and_members_oldest_first() {
 
 #[test]
 fn repeated_join_is_a_change_only_with_new_data() {
-    on_both(rules(0), async |mut room| {
+    on_all(rules(0), async |mut room| {
         let first = room.join("alice").await;
         let again = room.join("alice").await;
         assert_eq!((again.version, changes_of(&again).len(), again.members.len()), (first.version, 0, 1));
@@ -46,7 +46,7 @@ fn repeated_join_is_a_change_only_with_new_data() {
 
 #[test]
 fn retransmitted_command_changes_nothing() {
-    on_both(rules(0), async |mut room| {
+    on_all(rules(0), async |mut room| {
         let (join, leave) = (room.requester("alice"), room.requester("alice"));
         room.apply(Op::Join { requester: join.clone(), data: None }).await;
         let left = room.apply(Op::Leave { requester: leave.clone() }).await;
@@ -62,7 +62,7 @@ fn retransmitted_command_changes_nothing() {
 
 #[test]
 fn newer_session_takes_the_seat_from_an_older_one() {
-    on_both(rules(1), async |mut room| {
+    on_all(rules(1), async |mut room| {
         room.join("alice").await;
         let newer = Requester {
             session: SessionId([9; 16]),
@@ -100,7 +100,7 @@ fn silent_member_expires_once_with_the_next_operation() {
 
 #[test]
 fn former_node_cannot_drop_a_moved_session() {
-    on_both(rules(0), async |mut room| {
+    on_all(rules(0), async |mut room| {
         room.join("alice").await;
         let there = Requester { node: NodeId::new("node-1").unwrap(), ..requester("alice") };
         let moved = room.apply(Op::Refresh { seats: vec![seat(there, SeatStatus::Unknown)] }).await;
@@ -115,7 +115,7 @@ fn former_node_cannot_drop_a_moved_session() {
 
 #[test]
 fn member_pages_are_bounded_and_complete() {
-    on_both(Rules { page: 3, page_bytes: 1_000_000, ..rules(0) }, async |mut room| {
+    on_all(Rules { page: 3, page_bytes: 1_000_000, ..rules(0) }, async |mut room| {
         room.join_all(&SEVEN).await;
         let mut seen = Vec::new();
         loop {
@@ -132,7 +132,7 @@ fn member_pages_are_bounded_and_complete() {
         let behind = room.apply(Op::List { after: Some(ClientId::new("c2").unwrap()) }).await;
         assert_eq!(behind.members[0].client.as_str(), "c3", "one that has left meanwhile still marks a place");
     });
-    on_both(Rules { page_bytes: 30, ..rules(0) }, async |mut room| {
+    on_all(Rules { page_bytes: 30, ..rules(0) }, async |mut room| {
         room.join_all(&SEVEN).await;
         let page = room.apply(Op::List { after: None }).await;
         assert_eq!((page.members.len(), page.more), (2, true));
@@ -141,7 +141,7 @@ fn member_pages_are_bounded_and_complete() {
 
 #[test]
 fn lost_seats_are_restored_in_order_without_join_changes() {
-    on_both(rules(2), async |mut room| {
+    on_all(rules(2), async |mut room| {
         let mut seats = Vec::new();
         let mut version = 0;
         for name in ["alice", "bob", "carol", "dave"] {
@@ -182,7 +182,7 @@ fn unreachable_store_expires_seats_only_after_settling() {
 
 #[test]
 fn restore_raises_the_version_above_a_join_after_the_loss() {
-    on_both(rules(0), async |mut room| {
+    on_all(rules(0), async |mut room| {
         let alice = room.join("alice").await;
         room.lose();
         room.advance(SECOND);

@@ -1,5 +1,7 @@
 //! A room in a store with a manual clock, and its clients.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use signaling_rooms::{
 };
 use signaling_wire::SessionId;
 
+use crate::mesh::Mesh;
 use crate::server::Server;
 
 /// Time without a refresh after which seats expire, for [`rules`].
@@ -22,6 +25,8 @@ pub(crate) enum Store {
     Core(Arc<Mutex<Rooms>>, Arc<AtomicU64>),
     /// The scripts in Redis.
     Redis(RedisStore),
+    /// Nodes that own the rooms.
+    Mesh(Rc<RefCell<Mesh>>),
 }
 
 impl Store {
@@ -32,12 +37,13 @@ impl Store {
                 requests.iter().map(|request| Ok(rooms.apply(now, request))).collect()
             }
             Self::Redis(store) => store.apply(requests).await,
+            Self::Mesh(mesh) => requests.iter().map(|request| Ok(mesh.borrow_mut().apply(request))).collect(),
         }
     }
 }
 
 /// One room in a store. `clock` is the store's time in milliseconds since 1970, `server` the own
-/// Redis, and `None` for the rules in Rust.
+/// Redis; other stores have none.
 pub(crate) struct TestRoom {
     pub(crate) store: Store,
     pub(crate) name: RoomName,
@@ -52,12 +58,19 @@ pub(crate) fn rules(capacity: u32) -> Rules {
 }
 
 /// Runs a test on each store.
+pub(crate) fn on_all<F: Future<Output = ()>>(rules: Rules, test: impl Fn(TestRoom) -> F) {
+    on_both(rules, &test);
+    [1, 3].into_iter().for_each(|nodes| block_on(test(TestRoom::mesh(rules, nodes))));
+}
+
+/// Runs a test on the stores that have refreshes and a server process.
 pub(crate) fn on_both<F: Future<Output = ()>>(rules: Rules, test: impl Fn(TestRoom) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        test(TestRoom::core(rules)).await;
-        test(TestRoom::redis(rules)).await;
-    });
+    block_on(test(TestRoom::core(rules)));
+    block_on(test(TestRoom::redis(rules)));
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Applies one operation to a room of any name.
@@ -83,6 +96,13 @@ impl TestRoom {
         Self::new(Store::Redis(store), clock, Some(server))
     }
 
+    /// Creates a room in a mesh of this number of nodes.
+    pub(crate) fn mesh(rules: Rules, nodes: usize) -> Self {
+        let clock = new_clock();
+        let mesh = Mesh::new(nodes, rules, Arc::clone(&clock));
+        Self::new(Store::Mesh(Rc::new(RefCell::new(mesh))), clock, None)
+    }
+
     pub(crate) fn new(store: Store, clock: Arc<AtomicU64>, server: Option<Server>) -> Self {
         Self { store, name: RoomName::new("lobby").unwrap(), clock, numbers: 0, server }
     }
@@ -99,6 +119,7 @@ impl TestRoom {
                 store.restarted();
                 self.server.as_ref().unwrap().forget_run(self.name.as_str());
             }
+            Store::Mesh(_) => panic!("nodes have no server process"),
         }
     }
 
@@ -168,7 +189,7 @@ pub(crate) async fn eventually(store: &Store, room: &str, op: Op, limit: Duratio
     }
 }
 
-fn new_clock() -> Arc<AtomicU64> {
+pub(crate) fn new_clock() -> Arc<AtomicU64> {
     Arc::new(AtomicU64::new(1_800_000_000_000))
 }
 

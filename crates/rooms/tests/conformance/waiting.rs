@@ -5,11 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use signaling_rooms::{Op, Rules, SeatStatus};
 
-use crate::test_room::{STALE, TestRoom, ahead, changes_of, is_member, on_both, rules};
+use crate::test_room::{STALE, TestRoom, ahead, changes_of, is_member, on_all, on_both, rules};
 
 #[test]
 fn first_waiting_client_gets_the_free_seat() {
-    on_both(rules(1), async |mut room| {
+    on_all(rules(1), async |mut room| {
         room.join("alice").await;
         assert_eq!(ahead(&room.join("bob").await), 0);
         assert_eq!(ahead(&room.join("carol").await), 1);
@@ -29,7 +29,7 @@ fn first_waiting_client_gets_the_free_seat() {
 #[test]
 fn full_queue_keeps_a_later_client_out() {
     let rules = Rules { max_waiting: Some(1), ..rules(1) };
-    on_both(rules, async |mut room| {
+    on_all(rules, async |mut room| {
         room.join("alice").await;
         assert_eq!(ahead(&room.join("bob").await), 0);
         let late = room.join("carol").await;
@@ -47,7 +47,7 @@ fn full_queue_keeps_a_later_client_out() {
 #[test]
 fn sealed_room_admits_no_client_after_it_was_full() {
     let rules = Rules { seals: true, max_waiting: Some(0), ..rules(2) };
-    on_both(rules, async |mut room| {
+    on_all(rules, async |mut room| {
         room.join("alice").await;
         room.leave("alice").await;
         assert!(is_member(&room.join("bob").await), "a room that was never full is open");
@@ -72,7 +72,7 @@ fn expired_waiting_client_is_passed_over() {
 
 #[test]
 fn seat_of_an_ended_session_is_kept_for_its_time() {
-    on_both(rules(2), async |mut room| {
+    on_all(rules(2), async |mut room| {
         room.join_all(&["alice", "bob", "carol"]).await;
         let keep = Duration::from_secs(20);
         room.end_session("alice", keep).await;
@@ -89,7 +89,7 @@ fn seat_of_an_ended_session_is_kept_for_its_time() {
 
 #[test]
 fn seat_is_kept_in_full_when_its_refresh_is_old() {
-    on_both(rules(1), async |mut room| {
+    on_all(rules(1), async |mut room| {
         room.join_all(&["alice", "bob"]).await;
         room.advance(STALE - Duration::from_secs(2));
         room.refresh(&["bob"]).await;
@@ -104,7 +104,7 @@ fn seat_is_kept_in_full_when_its_refresh_is_old() {
 
 #[test]
 fn capacity_of_a_room_admits_but_never_removes_members() {
-    on_both(rules(1), async |mut room| {
+    on_all(rules(1), async |mut room| {
         room.join_all(&["alice", "bob", "carol", "dave"]).await;
         let raised = room.apply(Op::SetCapacity { capacity: Some(3) }).await;
         assert_eq!((changes_of(&raised), raised.capacity), (vec!["+bob".into(), "+carol".into()], Some(3)));
@@ -138,10 +138,10 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     /// The model is two lists and a number.
     #[test]
-    fn queue_is_fair_and_capacity_exact_for_any_commands(acts in acts()) {
+    fn queue_is_fair_and_capacity_exact_for_any_commands(acts in acts(), is_mesh in any::<bool>()) {
         let (mut inside, mut waiting, mut capacity): (Vec<usize>, Vec<usize>, u32) = (Vec::new(), Vec::new(), 3);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let mut room = TestRoom::core(rules(3));
+        let mut room = if is_mesh { TestRoom::mesh(rules(3), 3) } else { TestRoom::core(rules(3)) };
         for act in acts {
             let result = match act {
                 Act::Join(client) => {

@@ -1,0 +1,136 @@
+//! Nodes that own rooms, with lanes in memory instead of a network.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use signaling_core::node::{NodeCore, RoomSettings, Settings};
+use signaling_core::{Member, View};
+use signaling_protocol::{NodeId, RoomName};
+use signaling_rooms::{OpResult, Request, Rules};
+use signaling_wire::{BatchNumber, Incarnation, forward, lane};
+
+/// Nodes in one view. They do not sweep, so a room changes by operations alone.
+pub(crate) struct Mesh {
+    nodes: Vec<Node>,
+    rules: Rules,
+    clock: Arc<AtomicU64>,
+    /// One moment, also in milliseconds since 1970.
+    start: (Instant, u64),
+    /// Number of processes so far.
+    processes: u8,
+    requests: usize,
+    draining: Option<usize>,
+}
+
+struct Node {
+    incarnation: Incarnation,
+    core: NodeCore,
+}
+
+impl Mesh {
+    /// Starts nodes whose rooms have `rules`, with claimed seats.
+    pub(crate) fn new(nodes: usize, rules: Rules, clock: Arc<AtomicU64>) -> Self {
+        let start = (Instant::now(), clock.load(Ordering::Relaxed));
+        let rules = Rules { claimed: true, ..rules };
+        let mut mesh = Self { nodes: Vec::new(), rules, clock, start, processes: 0, requests: 0, draining: None };
+        for index in 0..nodes {
+            let node = mesh.start_node(index);
+            mesh.nodes.push(node);
+        }
+        mesh.adopt_view();
+        mesh
+    }
+
+    /// Applies an operation that one node requests, each time another one.
+    pub(crate) fn apply(&mut self, request: &Request) -> OpResult {
+        self.requests += 1;
+        let from = self.requests % self.nodes.len();
+        self.nodes[from].core.request_for_operator(0, request.clone());
+        self.settle();
+        let (_, answer) = self.nodes[from].core.take_operator_answers().pop().expect("the owner answers");
+        let commits: Vec<_> = self.nodes.iter_mut().flat_map(|node| node.core.take_room_commits()).collect();
+        let commit = commits.into_iter().rfind(|commit| commit.op.as_ref() == Some(&request.op));
+        let announced = commit.expect("a node announces the result").result;
+        let received = OpResult { changes: Vec::new(), nodes: Vec::new(), queue_moved: false, ..announced.clone() };
+        assert_eq!(answer, Ok(received));
+        OpResult { epoch: 0, ..announced }
+    }
+
+    /// Gives a room to another node, or takes its owner's data. Returns `false` without an owner.
+    pub(crate) fn replace_owner(&mut self, room: &RoomName, is_crash: bool) -> bool {
+        let owner = self.nodes.iter().position(|node| node.core.owned_room(room.as_str()).is_some());
+        let Some(owner) = owner.filter(|_| self.nodes.len() > 1) else { return false };
+        if is_crash {
+            self.nodes[owner] = self.start_node(owner);
+        } else {
+            self.draining = self.draining.is_none().then_some(owner);
+        }
+        self.adopt_view();
+        true
+    }
+
+    fn start_node(&mut self, index: usize) -> Node {
+        self.processes += 1;
+        let incarnation = Incarnation([self.processes; 8]);
+        let epoch = (self.start.0, UNIX_EPOCH + Duration::from_millis(self.start.1));
+        let rooms = RoomSettings { mesh: Some(self.rules), records_commits: true, ..RoomSettings::default() };
+        let settings = Settings::new(id_of(index), incarnation, b"0123456789abcdef", epoch);
+        Node { incarnation, core: NodeCore::new(Settings { rooms, ..settings }) }
+    }
+
+    fn adopt_view(&mut self) {
+        let (now, draining) = (self.now(), self.draining);
+        let member = |index| Member {
+            id: id_of(index),
+            address: address_of(index).parse().unwrap(),
+            draining: draining == Some(index),
+        };
+        let view = Arc::new(View::new((0..self.nodes.len()).map(member)).unwrap());
+        self.nodes.iter_mut().for_each(|node| node.core.set_view(now, Arc::clone(&view)));
+        self.settle();
+    }
+
+    fn now(&self) -> Instant {
+        self.start.0 + Duration::from_millis(self.clock.load(Ordering::Relaxed) - self.start.1)
+    }
+
+    /// Carries batches until there are no more.
+    fn settle(&mut self) {
+        let is_quiet = (0..50).any(|_| !self.exchange_batches());
+        assert!(is_quiet, "the nodes do not come to rest");
+    }
+
+    /// Returns `true` if there was a batch.
+    fn exchange_batches(&mut self) -> bool {
+        let (now, mut has_sent) = (self.now(), false);
+        for from in 0..self.nodes.len() {
+            self.nodes[from].core.send_room_tasks(now);
+            let place = |address: &str| (0..self.nodes.len()).find(|index| address_of(*index) == address).unwrap();
+            let peers: Vec<_> = self.nodes[from].core.peers().map(|(key, address)| (key, place(address))).collect();
+            for (peer, to) in peers {
+                let [sender, recipient] = self.nodes.get_disjoint_mut([from, to]).unwrap();
+                let opening = sender.core.open_lane(now, peer).unwrap();
+                let inbound = recipient.core.lane_comes(now, &opening).unwrap().unwrap();
+                sender.core.lane_opened(now, peer, opening.exchange, recipient.incarnation);
+                let mut last = BatchNumber::default();
+                while let Some(frame) = sender.core.take_lane_frame(now, peer, opening.exchange) {
+                    let batch = &frame[lane::LENGTH_BYTES..];
+                    last = forward::open(&mut &*batch).unwrap();
+                    recipient.core.batch(now, inbound, batch).unwrap();
+                    has_sent = true;
+                }
+                sender.core.lane_acknowledged(now, peer, opening.exchange, last);
+            }
+        }
+        has_sent
+    }
+}
+
+fn id_of(index: usize) -> NodeId {
+    NodeId::new(&format!("node-{index}")).unwrap()
+}
+
+fn address_of(index: usize) -> String {
+    format!("node-{index}:1")
+}
