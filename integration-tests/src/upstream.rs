@@ -103,8 +103,9 @@ impl UpstreamMesh {
     pub async fn demo_page(&self, address: &str, path: &str, fragment: &str) -> Page<'_> {
         let page = self.browser.open(&path[1..], &format!("http://{address}/")).await;
         page.serve_packages(CDN).await;
-        let link = format!("document.querySelector('a[href=\"{path}\"]').href");
-        page.evaluate(&format!("location.href = {link} + '{fragment}'; null")).await;
+        let link = format!("document.querySelector('a[href=\"{path}\"]')");
+        page.becomes(&format!("{link} !== null")).await;
+        page.evaluate(&format!("location.href = {link}.href + '{fragment}'; null")).await;
         page.becomes(&format!("location.pathname === '{path}' && document.readyState === 'complete'")).await;
         page.shows("#signaling-state", "connected").await;
         assert_eq!(page.evaluate(UNHASHED).await, json!([]));
