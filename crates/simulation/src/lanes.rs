@@ -219,7 +219,8 @@ impl World {
             let batch: Rc<[u8]> = match self.mutant {
                 Some(mutant) => {
                     let (hold, view) = (RemainingTtl::from_duration(self.hold), self.nodes[to].core.view().hash());
-                    Rc::from(mutant.between_nodes(&frame[LENGTH_BYTES..], hold, view))
+                    let batch = self.once.without_repeats(mutant, (from, to), &frame[LENGTH_BYTES..]);
+                    Rc::from(mutant.between_nodes(&batch, hold, view))
                 }
                 None => Rc::from(&frame[LENGTH_BYTES..]),
             };

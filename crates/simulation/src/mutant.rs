@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use signaling_core::edge;
-use signaling_core::node::Rules;
+use signaling_core::node::{RoomSettings, Rules};
 
-pub(crate) use self::wire::Ordered;
+pub(crate) use self::wire::{Once, Ordered};
 
 /// A broken rule. Its name in flags is the variant in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -109,6 +109,22 @@ pub enum Mutant {
     RoomReports,
     /// Nodes confirm any view to a new owner.
     Barrier,
+    /// Nodes request an operation of a room once.
+    RepeatedRequests,
+    /// Nodes request the confirmation of a view once.
+    RepeatedQueries,
+    /// Owners of rooms have no backup: each node suspects all others.
+    Backups,
+    /// Backups do not confirm the epoch of a room.
+    RoomCopied,
+    /// Results and changes of rooms do not carry their epoch.
+    RoomEpochs,
+    /// Nodes do not claim seats in rooms of other nodes.
+    Claims,
+    /// Seats that no node claims do not end.
+    UnclaimedSeats,
+    /// Each order to drop a seat counts as one of the latest attachment.
+    LateDrops,
     /// Nodes without a view accept trunks and batches.
     MissingView,
 }
@@ -131,6 +147,15 @@ impl Mutant {
             _ => {}
         }
         rules
+    }
+
+    /// Changes the settings of a node's rooms if the mutant breaks them.
+    pub(crate) fn rooms(self, settings: &mut RoomSettings) {
+        if self == Self::UnclaimedSeats
+            && let Some(rules) = &mut settings.mesh
+        {
+            rules.stale = NEVER;
+        }
     }
 
     /// Changes the settings of an edge if the mutant breaks them.

@@ -103,6 +103,9 @@ impl World {
     fn node_sweep(&mut self, index: usize) {
         let (now, node) = (self.agenda.now(), &mut self.nodes[index]);
         let (last, was_idle) = node.swept;
+        if self.mutant == Some(Mutant::Backups) {
+            node.peers.keys().for_each(|peer| node.core.refused(self.agenda.instant(), *peer));
+        }
         if !was_idle || !node.core.is_idle() || now - last >= micros(IDLE_SWEEP_INTERVAL) {
             node.core.sweep(self.agenda.instant());
             node.swept = (now, node.core.is_idle());

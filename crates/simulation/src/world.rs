@@ -15,7 +15,7 @@ use crate::edges::{EdgeHost, node_id};
 use crate::event::{ConnId, Host, Input, Kind, Process, Wish};
 use crate::lanes::Exchange;
 use crate::ledger::{Ledger, Violation};
-use crate::mutant::{Mutant, Ordered};
+use crate::mutant::{Mutant, Once, Ordered};
 use crate::nodes::NodeHost;
 use crate::plan::{Fault, Plan, Sending, Size, Traits};
 use crate::players::Players;
@@ -102,6 +102,8 @@ pub(crate) struct World {
     pub(crate) mutant: Option<Mutant>,
     /// For a mutant: outcomes held back for order.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
+    /// For a mutant: requests between nodes so far.
+    pub(crate) once: Once,
     /// `true` once clients leave for good at the end of the run.
     pub(crate) closing_down: bool,
     pub(crate) rooms: RoomWorld,
@@ -322,7 +324,10 @@ impl World {
         let epoch = (self.agenda.base, std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         let (id, incarnation) = (node_id(index), Incarnation(self.rng.bytes()));
         let settings = node::Settings::new(id, incarnation, b"a secret of the simulation's own", epoch);
-        let (rules, rooms) = (Arc::clone(&self.rules), self.rooms.settings());
+        let (rules, mut rooms) = (Arc::clone(&self.rules), self.rooms.settings());
+        if let Some(mutant) = self.mutant {
+            mutant.rooms(&mut rooms);
+        }
         node::Settings { hold: self.hold, rules, rooms, ..settings }
     }
 

@@ -1,4 +1,4 @@
-//! Each rule of custody, broken on purpose: enough seeds detect it.
+//! Each rule of custody and of rooms, broken on purpose: enough seeds detect it.
 //!
 //! Most mutants break a promise to clients. A few do not, because other rules back them up. They
 //! cost retransmissions or hide an outcome, so their counts are compared with a sound mesh over
@@ -50,6 +50,7 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
     let rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 0, messages: 100, ..all() };
     let mesh_rooms = || Size { rooms_percent: 100, mesh_rooms_percent: 100, messages: 100, ..all() };
     let lost_rooms = || Size { faults: 10, kinds: vec![FaultKind::Crash, FaultKind::Flap], ..mesh_rooms() };
+    let one_crash = || Size { faults: 1, messages: 0, kinds: vec![FaultKind::Crash], ..mesh_rooms() };
     let parted_kinds = vec![FaultKind::Flap, FaultKind::PauseNode, FaultKind::CutNodes];
     let parted_rooms = || Size { faults: 4, kinds: parted_kinds.clone(), ..mesh_rooms() };
     match mutant {
@@ -60,6 +61,11 @@ fn trial(mutant: Mutant) -> (Size, Shows) {
         Mutant::ClaimSeats | Mutant::SeatDrops | Mutant::Turns | Mutant::RoomRetired | Mutant::RoomCopies => {
             (mesh_rooms(), Promise(0))
         }
+        Mutant::RepeatedRequests | Mutant::RepeatedQueries | Mutant::RoomCopied => (mesh_rooms(), Promise(0)),
+        Mutant::RoomEpochs | Mutant::Claims | Mutant::LateDrops => (mesh_rooms(), Promise(0)),
+        Mutant::UnclaimedSeats => (mesh_rooms(), Promise(1)),
+        // Rooms have a backup, so a single crash loses no operation.
+        Mutant::Backups => (one_crash(), More("rooms: owners without the latest operations", 100)),
         Mutant::Barrier => (parted_rooms(), Promise(106)),
         Mutant::SeenEpochs => (Size { faults: 6, ..parted_rooms() }, Promise(989)),
         Mutant::RefusedLogs => (lost_rooms(), Promise(609)),

@@ -7,8 +7,12 @@ use crate::stage::{SECOND, Stage};
 
 /// Returns three nodes with rooms for two, and the ranking of the nodes for the room `r`.
 fn stage() -> (Stage, [&'static str; 3]) {
+    stage_of(["n0", "n1", "n2"])
+}
+
+fn stage_of<const N: usize>(nodes: [&'static str; N]) -> (Stage, [&'static str; N]) {
     let mesh = Some(Rules { claimed: true, capacity: Some(2), ..Rules::default() });
-    let stage = Stage::with(&["n0", "n1", "n2"], 2, RoomSettings { mesh, ..RoomSettings::default() });
+    let stage = Stage::with(&nodes, 2, RoomSettings { mesh, ..RoomSettings::default() });
     let ranked = stage.ranked("r").try_into().unwrap();
     (stage, ranked)
 }
@@ -46,4 +50,59 @@ fn join_waits_while_its_owner_is_cut_off_from_the_backup() {
     assert!(joined(&received) || received[0].contains("room_store_unavailable"), "{received:?}");
     stage.received("b");
     assert!(joined(&stage.join("b", "r")), "the third node is the backup now");
+}
+
+#[test]
+fn owner_of_a_room_is_not_replaced_while_it_is_suspect() {
+    let (mut stage, [owner, backup, _]) = stage();
+    stage.isolated = Some(owner);
+    stage.attach("a", backup);
+    for _ in 0..2 {
+        assert_eq!(stage.join("a", "r"), [""; 0]);
+        stage.advance(4 * SECOND);
+        assert!(stage.received("a")[0].contains("room_store_unavailable"));
+    }
+    stage.isolated = None;
+    stage.advance(SECOND);
+    assert!(joined(&stage.join("a", "r")));
+}
+
+#[test]
+fn backup_refuses_the_log_when_its_view_has_another_owner() {
+    let (mut stage, [first, second, third]) = stage();
+    stage.drop_from_views(first);
+    let mut stage = stage.with_members(&[("a", third)]);
+    stage.show_all_to(third);
+    stage.attach("b", second);
+    assert_eq!(stage.join("b", "r"), [""; 0]);
+    assert_eq!(stage.received("a"), [""; 0]);
+    stage.show_all_to(second);
+    stage.advance(SECOND);
+    assert!(joined(&stage.received("b")));
+}
+
+#[test]
+fn request_from_outside_the_owners_view_changes_nothing() {
+    let (stage, [owner, _, third]) = stage();
+    let mut stage = stage.with_members(&[("a", owner)]);
+    stage.drop_from_views(third);
+    stage.attach("b", third);
+    assert_eq!(stage.join("b", "r"), [""; 0]);
+    stage.advance(SECOND);
+    assert_eq!(stage.received("a"), [""; 0]);
+}
+
+#[test]
+fn unconfirmed_view_delays_only_rooms_that_are_new_at_a_node() {
+    let (stage, [owner, backup, third, fourth]) = stage_of(["n0", "n1", "n2", "n3"]);
+    let mut stage = stage.with_members(&[("a", third)]);
+    let new = ["s", "t", "u", "v", "w", "x", "y", "z"].into_iter().find(|room| stage.ranked(room)[0] == owner).unwrap();
+    stage.attach("b", backup);
+    stage.isolated = Some(fourth);
+    stage.drain(fourth);
+    assert!(joined(&stage.join("b", "r")));
+    assert_eq!(stage.join("b", new), [""; 0]);
+    stage.isolated = None;
+    stage.advance(SECOND);
+    assert!(joined(&stage.received("b")));
 }

@@ -310,6 +310,14 @@ impl Stage {
         self.settle();
     }
 
+    /// Gives a node a view of all nodes.
+    pub(crate) fn show_all_to(&mut self, id: &str) {
+        let (now, node) = (self.now, self.node(id));
+        let view = view(self.nodes.iter().map(|node| (node.id, false)));
+        self.nodes[node].core.set_view(now, view);
+        self.settle();
+    }
+
     /// Returns all nodes, the owner of the room first, then its backup.
     pub(crate) fn ranked(&self, room: &str) -> Vec<&'static str> {
         let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));

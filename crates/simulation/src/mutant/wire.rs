@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signaling_rooms::Op;
+use signaling_rooms::{Op, OpResult, Requester};
 use signaling_wire::codec;
 use signaling_wire::forward::{self, Item};
 use signaling_wire::trunk::{Slot, ToEdge, ToNode, Unwritten};
@@ -62,6 +62,7 @@ impl Mutant {
         let mut out = Vec::with_capacity(bytes.len());
         let Ok(number) = forward::open(&mut bytes) else { return out };
         forward::start(&mut out, if self == Self::BatchNumbers { BatchNumber(1) } else { number });
+        let mut rewritten;
         while let Ok(mut item) = Item::take(&mut bytes) {
             if self.drops(&item) {
                 continue;
@@ -74,6 +75,20 @@ impl Mutant {
                 (Self::KeptOutcomes, Item::Envelope(envelope)) => envelope.retransmitted = false,
                 (Self::RoomReports, Item::ViewConfirmed { rooms, .. }) => rooms.clear(),
                 (Self::Barrier, Item::ViewQuery { view, .. }) => *view = to_view,
+                (Self::RoomEpochs, Item::RoomChanged { epoch, .. }) => *epoch = 0,
+                (Self::RoomEpochs, Item::RoomResult { result, .. }) => {
+                    if let Ok(known) = codec::from_bytes::<OpResult>(result) {
+                        rewritten = codec::to_bytes(&OpResult { epoch: 0, ..known });
+                        *result = &rewritten;
+                    }
+                }
+                (Self::LateDrops, Item::RoomRequest { op, .. }) => {
+                    if let Ok(Op::Drop { requester, keep }) = codec::from_bytes(op) {
+                        let requester = Requester { turn: u64::MAX, ..requester };
+                        rewritten = codec::to_bytes(&Op::Drop { requester, keep });
+                        *op = &rewritten;
+                    }
+                }
                 _ => {}
             }
             item.append(&mut out);
@@ -98,10 +113,13 @@ impl Mutant {
             Item::ClaimSeats { .. } => self == Self::ClaimSeats,
             Item::RoomCopy { .. } => self == Self::RoomCopies,
             Item::RoomRetired { .. } => self == Self::RoomRetired,
-            Item::RoomCopied { accepted, .. } => self == Self::RefusedLogs && !accepted,
-            Item::RoomRequest { op, .. } => {
-                self == Self::SeatDrops && codec::from_bytes(op).is_ok_and(|op| matches!(op, Op::Drop { .. }))
-            }
+            Item::RoomCopied { accepted: true, .. } => self == Self::RoomCopied,
+            Item::RoomCopied { accepted: false, .. } => self == Self::RefusedLogs,
+            Item::RoomRequest { op, .. } => codec::from_bytes(op).is_ok_and(|op| match op {
+                Op::Drop { .. } => self == Self::SeatDrops,
+                Op::Refresh { seats } => self == Self::Claims && !seats.is_empty(),
+                _ => false,
+            }),
             _ => false,
         }
     }
@@ -111,6 +129,31 @@ impl Mutant {
 fn without_seats(state: &[u8]) -> &[u8] {
     let words: [&[u8]; 2] = [b"admitted", b"resumed"];
     words.into_iter().find(|word| state.starts_with(word)).unwrap_or(state)
+}
+
+/// Requests between nodes that are not repeated: the batch of each, by sender and number. Queries
+/// have a recipient too.
+#[derive(Debug, Default)]
+pub(crate) struct Once(BTreeMap<(usize, Option<usize>, u64), BatchNumber>);
+
+impl Once {
+    /// Returns a batch between these nodes without repeated requests.
+    pub(crate) fn without_repeats(&mut self, mutant: Mutant, (from, to): (usize, usize), mut bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len());
+        let Ok(number) = forward::open(&mut bytes) else { return out };
+        forward::start(&mut out, number);
+        while let Ok(item) = Item::take(&mut bytes) {
+            let key = match item {
+                Item::RoomRequest { id, .. } if mutant == Mutant::RepeatedRequests => Some((from, None, id.0)),
+                Item::ViewQuery { query, .. } if mutant == Mutant::RepeatedQueries => Some((from, Some(to), query)),
+                _ => None,
+            };
+            if key.is_none_or(|key| *self.0.entry(key).or_insert(number) == number) {
+                item.append(&mut out);
+            }
+        }
+        out
+    }
 }
 
 /// Outcomes of one trunk connection, released only in the order of their messages.

@@ -46,6 +46,7 @@ impl World {
         }
         if self.rooms.watch.adopt(now, &request.room, &state, &result) {
             self.rooms.lost_at.push(now);
+            self.counters.add("rooms: owners without the latest operations", 1);
         }
         if let Some(room) = number(request.room.as_str()).filter(|_| result.settling) {
             self.rooms.settled_after.insert(room, now);

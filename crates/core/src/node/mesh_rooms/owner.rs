@@ -251,3 +251,64 @@ impl NodeCore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use signaling_protocol::ClientId;
+    use signaling_rooms::{Requester as By, Seat, SeatStatus};
+    use signaling_wire::{Incarnation, SessionId};
+
+    use super::super::super::Settings;
+    use super::*;
+
+    fn by(number: u64) -> By {
+        let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
+        By { client, session: SessionId([1; 16]), accepted_at_us: 1, turn: 1, number, node }
+    }
+
+    fn claim(number: u64) -> Op {
+        Op::Refresh { seats: vec![Seat { requester: by(number), status: SeatStatus::Unknown, data: None }] }
+    }
+
+    /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
+    fn taken_over(copied: u64) -> OwnedRoom {
+        let epoch = (Instant::now(), UNIX_EPOCH);
+        let rules = Rules { claimed: true, ..Rules::default() };
+        let settings = Settings::new(NodeId::new("n0").unwrap(), Incarnation([0; 8]), b"0123456789abcdef", epoch);
+        let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
+        room.apply(&rules, 1, &Op::Join { requester: by(2), data: None });
+        let mut mesh = MeshRooms::new(&settings, rules);
+        mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
+        mesh.owned.remove(&name).unwrap()
+    }
+
+    #[test]
+    fn request_shows_a_loss_once_by_an_epoch_after_the_copy() {
+        // The epoch of the copy (0: there was none) and the highest one that a member has seen.
+        for (copied, seen, is_lost) in [
+            (5, 0, false),
+            (5, 5, false),
+            (5, 6, true),
+            (5, 8, true),
+            (5, 9, false),
+            (5, 10, false),
+            (8, 8, false),
+            (0, 6, false),
+        ] {
+            let mut owned = taken_over(copied);
+            let lacks = [(); 2].map(|()| owned.lacks(seen, &Op::List { after: None }));
+            assert_eq!(lacks, [is_lost, false], "{copied} {seen}");
+        }
+    }
+
+    #[test]
+    fn claim_shows_a_loss_by_its_command_in_any_epoch() {
+        for (number, is_lost) in [(1, false), (2, false), (3, true)] {
+            let mut owned = taken_over(5);
+            let lacks = [5, 9].map(|seen| owned.lacks(seen, &claim(number)));
+            assert_eq!(lacks, [is_lost; 2], "{number}");
+        }
+    }
+}
