@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::{Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -56,6 +58,7 @@ fn simulate(args: &Args) -> anyhow::Result<()> {
     outcome.violation.map_or(Ok(()), |violation| Err(anyhow!("seed {seed}: {violation}")))
 }
 
+/// Runs seeds on all processors, in no fixed order.
 fn many(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let limit = args.seconds.map(Duration::from_secs);
@@ -63,25 +66,41 @@ fn many(args: &Args) -> anyhow::Result<()> {
     let mut failed: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     let (mut done, mut failures) = (0_u64, 0);
     println!("seeds from {}", args.seeds.start);
-    for seed in args.seeds.clone() {
-        if done >= args.at_least && limit.is_some_and(|limit| started.elapsed() >= limit) {
-            break;
+    let seeds = Mutex::new(args.seeds.clone());
+    thread::scope(|scope| {
+        let (sender, outcomes) = mpsc::sync_channel(1);
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            let (sender, seeds) = (sender.clone(), &seeds);
+            let next = move || seeds.lock().ok()?.next();
+            scope.spawn(move || {
+                while let Some(seed) = next() {
+                    // Without a receiver the run is over.
+                    if sender.send((seed, run(seed, &args.size, false))).is_err() {
+                        break;
+                    }
+                }
+            });
         }
-        let outcome = run(seed, &args.size, false);
-        done += 1;
-        counters.merge(&outcome.counters);
-        if let Some(violation) = outcome.violation {
-            println!("seed {seed}: {violation}");
-            failed.entry(violation.rule).or_default().push(seed);
-            failures += 1;
-            if !args.keep_going {
+        drop(sender);
+        for (seed, outcome) in outcomes {
+            done += 1;
+            counters.merge(&outcome.counters);
+            if let Some(violation) = outcome.violation {
+                println!("seed {seed}: {violation}");
+                failed.entry(violation.rule).or_default().push(seed);
+                failures += 1;
+                if !args.keep_going {
+                    break;
+                }
+            }
+            if done.is_multiple_of(1_000) {
+                println!("{done} seeds, {failures} failed, {:.0} s", started.elapsed().as_secs_f64());
+            }
+            if done >= args.at_least && limit.is_some_and(|limit| started.elapsed() >= limit) {
                 break;
             }
         }
-        if done.is_multiple_of(1_000) {
-            println!("{done} seeds, {failures} failed, {:.0} s", started.elapsed().as_secs_f64());
-        }
-    }
+    });
     print!("{counters}");
     println!("{done} seeds in {:.1} s, {failures} failed", started.elapsed().as_secs_f64());
     for (rule, seeds) in &failed {
