@@ -76,7 +76,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
         let mut index: BTreeMap<Cow<'de, str>, usize> = BTreeMap::new();
         let mut has_repeated_fields = false;
         while let Some((Text(name), value)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            if fields.len() == MAX_SEARCHED {
+            if fields.len() == MAX_SEARCHED && index.is_empty() {
                 index = fields.iter().enumerate().map(|(at, (name, _))| (name.clone(), at)).collect();
             }
             let found = match fields.len() < MAX_SEARCHED {
@@ -130,6 +130,19 @@ mod tests {
     fn repeated_field_is_found_in_its_object_only() {
         assert!(Object::parse_unique(br#"{"a":1,"\u0061":2}"#).is_none());
         assert!(Object::parse_unique(br#"{"a":{"b":1,"b":2},"b":3}"#).is_some());
+    }
+
+    #[test]
+    fn repeated_field_is_found_among_many_fields() {
+        for count in [MAX_SEARCHED - 1, MAX_SEARCHED, MAX_SEARCHED + 1, 3 * MAX_SEARCHED] {
+            let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":{n}")).collect();
+            for repeated in [0, count - 1] {
+                let text = format!("{{{},\"{repeated}\":-1,\"{repeated}\":-2}}", fields.join(","));
+                let object = Object::parse(text.as_bytes()).unwrap();
+                assert_eq!(object.get(&repeated.to_string()).unwrap().get(), "-2", "{text}");
+                assert_eq!((object.fields.len(), object.has_repeated_fields), (count, true), "{text}");
+            }
+        }
     }
 
     #[test]
