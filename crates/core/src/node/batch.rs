@@ -57,23 +57,16 @@ impl NodeCore {
         Ok(Some(InboundExchange { peer, incarnation, exchange }))
     }
 
-    /// Returns `true` if an exchange has not been replaced or closed.
-    pub fn has_inbound(&mut self, at: InboundExchange) -> bool {
-        self.peers.inbound(at.peer).is_some_and(|inbound| inbound.has(at.incarnation, at.exchange))
-    }
-
     /// Executes a batch once.
     ///
     /// # Errors
     /// If the exchange is over, or the batch is damaged.
     pub fn batch(&mut self, now: Instant, at: InboundExchange, mut bytes: &[u8]) -> Result<(), BatchError> {
-        if !self.has_inbound(at) {
-            return Err(BatchError::Over);
-        }
+        let sender = self.peers.id(at.peer).cloned();
+        let inbound = self.peers.inbound(at.peer).filter(|inbound| inbound.has(at.incarnation, at.exchange));
+        let (Some(inbound), Some(sender)) = (inbound, sender) else { return Err(BatchError::Over) };
         let length = bytes.len();
         let number = forward::open(&mut bytes)?;
-        let sender = self.peers.id(at.peer).cloned();
-        let (Some(inbound), Some(sender)) = (self.peers.inbound(at.peer), sender) else { return Err(BatchError::Over) };
         // A damaged batch counts as executed, or it would come again for ever.
         if inbound.receive(now, number, length) {
             while !bytes.is_empty() {
