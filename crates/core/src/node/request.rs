@@ -18,13 +18,6 @@ use super::reserved::names_reserved;
 use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
-/// An error for a request.
-struct Refused<'a> {
-    code: ErrorCode,
-    message: &'a str,
-    id: Option<u64>,
-}
-
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
 
 impl NodeCore {
@@ -32,13 +25,12 @@ impl NodeCore {
     pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: Seq, ttl: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
-        let refuse = |code, message, id| Refused { code, message, id };
         let repeated = seq <= session.seq;
         let message = client::parse(payload);
         let (number, fresh) = session.number(seq, message.as_ref().ok().and_then(ClientMessage::id));
         match message {
             Ok(message) if session.known_id.is_some() && message.takes_id() && message.id().is_none() => {
-                self.refuse(key, seq, &refuse(ErrorCode::BadMessage, NEEDS_ID, None));
+                self.refuse(key, seq, ErrorCode::BadMessage, NEEDS_ID, None);
             }
             Ok(message) if names_reserved(&session.client_id, &message) => self.refuse_reserved(key, seq, &message),
             Ok(ClientMessage::Signal { id, .. }) if !fresh && session.delivered.contains(number.0) => {
@@ -83,7 +75,7 @@ impl NodeCore {
                 }
             }
             Ok(ClientMessage::Token { .. }) => {
-                self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));
+                self.refuse(key, seq, ErrorCode::Forbidden, "this mesh takes no tokens", None);
             }
             Ok(ClientMessage::IceServers) => {
                 let client_id = session.client_id.clone();
@@ -95,7 +87,7 @@ impl NodeCore {
             Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => {
                 self.reply(key, seq, DeliveryOutcome::Done, &[]);
             }
-            Err(BadMessage { code, message, id }) => self.refuse(key, seq, &refuse(code, &message, id)),
+            Err(BadMessage { code, message, id }) => self.refuse(key, seq, code, &message, id),
         }
     }
 
@@ -167,8 +159,7 @@ impl NodeCore {
         self.reply(session, seq, DeliveryOutcome::Unavailable, &error.to_json());
     }
 
-    fn refuse(&mut self, session: SessionKey, seq: Seq, refused: &Refused<'_>) {
-        let Refused { code, message, id } = *refused;
+    fn refuse(&mut self, session: SessionKey, seq: Seq, code: ErrorCode, message: &str, id: Option<u64>) {
         self.counts.refuse(code);
         let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };
         self.reply(session, seq, DeliveryOutcome::Refused, &error.to_json());
