@@ -16,21 +16,16 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
 
 impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
+    /// Otherwise the holder's socket is probed, and the newcomer waits for the answer.
     pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
-        if arrival.grant.is_none() {
-            return self.contend(holder, Box::new(Contender { trunk, arrival, since: now }));
+        if arrival.grant.is_some() {
+            let former = self.supersede(now, holder, REPLACED_BY_NEWER);
+            return self.admit(now, trunk, &arrival, former, false);
         }
-        let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, trunk, &arrival, former, false);
-    }
-
-    /// Probes the holder's socket for a newcomer without proof.
-    fn contend(&mut self, holder: SessionKey, contender: Box<Contender>) {
-        let Some((trunk, slot)) = self.directory.get(holder).map(|session| (session.trunk, session.slot)) else {
-            return;
-        };
-        match self.directory.contend(holder, contender) {
-            Ok(()) => self.trunks.send(trunk, &ToEdge::Probe { slot }),
+        let Some(session) = self.directory.get(holder) else { return };
+        let (edge, slot) = (session.trunk, session.slot);
+        match self.directory.contend(holder, Box::new(Contender { trunk, arrival, since: now })) {
+            Ok(()) => self.trunks.send(edge, &ToEdge::Probe { slot }),
             Err(rejected) => self.reject(rejected.trunk, rejected.arrival.slot, &IN_USE),
         }
     }
