@@ -218,7 +218,7 @@ impl NodeCore {
     /// Handles a `Detach`: ends the session of the slot, or the wait of its newcomer.
     pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), cause: DetachReason) {
         let Some(key) = self.trunks.session_at(at) else {
-            self.directory.withdraw(at);
+            self.directory.drop_newcomers(|trunk, slot| (trunk, slot) == at);
             return;
         };
         if let Some(session) = self.directory.get_mut(key) {
@@ -278,7 +278,7 @@ impl NodeCore {
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.trunks.session_at(at) else {
             // It waited here and was not served. It attaches to the next node as it did here.
-            if self.directory.withdraw(at) {
+            if self.directory.drop_newcomers(|trunk, slot| (trunk, slot) == at) {
                 self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &[] });
             }
             return;

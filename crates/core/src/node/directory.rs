@@ -232,26 +232,18 @@ impl Directory {
         overdue
     }
 
-    /// Ends a newcomer's wait for an id or a session. Returns `false` if it waits for neither.
-    pub(super) fn withdraw(&mut self, at: (TrunkKey, Slot)) -> bool {
-        let Self { sessions, contended, pending_resumes, .. } = self;
-        let is_it = |contender: &mut Box<Contender>| (contender.trunk, contender.arrival.slot) == at;
-        let contenders = contended.iter();
-        let mut contenders = contenders.filter_map(|holder| sessions.get_mut(*holder)?.contender.take_if(is_it));
-        let withdrawn = contenders.next().is_some();
-        let before = pending_resumes.len();
-        pending_resumes.retain(|_, newcomer| (newcomer.trunk, newcomer.arrival.slot) != at);
-        withdrawn || pending_resumes.len() < before
-    }
-
-    /// Drops all newcomers of a lost trunk that wait for an id or a session.
-    pub(super) fn drop_newcomers(&mut self, trunk: TrunkKey) {
-        self.pending_resumes.retain(|_, newcomer| newcomer.trunk != trunk);
+    /// Drops the newcomers that wait for an id or a session, if `unwanted` accepts their trunk and
+    /// slot. Returns `false` if there is none.
+    pub(super) fn drop_newcomers(&mut self, unwanted: impl Fn(TrunkKey, Slot) -> bool) -> bool {
+        let before = self.pending_resumes.len();
+        self.pending_resumes.retain(|_, newcomer| !unwanted(newcomer.trunk, newcomer.arrival.slot));
+        let mut dropped = self.pending_resumes.len() < before;
         for holder in &self.contended {
             if let Some(session) = self.sessions.get_mut(*holder) {
-                session.contender.take_if(|contender| contender.trunk == trunk);
+                dropped |= session.contender.take_if(|it| unwanted(it.trunk, it.arrival.slot)).is_some();
             }
         }
+        dropped
     }
 
     /// Allows a session's edge to confirm until `until`, though another socket has the id.

@@ -44,7 +44,7 @@ impl NodeCore {
     /// Removes a lost trunk. Its clients count as absent until they attach again.
     pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
         let Some(sessions) = self.trunks.remove(trunk) else { return };
-        self.directory.drop_newcomers(trunk);
+        self.directory.drop_newcomers(|of, _| of == trunk);
         for key in sessions {
             if let Some(session) = self.directory.get_mut(key) {
                 session.detached = true;
