@@ -43,6 +43,7 @@ pub(super) struct Directory {
     max_lingering: usize,
     /// Clients at other nodes than the ranking names.
     pub(super) locations: HashMap<ClientId, Location>,
+    /// Newcomers that wait for their sessions, at most one for each client.
     pub(super) pending_resumes: HashMap<ClientId, PendingResume>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
@@ -189,11 +190,6 @@ impl Directory {
         self.locations.retain(|_, known| known.until > now);
         self.lingering.retain(|_, known| !known.left(now).is_zero());
         self.locations.len() < before
-    }
-
-    /// Adds a newcomer that waits for its session. Returns an earlier newcomer of the id, if any.
-    pub(super) fn add_pending_resume(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
-        self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
     }
 
     /// Takes the newcomers whose wait for their sessions is over, sorted.

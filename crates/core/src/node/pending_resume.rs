@@ -33,9 +33,9 @@ impl NodeCore {
         let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
         let wanted = Item::RequestSession { client_id, session, accepted_at_us };
         self.peers.note_to_all(&wanted);
-        if let Some(earlier) =
-            self.directory.add_pending_resume(PendingResume { trunk, arrival, session, until: now + SESSION_WAIT })
-        {
+        let client = arrival.client_id.clone();
+        let newcomer = PendingResume { trunk, arrival, session, until: now + SESSION_WAIT };
+        if let Some(earlier) = self.directory.pending_resumes.insert(client, newcomer) {
             self.reject(earlier.trunk, earlier.arrival.slot, &IN_USE);
         }
     }
