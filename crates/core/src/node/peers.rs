@@ -227,11 +227,6 @@ impl Peers {
         self.ranking.index_of(node).is_some()
     }
 
-    /// Returns `true` if there is no view, so no node can own clients.
-    pub(super) fn is_ranking_empty(&self) -> bool {
-        self.ranking.is_empty()
-    }
-
     pub(super) fn has_suspects(&self) -> bool {
         self.suspects > 0
     }

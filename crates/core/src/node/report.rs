@@ -55,7 +55,7 @@ impl NodeCore {
 
     /// Returns a client's owner (`None`: no view), and the stand-in of a suspect one (else `None`).
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
-        if self.peers.is_ranking_empty() {
+        if !self.has_view() {
             return (None, None);
         }
         let key = KeyHash::of(client.as_str());
