@@ -163,7 +163,7 @@ impl NodeCore {
     /// Records a peer's incarnation. A restarted peer receives messages and locations again.
     pub(super) fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
         if self.peers.met(key, incarnation) {
-            for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {
+            for queue in self.custody.queues_where(|queue| queue.destination == Destination::Peer(key)) {
                 self.retransmit(now, queue);
             }
             self.tell_all_owners(now);

@@ -112,10 +112,10 @@ impl NodeCore {
     /// Ends custody of a message and sends its outcome to the sender's edge: delivered if
     /// `written`, else unavailable. The last message closes the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
-        let Some(queue) = self.custody.get(queue_key) else { return };
+        let Some(queue) = self.custody.queues.get(queue_key) else { return };
         let session = queue.session;
         let to = if queue.is_empty() {
-            let Some(queue) = self.custody.close(queue_key) else { return };
+            let Some(queue) = self.custody.queues.remove(queue_key) else { return };
             if let Some(session) = self.directory.get_mut(session) {
                 session.recipients.remove(&queue.to);
             }

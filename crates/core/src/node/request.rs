@@ -117,7 +117,7 @@ impl NodeCore {
     /// pending messages.
     pub(super) fn take_custody(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) -> bool {
         let Some(queue_key) = self.queue_to(now, key, to) else { return true };
-        let Some(queue) = self.custody.get_mut(queue_key) else { return true };
+        let Some(queue) = self.custody.queues.get_mut(queue_key) else { return true };
         // The client retransmitted the message. Its outcome answers the latest frame.
         if let Some(earlier) = queue.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
@@ -145,7 +145,7 @@ impl NodeCore {
         let (origin, recipient) = (session.id, ClientId::new(to).ok()?);
         let (destination, rules) = (self.route(to, key).destination(), Arc::clone(&self.settings.rules));
         let queue = OutboundQueue::new(now, rules, session_key, origin, recipient.clone(), key, destination);
-        let queue = self.custody.open(queue);
+        let queue = self.custody.queues.insert(queue);
         self.directory.get_mut(session_key)?.recipients.insert(key, recipient, queue);
         Some(queue)
     }

@@ -62,7 +62,7 @@ impl NodeCore {
     /// retransmission sends it.
     pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, sent: Message) {
         let queue_id = self.custody.id(queue_key);
-        let Some(queue) = self.custody.get(queue_key) else { return };
+        let Some(queue) = self.custody.queues.get(queue_key) else { return };
         let (to, key) = (queue.to.clone(), queue.key);
         match queue.destination {
             Destination::Here => {
@@ -80,7 +80,7 @@ impl NodeCore {
 
     /// Retransmits all messages of a queue, unless the lane is stalled.
     pub(super) fn retransmit(&mut self, now: Instant, queue_key: QueueKey) {
-        let Some(queue) = self.custody.get_mut(queue_key) else { return };
+        let Some(queue) = self.custody.queues.get_mut(queue_key) else { return };
         if let Destination::Peer(peer) = queue.destination
             && self.peers.is_stalled(now, peer)
         {
@@ -118,7 +118,7 @@ impl NodeCore {
     fn forget_in_lanes(&mut self, queues: impl Iterator<Item = QueueKey>) {
         let mut ids_by_peer: BTreeMap<PeerKey, FxHashSet<QueueId>> = BTreeMap::new();
         for queue in queues {
-            if let Some(Destination::Peer(peer)) = self.custody.get(queue).map(|queue| queue.destination) {
+            if let Some(Destination::Peer(peer)) = self.custody.queues.get(queue).map(|queue| queue.destination) {
                 ids_by_peer.entry(peer).or_default().insert(self.custody.id(queue));
             }
         }
@@ -132,7 +132,7 @@ impl NodeCore {
     fn send_elsewhere(&mut self, now: Instant, key: QueueKey, destination: Destination) {
         let queue_id = self.custody.id(key);
         if let Some(former) = self.custody.redirect(now, key, destination)
-            && let Some(queue) = self.custody.get(key)
+            && let Some(queue) = self.custody.queues.get(key)
         {
             let to = queue.to.as_str();
             self.peers.note(Some(former), &Item::Forget { to, queue_id });

@@ -47,11 +47,13 @@ impl NodeCore {
     /// Ends custody of overdue messages, and retransmits due queues.
     fn sweep_queues(&mut self, now: Instant) {
         let enough = self.counts.retransmissions + RETRANSMISSIONS_PER_SWEEP;
-        for queue in self.custody.queues(|queue| queue.is_due(now) || queue.has_overdue(now)) {
-            while let Some(sent) = self.custody.get_mut(queue).and_then(|queue| queue.take_overdue(now)) {
+        for queue in self.custody.queues_where(|queue| queue.is_due(now) || queue.has_overdue(now)) {
+            while let Some(sent) = self.custody.queues.get_mut(queue).and_then(|queue| queue.take_overdue(now)) {
                 self.end(queue, &sent, false);
             }
-            if self.counts.retransmissions < enough && self.custody.get(queue).is_some_and(|queue| queue.is_due(now)) {
+            if self.counts.retransmissions < enough
+                && self.custody.queues.get(queue).is_some_and(|queue| queue.is_due(now))
+            {
                 self.retransmit(now, queue);
             }
         }
