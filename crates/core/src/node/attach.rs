@@ -12,7 +12,7 @@ use signaling_wire::{RemainingTtl, SessionId, resume};
 use super::delivered_ids::DeliveredIds;
 use super::linger::Lingering;
 use super::session::{AttachInfo, Session};
-use super::takeover::{REPLACED_BY_NEWER, owed_by};
+use super::takeover::{REPLACED_BY_NEWER, take_owed};
 use super::{NodeCore, Rules, SessionKey, TrunkKey};
 
 /// Validity of a resume token. The session itself can be resumed for a shorter time.
@@ -141,7 +141,7 @@ impl NodeCore {
         if cause != Some(DetachReason::Left) {
             self.attach_seats(now, arrival);
         }
-        self.say_attached(session, false, &[]);
+        self.send_attached(session, false, &[]);
         if arrival.ends_with_socket {
             self.queue_leave_all(session);
         } else if cause != Some(DetachReason::Left) {
@@ -150,7 +150,7 @@ impl NodeCore {
             let until = now + self.settings.resume;
             let delivered = DeliveredIds::default();
             let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
-            self.lingering_comes(now, &arrival.client_id, lingering);
+            self.store_lingering(now, &arrival.client_id, lingering);
         }
     }
 
@@ -174,14 +174,14 @@ impl NodeCore {
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
-        self.say_attached(key, resumed, &greeting);
+        self.send_attached(key, resumed, &greeting);
         for message in self.custody.holds.take(arrival.client_id.as_str()) {
             self.down(now, key, message);
         }
-        self.tell_owners(key);
+        self.send_location_to_owners(key);
     }
 
-    fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
+    fn send_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
         let state = self.session_state(session, false);
         let Some(session) = self.directory.get(session) else { return };
         let hold = RemainingTtl::from_duration(self.settings.hold);
@@ -243,11 +243,11 @@ impl NodeCore {
     /// Ends the session's socket. Reroutes or holds messages owed to it; its own stay in custody.
     pub(super) fn leave(&mut self, now: Instant, key: SessionKey) {
         self.finish_superseded(now, key);
-        self.untell(key);
+        self.withdraw_from_owners(key);
         let Some(session) = self.directory.get_mut(key) else { return };
         let client_id = session.client_id.clone();
         session.socket_ended = true;
-        let mut owed = owed_by(session);
+        let mut owed = take_owed(session);
         if std::mem::take(&mut session.has_backlog) {
             owed.extend(self.custody.holds.take(client_id.as_str()));
         }
@@ -307,6 +307,6 @@ impl NodeCore {
 
 /// Returns the attach info of a client that continues an earlier session.
 fn resumed(arrival: AttachInfo, earlier: Lingering, rules: &Rules) -> AttachInfo {
-    let seq = Lingering::goes_on_after(earlier.seq, arrival.accepted_at_us, rules);
+    let seq = Lingering::resumed_seq(earlier.seq, arrival.accepted_at_us, rules);
     AttachInfo { session: earlier.session, seq, resumed: true, delivered: earlier.delivered, ..arrival }
 }

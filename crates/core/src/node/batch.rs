@@ -53,7 +53,7 @@ impl NodeCore {
             return Ok(None);
         }
         let Opening { incarnation, exchange, .. } = *opening;
-        self.met(now, peer, incarnation);
+        self.record_incarnation(now, peer, incarnation);
         Ok(Some(InboundExchange { peer, incarnation, exchange }))
     }
 
@@ -121,7 +121,7 @@ impl NodeCore {
                     self.counts.lingering_moved += 1;
                     let (until, delivered) = (now + ttl.as_duration(), DeliveredIds::from_runs(delivered));
                     let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
-                    self.lingering_comes(now, &client, lingering);
+                    self.store_lingering(now, &client, lingering);
                 }
             }
             Item::Seats { client_id, session, accepted_at_us, turn, seats } => {
@@ -161,12 +161,12 @@ impl NodeCore {
     }
 
     /// Records a peer's incarnation. A restarted peer receives messages and locations again.
-    pub(super) fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
-        if self.peers.met(key, incarnation) {
+    pub(super) fn record_incarnation(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
+        if self.peers.record_incarnation(key, incarnation) {
             for queue in self.custody.queues_where(|queue| queue.destination == Destination::Peer(key)) {
                 self.retransmit(now, queue);
             }
-            self.tell_all_owners(now);
+            self.send_all_locations(now);
             if let Some(node) = self.peers.id(key).cloned() {
                 self.room_peer_restarted(now, &node);
             }

@@ -272,9 +272,9 @@ impl Directory {
     }
 
     /// Returns the attached session that waits for the confirms of a former one. `None`: none does.
-    pub(super) fn heir(&self, former: SessionKey) -> Option<SessionKey> {
-        let (key, heir) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
-        (heir.waits_for == Some(former)).then_some(key)
+    pub(super) fn successor(&self, former: SessionKey) -> Option<SessionKey> {
+        let (key, successor) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
+        (successor.waits_for == Some(former)).then_some(key)
     }
 
     /// Returns `true` if all locations are due to be sent again.

@@ -56,7 +56,7 @@ struct Held {
     messages: VecDeque<InboundMessage>,
     bytes: usize,
     /// Lower limit of all deadlines.
-    over_from: Instant,
+    min_expiry: Instant,
 }
 
 /// Held messages by recipient.
@@ -90,14 +90,14 @@ impl HoldQueues {
             Some(key) => *key,
             None => {
                 let Ok(to) = ClientId::new(to) else { return false };
-                let over_from = message.sent.deadline.expires;
-                let key = self.held.insert(Held { to: to.clone(), messages: VecDeque::new(), bytes: 0, over_from });
+                let min_expiry = message.sent.deadline.expires;
+                let key = self.held.insert(Held { to: to.clone(), messages: VecDeque::new(), bytes: 0, min_expiry });
                 self.key_by_recipient.insert(to, key);
                 key
             }
         };
         let Some(held) = self.held.get_mut(key) else { return false };
-        held.over_from = held.over_from.min(message.sent.deadline.expires);
+        held.min_expiry = held.min_expiry.min(message.sent.deadline.expires);
         if let Some(same) = held.messages.iter_mut().find(|same| same.sent.origin == message.sent.origin) {
             // Nodes count the TTL down, and a paused node counts late.
             let expires = same.sent.deadline.expires.min(message.sent.deadline.expires);
@@ -128,7 +128,7 @@ impl HoldQueues {
     /// limit of their deadlines. `None`: none is held.
     pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
         let held = self.held.get(*self.key_by_recipient.get(to)?)?;
-        Some((held.messages.len(), held.bytes, held.over_from))
+        Some((held.messages.len(), held.bytes, held.min_expiry))
     }
 
     /// Takes all messages held for one recipient.
@@ -154,7 +154,7 @@ impl HoldQueues {
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<InboundMessage> {
         let mut expired = Vec::new();
         let mut emptied = Vec::new();
-        for (key, held) in self.held.iter_mut().filter(|(_, held)| held.over_from <= now) {
+        for (key, held) in self.held.iter_mut().filter(|(_, held)| held.min_expiry <= now) {
             let before = expired.len();
             while let Some(at) = held.messages.iter().position(|message| message.sent.deadline.is_over(now)) {
                 expired.extend(held.messages.remove(at));
@@ -162,7 +162,7 @@ impl HoldQueues {
             let freed: usize = expired.iter().skip(before).map(|message| message.sent.cost()).sum();
             held.bytes -= freed;
             self.bytes -= freed;
-            held.over_from = held.messages.iter().map(|message| message.sent.deadline.expires).min().unwrap_or(now);
+            held.min_expiry = held.messages.iter().map(|message| message.sent.deadline.expires).min().unwrap_or(now);
             if held.messages.is_empty() {
                 emptied.push(key);
             }

@@ -37,8 +37,8 @@ impl NodeCore {
 
     /// Forwards a kick that is new here to the other edges.
     fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
-        let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if at > edge::KickList::latest_believable(today) || !self.kicks.add(client, at) {
+        let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if at > edge::KickList::latest_believable(unix_now) || !self.kicks.add(client, at) {
             return;
         }
         if self.directory.lingering.get(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {

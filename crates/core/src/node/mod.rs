@@ -82,7 +82,7 @@ pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
-pub use self::sweep::{IDLE_INTERVAL as IDLE_SWEEP_INTERVAL, INTERVAL as SWEEP_INTERVAL};
+pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
 
 new_key_type! {
     /// A trunk of an edge.

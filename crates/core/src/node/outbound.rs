@@ -225,7 +225,7 @@ impl OutboundQueue {
     }
 
     /// Postpones retransmission while the lane is stalled.
-    pub(super) fn put_off(&mut self, now: Instant) {
+    pub(super) fn postpone(&mut self, now: Instant) {
         self.retransmit_at = now + self.rules.min_retransmit_interval;
     }
 

@@ -55,12 +55,12 @@ impl NodeCore {
     }
 
     /// Reports to the sender's node that a message is held here.
-    pub(super) fn say_held(&mut self, now: Instant, message: &InboundMessage) {
+    pub(super) fn report_held(&mut self, now: Instant, message: &InboundMessage) {
         match &message.back {
             ReturnPath::Here => self.custody.mark_held(now, message.queue_id),
             ReturnPath::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
-                self.say_held_to(node.as_str(), message.queue_id, via);
+                self.send_held(node.as_str(), message.queue_id, via);
             }
         }
     }
@@ -92,13 +92,13 @@ impl NodeCore {
             },
             Item::Held { queue_id, via } => match via.split_last() {
                 None => self.custody.mark_held(now, *queue_id),
-                Some((next, rest)) => self.say_held_to(next, *queue_id, rest.to_vec()),
+                Some((next, rest)) => self.send_held(next, *queue_id, rest.to_vec()),
             },
             _ => {}
         }
     }
 
-    fn say_held_to(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
+    fn send_held(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
         self.peers.note(self.peers.key(node), &Item::Held { queue_id, via });
     }
 

@@ -30,7 +30,7 @@ struct Peer {
     announced: Option<Box<str>>,
     trust: FailureDetector,
     /// Time of its last acknowledgement.
-    heard: Instant,
+    last_answer: Instant,
     incarnation: Option<Incarnation>,
     /// `true` if the peer is in [`Peers::woken`].
     is_woken: bool,
@@ -44,14 +44,14 @@ impl Peer {
             inbound: InboundLane::default(),
             announced: None,
             trust: FailureDetector::new(now),
-            heard: now,
+            last_answer: now,
             incarnation: None,
             is_woken: false,
         }
     }
 
     /// Stores the peer's incarnation. Returns `true` if it was restarted.
-    fn met(&mut self, incarnation: Incarnation) -> bool {
+    fn record_incarnation(&mut self, incarnation: Incarnation) -> bool {
         self.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
     }
 }
@@ -258,7 +258,7 @@ impl Peers {
     /// Records that a peer is alive. Returns `true` if it did not answer before.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
-        peer.heard = now;
+        peer.last_answer = now;
         peer.trust.answered(now)
     }
 
@@ -273,7 +273,7 @@ impl Peers {
             if view.get(peer.id.as_str()).is_none() {
                 continue;
             }
-            let silence = now.saturating_duration_since(peer.heard);
+            let silence = now.saturating_duration_since(peer.last_answer);
             if silence >= rules.suspect_after {
                 changed |= peer.trust.failed(now);
             }
@@ -289,15 +289,15 @@ impl Peers {
     /// are as old as the pause, and their TTLs stood still.
     pub(super) fn on_process_pause(&mut self, now: Instant) {
         for peer in self.peers.values_mut() {
-            peer.heard = now;
+            peer.last_answer = now;
             peer.inbound.close();
         }
         self.cut_lanes(now);
     }
 
     /// Stores a peer's incarnation. Returns `true` if the peer was restarted.
-    pub(super) fn met(&mut self, peer: PeerKey, incarnation: Incarnation) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.met(incarnation))
+    pub(super) fn record_incarnation(&mut self, peer: PeerKey, incarnation: Incarnation) -> bool {
+        self.peers.get_mut(peer).is_some_and(|peer| peer.record_incarnation(incarnation))
     }
 
     /// Queues an envelope. Returns `false` if there is no room, or no such peer.
@@ -472,8 +472,8 @@ mod tests {
     #[test]
     fn restart_shows_by_the_incarnation() {
         let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap());
-        assert!(!peer.met(Incarnation([1; 8])));
-        assert!(!peer.met(Incarnation([1; 8])));
-        assert!(peer.met(Incarnation([2; 8])));
+        assert!(!peer.record_incarnation(Incarnation([1; 8])));
+        assert!(!peer.record_incarnation(Incarnation([1; 8])));
+        assert!(peer.record_incarnation(Incarnation([2; 8])));
     }
 }

@@ -84,7 +84,7 @@ impl NodeCore {
         if let Destination::Peer(peer) = queue.destination
             && self.peers.is_stalled(now, peer)
         {
-            queue.put_off(now);
+            queue.postpone(now);
             return;
         }
         for message in queue.retransmit(now) {
@@ -216,7 +216,7 @@ impl NodeCore {
         let note = message.clone();
         self.counts.dropped += u64::from(!self.custody.holds.push(to, message));
         // The report is sent even without room: a retransmission would not make room.
-        self.say_held(now, &note);
+        self.report_held(now, &note);
     }
 
     /// Sends copies to the next candidates if the owner is suspect.

@@ -6,9 +6,9 @@ use super::NodeCore;
 
 /// Interval of [`NodeCore::sweep`]: requested retransmissions are due within 100 ms, and fast for
 /// clients that have just moved.
-pub const INTERVAL: Duration = Duration::from_millis(50);
+pub const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of calls while [`NodeCore::is_idle`] returns `true`.
-pub const IDLE_INTERVAL: Duration = Duration::from_millis(250);
+pub const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
@@ -40,7 +40,7 @@ impl NodeCore {
         self.sweep_mesh_rooms(now);
         self.announce_waiting(REFUSALS_PER_SWEEP);
         if self.directory.is_announcement_due(now) {
-            self.tell_all_owners(now);
+            self.send_all_locations(now);
         }
     }
 

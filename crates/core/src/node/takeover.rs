@@ -72,7 +72,7 @@ impl NodeCore {
         session.socket_ended = true;
         session.has_backlog = false;
         self.directory.detach(holder);
-        self.untell(holder);
+        self.withdraw_from_owners(holder);
         self.directory.supersede(holder, now + self.settings.rules.final_confirm_timeout);
         Some(holder)
     }
@@ -82,11 +82,11 @@ impl NodeCore {
         if !self.directory.end_superseded(former) {
             return;
         }
-        let heir = self.directory.heir(former);
+        let successor = self.directory.successor(former);
         let Some(session) = self.directory.get_mut(former) else { return };
-        let (client_id, owed) = (session.client_id.clone(), owed_by(session));
+        let (client_id, owed) = (session.client_id.clone(), take_owed(session));
         for message in owed {
-            match heir {
+            match successor {
                 Some(_) if message.sent.deadline.is_over(now) => self.counts.dropped += 1,
                 Some(_) => {
                     self.counts.dropped += u64::from(!self.custody.holds.push(client_id.as_str(), message));
@@ -94,12 +94,12 @@ impl NodeCore {
                 None => self.deliver_or_hold(now, client_id.as_str(), message),
             }
         }
-        if let Some(heir) = heir
-            && let Some(session) = self.directory.get_mut(heir)
+        if let Some(successor) = successor
+            && let Some(session) = self.directory.get_mut(successor)
         {
             session.waits_for = None;
             session.has_backlog = true;
-            self.refill(now, heir);
+            self.refill(now, successor);
         } else {
             self.replace_held(now, &client_id);
             self.custody.routes_dirty = true;
@@ -116,7 +116,7 @@ impl NodeCore {
 
 /// Takes the unconfirmed messages. The edge may have written them, unless it has sent its final
 /// confirm. So they are held regardless of their TTL, and copies of them may have been delivered.
-pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
+pub(super) fn take_owed(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.edge_reported_end;
     let asked = |mut message: InboundMessage| {
         message.sent.deadline.may_hold |= unsure;

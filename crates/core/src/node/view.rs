@@ -77,9 +77,9 @@ impl NodeCore {
     /// Sends messages, lingering sessions and locations to new owners.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.redirect(now);
-        self.rehouse(now);
+        self.reroute_held(now);
         self.send_lingering_home(now);
-        self.tell_all_owners(now);
+        self.send_all_locations(now);
         self.check_backups();
     }
 
@@ -92,7 +92,7 @@ impl NodeCore {
     pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.opened(now);
-            self.met(now, peer, incarnation);
+            self.record_incarnation(now, peer, incarnation);
             self.answered(now, peer);
         }
     }
@@ -135,8 +135,8 @@ impl NodeCore {
 
     fn answered(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.answered(now, peer) {
-            self.rehouse(now);
-            self.tell_all_owners(now);
+            self.reroute_held(now);
+            self.send_all_locations(now);
             self.check_backups();
         }
     }
