@@ -43,7 +43,7 @@ impl NodeCore {
     ///
     /// # Errors
     /// If the sender's name is invalid.
-    pub fn lane_comes(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
+    pub fn accept_lane(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
         let sender = NodeId::new(&opening.sender)?;
         if sender == *self.peers.own_id() {
             return Ok(None);
@@ -87,7 +87,7 @@ impl NodeCore {
     }
 
     /// Handles the end of an exchange. One that was replaced has no effect.
-    pub fn lane_leaves(&mut self, at: InboundExchange) {
+    pub fn inbound_lane_ended(&mut self, at: InboundExchange) {
         let inbound = self.peers.inbound(at.peer);
         if let Some(inbound) = inbound.filter(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
             inbound.close();
