@@ -30,7 +30,7 @@ pub struct InboundExchange {
 /// Reason why a batch was not executed. Its exchange has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// A later exchange replaced this one, or the process was paused.
+    /// A later exchange replaced this one, it has ended, or the process was paused.
     #[error("the exchange is over")]
     Over,
     /// The batch is damaged. Items before the fault have been executed.
@@ -39,7 +39,8 @@ pub enum BatchError {
 }
 
 impl NodeCore {
-    /// Opens an exchange of the lane from a peer in place of the last. `None`: a later one is open.
+    /// Opens an exchange of the lane from a peer in place of the last. `None`: the peer had this or
+    /// a later exchange, or the sender is this node.
     ///
     /// # Errors
     /// If the sender's name is invalid.
@@ -57,7 +58,7 @@ impl NodeCore {
         Ok(Some(InboundExchange { peer, incarnation, exchange }))
     }
 
-    /// Executes a batch once.
+    /// Executes the items of a batch, unless a batch with its number or a later one was executed.
     ///
     /// # Errors
     /// If the exchange is over, or the batch is damaged.
@@ -76,12 +77,13 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Takes the acknowledgement for a peer. `None`: none is due, or the lane is closed.
+    /// Takes the acknowledgement for a peer: the number of the last executed batch. `None`: none is
+    /// due, no exchange is open, or the peer is unknown.
     pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<BatchNumber> {
         self.peers.inbound(peer)?.take_acknowledgement(now)
     }
 
-    /// Takes the acknowledgements for all peers that are due now.
+    /// Takes the acknowledgements that are due now, for all peers.
     pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
         self.peers.take_acknowledgements(now)
     }

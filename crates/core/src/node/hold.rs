@@ -45,6 +45,7 @@ pub(super) struct InboundMessage {
     pub(super) may_have_copies: bool,
     /// The outbound queue at the sender's node, for the outcome.
     pub(super) queue_id: QueueId,
+    /// Path of the outcome.
     pub(super) back: ReturnPath,
 }
 
@@ -84,7 +85,8 @@ impl HoldQueues {
         self.refused
     }
 
-    /// Holds a message in order. A retransmission replaces its copy. Returns `false` without room.
+    /// Holds a message in its sender's order. A retransmission replaces its copy. Returns `false`
+    /// without room, or if `to` is no valid name.
     pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,

@@ -1,4 +1,5 @@
-//! The lane to a peer: queued items, and a window of batches without an acknowledgement.
+//! The lane to a peer: queued items, and a window of batches without an acknowledgement. `peers`
+//! calls this module.
 //!
 //! A lane sends its batches in one exchange after another. When an exchange ends, the next one
 //! sends the whole window again, with the same numbers and the present TTLs.
@@ -305,12 +306,12 @@ impl Lane {
         window.iter_mut().for_each(|batch| batch.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id)));
     }
 
-    /// Returns the bytes of queued items and of batches without an acknowledgement.
+    /// Returns the bytes of queued envelopes and notes, and of batches without an acknowledgement.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes + self.notes.bytes() + self.window_bytes
     }
 
-    /// Returns `true` if all items have been acknowledged.
+    /// Returns `true` if no item is queued, and none in the window lacks an acknowledgement.
     pub(super) fn is_idle(&self) -> bool {
         self.window.iter().all(SentBatch::is_empty)
             && self.envelopes.is_empty()
@@ -341,7 +342,8 @@ impl Lane {
         }
     }
 
-    /// Takes the next frame, a new batch raises `batches`. `None`: nothing to send, or not now.
+    /// Takes the next frame: a batch of the window that this exchange has not sent, or a new batch,
+    /// which raises `batches`. `None`: nothing to send, or not now.
     pub(super) fn take_frame(&mut self, now: Instant, batches: &mut BatchNumber) -> Option<Vec<u8>> {
         if self.is_cut() || self.wants() == FlushUrgency::Idle {
             return None;

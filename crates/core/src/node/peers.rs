@@ -29,7 +29,7 @@ struct Peer {
     /// Its address by its own view. `None` if it has not opened a lane with one.
     announced: Option<Box<str>>,
     trust: FailureDetector,
-    /// Time of its last acknowledgement.
+    /// Time of its last answer or acknowledgement. At first that of its creation.
     last_answer: Instant,
     incarnation: Option<Incarnation>,
     /// `true` if the peer is in [`Peers::woken`].
@@ -352,12 +352,13 @@ impl Peers {
         }
     }
 
-    /// Queues an item that can also be sent later. Returns `false` if there is no room.
+    /// Queues an item that can also be sent later. Returns `false` if less than half of the room is
+    /// left; `true` for an unknown peer, which needs no later try.
     pub(super) fn note_if_roomy(&mut self, peer: PeerKey, item: &Item<'_>) -> bool {
         self.lane_mut(peer).is_none_or(|lane| lane.note_if_roomy(&encoded(item)))
     }
 
-    /// Returns `true` if the lane has no exchange or acknowledgement for 1 s.
+    /// Returns `true` if the lane has had no exchange or acknowledgement for 1 s.
     pub(super) fn is_stalled(&self, now: Instant, peer: PeerKey) -> bool {
         self.lane(peer).is_some_and(|lane| lane.is_stalled(now))
     }
@@ -420,8 +421,8 @@ impl Peers {
         }
     }
 
-    #[inline]
     /// Takes the next frame as [`Lane::take_frame`]. `None` also if `exchange` is not the last one.
+    #[inline]
     pub(super) fn take_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
         let Self { peers, batches, .. } = self;
         let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));

@@ -53,7 +53,8 @@ impl NodeCore {
         self.peers.is_eligible(node)
     }
 
-    /// Returns a client's owner (`None`: no view), and the stand-in of a suspect one (else `None`).
+    /// Returns a client's owner (`None`: no view), and the stand-in of a suspect owner (`None`: the
+    /// owner is not suspect, or no other node can stand in).
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
         if !self.has_view() {
             return (None, None);
@@ -86,7 +87,8 @@ impl NodeCore {
         })
     }
 
-    /// Returns the number of recipients of a client's pending messages, and of the messages.
+    /// Returns the number of recipients of a client's pending messages, and of the messages. Both
+    /// are 0 if the client has no socket at this node.
     pub fn pending(&self, client: &ClientId) -> (usize, usize) {
         self.directory.holder(client.as_str()).map_or((0, 0), |(key, _)| self.custody.pending_of(key))
     }
@@ -102,7 +104,7 @@ impl NodeCore {
         self.custody.holds.waiting_for(client.as_str())
     }
 
-    /// Returns the peer node that has reported a client. `None`: no node has lately.
+    /// Returns the peer node that has reported a client. `None`: no report is valid.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
     }

@@ -175,15 +175,15 @@ impl NodeCore {
         self.hold(now, to, message);
     }
 
-    /// Returns `true` if a message of another node already was at its recipient's location.
+    /// Returns `true` if a message of another node was already at its recipient's location.
     fn has_been_at_location(&self, to: &str, message: &InboundMessage) -> bool {
         let ReturnPath::Through { node, via } = &message.back else { return false };
         let location = self.directory.locations.get(to).and_then(|known| self.peers.id(known.peer));
         location.is_some_and(|id| id == node || via.contains(id))
     }
 
-    /// Relays a message of another node, at most [`MAX_HOPS`] times and never to a node where it
-    /// has been. Returns `false` if the message stays here.
+    /// Relays a message of another node, over at most [`MAX_HOPS`] lanes in all and never to a node
+    /// where it has been. Returns `false` if the message stays here.
     fn relay(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, node: &NodeId, via: &[NodeId]) -> bool {
         let is_new = self.peers.id(peer).is_some_and(|id| id != node && !via.contains(id));
         if via.len() + 2 > MAX_HOPS || !is_new {

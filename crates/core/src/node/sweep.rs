@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::NodeCore;
 
-/// Interval of [`NodeCore::sweep`]: requested retransmissions are due within 100 ms, and fast for
-/// clients that have just moved.
+/// Interval of calls of [`NodeCore::sweep`]: half of the minimum interval of retransmissions. It
+/// also bounds the delay of pending messages to clients that have just moved.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of calls while [`NodeCore::is_idle`] returns `true`.
+/// Interval of these calls while [`NodeCore::is_idle`] returns `true`.
 pub const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.

@@ -1,4 +1,5 @@
 //! Two sessions of one client id: the choice, and the unconfirmed messages of the other one.
+//! `attach`, `pending_resume`, `location`, `linger` and `sweep` call this module.
 
 use std::time::Instant;
 
@@ -16,7 +17,8 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
 
 impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
-    /// Otherwise the holder's socket is probed, and the newcomer waits for the answer.
+    /// Otherwise the holder's socket is probed, and the newcomer waits for the answer. A second
+    /// newcomer is rejected meanwhile.
     pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
         if arrival.grant.is_some() {
             let former = self.supersede(now, holder, REPLACED_BY_NEWER);
