@@ -1,9 +1,9 @@
 //! The resume token, the proof that a client owns a session.
 //!
-//! It is base64url (RFC 4648, section 5) without padding of the session (16 bytes), the expiry (8
-//! bytes, seconds since 1970, big-endian) and an HMAC-SHA256 (RFC 2104). The latter uses the mesh
-//! secret, over a constant, both fields and the client id. Nodes issue and verify it. It is opaque
-//! to clients.
+//! It is base64url without padding (RFC 4648, section 5) of three fields: the session (16 bytes),
+//! the expiry (8 bytes, seconds since 1970, big-endian) and an HMAC-SHA256 (RFC 2104). The HMAC
+//! has the mesh secret as its key, and covers a constant, both other fields and the client id.
+//! Nodes issue and verify tokens. They are opaque to clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

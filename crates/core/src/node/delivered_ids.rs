@@ -1,9 +1,9 @@
 //! Ids of a reliable client's delivered signals, which its session keeps when its socket breaks.
 //!
 //! An `ack` is lost if the sender's edge crashes before it passes the `ack` on. The client then
-//! resumes its session and sends the signal again. If the recipient's edge crashed too, the
-//! recipient's new edge may already have written a later signal, and cannot know that the earlier
-//! one was written. The sender's node knows.
+//! resumes its session and sends the signal again. If the recipient's edge crashed too, its new
+//! edge has no record of the signal, and may have written a later one. So the sender's node has the
+//! record. `directory` adds ids, `request` reads them, and `linger` sends them to other nodes.
 
 /// Maximum runs of ids. A client numbers its requests consecutively, so one run is typical.
 const MAX_RUNS: usize = 8;

@@ -1,4 +1,5 @@
-//! Messages held for their recipients, until these attach or the deadline passes.
+//! Messages held for recipients, until the recipient attaches or the deadline passes. `custody`
+//! owns them; `route`, `outcome`, `takeover` and `sweep` add and take them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -56,7 +57,7 @@ struct Held {
     to: ClientId,
     messages: VecDeque<InboundMessage>,
     bytes: usize,
-    /// Lower limit of all deadlines.
+    /// Lower limit of all deadlines. No message expires before it.
     min_expiry: Instant,
 }
 

@@ -19,8 +19,8 @@ use super::outbound::Message;
 
 /// Maximum bytes queued in a lane. Beyond it envelopes depend on retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
-/// A lane is stalled when its oldest batch has no acknowledgement for this time, or when it has no
-/// exchange. Retransmissions would only pile up in it.
+/// A lane is stalled if it has had no exchange for this time, or its oldest batch has had no
+/// acknowledgement. Retransmissions would only pile up in it.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Time without progress after which a lane's exchange ends.
 const CUT_AFTER: Duration = Duration::from_secs(2);

@@ -123,8 +123,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates settings for a mesh with hash seed 0: a hold time of 20 s, 30 s to resume, messages
-    /// of at most 64 KiB, hidden nodes, and the default times and limits.
+    /// Creates settings for a mesh with hash seed 0. Messages are held for 20 s and have at most
+    /// 64 KiB, sessions can be resumed for 30 s, and nodes are not revealed.
     #[must_use]
     pub fn new(id: NodeId, incarnation: Incarnation, mesh_secret: &[u8], epoch: (Instant, SystemTime)) -> Self {
         Self {

@@ -53,8 +53,8 @@ impl NodeCore {
         self.peers.is_eligible(node)
     }
 
-    /// Returns a client's owner (`None`: no view), and the stand-in of a suspect owner (`None`: the
-    /// owner is not suspect, or no other node can stand in).
+    /// Returns a client's owner, and the node that stands in for it. No owner: there is no view. No
+    /// stand-in: the owner is not suspect, or all eligible nodes are.
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
         if !self.has_view() {
             return (None, None);
@@ -109,8 +109,8 @@ impl NodeCore {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
     }
 
-    /// Returns for each trunk the name of its edge (`None`: this node's own, or not sent), the
-    /// number of clients served over it, and of uplink frames received from it.
+    /// Returns for each trunk the name of its edge, the number of clients served over it, and of
+    /// uplink frames received from it. No name: the edge is this node's own, or has sent none.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
         self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
     }

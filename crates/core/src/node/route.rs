@@ -29,7 +29,8 @@ pub(super) enum Route {
     Owner(PeerKey),
     /// This node stands in for a suspect owner. It holds the message and sends copies to this peer.
     Detour(PeerKey),
-    /// This node owns the client or has no view. It holds the message.
+    /// This node holds the message: it owns the client, stands in without another candidate, or has
+    /// no view.
     Hold,
 }
 

@@ -38,8 +38,8 @@ pub struct Rules {
     pub suspect_after: Duration,
     /// Maximum lingering sessions of a node. The default takes 51 MB. 0: none lingers.
     pub max_lingering: usize,
-    /// Minimum distance of a resumed session's numbers from the last known one: twice the span of
-    /// an edge's retransmit buffer, so that the numbers never overlap.
+    /// Minimum distance of a resumed session's numbers from the last known one. It is twice the
+    /// span of an edge's retransmit buffer, so that the numbers never overlap.
     pub numbers_ahead: u64,
     /// Maximum unconfirmed messages at an edge for one session. Further ones wait in the hold.
     pub max_unconfirmed: usize,
