@@ -17,7 +17,8 @@ use signaling_wire::{BatchNumber, Batches, ExchangeNumber, MessageNumber, Origin
 
 use super::outbound::Message;
 
-/// Maximum bytes queued in a lane. Beyond it envelopes depend on retransmissions.
+/// Maximum bytes of envelopes queued in a lane, and of notes. Beyond it envelopes depend on
+/// retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
 /// A lane is stalled if it has had no exchange for this time, or its oldest batch has had no
 /// acknowledgement. Retransmissions would only pile up in it.
@@ -250,38 +251,23 @@ impl Lane {
         room
     }
 
-    /// Adds encoded items other than envelopes and outcomes, as one. Returns `false` without room.
-    pub(super) fn note(&mut self, notes: &[u8]) -> bool {
-        self.note_below(MAX_WAITING, notes)
-    }
-
-    /// Adds a note that does not wait for the flush delay. Returns `false` without room.
-    pub(super) fn note_now(&mut self, note: &[u8]) -> bool {
-        let room = self.note(note);
-        self.has_urgent_note |= room;
-        room
-    }
-
-    /// Adds notes that belong together, without the flush delay. Returns `false` and adds none if
-    /// less than half of the room is left.
-    pub(super) fn note_run(&mut self, notes: &[Vec<u8>]) -> bool {
-        let room = self.notes.bytes() < MAX_WAITING / 2;
+    /// Adds the items that `append` encodes, other than envelopes and outcomes. They share a batch.
+    /// Returns `false` and adds none if `limit` bytes of notes are queued.
+    pub(super) fn note(&mut self, limit: usize, append: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let room = self.notes.bytes() < limit;
         if room {
-            notes.iter().for_each(|note| self.notes.add(|out| out.extend_from_slice(note)));
-            self.has_urgent_note = true;
+            self.notes.add(append);
         }
         room
     }
 
-    /// Adds a note that may be sent later. Returns `false` if less than half of the room is left.
-    pub(super) fn note_if_roomy(&mut self, note: &[u8]) -> bool {
-        self.note_below(MAX_WAITING / 2, note)
-    }
-
-    fn note_below(&mut self, limit: usize, notes: &[u8]) -> bool {
+    /// Adds items that do not wait for the flush delay. Returns `false` and adds none if `limit`
+    /// bytes of notes are queued.
+    pub(super) fn note_now(&mut self, limit: usize, items: &[Item<'_>]) -> bool {
         let room = self.notes.bytes() < limit;
         if room {
-            self.notes.add(|out| out.extend_from_slice(notes));
+            items.iter().for_each(|item| self.notes.add(|out| item.append(out)));
+            self.has_urgent_note = true;
         }
         room
     }
@@ -578,7 +564,7 @@ mod tests {
         let mut lane = open_lane(now);
         (1..=10).for_each(|number| assert!(lane.push(large_envelope(number, now))));
         (0..200_000).for_each(|number| _ = lane.push_outcome(outcome(number)));
-        (0..200).for_each(|_| assert!(lane.note(&[0; 10_000])));
+        (0..200).for_each(|_| assert!(lane.note(MAX_WAITING, |out| out.extend_from_slice(&[0; 10_000]))));
         let frame = lane.take_frame(now, &mut batches).unwrap();
         assert!(frame.len() <= lane::MAX_BYTES, "{}", frame.len());
         assert_eq!(lane.wants(), FlushUrgency::Immediate);

@@ -15,7 +15,7 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, Origin};
 use slotmap::SlotMap;
 
 use super::inbound_lane::InboundLane;
-use super::lane::{Lane, QueuedEnvelope, QueuedOutcome};
+use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
 use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use crate::{FailureDetector, Member, View};
@@ -317,7 +317,7 @@ impl Peers {
     /// Queues any other item for a peer, or drops it without a peer or room.
     pub(super) fn note(&mut self, peer: Option<PeerKey>, item: &Item<'_>) {
         let lane = peer.and_then(|peer| self.lane_mut(peer));
-        let sent = lane.is_some_and(|lane| lane.note(&encoded(item)));
+        let sent = lane.is_some_and(|lane| lane.note(MAX_WAITING, |out| item.append(out)));
         self.dropped += u64::from(!sent);
     }
 
@@ -325,7 +325,7 @@ impl Peers {
     /// room.
     pub(super) fn note_now(&mut self, peer: &NodeId, item: &Item<'_>) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        let sent = lane.is_some_and(|lane| lane.note_now(&encoded(item)));
+        let sent = lane.is_some_and(|lane| lane.note_now(MAX_WAITING, std::slice::from_ref(item)));
         self.dropped += u64::from(!sent);
         sent
     }
@@ -334,28 +334,27 @@ impl Peers {
     /// without a peer, or if less than half of the room is left.
     pub(super) fn note_run(&mut self, peer: &NodeId, items: &[Item<'_>]) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        lane.is_some_and(|lane| lane.note_run(&items.iter().map(encoded).collect::<Vec<_>>()))
+        lane.is_some_and(|lane| lane.note_now(MAX_WAITING / 2, items))
     }
 
     /// Queues encoded items that belong together, or drops them if there is no room.
     pub(super) fn note_bytes(&mut self, peer: PeerKey, items: &[u8]) {
-        let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(items));
+        let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(MAX_WAITING, |out| out.extend_from_slice(items)));
         self.dropped += u64::from(!sent);
     }
 
     /// Queues an item for every peer that answers.
     pub(super) fn note_to_all(&mut self, item: &Item<'_>) {
-        let item = encoded(item);
         let answering = self.peers.iter().filter(|(_, peer)| peer.trust.is_answering());
         for peer in answering.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.note_bytes(peer, &item);
+            self.note(Some(peer), item);
         }
     }
 
     /// Queues an item that can also be sent later. Returns `false` if less than half of the room is
     /// left; `true` for an unknown peer, which needs no later try.
     pub(super) fn note_if_roomy(&mut self, peer: PeerKey, item: &Item<'_>) -> bool {
-        self.lane_mut(peer).is_none_or(|lane| lane.note_if_roomy(&encoded(item)))
+        self.lane_mut(peer).is_none_or(|lane| lane.note(MAX_WAITING / 2, |out| item.append(out)))
     }
 
     /// Returns `true` if the lane has had no exchange or acknowledgement for 1 s.
@@ -457,12 +456,6 @@ impl Peers {
     pub(super) fn lane_bytes(&self) -> usize {
         self.peers.values().map(|peer| peer.lane.waiting_bytes()).sum()
     }
-}
-
-fn encoded(item: &Item<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    item.append(&mut bytes);
-    bytes
 }
 
 #[cfg(test)]
