@@ -23,7 +23,7 @@
 //! | two sockets of one client id | `takeover` |
 //! | clients at other nodes than the ranking names | `location` |
 //! | views, suspects, draining, lanes | `view` |
-//! | kicks, reserved names | `kicking`, `reserved` |
+//! | kicks | `kicking` |
 //! | periodic work | `sweep` |
 //! | answers for operators | `report` |
 //! | times and bounds of custody | `rules` |
@@ -49,7 +49,6 @@ mod peers;
 mod pending_resume;
 mod report;
 mod request;
-mod reserved;
 mod rooms;
 mod route;
 mod rules;

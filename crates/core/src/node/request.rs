@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, BadMessage, ClientMessage};
+use signaling_protocol::ids::is_reserved;
 use signaling_protocol::rooms::write_broadcast;
 use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
@@ -14,11 +15,28 @@ use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue};
-use super::reserved::names_reserved;
 use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
 const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
+const RESERVED: &str = "names that begin with `~` are reserved";
+
+/// Returns the recipient and the room of a request. Without a dialect they may not be reserved. A
+/// room that the client leaves is not among them.
+fn recipient_and_room<'a>(message: &'a ClientMessage<'_>) -> (Option<&'a str>, Option<&'a str>) {
+    match message {
+        ClientMessage::Signal { to, .. } => (Some(&**to), None),
+        ClientMessage::Join { room, .. }
+        | ClientMessage::Members { room, .. }
+        | ClientMessage::Broadcast { room, .. } => (None, Some(&**room)),
+        _ => (None, None),
+    }
+}
+
+fn names_reserved(message: &ClientMessage<'_>) -> bool {
+    let (to, room) = recipient_and_room(message);
+    to.or(room).is_some_and(is_reserved)
+}
 
 impl NodeCore {
     /// Handles an uplink frame: one client message as JSON text.
@@ -30,9 +48,12 @@ impl NodeCore {
         let (number, fresh) = session.number(seq, message.as_ref().ok().and_then(ClientMessage::id));
         match message {
             Ok(message) if session.known_id.is_some() && message.takes_id() && message.id().is_none() => {
-                self.refuse(key, seq, ErrorCode::BadMessage, NEEDS_ID, None);
+                self.refuse(key, seq, ErrorCode::BadMessage, NEEDS_ID, None, (None, None));
             }
-            Ok(message) if names_reserved(&session.client_id, &message) => self.refuse_reserved(key, seq, &message),
+            Ok(message) if !session.is_of_dialect() && names_reserved(&message) => {
+                let named = recipient_and_room(&message);
+                self.refuse(key, seq, ErrorCode::Forbidden, RESERVED, message.id(), named);
+            }
             Ok(ClientMessage::Signal { id, .. }) if !fresh && session.delivered.contains(number.0) => {
                 self.acknowledge(key, seq, id);
             }
@@ -75,7 +96,7 @@ impl NodeCore {
                 }
             }
             Ok(ClientMessage::Token { .. }) => {
-                self.refuse(key, seq, ErrorCode::Forbidden, "this mesh takes no tokens", None);
+                self.refuse(key, seq, ErrorCode::Forbidden, "this mesh takes no tokens", None, (None, None));
             }
             Ok(ClientMessage::IceServers) => {
                 let client_id = session.client_id.clone();
@@ -87,7 +108,7 @@ impl NodeCore {
             Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => {
                 self.reply(key, seq, DeliveryOutcome::Done, &[]);
             }
-            Err(BadMessage { code, message, id }) => self.refuse(key, seq, code, &message, id),
+            Err(BadMessage { code, message, id }) => self.refuse(key, seq, code, &message, id, (None, None)),
         }
     }
 
@@ -159,9 +180,18 @@ impl NodeCore {
         self.reply(session, seq, DeliveryOutcome::Unavailable, &error.to_json());
     }
 
-    fn refuse(&mut self, session: SessionKey, seq: Seq, code: ErrorCode, message: &str, id: Option<u64>) {
+    /// Answers a request with an error. It repeats the recipient and the room that are refused.
+    fn refuse(
+        &mut self,
+        session: SessionKey,
+        seq: Seq,
+        code: ErrorCode,
+        message: &str,
+        id: Option<u64>,
+        (to, room): (Option<&str>, Option<&str>),
+    ) {
         self.counts.refuse(code);
-        let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };
+        let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms: None };
         self.reply(session, seq, DeliveryOutcome::Refused, &error.to_json());
     }
 }

@@ -219,7 +219,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if its client speaks a dialect. Such a client knows no refusals.
+    /// Returns `true` if its client speaks a dialect. Such a client knows no refusals. Edges admit
+    /// native clients only without a reserved id.
     pub(super) fn is_of_dialect(&self) -> bool {
         is_reserved(self.client_id.as_str())
     }
