@@ -39,9 +39,9 @@ impl NodeCore {
     /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id.
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
-        let arrival = AttachInfo::new(attach, client_id, grant.map(Rc::new));
+        let arrival = AttachInfo::new(trunk, attach, client_id, grant.map(Rc::new));
         if arrival.socket_ended {
-            return self.settle(now, trunk, &arrival, attach.cause);
+            return self.settle(now, &arrival, attach.cause);
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
@@ -50,26 +50,26 @@ impl NodeCore {
         let lingering = self.directory.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
-                Some(session) if lingering.is_none() => self.await_session(now, trunk, arrival, session),
-                _ => self.arrive(now, trunk, arrival, proven, lingering),
+                Some(session) if lingering.is_none() => self.await_session(now, arrival, session),
+                _ => self.arrive(now, arrival, proven, lingering),
             };
         };
         let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
         // With equal times, a paused node has processed an abandoned `Attach`; this one is alive.
         let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
-            self.resume(now, trunk, arrival, key);
+            self.resume(now, arrival, key);
         } else if arrival.newcomer && id != arrival.session {
-            self.challenge(now, key, trunk, arrival);
+            self.challenge(now, key, arrival);
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, accepted_at_us) == (arrival.session, arrival.accepted_at_us) {
             // The socket is the same, so its edge keeps what it wrote.
             self.leave(now, key);
-            self.admit(now, trunk, &arrival, None, false);
+            self.admit(now, &arrival, None, false);
         } else {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
-            self.admit(now, trunk, &arrival, former, false);
+            self.admit(now, &arrival, former, false);
         }
     }
 
@@ -81,12 +81,12 @@ impl NodeCore {
     }
 
     /// Resumes the holder's session for a newcomer.
-    pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
+    pub(super) fn resume(&mut self, now: Instant, arrival: AttachInfo, holder: SessionKey) {
         let Some(session) = self.directory.get(holder) else { return };
         let arrival = resumed(arrival, Lingering::of(session, now), &self.settings.rules);
         self.counts.resumed += 1;
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, trunk, &arrival, former, true);
+        self.admit(now, &arrival, former, true);
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
@@ -94,21 +94,20 @@ impl NodeCore {
     pub(super) fn arrive(
         &mut self,
         now: Instant,
-        trunk: TrunkKey,
         arrival: AttachInfo,
         proven: Option<SessionId>,
         lingering: Option<Lingering>,
     ) {
-        let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
+        let Some(known) = lingering else { return self.admit(now, &arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
             let arrival = resumed(arrival, known, &self.settings.rules);
-            self.admit(now, trunk, &arrival, None, true);
+            self.admit(now, &arrival, None, true);
         } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
-            self.reject(trunk, arrival.slot, &REPLACED);
+            self.reject(arrival.trunk, arrival.slot, &REPLACED);
         } else {
-            self.admit(now, trunk, &arrival, None, false);
+            self.admit(now, &arrival, None, false);
         }
     }
 
@@ -132,12 +131,12 @@ impl NodeCore {
     }
 
     /// Serves a session whose socket is closed already, until its frames have their outcomes.
-    fn settle(&mut self, now: Instant, trunk: TrunkKey, arrival: &AttachInfo, cause: Option<DetachReason>) {
-        if !self.trunks.contains(trunk) {
+    fn settle(&mut self, now: Instant, arrival: &AttachInfo, cause: Option<DetachReason>) {
+        if !self.trunks.contains(arrival.trunk) {
             return;
         }
-        let session = self.directory.add(Session::new(trunk, arrival));
-        self.trunks.bind((trunk, arrival.slot), session);
+        let session = self.directory.add(Session::new(arrival));
+        self.trunks.bind((arrival.trunk, arrival.slot), session);
         if cause != Some(DetachReason::Left) {
             self.attach_seats(now, arrival);
         }
@@ -155,21 +154,14 @@ impl NodeCore {
     }
 
     /// Attaches a session. Held messages go down after the final confirm of the `former` session.
-    pub(super) fn admit(
-        &mut self,
-        now: Instant,
-        trunk: TrunkKey,
-        arrival: &AttachInfo,
-        former: Option<SessionKey>,
-        resumed: bool,
-    ) {
-        if !self.trunks.contains(trunk) {
+    pub(super) fn admit(&mut self, now: Instant, arrival: &AttachInfo, former: Option<SessionKey>, resumed: bool) {
+        if !self.trunks.contains(arrival.trunk) {
             return;
         }
-        let mut session = Session::new(trunk, arrival);
+        let mut session = Session::new(arrival);
         session.waits_for = former;
         let key = self.directory.attach(session);
-        self.trunks.bind((trunk, arrival.slot), key);
+        self.trunks.bind((arrival.trunk, arrival.slot), key);
         self.attach_seats(now, arrival);
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
@@ -259,7 +251,7 @@ impl NodeCore {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
         if let Some(contender) = contender {
-            self.admit(now, contender.trunk, &contender.arrival, None, false);
+            self.admit(now, &contender.arrival, None, false);
         }
         self.remove_if_done(key);
     }

@@ -232,11 +232,11 @@ impl Directory {
     /// slot. Returns `false` if there is none.
     pub(super) fn drop_newcomers(&mut self, unwanted: impl Fn(TrunkKey, Slot) -> bool) -> bool {
         let before = self.pending_resumes.len();
-        self.pending_resumes.retain(|_, newcomer| !unwanted(newcomer.trunk, newcomer.arrival.slot));
+        self.pending_resumes.retain(|_, newcomer| !unwanted(newcomer.arrival.trunk, newcomer.arrival.slot));
         let mut dropped = self.pending_resumes.len() < before;
         for holder in &self.contended {
             if let Some(session) = self.sessions.get_mut(*holder) {
-                dropped |= session.contender.take_if(|it| unwanted(it.trunk, it.arrival.slot)).is_some();
+                dropped |= session.contender.take_if(|it| unwanted(it.arrival.trunk, it.arrival.slot)).is_some();
             }
         }
         dropped

@@ -37,8 +37,6 @@ impl OutcomeRun {
 /// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
-    /// Trunk of its edge.
-    pub(super) trunk: TrunkKey,
     pub(super) arrival: AttachInfo,
     /// Start of the wait.
     pub(super) since: Instant,
@@ -47,7 +45,8 @@ pub(super) struct Contender {
 /// The lasting part of an `Attach`.
 #[derive(Debug, Clone)]
 pub(super) struct AttachInfo {
-    /// Slot on the edge's trunk.
+    /// Trunk of its edge, and its slot there.
+    pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
     /// Id of the client, and its hash.
     pub(super) client_id: ClientId,
@@ -80,9 +79,10 @@ pub(super) struct AttachInfo {
 }
 
 impl AttachInfo {
-    pub(super) fn new(attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
+    pub(super) fn new(trunk: TrunkKey, attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
         let state = attach.state.and_then(|state| SessionState::read(state).ok());
         Self {
+            trunk,
             slot: attach.slot,
             key: KeyHash::of(client_id.as_str()),
             client_id,
@@ -163,14 +163,14 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(trunk: TrunkKey, arrival: &AttachInfo) -> Self {
+    pub(super) fn new(arrival: &AttachInfo) -> Self {
         Self {
             client_id: arrival.client_id.clone(),
             key: arrival.key,
             id: arrival.session,
             accepted_at_us: arrival.accepted_at_us,
             turn: arrival.turn,
-            trunk,
+            trunk: arrival.trunk,
             slot: arrival.slot,
             seq: arrival.seq,
             // The ids of its earlier socket are unknown.

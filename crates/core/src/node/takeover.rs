@@ -19,16 +19,16 @@ impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
     /// Otherwise the holder's socket is probed, and the newcomer waits for the answer. A second
     /// newcomer is rejected meanwhile.
-    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
+    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, arrival: AttachInfo) {
         if arrival.grant.is_some() {
             let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-            return self.admit(now, trunk, &arrival, former, false);
+            return self.admit(now, &arrival, former, false);
         }
         let Some(session) = self.directory.get(holder) else { return };
         let (edge, slot) = (session.trunk, session.slot);
-        match self.directory.contend(holder, Box::new(Contender { trunk, arrival, since: now })) {
+        match self.directory.contend(holder, Box::new(Contender { arrival, since: now })) {
             Ok(()) => self.trunks.send(edge, &ToEdge::Probe { slot }),
-            Err(rejected) => self.reject(rejected.trunk, rejected.arrival.slot, &IN_USE),
+            Err(rejected) => self.reject(rejected.arrival.trunk, rejected.arrival.slot, &IN_USE),
         }
     }
 
@@ -41,7 +41,7 @@ impl NodeCore {
 
     fn reject_contender(&mut self, holder: SessionKey) {
         if let Some(contender) = self.directory.get_mut(holder).and_then(|session| session.contender.take()) {
-            self.reject(contender.trunk, contender.arrival.slot, &IN_USE);
+            self.reject(contender.arrival.trunk, contender.arrival.slot, &IN_USE);
         }
     }
 
@@ -51,7 +51,7 @@ impl NodeCore {
         let is_overdue = |since: Instant| now.saturating_duration_since(since) >= answer_time;
         for (holder, contender) in self.directory.take_overdue_contenders(is_overdue) {
             let former = self.supersede(now, holder, (CloseCode::HEARTBEAT_MISSED, "no answer to a ping"));
-            self.admit(now, contender.trunk, &contender.arrival, former, false);
+            self.admit(now, &contender.arrival, former, false);
         }
     }
 
