@@ -1,4 +1,5 @@
 //! Lanes from other nodes: their openings, batches and acknowledgements, as the shell reads them.
+//! Items go to `route`, `outcome`, `location`, `linger` and the rooms.
 
 use std::rc::Rc;
 use std::time::Instant;

@@ -1,5 +1,5 @@
 //! Messages held for recipients, until the recipient attaches or the deadline passes. `custody`
-//! owns them; `route`, `outcome`, `takeover` and `sweep` add and take them.
+//! owns them; `route`, `attach`, `takeover` and `sweep` add and take them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;

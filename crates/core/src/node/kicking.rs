@@ -1,5 +1,5 @@
 //! Kicks by operators. Edges close the sockets and reject older tokens. Nodes forward kicks to all
-//! edges, and keep them for edges that connect later.
+//! edges, and keep them for edges that connect later. The shell and `inputs` call this module.
 
 use std::time::{Instant, UNIX_EPOCH};
 

@@ -1,4 +1,5 @@
-//! Lingering sessions. The owner of a client keeps its lingering session.
+//! Lingering sessions. The owner of a client keeps its lingering session. `attach`, `batch`, `view`
+//! and `rooms` call this module.
 
 use std::time::{Duration, Instant};
 

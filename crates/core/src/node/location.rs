@@ -1,4 +1,5 @@
 //! Locations: clients at other nodes than the ranking names. Nodes report their clients to owners.
+//! `attach`, `batch`, `route`, `sweep`, `takeover` and `view` call this module.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
 //! The outbound queues of a session by recipient. The queues themselves are in `custody`.
+//! `request` adds queues, `outcome` removes them, and a handoff takes them.
 
 use std::collections::HashMap;
 

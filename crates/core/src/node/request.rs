@@ -1,4 +1,5 @@
 //! Requests of clients: parses each uplink frame, and takes custody of its message or refuses it.
+//! `inputs` calls it. Messages go on to `route`, and room commands to `rooms`.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Times and limits of custody, as settings: a simulation can break one at a time.
+//! Times and limits of custody, as settings: a simulation can break one at a time. The
+//! modules of the node read them from its settings.
 
 use std::time::Duration;
 

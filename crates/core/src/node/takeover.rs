@@ -1,5 +1,5 @@
 //! Two sessions of one client id: the choice, and the unconfirmed messages of the other one.
-//! `attach`, `pending_resume`, `location`, `linger` and `sweep` call this module.
+//! `attach`, `pending_resume`, `location`, `linger`, `outcome` and `sweep` call this module.
 
 use std::time::Instant;
 
