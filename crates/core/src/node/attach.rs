@@ -278,8 +278,8 @@ impl NodeCore {
         let state = self.session_state(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.socket_ended);
-        let queues = session.recipients.take();
-        queues.into_iter().for_each(|queue| drop(self.custody.queues.remove(queue)));
+        let queues = std::mem::take(&mut session.recipients);
+        queues.into_values().for_each(|queue| drop(self.custody.queues.remove(queue)));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);
         }

@@ -43,7 +43,6 @@ mod linger;
 mod location;
 mod mesh_rooms;
 mod outbound;
-mod outbound_queues;
 mod outcome;
 mod peers;
 mod pending_resume;

@@ -160,15 +160,14 @@ impl NodeCore {
     /// Returns the session's queue for a recipient, and opens it if necessary.
     fn queue_to(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<QueueKey> {
         let session = self.directory.get(session_key)?;
-        let key = KeyHash::of(to);
-        if let Some(queue) = session.recipients.get(key, to) {
-            return Some(queue);
+        if let Some(queue) = session.recipients.get(to) {
+            return Some(*queue);
         }
-        let (origin, recipient) = (session.id, ClientId::new(to).ok()?);
+        let (origin, recipient, key) = (session.id, ClientId::new(to).ok()?, KeyHash::of(to));
         let (destination, rules) = (self.route(to, key).destination(), Arc::clone(&self.settings.rules));
         let queue = OutboundQueue::new(now, rules, session_key, origin, recipient.clone(), key, destination);
         let queue = self.custody.queues.insert(queue);
-        self.directory.get_mut(session_key)?.recipients.insert(key, recipient, queue);
+        self.directory.get_mut(session_key)?.recipients.insert(recipient, queue);
         Some(queue)
     }
 

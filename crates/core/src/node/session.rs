@@ -14,9 +14,8 @@ use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
-use super::outbound_queues::OutboundQueues;
 use super::rooms::{BroadcastBudget, Tally};
-use super::{PeerKey, Rules, SessionKey, TrunkKey};
+use super::{PeerKey, QueueKey, Rules, SessionKey, TrunkKey};
 
 /// Equal outcomes of `count` consecutive uplink frames from `first` on.
 #[derive(Debug, Clone, Copy)]
@@ -143,8 +142,8 @@ pub(super) struct Session {
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that received the client's location.
     pub(super) informed_peers: Vec<PeerKey>,
-    /// Its outbound queues, by recipient.
-    pub(super) recipients: OutboundQueues,
+    /// Its outbound queues, by recipient. `custody` has the queues themselves.
+    pub(super) recipients: BTreeMap<ClientId, QueueKey>,
     /// Number of room commands without an answer.
     pub(super) commands: usize,
     /// Broadcasts without all outcomes, by number.
@@ -190,7 +189,7 @@ impl Session {
             has_backlog: false,
             waits_for: None,
             informed_peers: Vec::new(),
-            recipients: OutboundQueues::default(),
+            recipients: BTreeMap::new(),
             commands: 0,
             broadcasts: BTreeMap::new(),
             broadcast_budget: BroadcastBudget::default(),
