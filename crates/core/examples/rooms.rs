@@ -132,7 +132,7 @@ impl Bench {
         let peer = self.nodes[from].core.peers().find(|(_, peer)| *peer == address(to)).map(|(peer, _)| peer);
         let peer = peer.context("a node without a peer")?;
         let opening = self.nodes[from].core.open_lane(self.now, peer).context("an unknown peer")?;
-        let inbound = self.nodes[to].core.lane_comes(self.now, &opening)?.context("a later exchange")?;
+        let inbound = self.nodes[to].core.accept_lane(self.now, &opening)?.context("a later exchange")?;
         self.nodes[from].core.lane_opened(self.now, peer, opening.exchange, INCARNATION);
         self.lanes.insert((from, to), Lane { peer, exchange: opening.exchange, inbound });
         Ok(())

@@ -27,7 +27,7 @@ pub fn batches(data: &[u8]) {
         incarnation: Incarnation([1; 8]),
         exchange: ExchangeNumber(1),
     };
-    let Ok(Some(exchange)) = node.lane_comes(now, &opening) else { return };
+    let Ok(Some(exchange)) = node.accept_lane(now, &opening) else { return };
     if node.batch(now, exchange, data).is_ok() {
         assert!(node.batch(now, exchange, data).is_ok(), "a second copy is a duplicate");
     }

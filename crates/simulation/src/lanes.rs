@@ -115,7 +115,7 @@ impl World {
             return self.lane_fails(id);
         }
         let node = &mut self.nodes[to];
-        let inbound = match node.core.lane_comes(self.agenda.instant(), opening) {
+        let inbound = match node.core.accept_lane(self.agenda.instant(), opening) {
             Ok(Some(inbound)) => inbound,
             Ok(None) => return self.lane_fails(id),
             Err(error) => return self.ledger.broken("damaged", error.to_string()),
@@ -307,7 +307,7 @@ impl World {
             if node.inbound_lanes.get(&inbound.peer) == Some(&id) {
                 node.inbound_lanes.remove(&inbound.peer);
             }
-            node.core.lane_leaves(inbound);
+            node.core.inbound_lane_ended(inbound);
             self.update_lanes(to);
         }
     }

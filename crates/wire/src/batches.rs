@@ -1,4 +1,5 @@
-//! Frames that wait for a trunk, or items that wait for a lane.
+//! Frames that wait for a trunk, or items that wait for a lane. The node's core adds them and takes
+//! a batch at a time.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Adds a whole number of frames, as written by `append`.
+    /// Adds the frames that `append` writes, a whole number. They stay in one batch, which is full
+    /// from [`BATCH_TARGET_BYTES`] on.
     pub fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         if self.open.capacity() == 0 {
             self.open.reserve(self.usual);

@@ -1,6 +1,8 @@
-//! The only module that uses bincode. Each read has a size limit and returns the trailing bytes.
+//! The only module that calls bincode. [`take`] limits the size of a frame and returns the trailing
+//! bytes. [`from_bytes`] reads values of any size and ignores trailing bytes.
 //!
-//! bincode is finished rather than maintained. A replacement would change this module alone.
+//! bincode is finished rather than maintained. A replacement would change this module and the
+//! derives.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::{BorrowDecode, Encode};
@@ -34,7 +36,8 @@ pub fn append<T: Encode>(out: &mut Vec<u8>, frame: &T) {
 /// Takes one frame from the front of `bytes`, which then starts after the frame.
 ///
 /// # Errors
-/// If the bytes are no frame of this type; `bytes` stays as it was.
+/// If the bytes are no frame of this type, or claim more than [`MAX_FRAME_BYTES`]; `bytes` stays as
+/// it was.
 pub fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &mut &'a [u8]) -> Result<T, DecodeError> {
     let (frame, used) =
         bincode::borrow_decode_from_slice(bytes, CONFIG).map_err(|error| DecodeError::new(error.to_string()))?;
@@ -49,7 +52,8 @@ pub fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     bytes.unwrap_or_default()
 }
 
-/// Reads a value that [`to_bytes`] has written. Its size is bounded by that of `bytes`.
+/// Reads a value that [`to_bytes`] has written, and ignores bytes after it. Its size is bounded by
+/// that of `bytes`.
 ///
 /// # Errors
 /// If the bytes are no value of this type.
@@ -70,7 +74,7 @@ macro_rules! frames {
             /// Takes a frame from the front of `bytes`.
             ///
             /// # Errors
-            /// If the bytes are damaged.
+            /// If the bytes are damaged; `bytes` stays as it was.
             pub fn take(bytes: &mut &'a [u8]) -> Result<Self, $crate::DecodeError> {
                 $crate::codec::take(bytes)
             }

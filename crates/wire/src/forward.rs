@@ -1,4 +1,5 @@
-//! Batches between nodes, in a [`lane`](crate::lane): the number of the batch, then [`Item`]s.
+//! Batches between nodes, in a [`lane`](crate::lane): the number of the batch, then [`Item`]s. The
+//! node's core writes and executes them.
 
 use bincode::{BorrowDecode, Decode, Encode};
 
@@ -39,13 +40,13 @@ pub struct Envelope<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum EnvelopeOutcome {
-    /// Written to the recipient's socket. Final.
+    /// Written to the recipient's socket, or received by a reliable recipient. Final.
     Written,
     /// Never written to that socket, and never will be. Final.
     Skipped,
     /// An earlier message is missing, or the holder gives it up: retransmit now.
     Retransmit,
-    /// Its TTL ended here.
+    /// Its TTL ended at the node that reports it. Another copy may still be delivered.
     Expired,
 }
 
@@ -93,7 +94,8 @@ pub enum Item<'a> {
         client_id: &'a str,
         /// The client's session.
         session: SessionId,
-        /// Time at which the session's socket was accepted, in us since 1970. The later one stays.
+        /// Time at which the session's socket was accepted, in microseconds since 1970. The later
+        /// one stays.
         accepted_at_us: u64,
         /// `true`: the client is attached at the sender of this batch. `false`: not any more.
         here: bool,
@@ -121,7 +123,8 @@ pub enum Item<'a> {
         client_id: &'a str,
         /// The requested session.
         session: SessionId,
-        /// Time at which its new socket was accepted, in us since 1970. An older one must close.
+        /// Time at which its new socket was accepted, in microseconds since 1970. An older one must
+        /// close.
         accepted_at_us: u64,
     },
     /// The seats of a lingering session, directly after its `Lingering`.

@@ -1,10 +1,11 @@
-//! The grant of a client's token. An edge verifies the token once. A node relies on the grant.
+//! The grant of a client's token. An edge verifies the token once, and sends the grant in
+//! [`Attach`](crate::trunk::Attach). A node relies on it.
 
 use bincode::{Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 
-/// Maximum patterns of a grant: a token has at most 4 KiB.
+/// Maximum patterns of a grant. Edges refuse a token with more; it has at most 4 KiB.
 pub const MAX_PATTERNS: usize = 256;
 
 /// Recipients that a client may signal.
@@ -46,7 +47,7 @@ impl Grant {
     /// Reads a grant.
     ///
     /// # Errors
-    /// If the bytes are no grant.
+    /// If the bytes are no grant, or if others follow it.
     pub fn read(mut bytes: &[u8]) -> Result<Self, DecodeError> {
         let grant = codec::take(&mut bytes)?;
         if bytes.is_empty() { Ok(grant) } else { Err(DecodeError::new("more than a grant")) }
@@ -60,8 +61,8 @@ impl Grant {
     }
 }
 
-/// Returns `true` if `name` fits `pattern`. It returns to the last `*` alone, so it takes at most
-/// the product of both lengths.
+/// Returns `true` if `name` fits `pattern`. The search returns to the last `*` alone, so its steps
+/// are at most the product of both lengths.
 fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut at, mut read) = (0, 0);

@@ -1,4 +1,4 @@
-//! Random ids of sessions and of process starts.
+//! Random ids of sessions and of process starts. The caller supplies the random bytes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +42,7 @@ random!(
 impl FromStr for Incarnation {
     type Err = DecodeError;
 
-    /// Reads the form in which it is displayed: 16 hexadecimal digits.
+    /// Reads the form in which it is displayed: 16 hexadecimal digits. Fails for any other text.
     fn from_str(text: &str) -> Result<Self, DecodeError> {
         match u64::from_str_radix(text, 16) {
             Ok(number) if text.len() == 16 && !text.starts_with('+') => Ok(Self(number.to_be_bytes())),

@@ -1,7 +1,8 @@
-//! Lanes: one stream of batches from each node to each other node.
+//! Lanes: one stream of batches from each node to each other node. The node's core writes the
+//! frames, its shell reads them.
 //!
-//! A lane is one long HTTP exchange. The request has an [`Opening`] as its query. Its body is a run
-//! of frames: the length of a batch in four bytes, little-endian, and the batch
+//! A lane is one long HTTP exchange after another. The request has an [`Opening`] as its query. Its
+//! body is a run of frames: the length of a batch in four bytes, little-endian, and the batch
 //! ([`forward`](crate::forward)). The response starts at once, with the receiver's incarnation in
 //! [`INCARNATION_HEADER`]. Its body is a run of acknowledgements: a batch number in eight bytes,
 //! little-endian. It confirms the execution of all batches up to that number, so it also shows that
@@ -24,7 +25,7 @@ pub const MAX_BYTES: usize = 2 * MAX_BATCH_BYTES;
 pub const LENGTH_BYTES: usize = size_of::<u32>();
 const ACKNOWLEDGEMENT_BYTES: usize = size_of::<u64>();
 
-/// The query of the request that opens a lane.
+/// The query of the request that opens an exchange.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opening {
     /// Name of the sending node.
@@ -51,7 +52,7 @@ pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     frame
 }
 
-/// Returns the bytes of an acknowledgement.
+/// Returns the bytes of an acknowledgement of all batches up to `number`.
 pub fn acknowledgement(number: BatchNumber) -> [u8; ACKNOWLEDGEMENT_BYTES] {
     number.0.to_le_bytes()
 }
@@ -96,7 +97,8 @@ pub struct AcknowledgementReader {
 }
 
 impl AcknowledgementReader {
-    /// Returns the last acknowledgement that is complete with this chunk. `None`: none is.
+    /// Returns the last acknowledgement that is complete with this chunk: the number of the last
+    /// executed batch. `None`: none is complete.
     pub fn read(&mut self, chunk: &[u8]) -> Option<BatchNumber> {
         self.partial.extend_from_slice(chunk);
         let (complete, rest) = self.partial.as_chunks();

@@ -1,9 +1,9 @@
-//! Messages between the servers of a mesh: frames of a trunk ([`trunk`], [`grant`]), lanes between
-//! nodes and their items ([`lane`], [`forward`], [`seats`]), and the token that resumes a session
-//! ([`resume`]).
+//! Messages between the servers of a mesh. An edge and a node exchange the frames of a [`trunk`],
+//! some with a [`grant`]. Two nodes exchange the items of [`forward`], some with [`seats`], by a
+//! [`lane`]. A [`resume`] token proves to a node that a client owns a session.
 //!
-//! [`codec`] is the only user of bincode, [`Batches`] collects frames for a connection,
-//! and [`limits`] has sizes and times. No I/O and no clock. Client messages: `signaling-protocol`.
+//! [`codec`] reads and writes the bytes, [`Batches`] collects frames for a connection, and
+//! [`limits`] has sizes and times. No I/O and no clock. Client messages: `signaling-protocol`.
 
 mod batches;
 pub mod codec;

@@ -12,8 +12,8 @@ pub const BATCH_TARGET_BYTES: usize = 256 * 1024;
 /// Maximum bytes of a batch: just below the target before its last frame. A trunk message holds at
 /// most two batches.
 pub const MAX_BATCH_BYTES: usize = BATCH_TARGET_BYTES + MAX_FRAME_BYTES;
-/// Maximum number of nodes that relay one envelope. Past it, the views of the nodes differ too much
-/// to find the client.
+/// Maximum lanes that one envelope crosses, from node to node. Past it, the views of the nodes
+/// differ too much to find the client.
 pub const MAX_HOPS: usize = 4;
 /// Maximum batches of a lane without an acknowledgement.
 pub const MAX_WINDOW_BATCHES: usize = 256;

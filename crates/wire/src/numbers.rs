@@ -1,5 +1,5 @@
 //! Numbers of frames and messages. Each has a type of its own, so that none is used for another.
-//! `docs/CUSTODY.md` has the table.
+//! `docs/CUSTODY.md` has the table of their scopes.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ macro_rules! number {
                 Self(self.0.saturating_add(steps))
             }
 
-            /// Returns `count` numbers from this one on.
+            /// Returns `count` consecutive numbers, this one first.
             #[inline]
             pub fn run(self, count: u32) -> impl Iterator<Item = Self> {
                 (0..u64::from(count)).map(move |steps| self.plus(steps))
@@ -51,7 +51,7 @@ number!(
 );
 
 number!(
-    /// Number of a batch to any peer, in one incarnation of the sending node, from 1 on.
+    /// Number of a batch to any peer, rising in one incarnation of the sending node, from 1 on.
     BatchNumber
 );
 number!(

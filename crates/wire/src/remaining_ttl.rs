@@ -1,4 +1,4 @@
-//! The remaining TTL of a message.
+//! The remaining TTL of a message, as frames of trunks and items of lanes carry it.
 
 use std::time::Duration;
 

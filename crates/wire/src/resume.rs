@@ -1,8 +1,9 @@
 //! The resume token, the proof that a client owns a session.
 //!
-//! It is base64url of the session (16 bytes), the expiry (8 bytes, seconds since 1970, big-endian)
-//! and an HMAC-SHA256 with the mesh secret over both and the client id. All servers of the mesh can
-//! verify it. It is opaque to clients.
+//! It is base64url without padding (RFC 4648, section 5) of three fields: the session (16 bytes),
+//! the expiry (8 bytes, seconds since 1970, big-endian) and an HMAC-SHA256 (RFC 2104). The HMAC
+//! has the mesh secret as its key, and covers a constant, both other fields and the client id.
+//! Nodes issue and verify tokens. They are opaque to clients.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,7 +44,8 @@ pub fn issue(secret: &[u8], client_id: &ClientId, session: SessionId, expiry: Sy
     URL_SAFE_NO_PAD.encode(token)
 }
 
-/// Returns the session of a token. `None`: it is forged, of another client, or expired at `now`.
+/// Returns the session of a token. `None`: it is malformed, forged, of another client or secret, or
+/// expired at `now`.
 pub fn verify(secret: &[u8], client_id: &ClientId, token: &str, now: SystemTime) -> Option<SessionId> {
     let mut bytes = [0_u8; TOKEN_BYTES];
     let length = URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()?;

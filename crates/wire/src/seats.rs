@@ -1,4 +1,5 @@
-//! Seats of sessions in handoffs, resumes and lingering sessions, and changes of rooms.
+//! Seats of sessions in handoffs, resumes and lingering sessions, and changes of rooms. The
+//! node's core writes and reads them.
 //!
 //! The state of a session, opaque to edges, is one word and, if it has any, its seats.
 

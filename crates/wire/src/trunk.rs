@@ -45,7 +45,7 @@ impl Origin {
     }
 }
 
-/// Parts of the upgrade request that nodes need.
+/// Parts of the upgrade request. Nodes read the resume token alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Request<'a> {
@@ -57,7 +57,7 @@ pub struct Request<'a> {
     pub origin: Option<&'a str>,
     /// Resume token. `None`: the client does not resume.
     pub resume: Option<&'a str>,
-    /// Client address, as determined by the edge.
+    /// IP address of the client, as determined by the edge.
     pub address: &'a str,
 }
 
@@ -132,11 +132,11 @@ pub enum Unwritten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum DetachReason {
-    /// The client closed with 1000, or was kicked.
+    /// The client closed with 1000 or in the way of its dialect, or was kicked.
     Left,
-    /// The socket broke. The client may resume.
+    /// The socket broke, closed with another code, or is at a lost edge. The client may resume.
     Lost,
-    /// The edge closed the socket.
+    /// The edge closed the socket. The client may resume.
     Closed,
 }
 
@@ -146,7 +146,7 @@ pub enum DetachReason {
 pub enum DeliveryOutcome {
     /// Handled, or written to the recipient's socket.
     Done,
-    /// Given up without a confirmed delivery.
+    /// Given up without a confirmed delivery. The reply is the error.
     Unavailable,
     /// Refused by the node. The reply has the reason.
     Refused,
@@ -185,11 +185,11 @@ pub enum ToNode<'a> {
         /// The cause.
         cause: DetachReason,
     },
-    /// A handoff: the node stops routing for the session, and forwards its messages to `to`.
+    /// A handoff: the node stops routing for the session, and forwards messages for it to `to`.
     Release {
         /// The session's slot.
         slot: Slot,
-        /// The next node.
+        /// Name of the next node.
         to: &'a str,
     },
     /// Answers `Probe`: the client's socket is alive.

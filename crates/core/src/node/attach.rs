@@ -12,7 +12,7 @@ use signaling_wire::{RemainingTtl, SessionId, resume};
 use super::delivered_ids::DeliveredIds;
 use super::linger::Lingering;
 use super::session::{AttachInfo, Session};
-use super::takeover::{REPLACED_BY_NEWER, owed_by};
+use super::takeover::{REPLACED_BY_NEWER, take_owed};
 use super::{NodeCore, Rules, SessionKey, TrunkKey};
 
 /// Validity of a resume token. The session itself can be resumed for a shorter time.
@@ -39,9 +39,9 @@ impl NodeCore {
     /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id.
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
-        let arrival = AttachInfo::new(attach, client_id, grant.map(Rc::new));
+        let arrival = AttachInfo::new(trunk, attach, client_id, grant.map(Rc::new));
         if arrival.socket_ended {
-            return self.settle(now, trunk, &arrival, attach.cause);
+            return self.settle(now, &arrival, attach.cause);
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
@@ -50,26 +50,26 @@ impl NodeCore {
         let lingering = self.directory.lingering.remove(&arrival.client_id);
         let Some((key, holder)) = self.directory.holder(arrival.client_id.as_str()) else {
             return match proven {
-                Some(session) if lingering.is_none() => self.await_session(now, trunk, arrival, session),
-                _ => self.arrive(now, trunk, arrival, proven, lingering),
+                Some(session) if lingering.is_none() => self.await_session(now, arrival, session),
+                _ => self.arrive(now, arrival, proven, lingering),
             };
         };
         let (id, accepted_at_us) = (holder.id, holder.accepted_at_us);
         // With equal times, a paused node has processed an abandoned `Attach`; this one is alive.
         let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
-            self.resume(now, trunk, arrival, key);
+            self.resume(now, arrival, key);
         } else if arrival.newcomer && id != arrival.session {
-            self.challenge(now, key, trunk, arrival);
+            self.challenge(now, key, arrival);
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
         } else if (id, accepted_at_us) == (arrival.session, arrival.accepted_at_us) {
             // The socket is the same, so its edge keeps what it wrote.
             self.leave(now, key);
-            self.admit(now, trunk, &arrival, None, false);
+            self.admit(now, &arrival, None, false);
         } else {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
-            self.admit(now, trunk, &arrival, former, false);
+            self.admit(now, &arrival, former, false);
         }
     }
 
@@ -81,12 +81,12 @@ impl NodeCore {
     }
 
     /// Resumes the holder's session for a newcomer.
-    pub(super) fn resume(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, holder: SessionKey) {
+    pub(super) fn resume(&mut self, now: Instant, arrival: AttachInfo, holder: SessionKey) {
         let Some(session) = self.directory.get(holder) else { return };
         let arrival = resumed(arrival, Lingering::of(session, now), &self.settings.rules);
         self.counts.resumed += 1;
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, trunk, &arrival, former, true);
+        self.admit(now, &arrival, former, true);
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
@@ -94,21 +94,20 @@ impl NodeCore {
     pub(super) fn arrive(
         &mut self,
         now: Instant,
-        trunk: TrunkKey,
         arrival: AttachInfo,
         proven: Option<SessionId>,
         lingering: Option<Lingering>,
     ) {
-        let Some(known) = lingering else { return self.admit(now, trunk, &arrival, None, false) };
+        let Some(known) = lingering else { return self.admit(now, &arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
             let arrival = resumed(arrival, known, &self.settings.rules);
-            self.admit(now, trunk, &arrival, None, true);
+            self.admit(now, &arrival, None, true);
         } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
-            self.reject(trunk, arrival.slot, &REPLACED);
+            self.reject(arrival.trunk, arrival.slot, &REPLACED);
         } else {
-            self.admit(now, trunk, &arrival, None, false);
+            self.admit(now, &arrival, None, false);
         }
     }
 
@@ -132,16 +131,16 @@ impl NodeCore {
     }
 
     /// Serves a session whose socket is closed already, until its frames have their outcomes.
-    fn settle(&mut self, now: Instant, trunk: TrunkKey, arrival: &AttachInfo, cause: Option<DetachReason>) {
-        if !self.trunks.contains(trunk) {
+    fn settle(&mut self, now: Instant, arrival: &AttachInfo, cause: Option<DetachReason>) {
+        if !self.trunks.contains(arrival.trunk) {
             return;
         }
-        let session = self.directory.add(Session::new(trunk, arrival));
-        self.trunks.bind((trunk, arrival.slot), session);
+        let session = self.directory.add(Session::new(arrival));
+        self.trunks.bind((arrival.trunk, arrival.slot), session);
         if cause != Some(DetachReason::Left) {
             self.attach_seats(now, arrival);
         }
-        self.say_attached(session, false, &[]);
+        self.send_attached(session, false, &[]);
         if arrival.ends_with_socket {
             self.queue_leave_all(session);
         } else if cause != Some(DetachReason::Left) {
@@ -150,38 +149,31 @@ impl NodeCore {
             let until = now + self.settings.resume;
             let delivered = DeliveredIds::default();
             let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
-            self.lingering_comes(now, &arrival.client_id, lingering);
+            self.store_lingering(now, &arrival.client_id, lingering);
         }
     }
 
     /// Attaches a session. Held messages go down after the final confirm of the `former` session.
-    pub(super) fn admit(
-        &mut self,
-        now: Instant,
-        trunk: TrunkKey,
-        arrival: &AttachInfo,
-        former: Option<SessionKey>,
-        resumed: bool,
-    ) {
-        if !self.trunks.contains(trunk) {
+    pub(super) fn admit(&mut self, now: Instant, arrival: &AttachInfo, former: Option<SessionKey>, resumed: bool) {
+        if !self.trunks.contains(arrival.trunk) {
             return;
         }
-        let mut session = Session::new(trunk, arrival);
+        let mut session = Session::new(arrival);
         session.waits_for = former;
         let key = self.directory.attach(session);
-        self.trunks.bind((trunk, arrival.slot), key);
+        self.trunks.bind((arrival.trunk, arrival.slot), key);
         self.attach_seats(now, arrival);
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
         let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
-        self.say_attached(key, resumed, &greeting);
+        self.send_attached(key, resumed, &greeting);
         for message in self.custody.holds.take(arrival.client_id.as_str()) {
             self.down(now, key, message);
         }
-        self.tell_owners(key);
+        self.send_location_to_owners(key);
     }
 
-    fn say_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
+    fn send_attached(&mut self, session: SessionKey, resumed: bool, greeting: &[u8]) {
         let state = self.session_state(session, false);
         let Some(session) = self.directory.get(session) else { return };
         let hold = RemainingTtl::from_duration(self.settings.hold);
@@ -218,7 +210,7 @@ impl NodeCore {
     /// Handles a `Detach`: ends the session of the slot, or the wait of its newcomer.
     pub(super) fn detach(&mut self, now: Instant, at: (TrunkKey, Slot), cause: DetachReason) {
         let Some(key) = self.trunks.session_at(at) else {
-            self.directory.withdraw(at);
+            self.directory.drop_newcomers(|trunk, slot| (trunk, slot) == at);
             return;
         };
         if let Some(session) = self.directory.get_mut(key) {
@@ -243,11 +235,11 @@ impl NodeCore {
     /// Ends the session's socket. Reroutes or holds messages owed to it; its own stay in custody.
     pub(super) fn leave(&mut self, now: Instant, key: SessionKey) {
         self.finish_superseded(now, key);
-        self.untell(key);
+        self.withdraw_from_owners(key);
         let Some(session) = self.directory.get_mut(key) else { return };
         let client_id = session.client_id.clone();
         session.socket_ended = true;
-        let mut owed = owed_by(session);
+        let mut owed = take_owed(session);
         if std::mem::take(&mut session.has_backlog) {
             owed.extend(self.custody.holds.take(client_id.as_str()));
         }
@@ -259,7 +251,7 @@ impl NodeCore {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
         if let Some(contender) = contender {
-            self.admit(now, contender.trunk, &contender.arrival, None, false);
+            self.admit(now, &contender.arrival, None, false);
         }
         self.remove_if_done(key);
     }
@@ -278,7 +270,7 @@ impl NodeCore {
     pub(super) fn release(&mut self, now: Instant, at: (TrunkKey, Slot), to: &str) {
         let Some(key) = self.trunks.session_at(at) else {
             // It waited here and was not served. It attaches to the next node as it did here.
-            if self.directory.withdraw(at) {
+            if self.directory.drop_newcomers(|trunk, slot| (trunk, slot) == at) {
                 self.trunks.send(at.0, &ToEdge::Released { slot: at.1, state: &[] });
             }
             return;
@@ -286,8 +278,8 @@ impl NodeCore {
         let state = self.session_state(key, true);
         let Some(session) = self.directory.get_mut(key) else { return };
         let (client_id, id, was_here) = (session.client_id.clone(), session.id, !session.socket_ended);
-        let queues = session.recipients.take();
-        queues.into_iter().for_each(|queue| drop(self.custody.close(queue)));
+        let queues = std::mem::take(&mut session.recipients);
+        queues.into_values().for_each(|queue| drop(self.custody.queues.remove(queue)));
         if let Some(peer) = self.peers.key(to).filter(|_| was_here) {
             self.released_to(now, client_id, id, peer);
         }
@@ -307,6 +299,6 @@ impl NodeCore {
 
 /// Returns the attach info of a client that continues an earlier session.
 fn resumed(arrival: AttachInfo, earlier: Lingering, rules: &Rules) -> AttachInfo {
-    let seq = Lingering::goes_on_after(earlier.seq, arrival.accepted_at_us, rules);
+    let seq = Lingering::resumed_seq(earlier.seq, arrival.accepted_at_us, rules);
     AttachInfo { session: earlier.session, seq, resumed: true, delivered: earlier.delivered, ..arrival }
 }

@@ -1,4 +1,5 @@
 //! Lanes from other nodes: their openings, batches and acknowledgements, as the shell reads them.
+//! Items go to `route`, `outcome`, `location`, `linger` and the rooms.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -30,7 +31,7 @@ pub struct InboundExchange {
 /// Reason why a batch was not executed. Its exchange has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// A later exchange replaced this one, or the process was paused.
+    /// A later exchange replaced this one, it has ended, or the process was paused.
     #[error("the exchange is over")]
     Over,
     /// The batch is damaged. Items before the fault have been executed.
@@ -39,11 +40,12 @@ pub enum BatchError {
 }
 
 impl NodeCore {
-    /// Opens an exchange of the lane from a peer in place of the last. `None`: a later one is open.
+    /// Opens an exchange of the lane from a peer in place of the last. `None`: the peer had this or
+    /// a later exchange, or the sender is this node.
     ///
     /// # Errors
     /// If the sender's name is invalid.
-    pub fn lane_comes(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
+    pub fn accept_lane(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
         let sender = NodeId::new(&opening.sender)?;
         if sender == *self.peers.own_id() {
             return Ok(None);
@@ -53,27 +55,20 @@ impl NodeCore {
             return Ok(None);
         }
         let Opening { incarnation, exchange, .. } = *opening;
-        self.met(now, peer, incarnation);
+        self.record_incarnation(now, peer, incarnation);
         Ok(Some(InboundExchange { peer, incarnation, exchange }))
     }
 
-    /// Returns `true` if an exchange has not been replaced or closed.
-    pub fn has_inbound(&mut self, at: InboundExchange) -> bool {
-        self.peers.inbound(at.peer).is_some_and(|inbound| inbound.has(at.incarnation, at.exchange))
-    }
-
-    /// Executes a batch once.
+    /// Executes the items of a batch, unless a batch with its number or a later one was executed.
     ///
     /// # Errors
     /// If the exchange is over, or the batch is damaged.
     pub fn batch(&mut self, now: Instant, at: InboundExchange, mut bytes: &[u8]) -> Result<(), BatchError> {
-        if !self.has_inbound(at) {
-            return Err(BatchError::Over);
-        }
+        let sender = self.peers.id(at.peer).cloned();
+        let inbound = self.peers.inbound(at.peer).filter(|inbound| inbound.has(at.incarnation, at.exchange));
+        let (Some(inbound), Some(sender)) = (inbound, sender) else { return Err(BatchError::Over) };
         let length = bytes.len();
         let number = forward::open(&mut bytes)?;
-        let sender = self.peers.id(at.peer).cloned();
-        let (Some(inbound), Some(sender)) = (self.peers.inbound(at.peer), sender) else { return Err(BatchError::Over) };
         // A damaged batch counts as executed, or it would come again for ever.
         if inbound.receive(now, number, length) {
             while !bytes.is_empty() {
@@ -83,18 +78,19 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Takes the acknowledgement for a peer. `None`: none is due, or the lane is closed.
+    /// Takes the acknowledgement for a peer: the number of the last executed batch. `None`: none is
+    /// due, no exchange is open, or the peer is unknown.
     pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<BatchNumber> {
         self.peers.inbound(peer)?.take_acknowledgement(now)
     }
 
-    /// Takes the acknowledgements for all peers that are due now.
+    /// Takes the acknowledgements that are due now, for all peers.
     pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
         self.peers.take_acknowledgements(now)
     }
 
     /// Handles the end of an exchange. One that was replaced has no effect.
-    pub fn lane_leaves(&mut self, at: InboundExchange) {
+    pub fn inbound_lane_ended(&mut self, at: InboundExchange) {
         let inbound = self.peers.inbound(at.peer);
         if let Some(inbound) = inbound.filter(|inbound| inbound.is_current(at.incarnation, at.exchange)) {
             inbound.close();
@@ -128,7 +124,7 @@ impl NodeCore {
                     self.counts.lingering_moved += 1;
                     let (until, delivered) = (now + ttl.as_duration(), DeliveredIds::from_runs(delivered));
                     let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
-                    self.lingering_comes(now, &client, lingering);
+                    self.store_lingering(now, &client, lingering);
                 }
             }
             Item::Seats { client_id, session, accepted_at_us, turn, seats } => {
@@ -168,12 +164,12 @@ impl NodeCore {
     }
 
     /// Records a peer's incarnation. A restarted peer receives messages and locations again.
-    pub(super) fn met(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
-        if self.peers.met(key, incarnation) {
-            for queue in self.custody.queues(|queue| queue.destination == Destination::Peer(key)) {
+    pub(super) fn record_incarnation(&mut self, now: Instant, key: PeerKey, incarnation: Incarnation) {
+        if self.peers.record_incarnation(key, incarnation) {
+            for queue in self.custody.queues_where(|queue| queue.destination == Destination::Peer(key)) {
                 self.retransmit(now, queue);
             }
-            self.tell_all_owners(now);
+            self.send_all_locations(now);
             if let Some(node) = self.peers.id(key).cloned() {
                 self.room_peer_restarted(now, &node);
             }

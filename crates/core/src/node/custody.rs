@@ -16,7 +16,8 @@ use super::{PeerKey, QueueKey, SessionKey, Settings};
 /// All messages in this node's custody.
 #[derive(Debug)]
 pub(super) struct Custody {
-    queues: SlotMap<QueueKey, OutboundQueue>,
+    /// Outbound queues of sessions. A queue is removed when it closes.
+    pub(super) queues: SlotMap<QueueKey, OutboundQueue>,
     /// Messages held here for absent recipients.
     pub(super) holds: HoldQueues,
     /// Part of each queue id, so that outcomes for an earlier process find no queue.
@@ -40,29 +41,6 @@ impl Custody {
         self.queues.is_empty() && self.holds.bytes() == 0
     }
 
-    /// Adds an outbound queue and returns its key.
-    pub(super) fn open(&mut self, queue: OutboundQueue) -> QueueKey {
-        self.queues.insert(queue)
-    }
-
-    /// Returns an outbound queue. `None`: it is closed.
-    #[inline]
-    pub(super) fn get(&self, queue: QueueKey) -> Option<&OutboundQueue> {
-        self.queues.get(queue)
-    }
-
-    /// Returns an outbound queue. `None`: it is closed.
-    #[inline]
-    pub(super) fn get_mut(&mut self, queue: QueueKey) -> Option<&mut OutboundQueue> {
-        self.queues.get_mut(queue)
-    }
-
-    /// Removes and returns an outbound queue. `None`: it is closed.
-    #[inline]
-    pub(super) fn close(&mut self, queue: QueueKey) -> Option<OutboundQueue> {
-        self.queues.remove(queue)
-    }
-
     /// Returns the queue's id for other nodes.
     pub(super) fn id(&self, queue: QueueKey) -> QueueId {
         QueueId(queue.data().as_ffi() ^ self.id_salt)
@@ -74,8 +52,8 @@ impl Custody {
         self.queues.contains_key(key).then_some(key)
     }
 
-    /// Returns the queues that `wanted` accepts.
-    pub(super) fn queues(&self, wanted: impl Fn(&OutboundQueue) -> bool) -> Vec<QueueKey> {
+    /// Returns the keys of the queues that `wanted` accepts.
+    pub(super) fn queues_where(&self, wanted: impl Fn(&OutboundQueue) -> bool) -> Vec<QueueKey> {
         self.queues.iter().filter(|(_, queue)| wanted(queue)).map(|(key, _)| key).collect()
     }
 

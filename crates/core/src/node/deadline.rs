@@ -1,4 +1,4 @@
-//! Deadlines of messages, on this node's clock.
+//! Deadlines of messages, on this node's clock. `request` and `batch` create them.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! Ids of a reliable client's delivered signals, which its session keeps when its socket breaks.
 //!
 //! An `ack` is lost if the sender's edge crashes before it passes the `ack` on. The client then
-//! resumes its session and sends the signal again. If the recipient's edge crashed too, the
-//! recipient's new edge may already have written a later signal, and cannot know that the earlier
-//! one was written. The sender's node knows.
+//! resumes its session and sends the signal again. If the recipient's edge crashed too, its new
+//! edge has no record of the signal, and may have written a later one. So the sender's node has the
+//! record. `directory` adds ids, `request` reads them, and `linger` sends them to other nodes.
 
 /// Maximum runs of ids. A client numbers its requests consecutively, so one run is typical.
 const MAX_RUNS: usize = 8;
@@ -35,32 +35,18 @@ impl DeliveredIds {
 
     /// Adds an id. Beyond 8 runs it forgets the lowest one.
     pub(super) fn insert(&mut self, id: u64) {
-        let at = self.runs.partition_point(|&(_, last)| last < id);
-        let joins_next = self.runs.get(at).is_some_and(|&(first, _)| first <= id.saturating_add(1));
-        let joins_earlier = at > 0 && self.runs.get(at - 1).is_some_and(|&(_, last)| last.saturating_add(1) >= id);
-        match (joins_earlier, joins_next) {
-            (true, true) => {
-                let (first, _) = self.runs.remove(at - 1);
-                if let Some(run) = self.runs.get_mut(at - 1) {
-                    run.0 = first;
-                }
-            }
-            (true, false) => {
-                if let Some(run) = self.runs.get_mut(at - 1) {
-                    run.1 = id;
-                }
-            }
-            (false, true) => {
-                if let Some(run) = self.runs.get_mut(at) {
-                    run.0 = run.0.min(id);
-                }
-            }
-            (false, false) if self.runs.len() < MAX_RUNS => self.runs.insert(at, (id, id)),
-            (false, false) if at > 0 => {
-                self.runs.remove(0);
-                self.runs.insert(at - 1, (id, id));
-            }
-            (false, false) => {}
+        // The runs from `at` to `end` contain the id or touch it. They become one.
+        let at = self.runs.partition_point(|&(_, last)| last.saturating_add(1) < id);
+        let end = self.runs.partition_point(|&(first, _)| first <= id.saturating_add(1));
+        if at < end {
+            let touched = self.runs.drain(at..end);
+            let joined = touched.fold((id, id), |(first, last), run| (first.min(run.0), last.max(run.1)));
+            self.runs.insert(at, joined);
+        } else if self.runs.len() < MAX_RUNS {
+            self.runs.insert(at, (id, id));
+        } else if at > 0 {
+            self.runs.remove(0);
+            self.runs.insert(at - 1, (id, id));
         }
     }
 

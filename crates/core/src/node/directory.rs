@@ -43,6 +43,7 @@ pub(super) struct Directory {
     max_lingering: usize,
     /// Clients at other nodes than the ranking names.
     pub(super) locations: HashMap<ClientId, Location>,
+    /// Newcomers that wait for their sessions, at most one for each client.
     pub(super) pending_resumes: HashMap<ClientId, PendingResume>,
     /// Sessions with a contender.
     contended: Vec<SessionKey>,
@@ -191,11 +192,6 @@ impl Directory {
         self.locations.len() < before
     }
 
-    /// Adds a newcomer that waits for its session. Returns an earlier newcomer of the id, if any.
-    pub(super) fn add_pending_resume(&mut self, newcomer: PendingResume) -> Option<PendingResume> {
-        self.pending_resumes.insert(newcomer.arrival.client_id.clone(), newcomer)
-    }
-
     /// Takes the newcomers whose wait for their sessions is over, sorted.
     pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<PendingResume> {
         let mut overdue: Vec<_> = self
@@ -232,26 +228,18 @@ impl Directory {
         overdue
     }
 
-    /// Ends a newcomer's wait for an id or a session. Returns `false` if it waits for neither.
-    pub(super) fn withdraw(&mut self, at: (TrunkKey, Slot)) -> bool {
-        let Self { sessions, contended, pending_resumes, .. } = self;
-        let is_it = |contender: &mut Box<Contender>| (contender.trunk, contender.arrival.slot) == at;
-        let contenders = contended.iter();
-        let mut contenders = contenders.filter_map(|holder| sessions.get_mut(*holder)?.contender.take_if(is_it));
-        let withdrawn = contenders.next().is_some();
-        let before = pending_resumes.len();
-        pending_resumes.retain(|_, newcomer| (newcomer.trunk, newcomer.arrival.slot) != at);
-        withdrawn || pending_resumes.len() < before
-    }
-
-    /// Drops all newcomers of a lost trunk that wait for an id or a session.
-    pub(super) fn drop_newcomers(&mut self, trunk: TrunkKey) {
-        self.pending_resumes.retain(|_, newcomer| newcomer.trunk != trunk);
+    /// Drops the newcomers that wait for an id or a session, if `unwanted` accepts their trunk and
+    /// slot. Returns `false` if there is none.
+    pub(super) fn drop_newcomers(&mut self, unwanted: impl Fn(TrunkKey, Slot) -> bool) -> bool {
+        let before = self.pending_resumes.len();
+        self.pending_resumes.retain(|_, newcomer| !unwanted(newcomer.arrival.trunk, newcomer.arrival.slot));
+        let mut dropped = self.pending_resumes.len() < before;
         for holder in &self.contended {
             if let Some(session) = self.sessions.get_mut(*holder) {
-                session.contender.take_if(|contender| contender.trunk == trunk);
+                dropped |= session.contender.take_if(|it| unwanted(it.arrival.trunk, it.arrival.slot)).is_some();
             }
         }
+        dropped
     }
 
     /// Allows a session's edge to confirm until `until`, though another socket has the id.
@@ -284,9 +272,9 @@ impl Directory {
     }
 
     /// Returns the attached session that waits for the confirms of a former one. `None`: none does.
-    pub(super) fn heir(&self, former: SessionKey) -> Option<SessionKey> {
-        let (key, heir) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
-        (heir.waits_for == Some(former)).then_some(key)
+    pub(super) fn successor(&self, former: SessionKey) -> Option<SessionKey> {
+        let (key, successor) = self.holder(self.sessions.get(former)?.client_id.as_str())?;
+        (successor.waits_for == Some(former)).then_some(key)
     }
 
     /// Returns `true` if all locations are due to be sent again.

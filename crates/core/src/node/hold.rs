@@ -1,4 +1,5 @@
-//! Messages held for their recipients, until these attach or the deadline passes.
+//! Messages held for recipients, until the recipient attaches or the deadline passes. `custody`
+//! owns them; `route`, `attach`, `takeover` and `sweep` add and take them.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -45,6 +46,7 @@ pub(super) struct InboundMessage {
     pub(super) may_have_copies: bool,
     /// The outbound queue at the sender's node, for the outcome.
     pub(super) queue_id: QueueId,
+    /// Path of the outcome.
     pub(super) back: ReturnPath,
 }
 
@@ -55,8 +57,8 @@ struct Held {
     to: ClientId,
     messages: VecDeque<InboundMessage>,
     bytes: usize,
-    /// Lower limit of all deadlines.
-    over_from: Instant,
+    /// Lower limit of all deadlines. No message expires before it.
+    min_expiry: Instant,
 }
 
 /// Held messages by recipient.
@@ -84,20 +86,21 @@ impl HoldQueues {
         self.refused
     }
 
-    /// Holds a message in order. A retransmission replaces its copy. Returns `false` without room.
+    /// Holds a message in its sender's order. A retransmission replaces its copy. Returns `false`
+    /// without room, or if `to` is no valid name.
     pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,
             None => {
                 let Ok(to) = ClientId::new(to) else { return false };
-                let over_from = message.sent.deadline.expires;
-                let key = self.held.insert(Held { to: to.clone(), messages: VecDeque::new(), bytes: 0, over_from });
+                let min_expiry = message.sent.deadline.expires;
+                let key = self.held.insert(Held { to: to.clone(), messages: VecDeque::new(), bytes: 0, min_expiry });
                 self.key_by_recipient.insert(to, key);
                 key
             }
         };
         let Some(held) = self.held.get_mut(key) else { return false };
-        held.over_from = held.over_from.min(message.sent.deadline.expires);
+        held.min_expiry = held.min_expiry.min(message.sent.deadline.expires);
         if let Some(same) = held.messages.iter_mut().find(|same| same.sent.origin == message.sent.origin) {
             // Nodes count the TTL down, and a paused node counts late.
             let expires = same.sent.deadline.expires.min(message.sent.deadline.expires);
@@ -128,7 +131,7 @@ impl HoldQueues {
     /// limit of their deadlines. `None`: none is held.
     pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
         let held = self.held.get(*self.key_by_recipient.get(to)?)?;
-        Some((held.messages.len(), held.bytes, held.over_from))
+        Some((held.messages.len(), held.bytes, held.min_expiry))
     }
 
     /// Takes all messages held for one recipient.
@@ -154,7 +157,7 @@ impl HoldQueues {
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<InboundMessage> {
         let mut expired = Vec::new();
         let mut emptied = Vec::new();
-        for (key, held) in self.held.iter_mut().filter(|(_, held)| held.over_from <= now) {
+        for (key, held) in self.held.iter_mut().filter(|(_, held)| held.min_expiry <= now) {
             let before = expired.len();
             while let Some(at) = held.messages.iter().position(|message| message.sent.deadline.is_over(now)) {
                 expired.extend(held.messages.remove(at));
@@ -162,7 +165,7 @@ impl HoldQueues {
             let freed: usize = expired.iter().skip(before).map(|message| message.sent.cost()).sum();
             held.bytes -= freed;
             self.bytes -= freed;
-            held.over_from = held.messages.iter().map(|message| message.sent.deadline.expires).min().unwrap_or(now);
+            held.min_expiry = held.messages.iter().map(|message| message.sent.deadline.expires).min().unwrap_or(now);
             if held.messages.is_empty() {
                 emptied.push(key);
             }

@@ -1,4 +1,5 @@
 //! The lane from each of `peers`: its present exchange, executed batches, and acknowledgements.
+//! `batch` opens and ends exchanges, and takes acknowledgements for the shell.
 
 use std::time::{Duration, Instant};
 

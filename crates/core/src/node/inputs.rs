@@ -10,12 +10,13 @@ use super::{NodeCore, TrunkKey};
 use crate::edge::FlushUrgency;
 
 impl NodeCore {
-    /// Adds the trunk of an edge in another process.
+    /// Adds the trunk of an edge in another process. The edge first receives `Draining` if this
+    /// node drains, and all kicks.
     pub fn trunk_up(&mut self) -> TrunkKey {
         self.add_trunk(false)
     }
 
-    /// Adds the trunk of this process's own edge, which cannot be lost.
+    /// Adds the trunk of this process's own edge, as [`Self::trunk_up`]. It cannot be lost.
     pub fn local_trunk_up(&mut self) -> TrunkKey {
         self.add_trunk(true)
     }
@@ -36,7 +37,7 @@ impl NodeCore {
         self.trunks.contains(trunk)
     }
 
-    /// Stores the name of a trunk's edge.
+    /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
     pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
         self.trunks.name_edge(trunk, name);
     }
@@ -44,7 +45,7 @@ impl NodeCore {
     /// Removes a lost trunk. Its clients count as absent until they attach again.
     pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
         let Some(sessions) = self.trunks.remove(trunk) else { return };
-        self.directory.drop_newcomers(trunk);
+        self.directory.drop_newcomers(|of, _| of == trunk);
         for key in sessions {
             if let Some(session) = self.directory.get_mut(key) {
                 session.detached = true;
@@ -59,10 +60,11 @@ impl NodeCore {
         self.trunks.remote().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
-    /// Handles a run of frames from an edge.
+    /// Handles a run of frames from an edge. Frames for a slot without a session have no effect.
     ///
     /// # Errors
-    /// If the bytes are no frames. Frames before the fault have been handled.
+    /// If the bytes are no frames, or hold a damaged grant. Frames before the fault have been
+    /// handled.
     pub fn trunk_frames(&mut self, now: Instant, trunk: TrunkKey, mut frames: &[u8]) -> Result<(), DecodeError> {
         while !frames.is_empty() {
             match ToNode::take(&mut frames)? {
@@ -83,12 +85,12 @@ impl NodeCore {
         Ok(())
     }
 
-    /// Returns the urgency of the trunk's next batch.
+    /// Returns the urgency of the trunk's next batch; `Idle` for a lost trunk.
     pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
         self.trunks.wants(trunk)
     }
 
-    /// Takes the trunk's next batch; empty without frames.
+    /// Takes the trunk's next batch, at most twice `MAX_BATCH_BYTES`; empty without frames.
     pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
         for session in self.trunks.take_with_outcomes(trunk) {
             self.write_outcomes(session);

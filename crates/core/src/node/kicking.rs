@@ -1,5 +1,5 @@
 //! Kicks by operators. Edges close the sockets and reject older tokens. Nodes forward kicks to all
-//! edges, and keep them for edges that connect later.
+//! edges, and keep them for edges that connect later. The shell and `inputs` call this module.
 
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -10,7 +10,8 @@ use signaling_wire::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// Kicks a client at `at` in Unix seconds. Returns `true` if it was attached or lingering here.
+    /// Kicks a client at `at`, in seconds since 1970. Returns `true` if it was attached here or
+    /// lingered here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();
@@ -18,12 +19,13 @@ impl NodeCore {
         self.directory.lingering.remove(client).is_some() | self.directory.attached(client.as_str()).is_some()
     }
 
-    /// Handles a kick that another node reports, at `at` in Unix seconds.
+    /// Handles a kick that another node reports, at `at` in seconds since 1970. Ignores a known
+    /// kick, and a time more than 60 s in the future.
     pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
         self.learn(now, None, client, at);
     }
 
-    /// Handles a kick that an edge reports, at `at` in Unix seconds.
+    /// Handles a kick that an edge reports, at `at` in seconds since 1970.
     pub(super) fn on_kick_from_edge(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
         if let Ok(client) = ClientId::new(client_id) {
             self.learn(now, Some(from), &client, at);
@@ -37,8 +39,8 @@ impl NodeCore {
 
     /// Forwards a kick that is new here to the other edges.
     fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
-        let today = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if at > edge::KickList::latest_believable(today) || !self.kicks.add(client, at) {
+        let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if at > edge::KickList::latest_believable(unix_now) || !self.kicks.add(client, at) {
             return;
         }
         if self.directory.lingering.get(client).is_some_and(|session| session.accepted_at_us / 1_000_000 <= at) {

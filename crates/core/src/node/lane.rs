@@ -1,4 +1,5 @@
-//! The lane to a peer: queued items, and a window of batches without an acknowledgement.
+//! The lane to a peer: queued items, and a window of batches without an acknowledgement. `peers`
+//! calls this module.
 //!
 //! A lane sends its batches in one exchange after another. When an exchange ends, the next one
 //! sends the whole window again, with the same numbers and the present TTLs.
@@ -16,10 +17,11 @@ use signaling_wire::{BatchNumber, Batches, ExchangeNumber, MessageNumber, Origin
 
 use super::outbound::Message;
 
-/// Maximum bytes queued in a lane. Beyond it envelopes depend on retransmissions.
+/// Maximum bytes of envelopes queued in a lane, and of notes. Beyond it envelopes depend on
+/// retransmissions.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
-/// A lane is stalled when its oldest batch has no acknowledgement for this time, or when it has no
-/// exchange. Retransmissions would only pile up in it.
+/// A lane is stalled if it has had no exchange for this time, or its oldest batch has had no
+/// acknowledgement. Retransmissions would only pile up in it.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Time without progress after which a lane's exchange ends.
 const CUT_AFTER: Duration = Duration::from_secs(2);
@@ -249,38 +251,23 @@ impl Lane {
         room
     }
 
-    /// Adds encoded items other than envelopes and outcomes, as one. Returns `false` without room.
-    pub(super) fn note(&mut self, notes: &[u8]) -> bool {
-        self.note_below(MAX_WAITING, notes)
-    }
-
-    /// Adds a note that does not wait for the flush delay. Returns `false` without room.
-    pub(super) fn note_now(&mut self, note: &[u8]) -> bool {
-        let room = self.note(note);
-        self.has_urgent_note |= room;
-        room
-    }
-
-    /// Adds notes that belong together, without the flush delay. Returns `false` and adds none if
-    /// less than half of the room is left.
-    pub(super) fn note_run(&mut self, notes: &[Vec<u8>]) -> bool {
-        let room = self.notes.bytes() < MAX_WAITING / 2;
+    /// Adds the items that `append` encodes, other than envelopes and outcomes. They share a batch.
+    /// Returns `false` and adds none if `limit` bytes of notes are queued.
+    pub(super) fn note(&mut self, limit: usize, append: impl FnOnce(&mut Vec<u8>)) -> bool {
+        let room = self.notes.bytes() < limit;
         if room {
-            notes.iter().for_each(|note| self.notes.add(|out| out.extend_from_slice(note)));
-            self.has_urgent_note = true;
+            self.notes.add(append);
         }
         room
     }
 
-    /// Adds a note that may be sent later. Returns `false` if less than half of the room is left.
-    pub(super) fn note_if_roomy(&mut self, note: &[u8]) -> bool {
-        self.note_below(MAX_WAITING / 2, note)
-    }
-
-    fn note_below(&mut self, limit: usize, notes: &[u8]) -> bool {
+    /// Adds items that do not wait for the flush delay. Returns `false` and adds none if `limit`
+    /// bytes of notes are queued.
+    pub(super) fn note_now(&mut self, limit: usize, items: &[Item<'_>]) -> bool {
         let room = self.notes.bytes() < limit;
         if room {
-            self.notes.add(|out| out.extend_from_slice(notes));
+            items.iter().for_each(|item| self.notes.add(|out| item.append(out)));
+            self.has_urgent_note = true;
         }
         room
     }
@@ -305,12 +292,12 @@ impl Lane {
         window.iter_mut().for_each(|batch| batch.envelopes.retain(|envelope| !queues.contains(&envelope.queue_id)));
     }
 
-    /// Returns the bytes of queued items and of batches without an acknowledgement.
+    /// Returns the bytes of queued envelopes and notes, and of batches without an acknowledgement.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes + self.notes.bytes() + self.window_bytes
     }
 
-    /// Returns `true` if all items have been acknowledged.
+    /// Returns `true` if no item is queued, and none in the window lacks an acknowledgement.
     pub(super) fn is_idle(&self) -> bool {
         self.window.iter().all(SentBatch::is_empty)
             && self.envelopes.is_empty()
@@ -341,7 +328,8 @@ impl Lane {
         }
     }
 
-    /// Takes the next frame, a new batch raises `batches`. `None`: nothing to send, or not now.
+    /// Takes the next frame: a batch of the window that this exchange has not sent, or a new batch,
+    /// which raises `batches`. `None`: nothing to send, or not now.
     pub(super) fn take_frame(&mut self, now: Instant, batches: &mut BatchNumber) -> Option<Vec<u8>> {
         if self.is_cut() || self.wants() == FlushUrgency::Idle {
             return None;
@@ -576,7 +564,7 @@ mod tests {
         let mut lane = open_lane(now);
         (1..=10).for_each(|number| assert!(lane.push(large_envelope(number, now))));
         (0..200_000).for_each(|number| _ = lane.push_outcome(outcome(number)));
-        (0..200).for_each(|_| assert!(lane.note(&[0; 10_000])));
+        (0..200).for_each(|_| assert!(lane.note(MAX_WAITING, |out| out.extend_from_slice(&[0; 10_000]))));
         let frame = lane.take_frame(now, &mut batches).unwrap();
         assert!(frame.len() <= lane::MAX_BYTES, "{}", frame.len());
         assert_eq!(lane.wants(), FlushUrgency::Immediate);

@@ -1,4 +1,5 @@
-//! Lingering sessions. The owner of a client keeps its lingering session.
+//! Lingering sessions. The owner of a client keeps its lingering session. `attach`, `batch`, `view`
+//! and `rooms` call this module.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ impl Lingering {
 
     /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
     /// the state here is old: a client sends less than one message per microsecond.
-    pub(super) fn goes_on_after(seq: Seq, accepted_at_us: u64, rules: &Rules) -> Seq {
+    pub(super) fn resumed_seq(seq: Seq, accepted_at_us: u64, rules: &Rules) -> Seq {
         seq.plus(rules.numbers_ahead).max(Seq(accepted_at_us))
     }
 
@@ -69,16 +70,16 @@ impl NodeCore {
     }
 
     /// Stores a lingering session, at most for this node's resume time, unless a newer one is here.
-    pub(super) fn lingering_comes(&mut self, now: Instant, client: &ClientId, comes: Lingering) {
-        let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (comes.accepted_at_us, comes.seq);
+    pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, arrived: Lingering) {
+        let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (arrived.accepted_at_us, arrived.seq);
         if !self.directory.lingering.get(client).is_none_or(is_newer)
             || self.directory.attached(client.as_str()).is_some()
             || !self.directory.may_linger()
         {
             return;
         }
-        let until = comes.until.min(now + self.settings.resume);
-        self.directory.lingering.insert(client.clone(), Lingering { until, ..comes });
+        let until = arrived.until.min(now + self.settings.resume);
+        self.directory.lingering.insert(client.clone(), Lingering { until, ..arrived });
         if !self.attach_pending_resume(now, client) {
             self.send_home(now, client);
         }

@@ -1,4 +1,5 @@
 //! Locations: clients at other nodes than the ranking names. Nodes report their clients to owners.
+//! `attach`, `batch`, `route`, `sweep`, `takeover` and `view` call this module.
 
 use std::time::{Duration, Instant};
 
@@ -110,7 +111,7 @@ impl NodeCore {
                 return;
             }
             if (holder.accepted_at_us, holder.id) > (accepted_at_us, session) {
-                return self.say_where(key, peer, true);
+                return self.send_location(key, peer, true);
             }
             self.supersede(now, key, REPLACED_BY_NEWER);
         }
@@ -126,7 +127,7 @@ impl NodeCore {
 
     /// Sends the location of a client to its owners by the ranking with and without suspects. If a
     /// lane is full, a later sweep sends it.
-    pub(super) fn tell_owners(&mut self, key: SessionKey) {
+    pub(super) fn send_location_to_owners(&mut self, key: SessionKey) {
         if !self.announce(key) {
             self.directory.unannounced.push_back(key);
         }
@@ -157,7 +158,7 @@ impl NodeCore {
     }
 
     /// Sends the locations of all clients to their owners.
-    pub(super) fn tell_all_owners(&mut self, now: Instant) {
+    pub(super) fn send_all_locations(&mut self, now: Instant) {
         self.directory.announce_all(now + self.settings.rules.located_every);
         self.announce_waiting(usize::MAX);
     }
@@ -178,12 +179,12 @@ impl NodeCore {
     }
 
     /// Reports to the owners of a client that it is no longer here.
-    pub(super) fn untell(&mut self, key: SessionKey) {
+    pub(super) fn withdraw_from_owners(&mut self, key: SessionKey) {
         let informed = self.directory.get_mut(key).map(|session| std::mem::take(&mut session.informed_peers));
-        informed.into_iter().flatten().for_each(|peer| self.say_where(key, peer, false));
+        informed.into_iter().flatten().for_each(|peer| self.send_location(key, peer, false));
     }
 
-    fn say_where(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
+    fn send_location(&mut self, key: SessionKey, peer: PeerKey, here: bool) {
         let Some(session) = self.directory.get(key) else { return };
         self.peers.note(Some(peer), &located(session, here));
     }
@@ -196,7 +197,7 @@ impl NodeCore {
     }
 
     /// Sends messages held for clients that other nodes serve or own now.
-    pub(super) fn rehouse(&mut self, now: Instant) {
+    pub(super) fn reroute_held(&mut self, now: Instant) {
         let stays = |to: &str| matches!(self.route(to, KeyHash::of(to)), Route::Attached(_) | Route::Hold);
         let moving = self.custody.holds.recipients(|to| !stays(to));
         moving.iter().for_each(|to| self.replace_held(now, to));

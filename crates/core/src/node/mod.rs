@@ -10,7 +10,7 @@
 //! | `directory` | sessions, lingering sessions, locations, waiting newcomers |
 //! | `custody` | outbound queues and held messages |
 //! | `rooms` | seats and room commands |
-//! | `mesh_rooms` | rooms that nodes own, without a store |
+//! | `mesh_rooms` | rooms that this node owns or backs up, if there is no store |
 //!
 //! Path of a message: it arrives by [`NodeCore::trunk_frames`] or [`NodeCore::batch`] (`inputs`,
 //! `batch`). A `request` puts it into an outbound queue. `route` sends it down a trunk or into a
@@ -43,13 +43,11 @@ mod linger;
 mod location;
 mod mesh_rooms;
 mod outbound;
-mod outbound_queues;
 mod outcome;
 mod peers;
 mod pending_resume;
 mod report;
 mod request;
-mod reserved;
 mod rooms;
 mod route;
 mod rules;
@@ -82,7 +80,7 @@ pub use self::mesh_rooms::{MeshRoomCounts, MeshRoomFigures, RoomCommit};
 pub use self::report::SessionReport;
 pub use self::rooms::{RoomCounts, RoomFigures, RoomSettings, RoomTask, Urgency};
 pub use self::rules::Rules;
-pub use self::sweep::{IDLE_INTERVAL as IDLE_SWEEP_INTERVAL, INTERVAL as SWEEP_INTERVAL};
+pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
 
 new_key_type! {
     /// A trunk of an edge.
@@ -96,15 +94,15 @@ new_key_type! {
 /// Settings of a node.
 #[derive(Clone)]
 pub struct Settings {
-    /// Its name.
+    /// The node's name.
     pub id: NodeId,
     /// Random id of this process.
     pub incarnation: Incarnation,
     /// Seed of the rendezvous hash, the same on all servers.
     pub hash_seed: u64,
-    /// Hold time of messages for absent recipients.
+    /// Hold time of messages for absent recipients: the maximum TTL of this node's messages.
     pub hold: Duration,
-    /// Time in which a session without a socket can be resumed.
+    /// Time in which a session without a socket can be resumed. 0: it cannot.
     pub resume: Duration,
     /// Maximum bytes of messages held for absent recipients.
     pub hold_limits: HoldLimits,
@@ -112,18 +110,19 @@ pub struct Settings {
     pub rules: Arc<Rules>,
     /// Settings of rooms.
     pub rooms: RoomSettings,
-    /// Maximum bytes of a client message, for `welcome`.
+    /// Maximum bytes of a client message, as `welcome` states it. Edges enforce it.
     pub max_message_bytes: usize,
     /// `true` if clients receive the name of their node.
     pub reveal_nodes: bool,
-    /// Signs resume tokens, until [`NodeCore::set_mesh_secrets`] replaces it.
+    /// Secret that signs resume tokens, until [`NodeCore::set_mesh_secrets`] replaces it.
     pub mesh_secret: Arc<[u8]>,
     /// One moment on both clocks, by which the core dates tokens. See [`NodeCore::set_clock`].
     pub epoch: (Instant, SystemTime),
 }
 
 impl Settings {
-    /// Creates settings with the default times and limits, for a mesh with hash seed 0.
+    /// Creates settings for a mesh with hash seed 0. Messages are held for 20 s and have at most
+    /// 64 KiB, sessions can be resumed for 30 s, and nodes are not revealed.
     #[must_use]
     pub fn new(id: NodeId, incarnation: Incarnation, mesh_secret: &[u8], epoch: (Instant, SystemTime)) -> Self {
         Self {
@@ -146,29 +145,30 @@ impl Settings {
 /// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Requests of clients.
+    /// Requests of clients, including retransmitted and refused ones.
     pub requests: u64,
     /// Refused requests, in the order of [`ErrorCode::ALL`].
     pub refused: [u64; ErrorCode::ALL.len()],
-    /// Messages written to their recipients.
+    /// Messages written to their recipients. A broadcast is one message for each member.
     pub delivered: u64,
-    /// Messages given up without a delivery, or refused because too many are held.
+    /// Messages without a confirmed delivery: given up, or refused by [`Rules::max_for_absent`].
     pub unavailable: u64,
-    /// Envelopes sent to other nodes, including retransmissions.
+    /// Envelopes of this node's clients for other nodes, including retransmissions.
     pub forwarded: u64,
-    /// Envelopes of other nodes that were relayed.
+    /// Envelopes of other nodes that were relayed to a third node.
     pub relayed: u64,
     /// Messages of this node's clients that were sent again.
     pub retransmissions: u64,
-    /// Items dropped between nodes: no room, node unknown, or name invalid.
+    /// Items dropped: no room in a lane or hold, node unknown, name invalid, or message expired.
+    /// Senders' nodes retransmit messages.
     pub dropped: u64,
-    /// Sessions attached.
+    /// Sessions attached: new, resumed, or handed off to this node.
     pub attached: u64,
     /// Sessions resumed on another socket.
     pub resumed: u64,
-    /// Sessions that could not linger for lack of room.
+    /// Sessions that lost their socket here and could not linger for lack of room.
     pub lingering_refused: u64,
-    /// Lingering sessions received from another node.
+    /// Lingering sessions received from other nodes, whether stored or not.
     pub lingering_moved: u64,
     /// Held messages that expired here.
     pub expired: u64,
@@ -194,7 +194,7 @@ pub struct NodeCore {
     directory: Directory,
     custody: Custody,
     rooms: Rooms,
-    /// `None` if the rooms are in a store.
+    /// `None`: the rooms are in a store.
     mesh_rooms: Option<MeshRooms>,
     kicks: KickList,
     ice: IceServers,
@@ -221,7 +221,8 @@ impl NodeCore {
         }
     }
 
-    /// Signs resume tokens with the first secret from now on, and accepts all. Empty: no effect.
+    /// Signs resume tokens with the first secret from now on, and accepts all of them. An empty
+    /// list has no effect.
     pub fn set_mesh_secrets(&mut self, secrets: Vec<Arc<[u8]>>) {
         let mut secrets = secrets.into_iter();
         if let Some(first) = secrets.next() {
@@ -252,13 +253,14 @@ impl NodeCore {
         self.directory.attached_clients().len()
     }
 
-    /// Returns `true` if no session, message, room command, or item for a healthy node is pending.
+    /// Returns `true` if this node serves no session, no message or room command is pending, and
+    /// all peers have their items. Suspect peers and lingering sessions do not count.
     pub fn is_quiet(&self) -> bool {
         let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
         self.directory.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
     }
 
-    /// Returns `true` if only timers of seconds run: rare sweeps suffice.
+    /// Returns `true` if only timers of seconds run: sweeps every [`IDLE_SWEEP_INTERVAL`] suffice.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let rooms = self.rooms.is_idle() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_idle);
@@ -270,17 +272,17 @@ impl NodeCore {
         self.directory.lingering.len()
     }
 
-    /// Takes the reports of clients with many undelivered messages.
+    /// Takes the reports of clients with many undelivered messages, at most 8.
     pub fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
         std::mem::take(&mut self.directory.undelivered)
     }
 
-    /// Returns the bytes held for absent recipients.
+    /// Returns the bytes held for absent recipients, with 160 bytes of overhead for each message.
     pub fn held_bytes(&self) -> usize {
         self.custody.holds.bytes()
     }
 
-    /// Returns the number of messages not held for lack of room.
+    /// Returns the number of messages not held for lack of room, since the start.
     pub fn hold_refused(&self) -> u64 {
         self.custody.holds.refused()
     }

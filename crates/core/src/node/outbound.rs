@@ -1,4 +1,5 @@
 //! Outbound queues: messages of one session to one recipient, kept until each has its outcome.
+//! `custody` owns the queues. `request`, `route` and `sweep` fill, retransmit and end them.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -168,7 +169,7 @@ impl OutboundQueue {
     }
 
     /// Handles the destination's report that a message expired. Ends custody and returns the
-    /// message if no other node ever had it, else `None`.
+    /// message. `None`: another node may have had it, or it is not over by this node's clock.
     pub(super) fn expired(&mut self, now: Instant, number: MessageNumber) -> Option<OutboundMessage> {
         let sent = self.sent.get(self.position(number)?)?;
         if sent.was_elsewhere || (sent.deadline.may_hold && !sent.deadline.is_over(now)) {
@@ -225,7 +226,7 @@ impl OutboundQueue {
     }
 
     /// Postpones retransmission while the lane is stalled.
-    pub(super) fn put_off(&mut self, now: Instant) {
+    pub(super) fn postpone(&mut self, now: Instant) {
         self.retransmit_at = now + self.rules.min_retransmit_interval;
     }
 

@@ -1,4 +1,5 @@
 //! Outcomes of messages on their way back from the recipients' edges to the senders' edges.
+//! `inputs` and `batch` pass them in; `request`, `route`, `sweep` and `rooms` create further ones.
 
 use std::time::Instant;
 
@@ -55,12 +56,12 @@ impl NodeCore {
     }
 
     /// Reports to the sender's node that a message is held here.
-    pub(super) fn say_held(&mut self, now: Instant, message: &InboundMessage) {
+    pub(super) fn report_held(&mut self, now: Instant, message: &InboundMessage) {
         match &message.back {
             ReturnPath::Here => self.custody.mark_held(now, message.queue_id),
             ReturnPath::Through { node, via } => {
                 let via = via.iter().map(NodeId::as_str).collect();
-                self.say_held_to(node.as_str(), message.queue_id, via);
+                self.send_held(node.as_str(), message.queue_id, via);
             }
         }
     }
@@ -92,13 +93,13 @@ impl NodeCore {
             },
             Item::Held { queue_id, via } => match via.split_last() {
                 None => self.custody.mark_held(now, *queue_id),
-                Some((next, rest)) => self.say_held_to(next, *queue_id, rest.to_vec()),
+                Some((next, rest)) => self.send_held(next, *queue_id, rest.to_vec()),
             },
             _ => {}
         }
     }
 
-    fn say_held_to(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
+    fn send_held(&mut self, node: &str, queue_id: QueueId, via: Vec<&str>) {
         self.peers.note(self.peers.key(node), &Item::Held { queue_id, via });
     }
 
@@ -112,10 +113,10 @@ impl NodeCore {
     /// Ends custody of a message and sends its outcome to the sender's edge: delivered if
     /// `written`, else unavailable. The last message closes the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
-        let Some(queue) = self.custody.get(queue_key) else { return };
+        let Some(queue) = self.custody.queues.get(queue_key) else { return };
         let session = queue.session;
         let to = if queue.is_empty() {
-            let Some(queue) = self.custody.close(queue_key) else { return };
+            let Some(queue) = self.custody.queues.remove(queue_key) else { return };
             if let Some(session) = self.directory.get_mut(session) {
                 session.recipients.remove(&queue.to);
             }

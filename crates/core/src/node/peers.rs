@@ -15,7 +15,7 @@ use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, Origin};
 use slotmap::SlotMap;
 
 use super::inbound_lane::InboundLane;
-use super::lane::{Lane, QueuedEnvelope, QueuedOutcome};
+use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
 use super::{PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use crate::{FailureDetector, Member, View};
@@ -29,8 +29,8 @@ struct Peer {
     /// Its address by its own view. `None` if it has not opened a lane with one.
     announced: Option<Box<str>>,
     trust: FailureDetector,
-    /// Time of its last acknowledgement.
-    heard: Instant,
+    /// Time of its last answer or acknowledgement. At first that of its creation.
+    last_answer: Instant,
     incarnation: Option<Incarnation>,
     /// `true` if the peer is in [`Peers::woken`].
     is_woken: bool,
@@ -44,14 +44,14 @@ impl Peer {
             inbound: InboundLane::default(),
             announced: None,
             trust: FailureDetector::new(now),
-            heard: now,
+            last_answer: now,
             incarnation: None,
             is_woken: false,
         }
     }
 
     /// Stores the peer's incarnation. Returns `true` if it was restarted.
-    fn met(&mut self, incarnation: Incarnation) -> bool {
+    fn record_incarnation(&mut self, incarnation: Incarnation) -> bool {
         self.incarnation.replace(incarnation).is_some_and(|before| before != incarnation)
     }
 }
@@ -227,11 +227,6 @@ impl Peers {
         self.ranking.index_of(node).is_some()
     }
 
-    /// Returns `true` if there is no view, so no node can own clients.
-    pub(super) fn is_ranking_empty(&self) -> bool {
-        self.ranking.is_empty()
-    }
-
     pub(super) fn has_suspects(&self) -> bool {
         self.suspects > 0
     }
@@ -263,7 +258,7 @@ impl Peers {
     /// Records that a peer is alive. Returns `true` if it did not answer before.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
-        peer.heard = now;
+        peer.last_answer = now;
         peer.trust.answered(now)
     }
 
@@ -278,7 +273,7 @@ impl Peers {
             if view.get(peer.id.as_str()).is_none() {
                 continue;
             }
-            let silence = now.saturating_duration_since(peer.heard);
+            let silence = now.saturating_duration_since(peer.last_answer);
             if silence >= rules.suspect_after {
                 changed |= peer.trust.failed(now);
             }
@@ -294,15 +289,15 @@ impl Peers {
     /// are as old as the pause, and their TTLs stood still.
     pub(super) fn on_process_pause(&mut self, now: Instant) {
         for peer in self.peers.values_mut() {
-            peer.heard = now;
+            peer.last_answer = now;
             peer.inbound.close();
         }
         self.cut_lanes(now);
     }
 
     /// Stores a peer's incarnation. Returns `true` if the peer was restarted.
-    pub(super) fn met(&mut self, peer: PeerKey, incarnation: Incarnation) -> bool {
-        self.peers.get_mut(peer).is_some_and(|peer| peer.met(incarnation))
+    pub(super) fn record_incarnation(&mut self, peer: PeerKey, incarnation: Incarnation) -> bool {
+        self.peers.get_mut(peer).is_some_and(|peer| peer.record_incarnation(incarnation))
     }
 
     /// Queues an envelope. Returns `false` if there is no room, or no such peer.
@@ -322,7 +317,7 @@ impl Peers {
     /// Queues any other item for a peer, or drops it without a peer or room.
     pub(super) fn note(&mut self, peer: Option<PeerKey>, item: &Item<'_>) {
         let lane = peer.and_then(|peer| self.lane_mut(peer));
-        let sent = lane.is_some_and(|lane| lane.note(&encoded(item)));
+        let sent = lane.is_some_and(|lane| lane.note(MAX_WAITING, |out| item.append(out)));
         self.dropped += u64::from(!sent);
     }
 
@@ -330,7 +325,7 @@ impl Peers {
     /// room.
     pub(super) fn note_now(&mut self, peer: &NodeId, item: &Item<'_>) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        let sent = lane.is_some_and(|lane| lane.note_now(&encoded(item)));
+        let sent = lane.is_some_and(|lane| lane.note_now(MAX_WAITING, std::slice::from_ref(item)));
         self.dropped += u64::from(!sent);
         sent
     }
@@ -339,30 +334,30 @@ impl Peers {
     /// without a peer, or if less than half of the room is left.
     pub(super) fn note_run(&mut self, peer: &NodeId, items: &[Item<'_>]) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
-        lane.is_some_and(|lane| lane.note_run(&items.iter().map(encoded).collect::<Vec<_>>()))
+        lane.is_some_and(|lane| lane.note_now(MAX_WAITING / 2, items))
     }
 
     /// Queues encoded items that belong together, or drops them if there is no room.
     pub(super) fn note_bytes(&mut self, peer: PeerKey, items: &[u8]) {
-        let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(items));
+        let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(MAX_WAITING, |out| out.extend_from_slice(items)));
         self.dropped += u64::from(!sent);
     }
 
     /// Queues an item for every peer that answers.
     pub(super) fn note_to_all(&mut self, item: &Item<'_>) {
-        let item = encoded(item);
         let answering = self.peers.iter().filter(|(_, peer)| peer.trust.is_answering());
         for peer in answering.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.note_bytes(peer, &item);
+            self.note(Some(peer), item);
         }
     }
 
-    /// Queues an item that can also be sent later. Returns `false` if there is no room.
+    /// Queues an item that can also be sent later. Returns `false` if less than half of the room is
+    /// left; `true` for an unknown peer, which needs no later try.
     pub(super) fn note_if_roomy(&mut self, peer: PeerKey, item: &Item<'_>) -> bool {
-        self.lane_mut(peer).is_none_or(|lane| lane.note_if_roomy(&encoded(item)))
+        self.lane_mut(peer).is_none_or(|lane| lane.note(MAX_WAITING / 2, |out| item.append(out)))
     }
 
-    /// Returns `true` if the lane has no exchange or acknowledgement for 1 s.
+    /// Returns `true` if the lane has had no exchange or acknowledgement for 1 s.
     pub(super) fn is_stalled(&self, now: Instant, peer: PeerKey) -> bool {
         self.lane(peer).is_some_and(|lane| lane.is_stalled(now))
     }
@@ -425,8 +420,8 @@ impl Peers {
         }
     }
 
-    #[inline]
     /// Takes the next frame as [`Lane::take_frame`]. `None` also if `exchange` is not the last one.
+    #[inline]
     pub(super) fn take_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
         let Self { peers, batches, .. } = self;
         let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));
@@ -463,12 +458,6 @@ impl Peers {
     }
 }
 
-fn encoded(item: &Item<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    item.append(&mut bytes);
-    bytes
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -477,8 +466,8 @@ mod tests {
     #[test]
     fn restart_shows_by_the_incarnation() {
         let mut peer = Peer::new(Instant::now(), NodeId::new("b").unwrap());
-        assert!(!peer.met(Incarnation([1; 8])));
-        assert!(!peer.met(Incarnation([1; 8])));
-        assert!(peer.met(Incarnation([2; 8])));
+        assert!(!peer.record_incarnation(Incarnation([1; 8])));
+        assert!(!peer.record_incarnation(Incarnation([1; 8])));
+        assert!(peer.record_incarnation(Incarnation([2; 8])));
     }
 }

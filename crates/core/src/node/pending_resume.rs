@@ -7,9 +7,9 @@ use signaling_protocol::ClientId;
 use signaling_wire::SessionId;
 use signaling_wire::forward::Item;
 
+use super::NodeCore;
 use super::attach::IN_USE;
 use super::session::AttachInfo;
-use super::{NodeCore, TrunkKey};
 
 /// Maximum wait for the session, many times the duration of a batch. Then the session is lost.
 const SESSION_WAIT: Duration = Duration::from_millis(500);
@@ -17,8 +17,6 @@ const SESSION_WAIT: Duration = Duration::from_millis(500);
 /// A newcomer, which is a socket without a session here, that waits for the session of its token.
 #[derive(Debug)]
 pub(super) struct PendingResume {
-    /// Trunk of its edge.
-    pub(super) trunk: TrunkKey,
     /// Its attach request.
     pub(super) arrival: AttachInfo,
     /// The session of its token.
@@ -29,14 +27,14 @@ pub(super) struct PendingResume {
 
 impl NodeCore {
     /// Requests a newcomer's session from all peers. Rejects an earlier newcomer of the client.
-    pub(super) fn await_session(&mut self, now: Instant, trunk: TrunkKey, arrival: AttachInfo, session: SessionId) {
+    pub(super) fn await_session(&mut self, now: Instant, arrival: AttachInfo, session: SessionId) {
         let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
         let wanted = Item::RequestSession { client_id, session, accepted_at_us };
         self.peers.note_to_all(&wanted);
-        if let Some(earlier) =
-            self.directory.add_pending_resume(PendingResume { trunk, arrival, session, until: now + SESSION_WAIT })
-        {
-            self.reject(earlier.trunk, earlier.arrival.slot, &IN_USE);
+        let client = arrival.client_id.clone();
+        let newcomer = PendingResume { arrival, session, until: now + SESSION_WAIT };
+        if let Some(earlier) = self.directory.pending_resumes.insert(client, newcomer) {
+            self.reject(earlier.arrival.trunk, earlier.arrival.slot, &IN_USE);
         }
     }
 
@@ -46,18 +44,18 @@ impl NodeCore {
     pub(super) fn attach_pending_resume(&mut self, now: Instant, client: &ClientId) -> bool {
         let Some(newcomer) = self.directory.pending_resumes.remove(client) else { return false };
         let lingering = self.directory.lingering.remove(client);
-        self.arrive(now, newcomer.trunk, newcomer.arrival, Some(newcomer.session), lingering);
+        self.arrive(now, newcomer.arrival, Some(newcomer.session), lingering);
         true
     }
 
     /// Ends overdue waits. A newcomer resumes its session if a socket here has it by now. It
     /// challenges the socket of another session. Without a socket it becomes a new client.
     pub(super) fn end_overdue_resumes(&mut self, now: Instant) {
-        for PendingResume { trunk, arrival, session, .. } in self.directory.take_overdue_resumes(now) {
+        for PendingResume { arrival, session, .. } in self.directory.take_overdue_resumes(now) {
             match self.directory.holder(arrival.client_id.as_str()).map(|(key, holder)| (key, holder.id)) {
-                Some((key, id)) if id == session => self.resume(now, trunk, arrival, key),
-                Some((key, _)) => self.challenge(now, key, trunk, arrival),
-                None => self.admit(now, trunk, &arrival, None, false),
+                Some((key, id)) if id == session => self.resume(now, arrival, key),
+                Some((key, _)) => self.challenge(now, key, arrival),
+                None => self.admit(now, &arrival, None, false),
             }
         }
     }

@@ -53,9 +53,10 @@ impl NodeCore {
         self.peers.is_eligible(node)
     }
 
-    /// Returns a client's owner (`None`: no view), and the stand-in of a suspect one (else `None`).
+    /// Returns a client's owner, and the node that stands in for it. No owner: there is no view. No
+    /// stand-in: the owner is not suspect, or all eligible nodes are.
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
-        if self.peers.is_ranking_empty() {
+        if !self.has_view() {
             return (None, None);
         }
         let key = KeyHash::of(client.as_str());
@@ -86,7 +87,8 @@ impl NodeCore {
         })
     }
 
-    /// Returns the number of recipients of a client's pending messages, and of the messages.
+    /// Returns the number of recipients of a client's pending messages, and of the messages. Both
+    /// are 0 if the client has no socket at this node.
     pub fn pending(&self, client: &ClientId) -> (usize, usize) {
         self.directory.holder(client.as_str()).map_or((0, 0), |(key, _)| self.custody.pending_of(key))
     }
@@ -102,13 +104,13 @@ impl NodeCore {
         self.custody.holds.waiting_for(client.as_str())
     }
 
-    /// Returns the peer node that has reported a client. `None`: no node has lately.
+    /// Returns the peer node that has reported a client. `None`: no report is valid.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
     }
 
-    /// Returns for each trunk the name of its edge (`None`: this node's own, or not sent), the
-    /// number of clients served over it, and of uplink frames received from it.
+    /// Returns for each trunk the name of its edge, the number of clients served over it, and of
+    /// uplink frames received from it. No name: the edge is this node's own, or has sent none.
     pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
         self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
     }

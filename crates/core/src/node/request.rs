@@ -1,10 +1,12 @@
 //! Requests of clients: parses each uplink frame, and takes custody of its message or refuses it.
+//! `inputs` calls it. Messages go on to `route`, and room commands to `rooms`.
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, BadMessage, ClientMessage};
+use signaling_protocol::ids::is_reserved;
 use signaling_protocol::rooms::write_broadcast;
 use signaling_protocol::server::{ServerMessage, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
@@ -14,33 +16,45 @@ use signaling_wire::{MessageNumber, RemainingTtl, Seq};
 
 use super::deadline::Deadline;
 use super::outbound::{OutboundMessage, OutboundQueue};
-use super::reserved::names_reserved;
 use super::rooms::{Command, CommandKind};
 use super::{NodeCore, QueueKey, SessionKey};
 
-/// An error for a request.
-struct Refused<'a> {
-    code: ErrorCode,
-    message: &'a str,
-    id: Option<u64>,
+const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
+const RESERVED: &str = "names that begin with `~` are reserved";
+
+/// Returns the recipient and the room of a request. Without a dialect they may not be reserved. A
+/// room that the client leaves is not among them.
+fn recipient_and_room<'a>(message: &'a ClientMessage<'_>) -> (Option<&'a str>, Option<&'a str>) {
+    match message {
+        ClientMessage::Signal { to, .. } => (Some(&**to), None),
+        ClientMessage::Join { room, .. }
+        | ClientMessage::Members { room, .. }
+        | ClientMessage::Broadcast { room, .. } => (None, Some(&**room)),
+        _ => (None, None),
+    }
 }
 
-const NEEDS_ID: &str = "a reliable client gives every `signal`, `join`, `leave` and `broadcast` an `id`";
+fn names_reserved(message: &ClientMessage<'_>) -> bool {
+    let (to, room) = recipient_and_room(message);
+    to.or(room).is_some_and(is_reserved)
+}
 
 impl NodeCore {
     /// Handles an uplink frame: one client message as JSON text.
     pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: Seq, ttl: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
-        let refuse = |code, message, id| Refused { code, message, id };
         let repeated = seq <= session.seq;
         let message = client::parse(payload);
         let (number, fresh) = session.number(seq, message.as_ref().ok().and_then(ClientMessage::id));
         match message {
             Ok(message) if session.known_id.is_some() && message.takes_id() && message.id().is_none() => {
-                self.refuse(key, seq, &refuse(ErrorCode::BadMessage, NEEDS_ID, None));
+                self.refuse(key, seq, ErrorCode::BadMessage, NEEDS_ID, None, (None, None));
             }
-            Ok(message) if names_reserved(&session.client_id, &message) => self.refuse_reserved(key, seq, &message),
+            Ok(message) if !session.is_of_dialect() && names_reserved(&message) => {
+                let named = recipient_and_room(&message);
+                self.refuse(key, seq, ErrorCode::Forbidden, RESERVED, message.id(), named);
+            }
             Ok(ClientMessage::Signal { id, .. }) if !fresh && session.delivered.contains(number.0) => {
                 self.acknowledge(key, seq, id);
             }
@@ -83,7 +97,7 @@ impl NodeCore {
                 }
             }
             Ok(ClientMessage::Token { .. }) => {
-                self.refuse(key, seq, &refuse(ErrorCode::Forbidden, "this mesh takes no tokens", None));
+                self.refuse(key, seq, ErrorCode::Forbidden, "this mesh takes no tokens", None, (None, None));
             }
             Ok(ClientMessage::IceServers) => {
                 let client_id = session.client_id.clone();
@@ -95,7 +109,7 @@ impl NodeCore {
             Ok(ClientMessage::Ping | ClientMessage::Received { .. }) => {
                 self.reply(key, seq, DeliveryOutcome::Done, &[]);
             }
-            Err(BadMessage { code, message, id }) => self.refuse(key, seq, &refuse(code, &message, id)),
+            Err(BadMessage { code, message, id }) => self.refuse(key, seq, code, &message, id, (None, None)),
         }
     }
 
@@ -125,7 +139,7 @@ impl NodeCore {
     /// pending messages.
     pub(super) fn take_custody(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) -> bool {
         let Some(queue_key) = self.queue_to(now, key, to) else { return true };
-        let Some(queue) = self.custody.get_mut(queue_key) else { return true };
+        let Some(queue) = self.custody.queues.get_mut(queue_key) else { return true };
         // The client retransmitted the message. Its outcome answers the latest frame.
         if let Some(earlier) = queue.renew(sent.number, sent.seq) {
             if earlier != sent.seq {
@@ -146,15 +160,14 @@ impl NodeCore {
     /// Returns the session's queue for a recipient, and opens it if necessary.
     fn queue_to(&mut self, now: Instant, session_key: SessionKey, to: &str) -> Option<QueueKey> {
         let session = self.directory.get(session_key)?;
-        let key = KeyHash::of(to);
-        if let Some(queue) = session.recipients.get(key, to) {
-            return Some(queue);
+        if let Some(queue) = session.recipients.get(to) {
+            return Some(*queue);
         }
-        let (origin, recipient) = (session.id, ClientId::new(to).ok()?);
+        let (origin, recipient, key) = (session.id, ClientId::new(to).ok()?, KeyHash::of(to));
         let (destination, rules) = (self.route(to, key).destination(), Arc::clone(&self.settings.rules));
         let queue = OutboundQueue::new(now, rules, session_key, origin, recipient.clone(), key, destination);
-        let queue = self.custody.open(queue);
-        self.directory.get_mut(session_key)?.recipients.insert(key, recipient, queue);
+        let queue = self.custody.queues.insert(queue);
+        self.directory.get_mut(session_key)?.recipients.insert(recipient, queue);
         Some(queue)
     }
 
@@ -167,10 +180,18 @@ impl NodeCore {
         self.reply(session, seq, DeliveryOutcome::Unavailable, &error.to_json());
     }
 
-    fn refuse(&mut self, session: SessionKey, seq: Seq, refused: &Refused<'_>) {
-        let Refused { code, message, id } = *refused;
+    /// Answers a request with an error. It repeats the recipient and the room that are refused.
+    fn refuse(
+        &mut self,
+        session: SessionKey,
+        seq: Seq,
+        code: ErrorCode,
+        message: &str,
+        id: Option<u64>,
+        (to, room): (Option<&str>, Option<&str>),
+    ) {
         self.counts.refuse(code);
-        let error = ServerMessage::Error { code, message, id, to: None, room: None, retry_after_ms: None };
+        let error = ServerMessage::Error { code, message, id, to, room, retry_after_ms: None };
         self.reply(session, seq, DeliveryOutcome::Refused, &error.to_json());
     }
 }

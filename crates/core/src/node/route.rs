@@ -29,7 +29,8 @@ pub(super) enum Route {
     Owner(PeerKey),
     /// This node stands in for a suspect owner. It holds the message and sends copies to this peer.
     Detour(PeerKey),
-    /// This node owns the client or has no view. It holds the message.
+    /// This node holds the message: it owns the client, stands in without another candidate, or has
+    /// no view.
     Hold,
 }
 
@@ -62,7 +63,7 @@ impl NodeCore {
     /// retransmission sends it.
     pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, sent: Message) {
         let queue_id = self.custody.id(queue_key);
-        let Some(queue) = self.custody.get(queue_key) else { return };
+        let Some(queue) = self.custody.queues.get(queue_key) else { return };
         let (to, key) = (queue.to.clone(), queue.key);
         match queue.destination {
             Destination::Here => {
@@ -80,11 +81,11 @@ impl NodeCore {
 
     /// Retransmits all messages of a queue, unless the lane is stalled.
     pub(super) fn retransmit(&mut self, now: Instant, queue_key: QueueKey) {
-        let Some(queue) = self.custody.get_mut(queue_key) else { return };
+        let Some(queue) = self.custody.queues.get_mut(queue_key) else { return };
         if let Destination::Peer(peer) = queue.destination
             && self.peers.is_stalled(now, peer)
         {
-            queue.put_off(now);
+            queue.postpone(now);
             return;
         }
         for message in queue.retransmit(now) {
@@ -118,7 +119,7 @@ impl NodeCore {
     fn forget_in_lanes(&mut self, queues: impl Iterator<Item = QueueKey>) {
         let mut ids_by_peer: BTreeMap<PeerKey, FxHashSet<QueueId>> = BTreeMap::new();
         for queue in queues {
-            if let Some(Destination::Peer(peer)) = self.custody.get(queue).map(|queue| queue.destination) {
+            if let Some(Destination::Peer(peer)) = self.custody.queues.get(queue).map(|queue| queue.destination) {
                 ids_by_peer.entry(peer).or_default().insert(self.custody.id(queue));
             }
         }
@@ -132,7 +133,7 @@ impl NodeCore {
     fn send_elsewhere(&mut self, now: Instant, key: QueueKey, destination: Destination) {
         let queue_id = self.custody.id(key);
         if let Some(former) = self.custody.redirect(now, key, destination)
-            && let Some(queue) = self.custody.get(key)
+            && let Some(queue) = self.custody.queues.get(key)
         {
             let to = queue.to.as_str();
             self.peers.note(Some(former), &Item::Forget { to, queue_id });
@@ -175,15 +176,15 @@ impl NodeCore {
         self.hold(now, to, message);
     }
 
-    /// Returns `true` if a message of another node already was at its recipient's location.
+    /// Returns `true` if a message of another node was already at its recipient's location.
     fn has_been_at_location(&self, to: &str, message: &InboundMessage) -> bool {
         let ReturnPath::Through { node, via } = &message.back else { return false };
         let location = self.directory.locations.get(to).and_then(|known| self.peers.id(known.peer));
         location.is_some_and(|id| id == node || via.contains(id))
     }
 
-    /// Relays a message of another node, at most [`MAX_HOPS`] times and never to a node where it
-    /// has been. Returns `false` if the message stays here.
+    /// Relays a message of another node, over at most [`MAX_HOPS`] lanes in all and never to a node
+    /// where it has been. Returns `false` if the message stays here.
     fn relay(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, node: &NodeId, via: &[NodeId]) -> bool {
         let is_new = self.peers.id(peer).is_some_and(|id| id != node && !via.contains(id));
         if via.len() + 2 > MAX_HOPS || !is_new {
@@ -216,7 +217,7 @@ impl NodeCore {
         let note = message.clone();
         self.counts.dropped += u64::from(!self.custody.holds.push(to, message));
         // The report is sent even without room: a retransmission would not make room.
-        self.say_held(now, &note);
+        self.report_held(now, &note);
     }
 
     /// Sends copies to the next candidates if the owner is suspect.

@@ -1,4 +1,5 @@
-//! Times and limits of custody, as settings: a simulation can break one at a time.
+//! Times and limits of custody, as settings: a simulation can break one at a time. The
+//! modules of the node read them from its settings.
 
 use std::time::Duration;
 
@@ -12,21 +13,23 @@ pub struct Rules {
     pub retransmit_after: Duration,
     /// As `retransmit_after`, if the destination holds the messages. It covers a loss there.
     pub retransmit_held_after: Duration,
-    /// Minimum interval of requested retransmissions of a queue.
+    /// Minimum interval of requested retransmissions of a queue, and of tries to retransmit into a
+    /// stalled lane.
     pub min_retransmit_interval: Duration,
     /// Time after a message's deadline in which an outcome can still come from one of several
     /// destinations: one retransmission and its answer.
     pub late_outcome_grace: Duration,
     /// Time for the edge of a superseded session to confirm. A silent edge is suspect by then.
     pub final_confirm_timeout: Duration,
-    /// Silence after which edges ping a client. Clients receive it in `welcome`.
+    /// Silence after which edges ping a client, as `welcome` states it. Edges have a setting too.
     pub heartbeat: Duration,
     /// Time in which the socket of a contended id has to answer.
     pub takeover_answer: Duration,
-    /// Maximum messages of a session held for an absent recipient: a call set-up with candidates.
+    /// Maximum pending messages of a session to a recipient for which they are held: a call set-up
+    /// with candidates. A further one is `recipient_unavailable`.
     pub max_for_absent: usize,
     /// Copies of each held message that a stand-in sends to other candidates. One copy suffices,
-    /// since candidates send copies too.
+    /// since candidates send copies too. 0: no detours.
     pub detours: usize,
     /// Lifetime of a location: three times `located_every`.
     pub located_for: Duration,
@@ -34,12 +37,12 @@ pub struct Rules {
     pub located_every: Duration,
     /// Silence after which a peer is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
-    /// Maximum lingering sessions. The default takes 51 MB.
+    /// Maximum lingering sessions of a node. The default takes 51 MB. 0: none lingers.
     pub max_lingering: usize,
-    /// Distance of a resumed session's numbers from the last known one. It is twice the span of an
-    /// edge's retransmit buffer, so that the numbers never overlap.
+    /// Minimum distance of a resumed session's numbers from the last known one. It is twice the
+    /// span of an edge's retransmit buffer, so that the numbers never overlap.
     pub numbers_ahead: u64,
-    /// Maximum unconfirmed messages at an edge for one session, above its queue for one socket.
+    /// Maximum unconfirmed messages at an edge for one session. Further ones wait in the hold.
     pub max_unconfirmed: usize,
     /// Maximum unconfirmed payload bytes at an edge for one session. With one more message and
     /// other output, the edge stays below its limit for slow clients.

@@ -14,9 +14,8 @@ use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
-use super::outbound_queues::OutboundQueues;
 use super::rooms::{BroadcastBudget, Tally};
-use super::{PeerKey, Rules, SessionKey, TrunkKey};
+use super::{PeerKey, QueueKey, Rules, SessionKey, TrunkKey};
 
 /// Equal outcomes of `count` consecutive uplink frames from `first` on.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +36,6 @@ impl OutcomeRun {
 /// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
-    /// Trunk of its edge.
-    pub(super) trunk: TrunkKey,
     pub(super) arrival: AttachInfo,
     /// Start of the wait.
     pub(super) since: Instant,
@@ -47,7 +44,8 @@ pub(super) struct Contender {
 /// The lasting part of an `Attach`.
 #[derive(Debug, Clone)]
 pub(super) struct AttachInfo {
-    /// Slot on the edge's trunk.
+    /// Trunk of its edge, and its slot there.
+    pub(super) trunk: TrunkKey,
     pub(super) slot: Slot,
     /// Id of the client, and its hash.
     pub(super) client_id: ClientId,
@@ -80,9 +78,10 @@ pub(super) struct AttachInfo {
 }
 
 impl AttachInfo {
-    pub(super) fn new(attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
+    pub(super) fn new(trunk: TrunkKey, attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
         let state = attach.state.and_then(|state| SessionState::read(state).ok());
         Self {
+            trunk,
             slot: attach.slot,
             key: KeyHash::of(client_id.as_str()),
             client_id,
@@ -143,8 +142,8 @@ pub(super) struct Session {
     pub(super) waits_for: Option<SessionKey>,
     /// Peers that received the client's location.
     pub(super) informed_peers: Vec<PeerKey>,
-    /// Its outbound queues, by recipient.
-    pub(super) recipients: OutboundQueues,
+    /// Its outbound queues, by recipient. `custody` has the queues themselves.
+    pub(super) recipients: BTreeMap<ClientId, QueueKey>,
     /// Number of room commands without an answer.
     pub(super) commands: usize,
     /// Broadcasts without all outcomes, by number.
@@ -163,14 +162,14 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(trunk: TrunkKey, arrival: &AttachInfo) -> Self {
+    pub(super) fn new(arrival: &AttachInfo) -> Self {
         Self {
             client_id: arrival.client_id.clone(),
             key: arrival.key,
             id: arrival.session,
             accepted_at_us: arrival.accepted_at_us,
             turn: arrival.turn,
-            trunk,
+            trunk: arrival.trunk,
             slot: arrival.slot,
             seq: arrival.seq,
             // The ids of its earlier socket are unknown.
@@ -190,7 +189,7 @@ impl Session {
             has_backlog: false,
             waits_for: None,
             informed_peers: Vec::new(),
-            recipients: OutboundQueues::default(),
+            recipients: BTreeMap::new(),
             commands: 0,
             broadcasts: BTreeMap::new(),
             broadcast_budget: BroadcastBudget::default(),
@@ -219,7 +218,8 @@ impl Session {
         }
     }
 
-    /// Returns `true` if its client speaks a dialect. Such a client knows no refusals.
+    /// Returns `true` if its client speaks a dialect. Such a client knows no refusals. Edges admit
+    /// native clients only without a reserved id.
     pub(super) fn is_of_dialect(&self) -> bool {
         is_reserved(self.client_id.as_str())
     }

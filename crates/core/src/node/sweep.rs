@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::NodeCore;
 
-/// Interval of [`NodeCore::sweep`]: requested retransmissions are due within 100 ms, and fast for
-/// clients that have just moved.
-pub const INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of calls while [`NodeCore::is_idle`] returns `true`.
-pub const IDLE_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval of calls of [`NodeCore::sweep`]: half of the minimum interval of retransmissions. It
+/// also bounds the delay of pending messages to clients that have just moved.
+pub const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval of these calls while [`NodeCore::is_idle`] returns `true`.
+pub const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
@@ -40,18 +40,20 @@ impl NodeCore {
         self.sweep_mesh_rooms(now);
         self.announce_waiting(REFUSALS_PER_SWEEP);
         if self.directory.is_announcement_due(now) {
-            self.tell_all_owners(now);
+            self.send_all_locations(now);
         }
     }
 
     /// Ends custody of overdue messages, and retransmits due queues.
     fn sweep_queues(&mut self, now: Instant) {
         let enough = self.counts.retransmissions + RETRANSMISSIONS_PER_SWEEP;
-        for queue in self.custody.queues(|queue| queue.is_due(now) || queue.has_overdue(now)) {
-            while let Some(sent) = self.custody.get_mut(queue).and_then(|queue| queue.take_overdue(now)) {
+        for queue in self.custody.queues_where(|queue| queue.is_due(now) || queue.has_overdue(now)) {
+            while let Some(sent) = self.custody.queues.get_mut(queue).and_then(|queue| queue.take_overdue(now)) {
                 self.end(queue, &sent, false);
             }
-            if self.counts.retransmissions < enough && self.custody.get(queue).is_some_and(|queue| queue.is_due(now)) {
+            if self.counts.retransmissions < enough
+                && self.custody.queues.get(queue).is_some_and(|queue| queue.is_due(now))
+            {
                 self.retransmit(now, queue);
             }
         }

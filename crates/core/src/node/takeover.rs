@@ -1,4 +1,5 @@
 //! Two sessions of one client id: the choice, and the unconfirmed messages of the other one.
+//! `attach`, `pending_resume`, `location`, `linger`, `outcome` and `sweep` call this module.
 
 use std::time::Instant;
 
@@ -16,22 +17,18 @@ pub(super) const REPLACED_BY_NEWER: (CloseCode, &str) =
 
 impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
-    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, trunk: TrunkKey, arrival: AttachInfo) {
-        if arrival.grant.is_none() {
-            return self.contend(holder, Box::new(Contender { trunk, arrival, since: now }));
+    /// Otherwise the holder's socket is probed, and the newcomer waits for the answer. A second
+    /// newcomer is rejected meanwhile.
+    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, arrival: AttachInfo) {
+        if arrival.grant.is_some() {
+            let former = self.supersede(now, holder, REPLACED_BY_NEWER);
+            return self.admit(now, &arrival, former, false);
         }
-        let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, trunk, &arrival, former, false);
-    }
-
-    /// Probes the holder's socket for a newcomer without proof.
-    fn contend(&mut self, holder: SessionKey, contender: Box<Contender>) {
-        let Some((trunk, slot)) = self.directory.get(holder).map(|session| (session.trunk, session.slot)) else {
-            return;
-        };
-        match self.directory.contend(holder, contender) {
-            Ok(()) => self.trunks.send(trunk, &ToEdge::Probe { slot }),
-            Err(rejected) => self.reject(rejected.trunk, rejected.arrival.slot, &IN_USE),
+        let Some(session) = self.directory.get(holder) else { return };
+        let (edge, slot) = (session.trunk, session.slot);
+        match self.directory.contend(holder, Box::new(Contender { arrival, since: now })) {
+            Ok(()) => self.trunks.send(edge, &ToEdge::Probe { slot }),
+            Err(rejected) => self.reject(rejected.arrival.trunk, rejected.arrival.slot, &IN_USE),
         }
     }
 
@@ -44,7 +41,7 @@ impl NodeCore {
 
     fn reject_contender(&mut self, holder: SessionKey) {
         if let Some(contender) = self.directory.get_mut(holder).and_then(|session| session.contender.take()) {
-            self.reject(contender.trunk, contender.arrival.slot, &IN_USE);
+            self.reject(contender.arrival.trunk, contender.arrival.slot, &IN_USE);
         }
     }
 
@@ -54,7 +51,7 @@ impl NodeCore {
         let is_overdue = |since: Instant| now.saturating_duration_since(since) >= answer_time;
         for (holder, contender) in self.directory.take_overdue_contenders(is_overdue) {
             let former = self.supersede(now, holder, (CloseCode::HEARTBEAT_MISSED, "no answer to a ping"));
-            self.admit(now, contender.trunk, &contender.arrival, former, false);
+            self.admit(now, &contender.arrival, former, false);
         }
     }
 
@@ -77,7 +74,7 @@ impl NodeCore {
         session.socket_ended = true;
         session.has_backlog = false;
         self.directory.detach(holder);
-        self.untell(holder);
+        self.withdraw_from_owners(holder);
         self.directory.supersede(holder, now + self.settings.rules.final_confirm_timeout);
         Some(holder)
     }
@@ -87,11 +84,11 @@ impl NodeCore {
         if !self.directory.end_superseded(former) {
             return;
         }
-        let heir = self.directory.heir(former);
+        let successor = self.directory.successor(former);
         let Some(session) = self.directory.get_mut(former) else { return };
-        let (client_id, owed) = (session.client_id.clone(), owed_by(session));
+        let (client_id, owed) = (session.client_id.clone(), take_owed(session));
         for message in owed {
-            match heir {
+            match successor {
                 Some(_) if message.sent.deadline.is_over(now) => self.counts.dropped += 1,
                 Some(_) => {
                     self.counts.dropped += u64::from(!self.custody.holds.push(client_id.as_str(), message));
@@ -99,12 +96,12 @@ impl NodeCore {
                 None => self.deliver_or_hold(now, client_id.as_str(), message),
             }
         }
-        if let Some(heir) = heir
-            && let Some(session) = self.directory.get_mut(heir)
+        if let Some(successor) = successor
+            && let Some(session) = self.directory.get_mut(successor)
         {
             session.waits_for = None;
             session.has_backlog = true;
-            self.refill(now, heir);
+            self.refill(now, successor);
         } else {
             self.replace_held(now, &client_id);
             self.custody.routes_dirty = true;
@@ -121,7 +118,7 @@ impl NodeCore {
 
 /// Takes the unconfirmed messages. The edge may have written them, unless it has sent its final
 /// confirm. So they are held regardless of their TTL, and copies of them may have been delivered.
-pub(super) fn owed_by(session: &mut Session) -> Vec<InboundMessage> {
+pub(super) fn take_owed(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.edge_reported_end;
     let asked = |mut message: InboundMessage| {
         message.sent.deadline.may_hold |= unsure;

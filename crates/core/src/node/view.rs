@@ -14,7 +14,8 @@ use crate::View;
 use crate::edge::FlushUrgency;
 
 impl NodeCore {
-    /// Routes by `view` from now on. Draining members own nothing, unless all members drain.
+    /// Routes by `view` from now on. Draining members own nothing, unless all members drain. Peers
+    /// outside of it are forgotten, unless their lane to here is open.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.peers.set_view(now, view);
         // The view names the owners of clients that were handed off from here.
@@ -29,7 +30,8 @@ impl NodeCore {
         !self.peers.view().is_empty()
     }
 
-    /// Returns the peer nodes with the addresses of their internal listeners.
+    /// Returns the peer nodes with the addresses of their internal listeners. A node outside the
+    /// view has announced its address itself.
     pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
         self.peers.addresses()
     }
@@ -60,15 +62,15 @@ impl NodeCore {
         }
     }
 
-    /// Records that a peer refused a connection: it becomes suspect.
+    /// Records that a peer refused a connection: it becomes suspect. Ignores an unknown peer.
     pub fn refused(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.refused(now, peer) {
             self.reroute(now);
         }
     }
 
-    /// Drops all trunks and exchanges after a process pause. Peer nodes have suspected this node
-    /// meanwhile, and its state of them is old.
+    /// Drops the trunks of edges in other processes, and all exchanges, after a process pause. Peer
+    /// nodes have suspected this node meanwhile, and its state of them is old.
     pub fn on_process_pause(&mut self, now: Instant) {
         self.peers.on_process_pause(now);
         self.close_trunks(now);
@@ -77,9 +79,9 @@ impl NodeCore {
     /// Sends messages, lingering sessions and locations to new owners.
     pub(super) fn reroute(&mut self, now: Instant) {
         self.redirect(now);
-        self.rehouse(now);
+        self.reroute_held(now);
         self.send_lingering_home(now);
-        self.tell_all_owners(now);
+        self.send_all_locations(now);
         self.check_backups();
     }
 
@@ -92,12 +94,12 @@ impl NodeCore {
     pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.opened(now);
-            self.met(now, peer, incarnation);
+            self.record_incarnation(now, peer, incarnation);
             self.answered(now, peer);
         }
     }
 
-    /// Handles a peer's acknowledgement of all batches up to `number`.
+    /// Handles a peer's acknowledgement of all batches up to `number`. Ignores a replaced exchange.
     pub fn lane_acknowledged(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, number: BatchNumber) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.acknowledged(now, number);
@@ -117,7 +119,7 @@ impl NodeCore {
         self.peers.lane(peer).is_none_or(Lane::is_cut)
     }
 
-    /// Ends the exchanges of the lanes to all peers. The shell opens new ones.
+    /// Ends the open exchanges of the lanes to all peers. The shell opens new ones.
     pub fn cut_lanes(&mut self, now: Instant) {
         self.peers.cut_lanes(now);
     }
@@ -128,20 +130,22 @@ impl NodeCore {
     }
 
     /// Takes the lane's next frame, whose batch stays in the window until it is acknowledged.
-    /// `None`: nothing to send, the window is full, or `exchange` is not open.
+    /// `None`: nothing to send, the window is full, or `exchange` is not open. A frame has the form
+    /// of [`signaling_wire::lane::frame`].
     pub fn take_lane_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
         self.peers.take_frame(now, peer, exchange)
     }
 
     fn answered(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.answered(now, peer) {
-            self.rehouse(now);
-            self.tell_all_owners(now);
+            self.reroute_held(now);
+            self.send_all_locations(now);
             self.check_backups();
         }
     }
 
-    /// Returns the bytes queued in lanes to other nodes.
+    /// Returns the bytes in all lanes to other nodes, queued or without an acknowledgement. Queued
+    /// outcomes do not count.
     pub fn lane_bytes(&self) -> usize {
         self.peers.lane_bytes()
     }

@@ -138,7 +138,7 @@ impl Node {
     /// Opens an exchange of the lane to the other node, its only peer.
     pub(crate) fn opens_lane_to(&mut self, other: &mut Self) -> (ExchangeNumber, InboundExchange) {
         let opening = self.core.open_lane(self.now, self.peer()).unwrap();
-        let inbound = other.core.lane_comes(other.now, &opening).unwrap().unwrap();
+        let inbound = other.core.accept_lane(other.now, &opening).unwrap().unwrap();
         self.core.lane_opened(self.now, self.peer(), opening.exchange, other.incarnation);
         (opening.exchange, inbound)
     }

@@ -97,7 +97,7 @@ fn node_outside_the_view_gets_outcomes_while_its_lane_is_open() {
     holder.send_frame(recipients, &ToNode::Confirm { slot: 0, up_to: DownSeq(1), exceptions: vec![] });
     holder.sends_to(&mut sender);
     assert_eq!(sender.take_output(senders).outcomes, [(1, DeliveryOutcome::Done)]);
-    holder.core.lane_leaves(inbound);
+    holder.core.inbound_lane_ended(inbound);
     assert_eq!(holder.core.peers().count(), 0);
 }
 

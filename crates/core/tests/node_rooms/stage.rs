@@ -455,7 +455,7 @@ impl Stage {
                     continue;
                 }
                 let opening = self.nodes[from].core.open_lane(now, peer).unwrap();
-                let inbound = self.nodes[to].core.lane_comes(now, &opening).unwrap().unwrap();
+                let inbound = self.nodes[to].core.accept_lane(now, &opening).unwrap().unwrap();
                 let exchange = opening.exchange;
                 let incarnation = self.nodes[to].incarnation;
                 self.nodes[from].core.lane_opened(now, peer, exchange, incarnation);

@@ -63,7 +63,7 @@ pub(super) fn answer(node: &Node, request: Request<Incoming>) -> Response<Body> 
         Ok(Query(opening)) => opening,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, "bad_opening", &error.body_text(), None),
     };
-    let exchange = match node.with_core(|core| core.lane_comes(Instant::now(), &opening)) {
+    let exchange = match node.with_core(|core| core.accept_lane(Instant::now(), &opening)) {
         Ok(Some(exchange)) => exchange,
         Ok(None) => {
             let message = "this node is the sender, or had a later exchange of the lane";
@@ -104,7 +104,7 @@ async fn read(node: Node, exchange: InboundExchange, mut body: Incoming) {
         }
     }
     debug!("lane from a peer ended");
-    node.with_core(|core| core.lane_leaves(exchange));
+    node.with_core(|core| core.inbound_lane_ended(exchange));
     let mut state = node.0.borrow_mut();
     if state.inbound_lanes.get(exchange.peer).is_some_and(|lane| lane.exchange == exchange) {
         state.inbound_lanes.remove(exchange.peer);

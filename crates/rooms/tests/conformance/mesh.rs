@@ -111,7 +111,7 @@ impl Mesh {
             for (peer, to) in peers {
                 let [sender, recipient] = self.nodes.get_disjoint_mut([from, to]).unwrap();
                 let opening = sender.core.open_lane(now, peer).unwrap();
-                let inbound = recipient.core.lane_comes(now, &opening).unwrap().unwrap();
+                let inbound = recipient.core.accept_lane(now, &opening).unwrap().unwrap();
                 sender.core.lane_opened(now, peer, opening.exchange, recipient.incarnation);
                 let mut last = BatchNumber::default();
                 while let Some(frame) = sender.core.take_lane_frame(now, peer, opening.exchange) {

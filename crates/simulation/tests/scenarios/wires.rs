@@ -94,7 +94,7 @@ impl Mesh {
                 if !receiver.has_view() {
                     continue;
                 }
-                let inbound = receiver.lane_comes(*now, &opening).unwrap().unwrap();
+                let inbound = receiver.accept_lane(*now, &opening).unwrap().unwrap();
                 let incarnation = receiver.settings().incarnation;
                 let (number, batches) = (opening.exchange, VecDeque::new());
                 let acknowledgements = receiver.take_acknowledgement(*now, inbound.peer).into_iter().collect();
@@ -109,7 +109,7 @@ impl Mesh {
         let Self { now, nodes, lanes, .. } = self;
         for ((from, to), lane) in lanes.extract_if(.., |(from, to), _| ends(from, to)) {
             if let Some(receiver) = nodes.get_mut(&to) {
-                receiver.lane_leaves(lane.inbound);
+                receiver.inbound_lane_ended(lane.inbound);
             }
             if let Some(sender) = nodes.get_mut(&from) {
                 sender.lane_ended(*now, lane.peer, lane.number);
