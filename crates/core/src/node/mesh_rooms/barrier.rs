@@ -11,6 +11,7 @@ use signaling_wire::{Incarnation, codec};
 
 use super::super::NodeCore;
 use super::MeshRooms;
+use super::copies::RoomCopy;
 use super::first_number;
 use super::requests::Requester;
 
@@ -172,8 +173,12 @@ impl NodeCore {
         barrier.unanswered.retain(|peer, query| {
             let is_known = query.view == *view_hash;
             if is_known {
-                let is_owned = |room: &RoomName| super::owner_in(ranking, room) == Some(peer.as_str());
-                barrier.answering.insert(peer.clone(), (query.number, copies.rooms_for(peer, is_owned).into()));
+                // The owner has the rooms whose log it sends here.
+                let is_wanted = |(room, copy): &(&RoomName, &RoomCopy)| {
+                    copy.from.as_ref() != Some(peer) && super::owner_in(ranking, room) == Some(peer.as_str())
+                };
+                let rooms = copies.iter().filter(is_wanted).map(|(room, _)| room.clone()).collect();
+                barrier.answering.insert(peer.clone(), (query.number, rooms));
             }
             !is_known && members.contains(peer)
         });

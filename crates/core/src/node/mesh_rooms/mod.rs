@@ -33,7 +33,7 @@ use signaling_wire::Incarnation;
 use signaling_wire::forward::LogPosition;
 
 use self::barrier::Barrier;
-use self::copies::{Copies, PartialCopies};
+use self::copies::RoomCopy;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
 use super::{NodeCore, Settings};
@@ -70,8 +70,9 @@ pub(super) struct MeshRooms {
     unassigned: BTreeSet<RoomName>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
     expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
-    copies: Copies,
-    partial: PartialCopies,
+    copies: BTreeMap<RoomName, RoomCopy>,
+    /// Bytes of copies that have arrived in part, by sender and room.
+    partial: BTreeMap<(NodeId, RoomName), Vec<u8>>,
     counts: MeshRoomCounts,
     commits: Option<Vec<RoomCommit>>,
 }
@@ -147,8 +148,8 @@ impl MeshRooms {
             unassigned: BTreeSet::new(),
             expiring: BTreeMap::new(),
             unclaimed: BTreeSet::new(),
-            copies: Copies::default(),
-            partial: PartialCopies::default(),
+            copies: BTreeMap::new(),
+            partial: BTreeMap::new(),
             counts: MeshRoomCounts::default(),
             commits: settings.rooms.records_commits.then(Vec::new),
         }
@@ -201,7 +202,7 @@ impl MeshRooms {
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
     /// next owner.
     pub(super) fn is_quiet(&self) -> bool {
-        self.requests.is_empty() && self.copies.waiting() == 0
+        self.requests.is_empty() && self.waiting_copies() == 0
     }
 
     /// Adopts a view. Returns `false` if it has not changed.
@@ -236,7 +237,7 @@ impl NodeCore {
         let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
         mesh.give_up_rooms();
         mesh.drop_answers();
-        mesh.partial.retain(|sender| mesh.members.contains(sender));
+        mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
         self.start_barrier(now);
         self.finish_barrier(now);
         self.answer_known_queries();
@@ -254,8 +255,10 @@ impl NodeCore {
     /// Handles the restart of a peer: it has lost its rooms and copies.
     pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        mesh.copies.unfollow(node);
-        mesh.partial.retain(|sender| sender != node);
+        for copy in mesh.copies.values_mut() {
+            copy.from.take_if(|from| *from == *node);
+        }
+        mesh.partial.retain(|(sender, _), _| sender != node);
         mesh.void_confirmation(node);
         mesh.barrier.forget_requests(node);
         self.replace_backup(node);
@@ -339,7 +342,7 @@ impl NodeCore {
     pub fn mesh_room_figures(&self) -> Option<MeshRoomFigures> {
         let mesh = self.mesh_rooms.as_ref()?;
         let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
-        let waiting = mesh.copies.waiting();
+        let waiting = mesh.waiting_copies();
         Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed: mesh.barrier.unconfirmed() })
     }
 }

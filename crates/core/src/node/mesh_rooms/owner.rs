@@ -106,7 +106,8 @@ impl MeshRooms {
             self.expiring.remove(room);
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
-                self.copies.keep(room.clone(), owned.room, rank);
+                let copy = RoomCopy { room: owned.room, at: rank, from: None, givers: BTreeSet::new() };
+                self.copies.insert(room.clone(), copy);
             }
         }
     }
@@ -224,9 +225,9 @@ impl NodeCore {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
         let mut lost = Vec::new();
-        let mut rooms = mesh.copies.rooms(|room| super::owner_in(&mesh.ranking, room) == Some(mesh.id.as_str()));
+        let mut rooms: Vec<_> = mesh.copies.keys().filter(|room| mesh.owns(room)).cloned().collect();
         for name in &rooms {
-            let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.take(name) else { continue };
+            let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.remove(name) else { continue };
             room.unclaim(clock, None);
             mesh.unclaimed.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
             mesh.counts.taken_over += 1;
