@@ -70,11 +70,6 @@ impl Barrier {
         self.waiting.is_empty()
     }
 
-    /// Returns the number of members that have not confirmed the present view.
-    pub(super) fn unconfirmed(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Returns `true` if no confirmation is pending here or owed to a peer.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.answering.is_empty()
@@ -93,24 +88,18 @@ impl Barrier {
     }
 }
 
-impl MeshRooms {
-    fn start_barrier(&mut self, now: Instant) {
-        let Self { barrier, members, id, reported, .. } = self;
+impl NodeCore {
+    /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
+    pub(super) fn start_barrier(&mut self, now: Instant) {
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        let MeshRooms { barrier, members, id, reported, .. } = &mut *mesh;
         barrier.query += 1;
         barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
         barrier.confirmed.clear();
         barrier.reported.clear();
         reported.clear();
-        (barrier.again, barrier.asked) = (false, Some(now));
+        barrier.again = false;
         barrier.since.get_or_insert(now);
-    }
-}
-
-impl NodeCore {
-    /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
-    pub(super) fn start_barrier(&mut self, now: Instant) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
-        mesh.start_barrier(now);
         let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
         own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
         self.query_members(now);
@@ -160,7 +149,8 @@ impl NodeCore {
             self.query_members(now);
         }
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        if mesh.answers(sender, number) {
+        if mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
+            // The answer is on its way.
             return;
         }
         mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
@@ -288,10 +278,5 @@ impl MeshRooms {
     /// Ends the answers to queries for an earlier view.
     pub(super) fn drop_answers(&mut self) {
         self.barrier.answering.clear();
-    }
-
-    /// Returns `true` if the answer to this query is on its way.
-    fn answers(&self, peer: &NodeId, query: u64) -> bool {
-        self.barrier.answering.get(peer).is_some_and(|(answered, _)| *answered == query)
     }
 }

@@ -342,8 +342,8 @@ impl NodeCore {
     pub fn mesh_room_figures(&self) -> Option<MeshRoomFigures> {
         let mesh = self.mesh_rooms.as_ref()?;
         let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
-        let waiting = mesh.waiting_copies();
-        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed: mesh.barrier.unconfirmed() })
+        let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
+        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed })
     }
 }
 
