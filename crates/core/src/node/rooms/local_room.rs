@@ -15,7 +15,7 @@ use super::room_session::{LocalSeat, NO_STATE, is_behind};
 const MAX_LISTED: usize = 1_000;
 
 /// A room with a seat at this node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LocalRoom {
     /// Orders the changes, and has the state that clients here follow.
     pub(super) sequencer: ChangeSequencer,
@@ -53,23 +53,7 @@ pub(super) struct LocalRoom {
 impl LocalRoom {
     fn new(room: &RoomName, at: Stamp) -> Self {
         let events = RoomOptions::of(room).events;
-        Self {
-            sequencer: sequencer(events, at),
-            events,
-            epoch: 0,
-            own_capacity: None,
-            members: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            lacking_state: BTreeSet::new(),
-            resyncing: false,
-            state_requested: false,
-            next_request_at: None,
-            unconfirmed: BTreeSet::new(),
-            known_members: KnownMembers::default(),
-            listed: None,
-            queue_moved: false,
-            positions_at: None,
-        }
+        Self { sequencer: sequencer(events, at), events, ..Self::default() }
     }
 
     /// Returns all sessions with a seat, in order.
