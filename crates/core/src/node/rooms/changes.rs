@@ -82,7 +82,9 @@ impl NodeCore {
                 local.apply_to_member_list(change);
             }
             match change {
-                Change::Left { client, .. } => local.known_members.forget(client),
+                Change::Left { client, .. } => {
+                    local.known_members.remove(client);
+                }
                 Change::Joined(member) => {
                     let session = self.directory.session_id(&member.client);
                     if let Some(session) = session.filter(|session| local.waiting.contains(session)) {

@@ -1,6 +1,6 @@
 //! Rooms with a seat at this node: their sessions, their known state, and pending work.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, RoomName};
@@ -8,11 +8,13 @@ use signaling_rooms::{Change, ChangeSequencer, Member, RoomEvents, RoomOptions, 
 use signaling_wire::SessionId;
 
 use super::Rooms;
-use super::known_members::KnownMembers;
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 
 /// Maximum members of a room whose names are kept.
 const MAX_LISTED: usize = 1_000;
+/// Maximum members of a room that are known from answers about recipients. At the limit all are
+/// forgotten, and looked up again.
+const MAX_KNOWN: usize = 4_096;
 
 /// A room with a seat at this node.
 #[derive(Debug, Default)]
@@ -40,8 +42,8 @@ pub(super) struct LocalRoom {
     pub(super) next_request_at: Option<Instant>,
     /// Seats to refresh soon: they came from another node or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
-    /// Members by answers of the store about single clients.
-    pub(super) known_members: KnownMembers,
+    /// Members by the store's answers about recipients of confined clients, each with its time.
+    pub(super) known_members: BTreeMap<ClientId, Instant>,
     /// All members as sent to clients here. `None`: unknown, or more than one page.
     listed: Option<BTreeSet<ClientId>>,
     /// `true` if waiting clients here need new positions.
@@ -82,6 +84,18 @@ impl LocalRoom {
         if listed.len() > MAX_LISTED {
             self.listed = None;
         }
+    }
+
+    /// Stores the store's answer about a recipient.
+    pub(super) fn record_recipient(&mut self, now: Instant, client: &ClientId, is_member: bool) {
+        if !is_member {
+            self.known_members.remove(client);
+            return;
+        }
+        if self.known_members.len() >= MAX_KNOWN {
+            self.known_members.clear();
+        }
+        self.known_members.insert(client.clone(), now);
     }
 
     /// Returns `true` if `members` contains every member in this node's list. Returns `false` if
@@ -251,5 +265,15 @@ mod tests {
         assert!(local.is_covered_by(&[member("a")]));
         local.sequencer.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);
         assert!(!local.is_covered_by(&[member("a")]), "the change before that of c is missing");
+    }
+
+    #[test]
+    fn known_members_are_forgotten_at_their_limit() {
+        let (mut local, now) = (LocalRoom::default(), Instant::now());
+        let id = |n: usize| ClientId::new(&format!("c{n}")).unwrap();
+        (0..=MAX_KNOWN).for_each(|n| local.record_recipient(now, &id(n), true));
+        assert_eq!(local.known_members, BTreeMap::from([(id(MAX_KNOWN), now)]));
+        local.record_recipient(now, &id(MAX_KNOWN), false);
+        assert!(local.known_members.is_empty());
     }
 }

@@ -8,7 +8,7 @@
 //! | a session's seats, and its commands | `room_session` |
 //! | commands, one at a time for each session | `command` |
 //! | broadcasts and their budget | `broadcast`, `budget` |
-//! | signals of clients that are confined to their rooms | `scope`, `known_members` |
+//! | signals of clients that are confined to their rooms | `scope` |
 //! | rooms with a seat at this node | `local_room` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
@@ -22,7 +22,6 @@ mod budget;
 mod changes;
 mod command;
 mod handoff;
-mod known_members;
 mod local_room;
 mod messages;
 mod presence;

@@ -79,7 +79,7 @@ impl NodeCore {
             return self.recipient_unconfirmed(now, session, to);
         }
         if let Some(local) = self.rooms.local.get_mut(room) {
-            local.known_members.record(now, to, is_member);
+            local.record_recipient(now, to, is_member);
         }
         if is_member {
             self.send_known(now, session);
@@ -117,7 +117,10 @@ impl Rooms {
     fn share_a_room(&self, session: SessionId, to: &ClientId, is_recent: impl Fn(Instant) -> bool) -> bool {
         let Some(room_session) = self.sessions.get(&session) else { return false };
         let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
-        rooms.any(|room| self.local.get(room).is_some_and(|local| local.known_members.seen(to).is_some_and(&is_recent)))
+        rooms.any(|room| {
+            let answered_at = self.local.get(room).and_then(|local| local.known_members.get(to));
+            answered_at.is_some_and(|at| is_recent(*at))
+        })
     }
 }
 
