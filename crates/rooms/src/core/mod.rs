@@ -66,18 +66,6 @@ impl Rooms {
         self.room_by_name.get(name)
     }
 
-    /// Returns the number of known rooms, including recently emptied ones.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.room_by_name.len()
-    }
-
-    /// Returns `true` if no room is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.room_by_name.is_empty()
-    }
-
     fn forget_idle(&mut self, now: i64) {
         let Self { rules, room_by_name, next_idle_check_at, .. } = self;
         if now >= *next_idle_check_at {
