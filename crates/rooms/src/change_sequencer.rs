@@ -63,12 +63,6 @@ impl ChangeSequencer {
         self.at
     }
 
-    /// Returns the version of that state.
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        self.at.version
-    }
-
     /// Adds changes, the last of which made the state `at`. An unknown incarnation marks a loss.
     pub fn changed(&mut self, now: Instant, at: Stamp, changes: Vec<Change>) {
         if self.is_followed(now, at.incarnation) {
@@ -286,7 +280,7 @@ mod tests {
         assert_eq!((room.take_due(now), room.needs_resync(now)), (None, false));
         assert!(room.needs_resync(now + GAP_TIMEOUT));
         room.resynced(now + GAP_TIMEOUT, at(8));
-        assert_eq!((room.needs_resync(now + GAP_TIMEOUT * 2), room.version()), (false, 9));
+        assert_eq!((room.needs_resync(now + GAP_TIMEOUT * 2), room.at()), (false, at(9)));
         let announced = Announcement { version: 9, changes: vec![(9, joined("b"))] };
         assert_eq!(room.take_due(now + GAP_TIMEOUT * 2), Some(announced));
     }

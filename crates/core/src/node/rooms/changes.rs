@@ -209,7 +209,7 @@ impl NodeCore {
             self.rooms.retry_state(room, now + STATE_RETRY_SOON);
             return true;
         }
-        if std::mem::take(&mut local.resyncing) || local.sequencer.version() == NO_STATE.version {
+        if std::mem::take(&mut local.resyncing) || local.sequencer.at().version == NO_STATE.version {
             local.sequencer.resynced(now, at);
             // Sessions may have joined since the question.
             local.lacking_state.extend(&local.members);

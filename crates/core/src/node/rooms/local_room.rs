@@ -124,7 +124,7 @@ impl Rooms {
     /// Adds a session's seat. Its client has the state `at` of the room.
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
         let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at));
-        if local.sequencer.version() == NO_STATE.version {
+        if local.sequencer.at().version == NO_STATE.version {
             // No client here has received any version.
             local.sequencer = sequencer(local.events, at);
         }

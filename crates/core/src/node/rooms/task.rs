@@ -101,9 +101,7 @@ impl Rooms {
             tasks.push_back(task);
         }
     }
-}
 
-impl Rooms {
     /// Takes the next operation; one in the background only if `may_wait`. `None`: there is none.
     pub(in crate::node) fn next_task(&mut self, may_wait: bool) -> Option<RoomTask> {
         self.urgent.pop_front().or_else(|| self.background.pop_front_if(|_| may_wait))
@@ -163,7 +161,7 @@ impl NodeCore {
             self.rooms.record_capacity(&room, result.capacity);
         }
         if is_valid || !result.changes.is_empty() {
-            self.take_changes(now, &room, result);
+            self.room_changed(now, &room, result.stamp(), result.changes, result.queue_moved);
         }
         if matches!(purpose, Purpose::Seats { .. }) {
             // A member that was just admitted from the queue needs the state.
@@ -198,10 +196,6 @@ impl NodeCore {
             Purpose::State => self.rooms.retry_state(room, now + STATE_RETRY),
             Purpose::Seats { .. } | Purpose::Capacity | Purpose::Operator(_) | Purpose::Upkeep => {}
         }
-    }
-
-    fn take_changes(&mut self, now: Instant, room: &RoomName, result: OpResult) {
-        self.room_changed(now, room, result.stamp(), result.changes, result.queue_moved);
     }
 
     /// Queues an operation for an operator, whose answer has this number.
