@@ -1,5 +1,5 @@
 //! Room changes for clients and peer nodes, and the whole state for clients that miss changes.
-//! `task` passes results of the store here, and `batch` changes from peer nodes.
+//! `task` passes results here, `mesh_rooms` changes by this node, and `batch` those by peer nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ impl NodeCore {
     }
 
     /// Sends the changes that made the state `at` to a room's clients here. Within 200 ms of other
-    /// changes they are delayed and sent together.
+    /// changes they are delayed and sent together, except in rooms with prompt events.
     pub(in crate::node) fn room_changed(
         &mut self,
         now: Instant,

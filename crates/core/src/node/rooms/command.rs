@@ -67,7 +67,7 @@ const TOO_MUCH_DATA: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
 
 impl NodeCore {
-    /// Queues a client's command for a room.
+    /// Queues a client's command. No effect if its session has ended.
     pub(in crate::node) fn command(&mut self, command: Command) {
         let Some(session) = self.directory.get_mut(command.key) else { return };
         session.commands += 1;

@@ -1,4 +1,5 @@
-//! Seats of sessions that move between nodes or resume, for `attach`, `linger` and `location`.
+//! Seats of sessions that move between nodes or resume, for `attach`, `linger`, `location` and
+//! `batch`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession
 
 impl NodeCore {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
-    /// the client may miss later messages if this node fails.
+    /// the client may miss later messages if this node fails. Empty without the session.
     pub(in crate::node) fn session_state(&self, key: SessionKey, is_final: bool) -> Vec<u8> {
         let Some(session) = self.directory.get(key) else { return Vec::new() };
         let room_session = self.rooms.sessions.get(&session.id);

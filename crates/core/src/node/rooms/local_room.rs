@@ -10,7 +10,7 @@ use signaling_wire::SessionId;
 use super::Rooms;
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 
-/// Maximum members of a room whose names are kept.
+/// Maximum members in the list of a room. A room with more has no list.
 const MAX_LISTED: usize = 1_000;
 /// Maximum members of a room that are known from answers about recipients. At the limit all are
 /// forgotten, and looked up again.
@@ -23,7 +23,7 @@ pub(super) struct LocalRoom {
     pub(super) sequencer: ChangeSequencer,
     /// Messages about members that clients here receive.
     pub(super) events: RoomEvents,
-    /// The highest epoch of an owner and backup that this node has seen. 0: the room is in a store.
+    /// The highest epoch of an owner and backup that this node has seen. 0: none, as in a store.
     epoch: u64,
     /// The room's own capacity in the last result (0: no limit). `None`: it has none, or it is in a
     /// store.
@@ -44,7 +44,7 @@ pub(super) struct LocalRoom {
     pub(super) unconfirmed: BTreeSet<SessionId>,
     /// Members by the store's answers about recipients of confined clients, each with its time.
     pub(super) known_members: BTreeMap<ClientId, Instant>,
-    /// All members as sent to clients here. `None`: unknown, or more than one page.
+    /// All members as sent to clients here. `None`: unknown, or too many for a page or the list.
     listed: Option<BTreeSet<ClientId>>,
     /// `true` if waiting clients here need new positions.
     pub(super) queue_moved: bool,
@@ -71,7 +71,7 @@ impl LocalRoom {
             && !self.queue_moved
     }
 
-    /// Stores all members. With `more`, `members` is only the first page.
+    /// Stores the list of all members. With `more`, `members` is only the first page: no list.
     pub(super) fn set_member_list(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
         self.listed = (!more && members.len() <= MAX_LISTED).then(all);
@@ -237,7 +237,7 @@ impl Rooms {
         }
     }
 
-    /// Schedules a refresh of all seats here.
+    /// Schedules a refresh of all seats in a room at this node.
     pub(in crate::node) fn schedule_refresh_of_all(&mut self, room: &RoomName) {
         if let Some(local) = self.activate(room) {
             local.unconfirmed = local.sessions();

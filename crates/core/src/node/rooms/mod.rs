@@ -1,7 +1,8 @@
 //! Rooms of this node's clients: their commands, their seats, and the changes that they receive.
 //!
 //! Pure: [`NodeCore::take_room_tasks`] returns the operations for the room store, and the shell
-//! passes the answers to [`NodeCore::room_answered`].
+//! passes the answers to [`NodeCore::room_answered`]. For rooms that nodes own, `mesh_rooms` does
+//! both. `request`, `attach`, `linger`, `location`, `batch`, `outcome` and `sweep` call this module.
 //!
 //! | content | module |
 //! |---|---|
@@ -54,11 +55,11 @@ pub use self::task::{RoomTask, Urgency};
 pub struct RoomSettings {
     /// Rules of rooms that the nodes own. `None`: the rooms are in a store.
     pub mesh: Option<signaling_rooms::Rules>,
-    /// `true` to keep the results of room operations for [`NodeCore::take_room_commits`].
+    /// `true` to keep operations on rooms that nodes own for [`NodeCore::take_room_commits`].
     ///
     /// [`NodeCore::take_room_commits`]: super::NodeCore::take_room_commits
     pub records_commits: bool,
-    /// Interval between refreshes of all seats.
+    /// Interval between refreshes of all seats in a store. Rooms that nodes own need none.
     pub presence_refresh: Duration,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
@@ -74,7 +75,7 @@ pub struct RoomSettings {
 }
 
 impl Default for RoomSettings {
-    /// Rooms in a store, with the default times.
+    /// Rooms in a store, with 20 s for both times, and no limit but 256 seats of a client.
     fn default() -> Self {
         Self {
             mesh: None,
@@ -122,19 +123,19 @@ type OperatorAnswer = (u64, Result<OpResult, StoreError>);
 /// Events in rooms since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoomCounts {
-    /// Commands carried out.
+    /// Joins, leaves and requests for members that were answered without an error.
     pub commands: u64,
-    /// Operations that the store did not carry out.
+    /// Operations without a result of the store or owner, or skipped because the queue was full.
     pub failures: u64,
     /// Resyncs of rooms at this node: requests for the whole state because changes were missing.
     pub resyncs: u64,
-    /// Seats restored to a store that had lost them.
+    /// Seats sent to a store or owner that may have lost them.
     pub restored: u64,
     /// Broadcasts sent to the members of a room.
     pub broadcasts: u64,
     /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,
-    /// Joins refused because the waiting queue was full.
+    /// Joins refused because the room and its waiting queue were full.
     pub full_queues: u64,
 }
 
@@ -176,7 +177,7 @@ impl Rooms {
         self.active.is_empty() && self.held.is_empty()
     }
 
-    /// Returns the turn of a session by the number of its attachments.
+    /// Returns the turn of a session after this number of attachments and the drops of this node.
     fn turn(&self, attachments: u32) -> u64 {
         room_session::later_turn(u64::from(attachments) << 40, self.drops)
     }

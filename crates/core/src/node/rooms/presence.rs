@@ -1,4 +1,5 @@
 //! Refreshes seats, restores them after a loss in the store, drops them after their session.
+//! `sweep` calls it, and `task` passes the answers about seats.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -80,7 +81,8 @@ impl Rooms {
         self.enqueue_seats(room, Op::Restore { seats, version, capacity });
     }
 
-    /// Has a seat expire unless the session has it at this node, or claims it again.
+    /// Has a seat expire unless the session has it at this node, or claims it again. No effect with
+    /// a store, where it expires without refreshes.
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         let Some(rules) = self.settings.mesh.filter(|_| self.seat_mut(session, room).is_none()) else { return };
         let op = Op::Drop { requester, keep: rules.stale };
@@ -144,7 +146,7 @@ impl NodeCore {
         }
     }
 
-    /// Refreshes the seats of attached sessions, and of clients without a socket that it owns.
+    /// Refreshes the seats for which this node is responsible.
     fn refresh_all(&mut self) {
         let rooms: Vec<_> = self.rooms.local.iter().map(|(room, local)| (room.clone(), local.sessions())).collect();
         for (room, sessions) in rooms {

@@ -13,16 +13,17 @@ use super::{OperatorAnswer, Rooms};
 /// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
 
-/// Maximum queued operations. Beyond it, refreshes, probes and drops are skipped. While the store
-/// hangs, each batch fails after 2 s and clients attach and detach meanwhile.
+/// Maximum queued operations of one urgency. Beyond it, operations on seats and probes are skipped
+/// if no client waits for them. While the store hangs, each batch fails after 2 s and clients
+/// attach and detach meanwhile.
 const MAX_WAITING: usize = 50_000;
 
 /// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// A client waits for the answer.
+    /// Commands of clients, requests of operators, and states that clients lack.
     Urgent,
-    /// No client waits for the answer: the operation keeps seats alive.
+    /// Seats are refreshed, restored or dropped. No client waits for the answer.
     Background,
 }
 
@@ -43,7 +44,7 @@ pub struct RoomTask {
 pub(super) enum Purpose {
     /// The first command in the queue of a session.
     Command { session: SessionId, key: SessionKey, seq: Seq },
-    /// Seats are refreshed or restored. `known` is the room's state at this node.
+    /// Seats are refreshed or restored. `known` is the state that this node followed before.
     Seats { known: Stamp },
     /// Clients here need the whole state.
     State,
@@ -51,7 +52,7 @@ pub(super) enum Purpose {
     Capacity,
     /// An operator waits for the answer, by this number.
     Operator(u64),
-    /// A seat is dropped, or a probe checks that the store has not lost the room.
+    /// A seat is dropped, a client that closed leaves, or a probe checks for a loss of the room.
     Upkeep,
 }
 
@@ -127,7 +128,7 @@ impl NodeCore {
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
-    /// Handles the store's answer to a task.
+    /// Handles the answer of the store or owner to a task. `Err`: it may have been applied or not.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -181,7 +182,7 @@ impl NodeCore {
     }
 
     /// Handles a failure of the store or owner. The next refresh repeats the refresh of a seat,
-    /// dropped seats expire, and a joining client receives the error.
+    /// dropped seats expire, and a client's command fails.
     fn store_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Op) {
         match *purpose {
             Purpose::Command { session, key, seq } => {
@@ -203,7 +204,7 @@ impl NodeCore {
         self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
     }
 
-    /// Takes the answers for operators, by number.
+    /// Takes the answers for operators, each with the number of its request.
     pub fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
         std::mem::take(&mut self.rooms.operator_answers)
     }
