@@ -85,6 +85,7 @@ impl NodeCore {
         self.peers.key(node.as_str()).is_some_and(|peer| !self.peers.is_suspect(peer))
     }
 
+    /// Begins an epoch of a room that is later than `epoch`.
     pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
         if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
             owned.at.epoch = owned.at.epoch.max(epoch);

@@ -1,5 +1,6 @@
 //! The barrier before this node serves rooms that a new view gives it: each member has confirmed
-//! the view, and has sent its copies of those rooms. So no operation of a former owner follows.
+//! the view, and has sent its copies of those rooms. So no operation of a former owner follows. The
+//! parent module starts it, `batch` passes queries and confirmations, and `owner` parks requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ struct Query {
     number: u64,
 }
 
-/// Time after which a waiting request is forgotten: its node does not repeat it any more.
+/// Time without a repetition after which a parked request is forgotten: its node has given it up.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A room with its highest epoch that the requesting node has seen, and an operation on it.
@@ -75,14 +76,14 @@ impl Barrier {
         self.waiting.is_empty() && self.answering.is_empty()
     }
 
-    /// Stores a request until the barrier is complete.
+    /// Stores a request until the barrier is complete, or drops it above the limit.
     pub(super) fn park(&mut self, now: Instant, requester: Requester, request: ParkedRequest) {
         if self.parked.len() < MAX_PARKED {
             self.parked.insert(requester, (now, request));
         }
     }
 
-    /// Forgets the waiting requests of a node that has restarted.
+    /// Forgets the parked requests of a node that has restarted.
     pub(super) fn forget_requests(&mut self, node: &NodeId) {
         self.parked.retain(|requester, _| requester.node != *node);
     }
@@ -126,6 +127,7 @@ impl NodeCore {
         }
     }
 
+    /// Asks the members again if 500 ms have passed since the last query.
     pub(super) fn repeat_queries(&mut self, now: Instant) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;

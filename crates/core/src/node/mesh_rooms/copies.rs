@@ -1,4 +1,5 @@
 //! Copies of rooms that other nodes own: as their backup, or until their next owner has them.
+//! `batch` passes parts of copies and log entries, `backups` and `barrier` send copies.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
 
-/// Maximum bytes of a copy that arrives in parts: 100,000 clients with small `data`.
+/// Maximum bytes of a copy: 100,000 clients with small `data`. A larger one is dropped.
 const MAX_COPY_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes of one part.
 const PART_BYTES: usize = 128 * 1024;
@@ -44,7 +45,7 @@ impl MeshRooms {
 }
 
 impl NodeCore {
-    /// Sends a copy of a room. Returns `false` if the lane has no room for it now.
+    /// Sends a copy of a room. Returns `false` if the peer is unknown or its lane has no room now.
     pub(super) fn send_copy(&mut self, to: &NodeId, room: &RoomName, state: &[u8], at: LogPosition) -> bool {
         let parts = state.len().div_ceil(PART_BYTES);
         let part = |(index, part)| {
@@ -55,7 +56,7 @@ impl NodeCore {
         self.peers.note_run(to, &items)
     }
 
-    /// Handles a part of a copy.
+    /// Handles a part of a copy. Drops it, and the parts before it, if a part is missing.
     pub(in crate::node) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
         let Some(mesh) = &mut self.mesh_rooms else { return };

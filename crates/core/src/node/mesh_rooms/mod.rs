@@ -9,7 +9,9 @@
 //! | content | module |
 //! |---|---|
 //! | requests of this node, repeated until they are answered | `requests` |
-//! | rooms that this node owns: operations, backups, expiry | `owner` |
+//! | rooms that this node owns: takeover, operations | `owner` |
+//! | their backups and epochs | `backups` |
+//! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
@@ -77,29 +79,29 @@ pub(super) struct MeshRooms {
     commits: Option<Vec<RoomCommit>>,
 }
 
-/// Events of rooms that are owned by nodes, since the start.
+/// Events at this node of rooms that are owned by nodes, since the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeshRoomCounts {
-    /// Rooms taken over from another owner.
+    /// Rooms taken over from copies: of other owners, or of this node if it gave the room up.
     pub taken_over: u64,
     /// Rooms whose copies were all lost, rebuilt from the seats at the nodes.
     pub rebuilt: u64,
     /// Whole rooms sent to backups.
     pub copied: u64,
-    /// Requests without an answer in time.
+    /// Requests of clients and operators without an answer within 2 s.
     pub timeouts: u64,
-    /// Time from changes of the view until all members had confirmed them.
+    /// Total time of waits for the confirmation of all members, such as after changes of the view.
     pub waited: Duration,
 }
 
-/// Current state of rooms that are owned by nodes.
+/// Current numbers, at this node, of rooms that are owned by nodes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeshRoomFigures {
     /// Rooms that this node owns.
     pub owned: usize,
-    /// Copies of rooms that this node does not own now, including `waiting`.
+    /// Copies of rooms that this node does not serve as their owner, including `waiting`.
     pub copies: usize,
-    /// Copies of rooms that this node owned and whose next owners do not have them yet.
+    /// Copies that follow no owner's log: they wait for the next owners of their rooms.
     pub waiting: usize,
     /// Requests without an answer.
     pub requests: usize,

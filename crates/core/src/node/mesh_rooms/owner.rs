@@ -69,6 +69,7 @@ pub(super) struct OwnedRoom {
     pub(super) is_sent: bool,
     /// Nodes whose copies are of earlier epochs.
     pub(super) former: BTreeSet<NodeId>,
+    /// Time in ms since 1970 at which the room changes without a request. `None`: never.
     pub(super) deadline: Option<u64>,
 }
 
@@ -143,7 +144,7 @@ impl MeshRooms {
 
 impl NodeCore {
     /// Applies a request for a room that this node owns. Other requests are ignored: their node
-    /// repeats them.
+    /// repeats them. `seen` is the highest epoch of the room that the requesting node has seen.
     pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         // Seats at a node outside the view would count as lost.

@@ -15,11 +15,11 @@ use super::first_number;
 
 /// Interval of repeated requests.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(300);
-/// Time after which a request of a client fails.
+/// Time after which a request of a client or operator fails.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum joins that may be carried out once more.
+/// Maximum joins that are kept because a further result may come.
 const MAX_UNCERTAIN: usize = 10_000;
-/// Maximum pending requests without a waiting client. Further ones stay in their queue.
+/// Pending requests above which operations in the background stay in their queue.
 const MAX_BACKGROUND: usize = 10_000;
 
 /// The node and number of a request.
@@ -41,7 +41,7 @@ pub(super) struct Requests {
     pending: BTreeMap<RoomRequestId, Request>,
     /// Rooms with pending requests: their number, and the highest epoch announced meanwhile.
     rooms: BTreeMap<RoomName, (usize, u64)>,
-    /// Joins that may be carried out once more: they timed out, or were repeated.
+    /// Joins of which a further result may come: they timed out, or were repeated.
     uncertain: BTreeMap<RoomRequestId, RoomTask>,
 }
 

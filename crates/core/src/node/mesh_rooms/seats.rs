@@ -11,7 +11,7 @@ use super::super::NodeCore;
 use super::MeshRooms;
 use super::owner::{LogEntry, OwnedRoom};
 
-/// Maximum rooms with due seats in one sweep, and maximum requests for claims sent.
+/// Maximum rooms with due seats, rooms with lost nodes, and requests for claims in one sweep.
 const ROOMS_PER_SWEEP: usize = 500;
 /// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
 const REPORTS_PER_SWEEP: usize = 4_000;
