@@ -30,7 +30,7 @@ pub struct Requester {
 pub struct Seat {
     /// The session that has the seat, with the number of its last command about the room.
     pub requester: Requester,
-    /// Member or waiting.
+    /// Member or waiting. [`Op::Refresh`] ignores it.
     pub status: SeatStatus,
     /// JSON that the other members see. `None`: none.
     pub data: Option<Box<str>>,
@@ -111,17 +111,17 @@ pub enum Op {
     },
     /// Renews seats.
     Refresh {
-        /// All seats of one node.
+        /// Seats at one node. Empty: the operation only expires and admits clients.
         seats: Vec<Seat>,
     },
     /// Gives seats back that the store has lost, also above the capacity and without a join event.
     ///
     /// After the loss of a whole room with a capacity no client is admitted until all nodes have
-    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s. A seat
-    /// that is later than the store's record of the client replaces it, since the store has lost
-    /// the command that made the seat.
+    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s; 5 s with
+    /// [`Rules::claimed`](crate::Rules::claimed). A seat that is later than the store's record of
+    /// the client replaces it, since the store has lost the command that made the seat.
     Restore {
-        /// All seats of one node.
+        /// Seats at one node.
         seats: Vec<Seat>,
         /// The highest version of the room that the node has received.
         version: u64,
@@ -129,7 +129,7 @@ pub enum Op {
         /// the room has none.
         capacity: Option<u32>,
     },
-    /// Lists members, oldest first.
+    /// Lists one page of members, oldest first.
     List {
         /// Last client of the previous page; `None` starts at the oldest member.
         after: Option<ClientId>,
@@ -160,7 +160,7 @@ pub struct Request {
 pub enum Reason {
     /// The client left on request.
     Left,
-    /// The seat was not refreshed in time.
+    /// The seat was not refreshed or claimed in time, or its time after [`Op::Drop`] is over.
     Expired,
 }
 
@@ -199,12 +199,12 @@ pub struct Stamp {
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpResult {
-    /// Changes when the store may have lost writes of this room: the room was made anew, or another
-    /// server process serves it. 0: the store does not have the room.
+    /// Changes when writes of this room may be lost: the room was made anew, another server process
+    /// serves it, or its owner lacks operations. 0: the store or owner does not have the room.
     pub incarnation: u64,
-    /// Epoch of the owner and backup that carried out the operation. 0: a store.
+    /// Epoch of the owner and backup that carried out the operation. 0: a store, or not set yet.
     pub epoch: u64,
-    /// The room's version now: it rises with each change.
+    /// The room's version now: it rises with each change. Of an unknown room, the time in ms.
     pub version: u64,
     /// Maximum members; `None`: no limit.
     pub capacity: Option<u32>,
@@ -220,7 +220,7 @@ pub struct OpResult {
     pub nodes: Vec<NodeId>,
     /// Status of each client that the operation names, in its order.
     pub statuses: Vec<SeatStatus>,
-    /// Members, oldest first. Filled for `List` and for a `Join` by a member.
+    /// One page of members, oldest first. Filled for `List` and for a `Join` by a member.
     pub members: Vec<Member>,
     /// `true` if further members follow.
     pub more: bool,

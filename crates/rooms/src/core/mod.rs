@@ -1,5 +1,5 @@
 //! The rules of rooms, without I/O or clock. The scripts in `redis/` implement the same rules in
-//! Lua; `tests/conformance` checks both.
+//! Lua; `tests/conformance` checks both. Nodes that own rooms keep a [`Room`] for each.
 
 mod record;
 mod room;
@@ -13,7 +13,7 @@ use self::room::signed;
 use crate::rules::MIN_SETTLE_MS;
 use crate::{OpResult, Request, Rules};
 
-/// Rooms of one process.
+/// Rooms of a store in memory, which tests and simulations use in place of a Redis.
 #[derive(Debug, Clone)]
 pub struct Rooms {
     rules: Rules,

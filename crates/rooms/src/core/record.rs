@@ -202,7 +202,7 @@ impl Records {
         self.by_client.values().filter(is_claimed).cloned().collect()
     }
 
-    /// Returns the time of the earliest refresh, in milliseconds since 1970. `None`: none expires.
+    /// Returns the time of the earliest refresh, in ms since 1970. `None`: no record expires.
     pub(super) fn first_refresh(&self) -> Option<i64> {
         let firsts = [self.members_by_refresh.first(), self.others_by_refresh.first()];
         firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED).min()

@@ -1,4 +1,5 @@
-//! One room: its records, version and capacity. [`Rooms`](super::Rooms) applies operations to it.
+//! One room: its records, version and capacity. [`Rooms`](super::Rooms) and the nodes that own the
+//! room apply operations to it.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
@@ -70,7 +71,7 @@ impl Room {
         self.settled_at = now + rules.settle_ms();
     }
 
-    /// Returns the state after the last operation.
+    /// Returns the state after the last operation. Both numbers are 0 in a new room.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }

@@ -1,4 +1,4 @@
-//! Servers that lose data, fail or stall.
+//! Servers that lose data, fail or stall, and rooms that are forgotten.
 
 use std::time::{Duration, Instant};
 
