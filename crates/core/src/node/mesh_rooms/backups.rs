@@ -32,13 +32,6 @@ impl NodeCore {
         }
     }
 
-    /// Has sweeps begin a new epoch of the rooms with this backup: it has lost its copies.
-    pub(super) fn replace_backup(&mut self, backup: &NodeId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
-        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(backup));
-        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
-    }
-
     /// Gives backups to some rooms.
     pub(super) fn assign_backups(&mut self, now: Instant) {
         for _ in 0..BACKUPS_PER_SWEEP {

@@ -57,8 +57,8 @@ pub(super) struct Barrier {
     parked: BTreeMap<Requester, (Instant, ParkedRequest)>,
     /// The last queries of peers whose views this node did not have.
     unanswered: BTreeMap<NodeId, Query>,
-    /// Copies to send to peers before the confirmation of their queries.
-    answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
+    /// Copies to send to peers before the confirmation of their queries, with the query's number.
+    pub(super) answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
 }
 
 impl Barrier {
@@ -275,10 +275,5 @@ impl MeshRooms {
         if self.barrier.confirmed.remove(member).is_some() && self.members.contains(member) {
             self.barrier.waiting.insert(member.clone());
         }
-    }
-
-    /// Ends the answers to queries for an earlier view.
-    pub(super) fn drop_answers(&mut self) {
-        self.barrier.answering.clear();
     }
 }

@@ -238,7 +238,7 @@ impl NodeCore {
         let lost: Vec<_> = before.difference(&mesh.members).cloned().collect();
         let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
         mesh.give_up_rooms();
-        mesh.drop_answers();
+        mesh.barrier.answering.clear();
         mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
         self.start_barrier(now);
         self.finish_barrier(now);
@@ -254,7 +254,8 @@ impl NodeCore {
         self.resend_requests(now, |_| true);
     }
 
-    /// Handles the restart of a peer: it has lost its rooms and copies.
+    /// Handles the restart of a peer: it has lost its rooms and copies. Sweeps begin a new epoch of
+    /// the rooms that it backed up.
     pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         for copy in mesh.copies.values_mut() {
@@ -263,7 +264,8 @@ impl NodeCore {
         mesh.partial.retain(|(sender, _), _| sender != node);
         mesh.void_confirmation(node);
         mesh.barrier.forget_requests(node);
-        self.replace_backup(node);
+        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
+        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
         self.unclaim_seats(node);
         self.resend_requests(now, |owner| owner == node);
         self.query_members(now);

@@ -17,7 +17,7 @@ use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{Refusal, STORE_UNAVAILABLE, refusal};
-use super::room_session::{Command, CommandKind, RoomSession};
+use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
 /// Validity of the store's answer for a signal that does not wait in the queue.
@@ -38,7 +38,7 @@ impl NodeCore {
         let Some(session) = self.directory.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
-        let waits = self.rooms.sessions.get(&id).is_some_and(RoomSession::has_signals);
+        let waits = self.rooms.sessions.get(&id).is_some_and(|known| known.commands.iter().any(Command::is_signal));
         let is_own = session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
@@ -121,11 +121,5 @@ impl Rooms {
             let answered_at = self.local.get(room).and_then(|local| local.known_members.get(to));
             answered_at.is_some_and(|at| is_recent(*at))
         })
-    }
-}
-
-impl RoomSession {
-    fn has_signals(&self) -> bool {
-        self.commands.iter().any(Command::is_signal)
     }
 }
