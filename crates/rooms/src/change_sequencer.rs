@@ -222,7 +222,7 @@ impl ChangeSequencer {
         Some(Announcement { version: self.at.version, changes })
     }
 
-    /// Returns the time of the next check. `None`: nothing is pending or missing.
+    /// Returns a time by which changes are due or a resync is needed. `None`: nothing is expected.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);
