@@ -69,7 +69,7 @@ pub enum SeatStatus {
     },
     /// The client left or expired, or another session of it has the seat.
     Out,
-    /// The store has no record of the client.
+    /// The store or owner has no record of the client, or lacks its last command.
     Unknown,
 }
 
@@ -125,8 +125,8 @@ pub enum Op {
         seats: Vec<Seat>,
         /// The highest version of the room that the node has received.
         version: u64,
-        /// The room's own capacity, as the node knows it (0: no limit). A store ignores it. `None`:
-        /// the room has none.
+        /// The room's own capacity at the node (0: no limit). A store ignores it. `None`: the room
+        /// has none.
         capacity: Option<u32>,
     },
     /// Lists one page of members, oldest first.

@@ -41,7 +41,7 @@ impl NodeCore {
         }
     }
 
-    /// Begins an epoch of a room with a backup, which gets a copy.
+    /// Begins an epoch of a room with a backup, which gets a copy, or without one if there is none.
     pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
         let Some(mesh) = &mut self.mesh_rooms else { return };

@@ -22,7 +22,7 @@ const PART_BYTES: usize = 128 * 1024;
 /// A copy of a room.
 pub(super) struct RoomCopy {
     pub(super) room: Room,
-    /// The last operation in it.
+    /// The last operation in it, or an earlier one, see `OwnedRoom::unconfirmed`.
     pub(super) at: LogPosition,
     /// The owner whose log it follows. `None`: it waits for the next owner.
     pub(super) from: Option<NodeId>,

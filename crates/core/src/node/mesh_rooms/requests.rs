@@ -106,13 +106,13 @@ impl Requests {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`].
+    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`]; `false` with a store.
     #[inline]
     pub fn has_unsent_room_tasks(&self) -> bool {
         self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))
     }
 
-    /// Sends the queued operations to the owners of their rooms.
+    /// Sends the queued operations to the owners of their rooms. No effect with a store.
     pub fn send_room_tasks(&mut self, now: Instant) {
         while let Some(mesh) = &mut self.mesh_rooms {
             let may_wait = mesh.requests.len() < MAX_BACKGROUND;

@@ -17,8 +17,8 @@ const ROOMS_PER_SWEEP: usize = 500;
 const REPORTS_PER_SWEEP: usize = 4_000;
 
 impl MeshRooms {
-    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless this
-    /// node knows of seats there. The room may lack those of sessions that have just moved.
+    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless the
+    /// room has seats there. It may lack the seats of sessions that have just moved.
     pub(super) fn add_unclaimed(&mut self, room: RoomName, node: NodeId) {
         if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
             self.unclaimed.insert((room, node));

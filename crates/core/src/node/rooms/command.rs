@@ -27,7 +27,8 @@ const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
-/// A session's first command, whose answer is held back. Later commands of the session wait.
+/// A session's first command while its answer is held back or its broadcast delayed. Later commands
+/// of the session wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
     command: (SessionKey, Seq),

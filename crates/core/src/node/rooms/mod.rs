@@ -2,7 +2,7 @@
 //!
 //! Pure: [`NodeCore::take_room_tasks`] returns the operations for the room store, and the shell
 //! passes the answers to [`NodeCore::room_answered`]. For rooms that nodes own, `mesh_rooms` does
-//! both. `request`, `attach`, `linger`, `location`, `batch`, `outcome` and `sweep` call this module.
+//! both. The callers are `request`, `attach`, `linger`, `location`, `batch`, `outcome` and `sweep`.
 //!
 //! | content | module |
 //! |---|---|
@@ -108,7 +108,7 @@ pub(super) struct Rooms {
     probe_at: Instant,
     /// The room that was probed last.
     probed: Option<RoomName>,
-    /// Sessions whose first command waits until members are restored.
+    /// Sessions whose first command waits for lost members or for the broadcast budget.
     held: BTreeMap<SessionId, HeldCommand>,
     next_ended_check: Instant,
     operator_answers: Vec<OperatorAnswer>,

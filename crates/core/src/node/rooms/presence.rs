@@ -82,7 +82,7 @@ impl Rooms {
     }
 
     /// Has a seat expire unless the session has it at this node, or claims it again. No effect with
-    /// a store, where it expires without refreshes.
+    /// a store.
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         let Some(rules) = self.settings.mesh.filter(|_| self.seat_mut(session, room).is_none()) else { return };
         let op = Op::Drop { requester, keep: rules.stale };
@@ -370,7 +370,8 @@ impl NodeCore {
         }
     }
 
-    /// Has a seat of which this node does not know expire: the answer to its join came too late.
+    /// Has a seat expire that this node does not have: the answer to its join came too late. No
+    /// effect with a store.
     pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         if self.rooms.settings.mesh.is_none() {
             return;

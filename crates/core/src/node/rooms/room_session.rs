@@ -27,7 +27,7 @@ pub(super) fn later_turn(turn: u64, drops: u32) -> u64 {
 }
 
 /// Returns the turn of a lingering session at the next node. It is before the next attachment.
-pub(super) fn next_holder(turn: u64, drops: u32) -> u64 {
+pub(super) fn turn_at_next_node(turn: u64, drops: u32) -> u64 {
     later_turn(turn.saturating_add(1 << 32), drops)
 }
 

@@ -1,6 +1,6 @@
 //! Signals of confined clients, which may signal only members of their rooms.
 //!
-//! The node looks the recipient up in the store, one room of the sender after the other. The answer
+//! The node finds the recipient in the store, in one room of the sender after the other. The answer
 //! is valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until it
 //! arrives, later signals wait in the command queue. This keeps their order, also after a `join`.
 //! For waiting signals, and while the store fails, answers of any age are valid.
