@@ -55,7 +55,7 @@ pub(super) struct LocalRoom {
 impl LocalRoom {
     fn new(room: &RoomName, at: Stamp) -> Self {
         let events = RoomOptions::of(room).events;
-        Self { sequencer: sequencer(events, at), events, ..Self::default() }
+        Self { sequencer: ChangeSequencer::new(at, events), events, ..Self::default() }
     }
 
     /// Returns all sessions with a seat, in order.
@@ -108,11 +108,6 @@ impl LocalRoom {
     }
 }
 
-fn sequencer(events: RoomEvents, at: Stamp) -> ChangeSequencer {
-    let sequencer = ChangeSequencer::new(at);
-    if events == RoomEvents::Prompt { sequencer.prompt() } else { sequencer }
-}
-
 fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
     match change {
         Change::Joined(member) => listed.insert(member.client.clone()),
@@ -126,7 +121,7 @@ impl Rooms {
         let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at));
         if local.sequencer.at().version == NO_STATE.version {
             // No client here has received any version.
-            local.sequencer = sequencer(local.events, at);
+            local.sequencer = ChangeSequencer::new(at, local.events);
         }
         let LocalRoom { members, waiting, .. } = local;
         let (to, from) = if status.is_waiting() { (waiting, members) } else { (members, waiting) };
