@@ -44,14 +44,6 @@ impl Requester {
     }
 }
 
-impl Seat {
-    /// Returns `true` if it is the seat of a member.
-    #[must_use]
-    pub fn is_member(&self) -> bool {
-        self.status.is_member()
-    }
-}
-
 /// Status of a client in a room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SeatStatus {

@@ -88,11 +88,6 @@ impl Rules {
     pub(crate) fn settle_ms(&self) -> i64 {
         if self.claimed { MIN_SETTLE_MS } else { (self.stale_ms() / 2).max(MIN_SETTLE_MS) }
     }
-
-    /// Returns the milliseconds for which a departed client is remembered.
-    pub(crate) fn remembered_ms(&self) -> i64 {
-        millis(self.remembered)
-    }
 }
 
 /// Returns a duration in milliseconds, at most `i64::MAX / 4` so that sums do not overflow.

@@ -289,7 +289,7 @@ impl Step<'_> {
             if self.rules.claimed && self.now < self.room.settled_at {
                 // A late restoration of the seat has no effect.
                 let seat = Seat { requester: requester.clone(), status: SeatStatus::Out, data: None };
-                let refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+                let refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
                 self.room.records.put(Record { seat, is_gone: true, has_ended: true, refreshed_at });
             }
             return;
@@ -312,7 +312,7 @@ impl Step<'_> {
             self.queue_moved = true;
         }
         (known.is_gone, known.seat.data) = (true, None);
-        known.refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+        known.refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
         self.room.records.put(known);
     }
 
@@ -370,7 +370,7 @@ impl Step<'_> {
         if let Some(known) = known {
             seat.requester = self.latest(&known.seat.requester, &seat.requester);
         }
-        let is_news = seat.is_member() || known.is_some_and(Record::is_member);
+        let is_news = seat.status.is_member() || known.is_some_and(Record::is_member);
         self.queue_moved |= known.is_some_and(Record::is_waiting);
         self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.

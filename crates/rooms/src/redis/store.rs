@@ -90,7 +90,7 @@ impl RedisStore {
             call.arg(format!("{}:{{{room}}}:{kind}", self.prefix.as_str()));
         }
         call.arg(self.clock.given().unwrap_or(0)).arg(self.rules.stale_ms()).arg(capacity.unwrap_or(0));
-        call.arg(self.rules.remembered_ms()).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
+        call.arg(millis(self.rules.remembered)).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
         call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string())).arg(u8::from(seals));
         match op {
             Op::Join { requester, data } => add_requester(&mut call, requester)

@@ -47,7 +47,7 @@ pub(super) struct LocalSeat {
 impl LocalSeat {
     /// Returns `true` if the client is a member, not waiting or unknown.
     pub(super) fn is_member(&self) -> bool {
-        self.seat.is_member()
+        self.seat.status.is_member()
     }
 
     /// Returns the number of the last command about the seat.
