@@ -47,7 +47,7 @@ async fn empty_room_is_forgotten_after_its_idle_time() {
         // A room with a capacity of its own is kept.
         (now + 16 * 60 * 1000, "other", Op::List { after: None }, [false, true, false]),
     ] {
-        let name = |room| RoomName::new(room).unwrap();
+        let name = |room: &str| RoomName::new(room).unwrap();
         rooms.apply(time, &Request { room: name(room), op: op.clone() });
         assert_eq!(["r", "own", "other"].map(|room| rooms.room(&name(room)).is_some()), known, "{op:?}");
     }
