@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, OpResult, Request, Seat, Stamp, StoreError};
+use signaling_rooms::{Op, OpResult, Request, Stamp, StoreError};
 use signaling_wire::{Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
@@ -69,17 +69,11 @@ impl RoomTask {
     /// Returns the task without the seats of sessions for which `is_over` returns `true`. `None`:
     /// it has none of them.
     pub(in crate::node) fn without_seats(&self, is_over: impl Fn(SessionId) -> bool) -> Option<Self> {
-        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &self.request.op else { return None };
-        let is_present = |seat: &&Seat| !is_over(seat.requester.session);
-        let present: Vec<_> = seats.iter().filter(is_present).cloned().collect();
-        if present.len() == seats.len() {
-            return None;
-        }
         let mut task = self.clone();
-        if let Op::Refresh { seats } | Op::Restore { seats, .. } = &mut task.request.op {
-            *seats = present;
-        }
-        Some(task)
+        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &mut task.request.op else { return None };
+        let before = seats.len();
+        seats.retain(|seat| !is_over(seat.requester.session));
+        (seats.len() < before).then_some(task)
     }
 
     /// Returns the request for the store.
