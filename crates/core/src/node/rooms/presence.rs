@@ -154,18 +154,13 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if this node refreshes the seats: it has the socket, or owns the client.
+    /// Returns `true` if this node refreshes the seats. It has the socket, or no other node owns the
+    /// client or has its socket.
     fn is_responsible_for(&self, session: SessionId) -> bool {
-        let is_owner = || {
-            let client = self.rooms.sessions.get(&session).map(|room_session| room_session.client.as_str());
-            client.is_some_and(|client| self.owns(client) && self.location(client).is_none())
-        };
-        self.attached_key(session).is_some() || is_owner()
-    }
-
-    /// Returns `true` if this node owns the client, or has no view.
-    fn owns(&self, client: &str) -> bool {
-        self.peers.owner(KeyHash::of(client)).is_none()
+        let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
+        let client = client.as_str();
+        let is_owned = || self.peers.owner(KeyHash::of(client)).is_none() && self.location(client).is_none();
+        self.attached_key(session).is_some() || is_owned()
     }
 
     /// Refreshes seats that came from another node or may have changed.
