@@ -1,4 +1,4 @@
-//! Operations on a room and their results.
+//! Operations on a room and their results. Nodes create them; `core` and `redis` apply them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Times and limits of rooms.
+//! Times and limits of rooms. Nodes set them from their flags; `core` and `redis` use them.
 
 use std::time::Duration;
 

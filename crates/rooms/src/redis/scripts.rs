@@ -1,4 +1,4 @@
-//! The scripts of the store, each loaded once and called by its hash.
+//! The scripts of the store, each called by its hash. `store` calls them, `connection` loads them.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,5 @@
-//! Backups of the rooms that this node owns, and the epochs that begin with them.
+//! Backups of the rooms that this node owns, and the epochs that begin with them. `view` and sweeps
+//! assign backups, and `batch` passes their answers.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Rooms that this node owns: takeover, operations, and the end of ownership.
+//! Rooms that this node owns: takeover, operations, and the end of ownership. `requests` passes
+//! operations, `barrier` and `copies` begin takeovers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,5 +1,6 @@
-//! Requests of this node to the owners of rooms. Each is repeated until it is answered, so that the
-//! crash of an owner, backup or lane loses none. Operations have the same effect when repeated.
+//! Requests of this node to the owners of rooms. Each is repeated until it is answered, for clients
+//! and operators during 2 s at most, so that the crash of an owner, backup or lane loses none.
+//! Operations have the same effect when repeated. The shell and `batch` call it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry.
+//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry. The
+//! parent module calls it in sweeps and for new views, and `batch` for claims.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Commands of clients: in order and one at a time within each session.
+//! Commands of clients: in order and one at a time within each session. `request` and `scope` queue
+//! them, and `task` passes the results.
 
 use std::time::{Duration, Instant};
 

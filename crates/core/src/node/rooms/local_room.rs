@@ -1,4 +1,5 @@
-//! Rooms with a seat at this node: their sessions, their known state, and pending work.
+//! Rooms with a seat at this node: their sessions, their known state, and pending work, for the
+//! other modules of `rooms`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! JSON texts about rooms for clients, and room changes for other nodes.
+//! JSON texts about rooms for clients, and room changes for other nodes. `changes`, `command`,
+//! `presence` and `batch` call it.
 
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};

@@ -1,4 +1,5 @@
-//! Signals of confined clients, which may signal only members of their rooms.
+//! Signals of confined clients, which may signal only members of their rooms. `request` passes the
+//! signals, and `command` the results of the store.
 //!
 //! The node finds the recipient in the store, in one room of the sender after the other. The answer
 //! is valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until it
