@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
 
-use crate::{Change, Stamp};
+use crate::{Change, RoomEvents, Stamp};
 
 /// Minimum interval between announcements. After a longer pause a change is announced at once.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_millis(200);
@@ -45,28 +45,17 @@ pub struct ChangeSequencer {
 }
 
 impl ChangeSequencer {
-    /// Creates a sequencer for a room whose local clients have this state.
+    /// Creates a sequencer for a room whose local clients have this state. With
+    /// [`RoomEvents::Prompt`] there is no interval between announcements.
     #[must_use]
-    pub fn new(at: Stamp) -> Self {
-        Self { at, newest: at.version, ..Self::default() }
-    }
-
-    /// Returns the sequencer without an interval between announcements.
-    #[must_use]
-    pub fn prompt(self) -> Self {
-        Self { is_prompt: true, ..self }
+    pub fn new(at: Stamp, events: RoomEvents) -> Self {
+        Self { at, newest: at.version, is_prompt: events == RoomEvents::Prompt, ..Self::default() }
     }
 
     /// Returns the state that the local clients have, including pending changes.
     #[must_use]
     pub fn at(&self) -> Stamp {
         self.at
-    }
-
-    /// Returns the version of that state.
-    #[must_use]
-    pub fn version(&self) -> u64 {
-        self.at.version
     }
 
     /// Adds changes, the last of which made the state `at`. An unknown incarnation marks a loss.
@@ -228,7 +217,7 @@ impl ChangeSequencer {
         Some(Announcement { version: self.at.version, changes })
     }
 
-    /// Returns the time of the next check. `None`: nothing is pending or missing.
+    /// Returns a time by which changes are due or a resync is needed. `None`: nothing is expected.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);
@@ -266,7 +255,7 @@ mod tests {
 
     #[test]
     fn first_change_is_due_at_once_and_the_next_are_batched() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.changed(now, at(8), vec![joined("a")]);
         assert_eq!(room.take_due(now), Some(Announcement { version: 8, changes: vec![(8, joined("a"))] }));
         room.changed(now, at(9), vec![joined("b")]);
@@ -281,19 +270,19 @@ mod tests {
 
     #[test]
     fn missing_change_needs_a_resync_after_the_timeout() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.changed(now, at(9), vec![joined("b")]);
         assert_eq!((room.take_due(now), room.needs_resync(now)), (None, false));
         assert!(room.needs_resync(now + GAP_TIMEOUT));
         room.resynced(now + GAP_TIMEOUT, at(8));
-        assert_eq!((room.needs_resync(now + GAP_TIMEOUT * 2), room.version()), (false, 9));
+        assert_eq!((room.needs_resync(now + GAP_TIMEOUT * 2), room.at()), (false, at(9)));
         let announced = Announcement { version: 9, changes: vec![(9, joined("b"))] };
         assert_eq!(room.take_due(now + GAP_TIMEOUT * 2), Some(announced));
     }
 
     #[test]
     fn version_without_its_change_is_a_gap() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.exists(now, at(7));
         assert_eq!(room.deadline(), None);
         room.exists(now, at(8));
@@ -304,7 +293,7 @@ mod tests {
 
     #[test]
     fn lost_store_needs_exactly_one_resync() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.changed(now, at(9), vec![joined("early")]);
         let new = |version| Stamp { incarnation: 2, version };
         room.changed(now, new(6), vec![joined("b")]);
@@ -321,7 +310,7 @@ mod tests {
 
     #[test]
     fn former_incarnation_costs_one_resync() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.exists(now, Stamp { incarnation: 5, version: 3 });
         room.state_requested();
         room.resynced(now, at(7));
@@ -330,7 +319,7 @@ mod tests {
 
     #[test]
     fn loss_reported_after_the_request_needs_a_resync() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.state_requested();
         room.exists(now, Stamp { incarnation: 2, version: 3 });
         room.resynced(now, at(8));
@@ -339,7 +328,7 @@ mod tests {
 
     #[test]
     fn lower_version_of_the_store_is_a_loss() {
-        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7)));
+        let (now, mut room) = (Instant::now(), ChangeSequencer::new(at(7), RoomEvents::Usual));
         room.state_requested();
         assert!(room.fell_to(at(6)) && !room.fell_to(at(7)));
         room.version_fell(now);
@@ -355,7 +344,7 @@ mod tests {
             sizes in prop::collection::vec(1..4_usize, 1..30),
             order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
         ) {
-            let (mut now, mut room) = (Instant::now(), ChangeSequencer::new(at(0)));
+            let (mut now, mut room) = (Instant::now(), ChangeSequencer::new(at(0), RoomEvents::Usual));
             let mut version = 0;
             let mut runs = Vec::new();
             for size in sizes {

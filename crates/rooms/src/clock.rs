@@ -1,4 +1,4 @@
-//! Clocks of stores: the store's own, or one that a test sets.
+//! Clocks of stores: the store's own, or one that a test sets. `redis` reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,22 +1,22 @@
 //! Rooms with an exact capacity and a waiting queue.
 //!
 //! Each [`Op`] is applied by the nodes that own the room or by a store. The changes in its
-//! [`OpResult`] are announced to the
-//! members. This crate has no clients, sockets or wire events.
+//! [`OpResult`] are announced to the members. `signaling-core` creates the operations and uses the
+//! results, and a node sends them to the store. The crate has no client sockets and no messages.
 //!
 //! | content | item |
 //! |---|---|
 //! | operations on a room and their results | [`Op`], [`OpResult`] |
-//! | the rules, without I/O or clock | [`Rooms`] |
+//! | the rules, without I/O or clock | [`Rules`], [`Room`] |
 //! | options of a room, by its name | [`RoomOptions`] |
-//! | one room, as the nodes that own it keep it | [`Room`] |
+//! | rooms of a store in memory, for tests and simulations | [`Rooms`] |
 //! | the store of a mesh: the same rules as scripts in Redis or Valkey | [`RedisStore`] |
 //! | changes of a room, in order and without gaps | [`ChangeSequencer`] |
 //!
 //! A client in a room is a member, waiting, or gone. A gone client is remembered for a while, so
 //! that a retransmitted command is recognized. A seat without a refresh expires after
-//! [`Rules::stale`]; [`Op::Drop`] sets its own time. The first waiting client gets a free seat in
-//! the same step.
+//! [`Rules::stale`], except with [`Rules::claimed`]; [`Op::Drop`] sets its own time. The first
+//! waiting client gets a free seat in the same step.
 //!
 //! The Redis client is the `redis` crate: maintained, with pipelines, Sentinel and Cluster in one
 //! package, and without a second version of any dependency.

@@ -1,4 +1,4 @@
-//! Operations on a room and their results.
+//! Operations on a room and their results. Nodes create them; `core` and `redis` apply them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Requester {
 pub struct Seat {
     /// The session that has the seat, with the number of its last command about the room.
     pub requester: Requester,
-    /// Member or waiting.
+    /// Member or waiting. [`Op::Refresh`] ignores it.
     pub status: SeatStatus,
     /// JSON that the other members see. `None`: none.
     pub data: Option<Box<str>>,
@@ -41,14 +41,6 @@ impl Requester {
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         self.session == other.session && (self.accepted_at_us, self.turn) < (other.accepted_at_us, other.turn)
-    }
-}
-
-impl Seat {
-    /// Returns `true` if it is the seat of a member.
-    #[must_use]
-    pub fn is_member(&self) -> bool {
-        self.status.is_member()
     }
 }
 
@@ -69,7 +61,7 @@ pub enum SeatStatus {
     },
     /// The client left or expired, or another session of it has the seat.
     Out,
-    /// The store has no record of the client.
+    /// The store or owner has no record of the client, or lacks its last command.
     Unknown,
 }
 
@@ -111,25 +103,25 @@ pub enum Op {
     },
     /// Renews seats.
     Refresh {
-        /// All seats of one node.
+        /// Seats at one node. Empty: the operation only expires and admits clients.
         seats: Vec<Seat>,
     },
     /// Gives seats back that the store has lost, also above the capacity and without a join event.
     ///
     /// After the loss of a whole room with a capacity no client is admitted until all nodes have
-    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s. A seat
-    /// that is later than the store's record of the client replaces it, since the store has lost
-    /// the command that made the seat.
+    /// had time to restore: half of [`Rules::stale`](crate::Rules::stale), at least 5 s; 5 s with
+    /// [`Rules::claimed`](crate::Rules::claimed). A seat that is later than the store's record of
+    /// the client replaces it, since the store has lost the command that made the seat.
     Restore {
-        /// All seats of one node.
+        /// Seats at one node.
         seats: Vec<Seat>,
         /// The highest version of the room that the node has received.
         version: u64,
-        /// The room's own capacity, as the node knows it (0: no limit). A store ignores it. `None`:
-        /// the room has none.
+        /// The room's own capacity at the node (0: no limit). A store ignores it. `None`: the room
+        /// has none.
         capacity: Option<u32>,
     },
-    /// Lists members, oldest first.
+    /// Lists one page of members, oldest first.
     List {
         /// Last client of the previous page; `None` starts at the oldest member.
         after: Option<ClientId>,
@@ -160,7 +152,7 @@ pub struct Request {
 pub enum Reason {
     /// The client left on request.
     Left,
-    /// The seat was not refreshed in time.
+    /// The seat was not refreshed or claimed in time, or its time after [`Op::Drop`] is over.
     Expired,
 }
 
@@ -199,12 +191,12 @@ pub struct Stamp {
 /// Result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OpResult {
-    /// Changes when the store may have lost writes of this room: the room was made anew, or another
-    /// server process serves it. 0: the store does not have the room.
+    /// Changes when writes of this room may be lost: the room was made anew, another server process
+    /// serves it, or its owner lacks operations. 0: the store or owner does not have the room.
     pub incarnation: u64,
-    /// Epoch of the owner and backup that carried out the operation. 0: a store.
+    /// Epoch of the owner and backup that carried out the operation. 0: a store, or not set yet.
     pub epoch: u64,
-    /// The room's version now: it rises with each change.
+    /// The room's version now: it rises with each change. Of an unknown room, the time in ms.
     pub version: u64,
     /// Maximum members; `None`: no limit.
     pub capacity: Option<u32>,
@@ -220,7 +212,7 @@ pub struct OpResult {
     pub nodes: Vec<NodeId>,
     /// Status of each client that the operation names, in its order.
     pub statuses: Vec<SeatStatus>,
-    /// Members, oldest first. Filled for `List` and for a `Join` by a member.
+    /// One page of members, oldest first. Filled for `List` and for a `Join` by a member.
     pub members: Vec<Member>,
     /// `true` if further members follow.
     pub more: bool,

@@ -1,4 +1,4 @@
-//! The first part of every key in a shared store.
+//! The first part of every key in a shared store, from `--room-store-prefix`, for `redis`.
 
 use std::str::FromStr;
 use std::sync::Arc;

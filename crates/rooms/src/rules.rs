@@ -1,4 +1,4 @@
-//! Times and limits of rooms.
+//! Times and limits of rooms. Nodes set them from their flags; `core` and `redis` use them.
 
 use std::time::Duration;
 
@@ -27,15 +27,17 @@ pub struct Rules {
     /// Time that a departed client is remembered. Its repeated commands are recognized, and it is
     /// not taken for a member that the store has lost.
     pub remembered: Duration,
-    /// Time without an operation after which a room is forgotten. A room with a capacity of its own
-    /// is kept 100 times as long. Must exceed all other times.
+    /// Time without an operation after which a room is forgotten; 100 times as long with a capacity
+    /// of its own. Must exceed all other times. With `claimed`, a room without such a capacity is
+    /// forgotten once no client is present or remembered.
     pub idle: Duration,
     /// Maximum members in one answer.
     pub page: usize,
     /// An answer ends when its names and data reach this many bytes. A client's largest message
     /// holds 64 KiB by default.
     pub page_bytes: usize,
-    /// Maximum stale entries that one operation removes, so that operations stay short.
+    /// Maximum stale members, and maximum other stale entries, that one check removes, so that
+    /// operations stay short.
     pub stale_at_once: usize,
 }
 
@@ -68,8 +70,8 @@ impl Rules {
         Self { capacity, seals, max_waiting: Some(0), ..*self }
     }
 
-    /// Returns the lifetime of an entry with this refresh interval. It may miss one refresh, and
-    /// the next may be late.
+    /// Returns the lifetime of an entry with this refresh interval: 2.25 intervals. It may miss one
+    /// refresh, and the next may be late.
     #[must_use]
     pub fn stale_after(refreshed_every: Duration) -> Duration {
         refreshed_every * 2 + refreshed_every / 4
@@ -85,11 +87,6 @@ impl Rules {
     /// store failed, and the reconnect.
     pub(crate) fn settle_ms(&self) -> i64 {
         if self.claimed { MIN_SETTLE_MS } else { (self.stale_ms() / 2).max(MIN_SETTLE_MS) }
-    }
-
-    /// Returns the milliseconds for which an ended session is remembered.
-    pub(crate) fn remembered_ms(&self) -> i64 {
-        millis(self.remembered)
     }
 }
 

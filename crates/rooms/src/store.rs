@@ -1,4 +1,4 @@
-//! The error of a room store.
+//! The error of a room store, and of a request to the owner of a room.
 
 /// The store or the owner of the room cannot be reached, with the reason. The operation may have
 /// been applied; a repetition is not applied twice.

@@ -1,5 +1,5 @@
 //! The rules of rooms, without I/O or clock. The scripts in `redis/` implement the same rules in
-//! Lua; `tests/conformance` checks both.
+//! Lua; `tests/conformance` checks both. Nodes that own rooms keep a [`Room`] for each.
 
 mod record;
 mod room;
@@ -13,7 +13,7 @@ use self::room::signed;
 use crate::rules::MIN_SETTLE_MS;
 use crate::{OpResult, Request, Rules};
 
-/// Rooms of one process.
+/// Rooms of a store in memory, which tests and simulations use in place of a Redis.
 #[derive(Debug, Clone)]
 pub struct Rooms {
     rules: Rules,
@@ -64,18 +64,6 @@ impl Rooms {
     #[must_use]
     pub fn room(&self, name: &RoomName) -> Option<&Room> {
         self.room_by_name.get(name)
-    }
-
-    /// Returns the number of known rooms, including recently emptied ones.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.room_by_name.len()
-    }
-
-    /// Returns `true` if no room is known.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.room_by_name.is_empty()
     }
 
     fn forget_idle(&mut self, now: i64) {

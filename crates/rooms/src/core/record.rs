@@ -27,12 +27,12 @@ pub(super) struct Record {
 impl Record {
     /// Returns `true` if the client is a member and has neither left nor expired.
     pub(super) fn is_member(&self) -> bool {
-        !self.is_gone && self.seat.is_member()
+        !self.is_gone && self.seat.status.is_member()
     }
 
     /// Returns `true` if the client is in the waiting queue and has neither left nor expired.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.is_gone && !self.seat.is_member()
+        !self.is_gone && !self.seat.status.is_member()
     }
 
     /// Returns `true` if this record is of a later session of the client.
@@ -68,7 +68,7 @@ impl Record {
         let known = &self.seat.requester;
         let is_same = known.session == seat.requester.session
             && (known.number == seat.requester.number || (is_settling && self.is_ahead_of(seat)));
-        let was_admitted = is_same && self.is_waiting() && seat.is_member();
+        let was_admitted = is_same && self.is_waiting() && seat.status.is_member();
         !self.outdates(&seat.requester) && (was_admitted || !self.has_done(&seat.requester))
     }
 
@@ -202,7 +202,7 @@ impl Records {
         self.by_client.values().filter(is_claimed).cloned().collect()
     }
 
-    /// Returns the time of the earliest refresh, in milliseconds since 1970. `None`: none expires.
+    /// Returns the time of the earliest refresh, in ms since 1970. `None`: no record expires.
     pub(super) fn first_refresh(&self) -> Option<i64> {
         let firsts = [self.members_by_refresh.first(), self.others_by_refresh.first()];
         firsts.into_iter().flatten().map(|(at, _)| *at).filter(|at| *at != CLAIMED).min()

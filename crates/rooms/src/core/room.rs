@@ -1,4 +1,5 @@
-//! One room: its records, version and capacity. [`Rooms`](super::Rooms) applies operations to it.
+//! One room: its records, version and capacity. [`Rooms`](super::Rooms) and the nodes that own the
+//! room apply operations to it.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::{ClientId, NodeId};
@@ -70,7 +71,7 @@ impl Room {
         self.settled_at = now + rules.settle_ms();
     }
 
-    /// Returns the state after the last operation.
+    /// Returns the state after the last operation. Both numbers are 0 in a new room.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
@@ -110,9 +111,9 @@ impl Room {
         (self.records.member_count() as u64, self.records.waiting_count() as u64)
     }
 
-    /// Returns `true` if a room with claimed seats can be forgotten: no client has a seat or is
-    /// remembered, no lost seat may be restored, and a capacity of its own has not been used for
-    /// 100 times [`Rules::idle`].
+    /// Returns `true` if a room with claimed seats can be forgotten. No client has a seat or is
+    /// remembered, and no lost seat may be restored. A capacity of its own has not been used for 100
+    /// times [`Rules::idle`].
     #[must_use]
     pub fn is_finished(&self, rules: &Rules, now: u64) -> bool {
         let is_unused = self.records.is_empty() && signed(now) >= self.settled_at;
@@ -288,7 +289,7 @@ impl Step<'_> {
             if self.rules.claimed && self.now < self.room.settled_at {
                 // A late restoration of the seat has no effect.
                 let seat = Seat { requester: requester.clone(), status: SeatStatus::Out, data: None };
-                let refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+                let refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
                 self.room.records.put(Record { seat, is_gone: true, has_ended: true, refreshed_at });
             }
             return;
@@ -311,7 +312,7 @@ impl Step<'_> {
             self.queue_moved = true;
         }
         (known.is_gone, known.seat.data) = (true, None);
-        known.refreshed_at = self.now - self.rules.stale_ms() + self.rules.remembered_ms();
+        known.refreshed_at = self.now - self.rules.stale_ms() + millis(self.rules.remembered);
         self.room.records.put(known);
     }
 
@@ -369,7 +370,7 @@ impl Step<'_> {
         if let Some(known) = known {
             seat.requester = self.latest(&known.seat.requester, &seat.requester);
         }
-        let is_news = seat.is_member() || known.is_some_and(Record::is_member);
+        let is_news = seat.status.is_member() || known.is_some_and(Record::is_member);
         self.queue_moved |= known.is_some_and(Record::is_waiting);
         self.room.last_place = self.room.last_place.max(place);
         // Further seats may follow.

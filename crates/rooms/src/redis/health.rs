@@ -8,7 +8,7 @@ use signaling_protocol::Backoff;
 /// Consecutive rounds of failed commands before a reconnect, if another server may fail as well.
 const MAX_ERROR_ROUNDS: u32 = 3;
 const MIN_PAUSE: Duration = Duration::from_millis(50);
-/// With the limit of an attempt (1 s) this stays below the required reconnect time of 2 s.
+/// With the limit of an attempt at a server (1 s) this stays below the reconnect time of 2 s.
 const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// Health of a connection, judged by its answers.

@@ -8,7 +8,7 @@
 //! | `sig:{ROOM}:waiting` | sorted set | the waiting queue |
 //! | `sig:{ROOM}:checkin` | sorted set | waiting and gone clients, by their last refresh |
 //! | `sig:{ROOM}:info` | hash | per client: session, its time, last number, node, time of joining, data |
-//! | `sig:{ROOM}:meta` | hash | version, incarnation, run of the last writing server, capacity, last place given out, time of the last operation, clients per node |
+//! | `sig:{ROOM}:meta` | hash | version, incarnation, run of the last writing server, capacity, last place given out, time of the last operation, end of settling, whether it is sealed, clients per node |
 //! | `sig:heartbeat` | string | empty; nodes write it to check the store |
 
 mod address;

@@ -90,7 +90,7 @@ local function has_done(known, requester)
   return known.session == requester.session and tonumber(requester.number) <= tonumber(known.number)
 end
 
--- Returns true if a seat that a node knows is later than the record. Then the store has lost the
+-- Returns true if the seat at a node is later than the record. Then the store has lost the
 -- command that made the seat, or the admission. A settling room gives no seat away, so a waiting
 -- client that repeated its join after the loss is still a member.
 local function is_behind(known, place, requester, kind, is_settling)

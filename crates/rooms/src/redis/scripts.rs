@@ -1,4 +1,4 @@
-//! The scripts of the store, each loaded once and called by its hash.
+//! The scripts of the store, each called by its hash. `store` calls them, `connection` loads them.
 
 use std::sync::LazyLock;
 
@@ -13,42 +13,37 @@ pub(super) struct Script {
 }
 
 macro_rules! scripts {
-    ($($name:ident: $($part:literal)+,)+) => {
-        $(pub(super) static $name: LazyLock<Script> = LazyLock::new(|| {
-            let code = concat!($(include_str!($part)),+);
+    ($($op:ident $name:ident $file:literal,)+) => {
+        $(static $name: LazyLock<Script> = LazyLock::new(|| {
+            let code = concat!(include_str!("room.lua"), include_str!($file), include_str!("end.lua"));
             Script { code, hash: redis::Script::new(code).get_hash().to_owned() }
         });)+
 
         static ALL: &[&LazyLock<Script>] = &[$(&$name),+];
+
+        impl Script {
+            /// Returns the script of an operation.
+            pub(super) fn of(op: &Op) -> &'static Self {
+                match op {
+                    $(Op::$op { .. } => &$name,)+
+                }
+            }
+        }
     };
 }
 
 scripts! {
-    JOIN: "room.lua" "join.lua" "end.lua",
-    LEAVE: "room.lua" "leave.lua" "end.lua",
-    DROP: "room.lua" "drop.lua" "end.lua",
-    REFRESH: "room.lua" "refresh.lua" "end.lua",
-    RESTORE: "room.lua" "restore.lua" "end.lua",
-    LIST: "room.lua" "list.lua" "end.lua",
-    FIND: "room.lua" "find.lua" "end.lua",
-    CAPACITY: "room.lua" "capacity.lua" "end.lua",
+    Join JOIN "join.lua",
+    Leave LEAVE "leave.lua",
+    Drop DROP "drop.lua",
+    Refresh REFRESH "refresh.lua",
+    Restore RESTORE "restore.lua",
+    List LIST "list.lua",
+    Find FIND "find.lua",
+    SetCapacity CAPACITY "capacity.lua",
 }
 
 impl Script {
-    /// Returns the script of an operation.
-    pub(super) fn of(op: &Op) -> &'static Self {
-        match op {
-            Op::Join { .. } => &JOIN,
-            Op::Leave { .. } => &LEAVE,
-            Op::Drop { .. } => &DROP,
-            Op::Refresh { .. } => &REFRESH,
-            Op::Restore { .. } => &RESTORE,
-            Op::List { .. } => &LIST,
-            Op::Find { .. } => &FIND,
-            Op::SetCapacity { .. } => &CAPACITY,
-        }
-    }
-
     /// Starts a call by the hash. The caller adds the number of keys, the keys and the arguments.
     pub(super) fn call(&self) -> Cmd {
         let mut call = redis::cmd("EVALSHA");

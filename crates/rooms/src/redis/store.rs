@@ -50,7 +50,10 @@ impl RedisStore {
         self.connection.lost()
     }
 
-    /// Writes a key that has no other use. Fails if the server does not accept writes within 2 s.
+    /// Writes a key that has no other use.
+    ///
+    /// # Errors
+    /// If the server does not accept writes within 2 s.
     pub async fn write_heartbeat(&self) -> Result<(), StoreError> {
         let mut write = redis::cmd("SET");
         write.arg(format!("{}:heartbeat", self.prefix.as_str())).arg("").arg("PX").arg(millis(HEARTBEAT_LIFETIME));
@@ -71,8 +74,8 @@ impl RedisStore {
         Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
-    /// Applies operations in order. Each fails if the server does not answer in time. A batch costs
-    /// little more than one operation.
+    /// Applies operations in order, and returns the result of each. Each fails if the server does
+    /// not answer within about 2 s. A batch costs little more than one operation.
     pub async fn apply(&self, requests: Vec<Request>) -> Vec<Result<OpResult, StoreError>> {
         let commands = |replaced| requests.iter().map(|request| self.command(request, replaced)).collect();
         let answers = self.connection.send(commands).await;
@@ -87,7 +90,7 @@ impl RedisStore {
             call.arg(format!("{}:{{{room}}}:{kind}", self.prefix.as_str()));
         }
         call.arg(self.clock.given().unwrap_or(0)).arg(self.rules.stale_ms()).arg(capacity.unwrap_or(0));
-        call.arg(self.rules.remembered_ms()).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
+        call.arg(millis(self.rules.remembered)).arg(millis(idle)).arg(page).arg(page_bytes).arg(stale_at_once);
         call.arg(replaced_ago.map_or_else(|| "-1".to_owned(), |ago| ago.to_string())).arg(u8::from(seals));
         match op {
             Op::Join { requester, data } => add_requester(&mut call, requester)

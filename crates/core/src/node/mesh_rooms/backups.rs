@@ -1,4 +1,5 @@
-//! Backups of the rooms that this node owns, and the epochs that begin with them.
+//! Backups of the rooms that this node owns, and the epochs that begin with them. `view` and sweeps
+//! assign backups, and `batch` passes their answers.
 
 use std::time::Instant;
 
@@ -32,13 +33,6 @@ impl NodeCore {
         }
     }
 
-    /// Has sweeps begin a new epoch of the rooms with this backup: it has lost its copies.
-    pub(super) fn replace_backup(&mut self, backup: &NodeId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
-        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(backup));
-        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
-    }
-
     /// Gives backups to some rooms.
     pub(super) fn assign_backups(&mut self, now: Instant) {
         for _ in 0..BACKUPS_PER_SWEEP {
@@ -48,7 +42,7 @@ impl NodeCore {
         }
     }
 
-    /// Begins an epoch of a room with a backup, which gets a copy.
+    /// Begins an epoch of a room with a backup, which gets a copy, or without one if there is none.
     pub(super) fn assign_backup(&mut self, now: Instant, name: &RoomName) {
         let backup = self.backup_for(name);
         let Some(mesh) = &mut self.mesh_rooms else { return };
@@ -85,6 +79,7 @@ impl NodeCore {
         self.peers.key(node.as_str()).is_some_and(|peer| !self.peers.is_suspect(peer))
     }
 
+    /// Begins an epoch of a room that is later than `epoch`.
     pub(super) fn begin_epoch_after(&mut self, now: Instant, name: &RoomName, epoch: u64) {
         if let Some(owned) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(name)) {
             owned.at.epoch = owned.at.epoch.max(epoch);

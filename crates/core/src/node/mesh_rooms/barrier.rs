@@ -1,5 +1,6 @@
 //! The barrier before this node serves rooms that a new view gives it: each member has confirmed
-//! the view, and has sent its copies of those rooms. So no operation of a former owner follows.
+//! the view, and has sent its copies of those rooms. So no operation of a former owner follows. The
+//! parent module starts it, `batch` passes queries and confirmations, and `owner` parks requests.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use signaling_wire::{Incarnation, codec};
 
 use super::super::NodeCore;
 use super::MeshRooms;
+use super::copies::RoomCopy;
 use super::first_number;
 use super::requests::Requester;
 
@@ -30,7 +32,7 @@ struct Query {
     number: u64,
 }
 
-/// Time after which a waiting request is forgotten: its node does not repeat it any more.
+/// Time without a repetition after which a parked request is forgotten: its node has given it up.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A room with its highest epoch that the requesting node has seen, and an operation on it.
@@ -55,8 +57,8 @@ pub(super) struct Barrier {
     parked: BTreeMap<Requester, (Instant, ParkedRequest)>,
     /// The last queries of peers whose views this node did not have.
     unanswered: BTreeMap<NodeId, Query>,
-    /// Copies to send to peers before the confirmation of their queries.
-    answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
+    /// Copies to send to peers before the confirmation of their queries, with the query's number.
+    pub(super) answering: BTreeMap<NodeId, (u64, VecDeque<RoomName>)>,
 }
 
 impl Barrier {
@@ -69,39 +71,21 @@ impl Barrier {
         self.waiting.is_empty()
     }
 
-    /// Returns the number of members that have not confirmed the present view.
-    pub(super) fn unconfirmed(&self) -> usize {
-        self.waiting.len()
-    }
-
     /// Returns `true` if no confirmation is pending here or owed to a peer.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.answering.is_empty()
     }
 
-    /// Stores a request until the barrier is complete.
+    /// Stores a request until the barrier is complete, or drops it above the limit.
     pub(super) fn park(&mut self, now: Instant, requester: Requester, request: ParkedRequest) {
         if self.parked.len() < MAX_PARKED {
             self.parked.insert(requester, (now, request));
         }
     }
 
-    /// Forgets the waiting requests of a node that has restarted.
+    /// Forgets the parked requests of a node that has restarted.
     pub(super) fn forget_requests(&mut self, node: &NodeId) {
         self.parked.retain(|requester, _| requester.node != *node);
-    }
-}
-
-impl MeshRooms {
-    fn start_barrier(&mut self, now: Instant) {
-        let Self { barrier, members, id, reported, .. } = self;
-        barrier.query += 1;
-        barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
-        barrier.confirmed.clear();
-        barrier.reported.clear();
-        reported.clear();
-        (barrier.again, barrier.asked) = (false, Some(now));
-        barrier.since.get_or_insert(now);
     }
 }
 
@@ -109,7 +93,14 @@ impl NodeCore {
     /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
     pub(super) fn start_barrier(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        mesh.start_barrier(now);
+        let MeshRooms { barrier, members, id, reported, .. } = &mut *mesh;
+        barrier.query += 1;
+        barrier.waiting = members.iter().filter(|member| **member != *id).cloned().collect();
+        barrier.confirmed.clear();
+        barrier.reported.clear();
+        reported.clear();
+        barrier.again = false;
+        barrier.since.get_or_insert(now);
         let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
         own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
         self.query_members(now);
@@ -136,6 +127,7 @@ impl NodeCore {
         }
     }
 
+    /// Asks the members again if 500 ms have passed since the last query.
     pub(super) fn repeat_queries(&mut self, now: Instant) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let is_due = |asked: Instant| now.saturating_duration_since(asked) >= QUERY_INTERVAL;
@@ -159,7 +151,8 @@ impl NodeCore {
             self.query_members(now);
         }
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        if mesh.answers(sender, number) {
+        if mesh.barrier.answering.get(sender).is_some_and(|(query, _)| *query == number) {
+            // The answer is on its way.
             return;
         }
         mesh.barrier.unanswered.insert(sender.clone(), Query { view, number });
@@ -172,8 +165,12 @@ impl NodeCore {
         barrier.unanswered.retain(|peer, query| {
             let is_known = query.view == *view_hash;
             if is_known {
-                let is_owned = |room: &RoomName| super::owner_in(ranking, room) == Some(peer.as_str());
-                barrier.answering.insert(peer.clone(), (query.number, copies.rooms_for(peer, is_owned).into()));
+                // The owner has the rooms whose log it sends here.
+                let is_wanted = |(room, copy): &(&RoomName, &RoomCopy)| {
+                    copy.from.as_ref() != Some(peer) && super::owner_in(ranking, room) == Some(peer.as_str())
+                };
+                let rooms = copies.iter().filter(is_wanted).map(|(room, _)| room.clone()).collect();
+                barrier.answering.insert(peer.clone(), (query.number, rooms));
             }
             !is_known && members.contains(peer)
         });
@@ -278,15 +275,5 @@ impl MeshRooms {
         if self.barrier.confirmed.remove(member).is_some() && self.members.contains(member) {
             self.barrier.waiting.insert(member.clone());
         }
-    }
-
-    /// Ends the answers to queries for an earlier view.
-    pub(super) fn drop_answers(&mut self) {
-        self.barrier.answering.clear();
-    }
-
-    /// Returns `true` if the answer to this query is on its way.
-    fn answers(&self, peer: &NodeId, query: u64) -> bool {
-        self.barrier.answering.get(peer).is_some_and(|(answered, _)| *answered == query)
     }
 }

@@ -1,6 +1,7 @@
 //! Copies of rooms that other nodes own: as their backup, or until their next owner has them.
+//! `batch` passes parts of copies and log entries, `backups` and `barrier` send copies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use signaling_protocol::{NodeId, RoomName};
@@ -13,7 +14,7 @@ use super::MeshRooms;
 use super::owner::LogEntry;
 use super::requests::Requester;
 
-/// Maximum bytes of a copy that arrives in parts: 100,000 clients with small `data`.
+/// Maximum bytes of a copy: 100,000 clients with small `data`. A larger one is dropped.
 const MAX_COPY_BYTES: usize = 256 * 1024 * 1024;
 /// Bytes of one part.
 const PART_BYTES: usize = 128 * 1024;
@@ -21,85 +22,30 @@ const PART_BYTES: usize = 128 * 1024;
 /// A copy of a room.
 pub(super) struct RoomCopy {
     pub(super) room: Room,
-    /// The last operation in it.
+    /// The last operation in it, or an earlier one, see `OwnedRoom::unconfirmed`.
     pub(super) at: LogPosition,
     /// The owner whose log it follows. `None`: it waits for the next owner.
-    from: Option<NodeId>,
+    pub(super) from: Option<NodeId>,
     /// Nodes that sent copies for this node to take the room over.
     pub(super) givers: BTreeSet<NodeId>,
 }
 
-/// Copies by the name of the room.
-#[derive(Default)]
-pub(super) struct Copies(BTreeMap<RoomName, RoomCopy>);
-
-/// Copies that have arrived in part, by sender and room.
-#[derive(Default)]
-pub(super) struct PartialCopies(BTreeMap<(NodeId, RoomName), Vec<u8>>);
-
-impl Copies {
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns the number of copies that wait for the next owners of their rooms.
-    pub(super) fn waiting(&self) -> usize {
-        self.0.values().filter(|copy| copy.from.is_none()).count()
-    }
-
-    pub(super) fn get(&self, room: &RoomName) -> Option<&RoomCopy> {
-        self.0.get(room)
-    }
-
-    pub(super) fn take(&mut self, room: &RoomName) -> Option<RoomCopy> {
-        self.0.remove(room)
-    }
-
-    /// Stores a room that this node owned, until its next owner has it.
-    pub(super) fn keep(&mut self, room: RoomName, state: Room, at: LogPosition) {
-        self.0.insert(room, RoomCopy { room: state, at, from: None, givers: BTreeSet::new() });
-    }
-
-    /// Ends the log of a node: it has another incarnation.
-    pub(super) fn unfollow(&mut self, node: &NodeId) {
-        self.unfollow_where(|_, from| from == node);
-    }
-
-    fn unfollow_where(&mut self, is_over: impl Fn(&RoomName, &NodeId) -> bool) {
-        for (room, copy) in &mut self.0 {
-            copy.from.take_if(|from| is_over(room, from));
-        }
-    }
-
-    /// Returns the rooms for which `is_owned` returns `true`.
-    pub(super) fn rooms(&self, is_owned: impl Fn(&RoomName) -> bool) -> Vec<RoomName> {
-        self.0.keys().filter(|room| is_owned(room)).cloned().collect()
-    }
-
-    /// Returns the rooms that `is_owned` accepts and whose log of `owner` is not followed here.
-    pub(super) fn rooms_for(&self, owner: &NodeId, is_owned: impl Fn(&RoomName) -> bool) -> Vec<RoomName> {
-        let is_wanted = |(room, copy): &(&RoomName, &RoomCopy)| copy.from.as_ref() != Some(owner) && is_owned(room);
-        self.0.iter().filter(is_wanted).map(|(room, _)| room.clone()).collect()
-    }
-}
-
-impl PartialCopies {
-    /// Forgets the parts of nodes for which `stays` returns `false`: the rest does not come.
-    pub(super) fn retain(&mut self, stays: impl Fn(&NodeId) -> bool) {
-        self.0.retain(|(sender, _), _| stays(sender));
-    }
-}
-
 impl MeshRooms {
+    /// Returns the number of copies that wait for the next owners of their rooms.
+    pub(super) fn waiting_copies(&self) -> usize {
+        self.copies.values().filter(|copy| copy.from.is_none()).count()
+    }
+
     /// Ends the logs of nodes that are not the owners of their rooms any more.
     pub(super) fn unfollow_former_owners(&mut self) {
-        let ranking = &self.ranking;
-        self.copies.unfollow_where(|room, from| super::owner_in(ranking, room) != Some(from.as_str()));
+        for (room, copy) in &mut self.copies {
+            copy.from.take_if(|from| super::owner_in(&self.ranking, room) != Some(from.as_str()));
+        }
     }
 }
 
 impl NodeCore {
-    /// Sends a copy of a room. Returns `false` if the lane has no room for it now.
+    /// Sends a copy of a room. Returns `false` if the peer is unknown or its lane has no room now.
     pub(super) fn send_copy(&mut self, to: &NodeId, room: &RoomName, state: &[u8], at: LogPosition) -> bool {
         let parts = state.len().div_ceil(PART_BYTES);
         let part = |(index, part)| {
@@ -110,20 +56,20 @@ impl NodeCore {
         self.peers.note_run(to, &items)
     }
 
-    /// Handles a part of a copy.
+    /// Handles a part of a copy. Drops it, and the parts before it, if a part is missing.
     pub(in crate::node) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let Ok(room) = RoomName::new(room) else { return };
         let key = (sender.clone(), room);
-        let mut bytes = mesh.partial.0.remove(&key).filter(|_| offset > 0).unwrap_or_default();
+        let mut bytes = mesh.partial.remove(&key).filter(|_| offset > 0).unwrap_or_default();
         if bytes.len() as u64 != offset || bytes.len() + part.len() > MAX_COPY_BYTES {
             self.counts.dropped += 1;
             return;
         }
         bytes.extend_from_slice(part);
         if !last {
-            mesh.partial.0.insert(key, bytes);
+            mesh.partial.insert(key, bytes);
         } else if let Ok(state) = codec::from_bytes(&bytes) {
             self.room_copy(now, sender, key.1, state, at);
         } else {
@@ -139,7 +85,7 @@ impl NodeCore {
             let accepted = known.is_none_or(|known| known.epoch < at.epoch);
             if accepted {
                 let copy = RoomCopy { room: state, at, from: Some(sender.clone()), givers: BTreeSet::new() };
-                mesh.copies.0.insert(room.clone(), copy);
+                mesh.copies.insert(room.clone(), copy);
             }
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted };
             self.peers.note_now(sender, &answer);
@@ -157,15 +103,15 @@ impl NodeCore {
                 Some(_) => {
                     // Another node has owned the room since. Its clients restore their seats.
                     mesh.give_up(&room);
-                    mesh.copies.0.insert(room.clone(), copy);
+                    mesh.copies.insert(room.clone(), copy);
                     self.restart_barrier(now);
                 }
                 None => {
-                    if let Some(known) = mesh.copies.0.get_mut(&room).filter(|known| known.at >= at) {
+                    if let Some(known) = mesh.copies.get_mut(&room).filter(|known| known.at >= at) {
                         known.givers.insert(sender.clone());
                     } else {
-                        copy.givers.extend(mesh.copies.take(&room).into_iter().flat_map(|known| known.givers));
-                        mesh.copies.0.insert(room, copy);
+                        copy.givers.extend(mesh.copies.remove(&room).into_iter().flat_map(|known| known.givers));
+                        mesh.copies.insert(room, copy);
                     }
                     if mesh.barrier.is_complete() {
                         self.take_over_rooms(now, BTreeSet::new());
@@ -186,17 +132,17 @@ impl NodeCore {
             self.counts.dropped += 1;
             return;
         };
-        let is_new = at.number == 1 && !mesh.copies.0.contains_key(&room);
+        let is_new = at.number == 1 && !mesh.copies.contains_key(&room);
         if is_new && mesh.owner_of(&room) == Some(sender.as_str()) {
             let start = LogPosition { number: 0, ..at };
             let copy =
                 RoomCopy { room: Room::default(), at: start, from: Some(sender.clone()), givers: BTreeSet::new() };
-            mesh.copies.0.insert(room.clone(), copy);
+            mesh.copies.insert(room.clone(), copy);
         }
         let next = |copy: &&mut RoomCopy| {
             copy.from.as_ref() == Some(sender) && (copy.at.epoch, copy.at.number + 1) == (at.epoch, at.number)
         };
-        let Some(copy) = mesh.copies.0.get_mut(&room).filter(next) else {
+        let Some(copy) = mesh.copies.get_mut(&room).filter(next) else {
             let answer = Item::RoomCopied { room: room.as_str(), epoch: at.epoch, accepted: false };
             self.peers.note_now(sender, &answer);
             return;
@@ -217,7 +163,7 @@ impl NodeCore {
         if let Ok(room) = RoomName::new(room)
             && mesh.copies.get(&room).is_some_and(|copy| copy.at.epoch < epoch)
         {
-            mesh.copies.take(&room);
+            mesh.copies.remove(&room);
         }
     }
 }

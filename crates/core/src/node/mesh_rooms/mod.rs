@@ -9,7 +9,9 @@
 //! | content | module |
 //! |---|---|
 //! | requests of this node, repeated until they are answered | `requests` |
-//! | rooms that this node owns: operations, backups, expiry | `owner` |
+//! | rooms that this node owns: takeover, operations | `owner` |
+//! | their backups and epochs | `backups` |
+//! | their seats: claims and expiry | `seats` |
 //! | copies of rooms that other nodes own | `copies` |
 //! | the wait for all members before this node serves rooms of a new view | `barrier` |
 //!
@@ -33,7 +35,7 @@ use signaling_wire::Incarnation;
 use signaling_wire::forward::LogPosition;
 
 use self::barrier::Barrier;
-use self::copies::{Copies, PartialCopies};
+use self::copies::RoomCopy;
 use self::owner::{LogEntry, OwnedRoom};
 use self::requests::{Requester, Requests};
 use super::{NodeCore, Settings};
@@ -70,35 +72,36 @@ pub(super) struct MeshRooms {
     unassigned: BTreeSet<RoomName>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
     expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
-    copies: Copies,
-    partial: PartialCopies,
+    copies: BTreeMap<RoomName, RoomCopy>,
+    /// Bytes of copies that have arrived in part, by sender and room.
+    partial: BTreeMap<(NodeId, RoomName), Vec<u8>>,
     counts: MeshRoomCounts,
     commits: Option<Vec<RoomCommit>>,
 }
 
-/// Events of rooms that are owned by nodes, since the start.
+/// Events at this node of rooms that are owned by nodes, since the start.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeshRoomCounts {
-    /// Rooms taken over from another owner.
+    /// Rooms taken over from copies: of other owners, or of this node if it gave the room up.
     pub taken_over: u64,
     /// Rooms whose copies were all lost, rebuilt from the seats at the nodes.
     pub rebuilt: u64,
     /// Whole rooms sent to backups.
     pub copied: u64,
-    /// Requests without an answer in time.
+    /// Requests of clients and operators without an answer within 2 s.
     pub timeouts: u64,
-    /// Time from changes of the view until all members had confirmed them.
+    /// Total time of waits for the confirmation of all members, such as after changes of the view.
     pub waited: Duration,
 }
 
-/// Current state of rooms that are owned by nodes.
+/// Current numbers, at this node, of rooms that are owned by nodes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeshRoomFigures {
     /// Rooms that this node owns.
     pub owned: usize,
-    /// Copies of rooms that this node does not own now, including `waiting`.
+    /// Copies of rooms that this node does not serve as their owner, including `waiting`.
     pub copies: usize,
-    /// Copies of rooms that this node owned and whose next owners do not have them yet.
+    /// Copies that follow no owner's log: they wait for the next owners of their rooms.
     pub waiting: usize,
     /// Requests without an answer.
     pub requests: usize,
@@ -147,8 +150,8 @@ impl MeshRooms {
             unassigned: BTreeSet::new(),
             expiring: BTreeMap::new(),
             unclaimed: BTreeSet::new(),
-            copies: Copies::default(),
-            partial: PartialCopies::default(),
+            copies: BTreeMap::new(),
+            partial: BTreeMap::new(),
             counts: MeshRoomCounts::default(),
             commits: settings.rooms.records_commits.then(Vec::new),
         }
@@ -201,7 +204,7 @@ impl MeshRooms {
     /// Returns `true` if the node may stop: no request of it is pending, and it keeps no room for a
     /// next owner.
     pub(super) fn is_quiet(&self) -> bool {
-        self.requests.is_empty() && self.copies.waiting() == 0
+        self.requests.is_empty() && self.waiting_copies() == 0
     }
 
     /// Adopts a view. Returns `false` if it has not changed.
@@ -235,8 +238,8 @@ impl NodeCore {
         let lost: Vec<_> = before.difference(&mesh.members).cloned().collect();
         let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
         mesh.give_up_rooms();
-        mesh.drop_answers();
-        mesh.partial.retain(|sender| mesh.members.contains(sender));
+        mesh.barrier.answering.clear();
+        mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
         self.start_barrier(now);
         self.finish_barrier(now);
         self.answer_known_queries();
@@ -251,14 +254,18 @@ impl NodeCore {
         self.resend_requests(now, |_| true);
     }
 
-    /// Handles the restart of a peer: it has lost its rooms and copies.
+    /// Handles the restart of a peer: it has lost its rooms and copies. Sweeps begin a new epoch of
+    /// the rooms that it backed up.
     pub(super) fn room_peer_restarted(&mut self, now: Instant, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
-        mesh.copies.unfollow(node);
-        mesh.partial.retain(|sender| sender != node);
+        for copy in mesh.copies.values_mut() {
+            copy.from.take_if(|from| *from == *node);
+        }
+        mesh.partial.retain(|(sender, _), _| sender != node);
         mesh.void_confirmation(node);
         mesh.barrier.forget_requests(node);
-        self.replace_backup(node);
+        let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
+        mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
         self.unclaim_seats(node);
         self.resend_requests(now, |owner| owner == node);
         self.query_members(now);
@@ -339,8 +346,8 @@ impl NodeCore {
     pub fn mesh_room_figures(&self) -> Option<MeshRoomFigures> {
         let mesh = self.mesh_rooms.as_ref()?;
         let (owned, copies, requests) = (mesh.owned.len(), mesh.copies.len(), mesh.requests.len());
-        let waiting = mesh.copies.waiting();
-        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed: mesh.barrier.unconfirmed() })
+        let (waiting, unconfirmed) = (mesh.waiting_copies(), mesh.barrier.waiting.len());
+        Some(MeshRoomFigures { owned, copies, waiting, requests, unconfirmed })
     }
 }
 

@@ -1,4 +1,5 @@
-//! Rooms that this node owns: takeover, operations, and the end of ownership.
+//! Rooms that this node owns: takeover, operations, and the end of ownership. `requests` passes
+//! operations, `barrier` and `copies` begin takeovers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -69,6 +70,7 @@ pub(super) struct OwnedRoom {
     pub(super) is_sent: bool,
     /// Nodes whose copies are of earlier epochs.
     pub(super) former: BTreeSet<NodeId>,
+    /// Time in ms since 1970 at which the room changes without a request. `None`: never.
     pub(super) deadline: Option<u64>,
 }
 
@@ -106,7 +108,8 @@ impl MeshRooms {
             self.expiring.remove(room);
             let rank = owned.unconfirmed.unwrap_or(owned.at);
             if rank != LogPosition::default() {
-                self.copies.keep(room.clone(), owned.room, rank);
+                let copy = RoomCopy { room: owned.room, at: rank, from: None, givers: BTreeSet::new() };
+                self.copies.insert(room.clone(), copy);
             }
         }
     }
@@ -142,7 +145,7 @@ impl MeshRooms {
 
 impl NodeCore {
     /// Applies a request for a room that this node owns. Other requests are ignored: their node
-    /// repeats them.
+    /// repeats them. `seen` is the highest epoch of the room that the requesting node has seen.
     pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         // Seats at a node outside the view would count as lost.
@@ -224,9 +227,9 @@ impl NodeCore {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let clock = mesh.clock(now);
         let mut lost = Vec::new();
-        let mut rooms = mesh.copies.rooms(|room| super::owner_in(&mesh.ranking, room) == Some(mesh.id.as_str()));
+        let mut rooms: Vec<_> = mesh.copies.keys().filter(|room| mesh.owns(room)).cloned().collect();
         for name in &rooms {
-            let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.take(name) else { continue };
+            let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.remove(name) else { continue };
             room.unclaim(clock, None);
             mesh.unclaimed.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
             mesh.counts.taken_over += 1;

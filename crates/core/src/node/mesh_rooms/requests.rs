@@ -1,5 +1,6 @@
-//! Requests of this node to the owners of rooms. Each is repeated until it is answered, so that the
-//! crash of an owner, backup or lane loses none. Operations have the same effect when repeated.
+//! Requests of this node to the owners of rooms. Each is repeated until it is answered, for clients
+//! and operators during 2 s at most, so that the crash of an owner, backup or lane loses none.
+//! Operations have the same effect when repeated. The shell and `batch` call it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,11 +16,11 @@ use super::first_number;
 
 /// Interval of repeated requests.
 const REPEAT_INTERVAL: Duration = Duration::from_millis(300);
-/// Time after which a request of a client fails.
+/// Time after which a request of a client or operator fails.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum joins that may be carried out once more.
+/// Maximum joins that are kept because a further result may come.
 const MAX_UNCERTAIN: usize = 10_000;
-/// Maximum pending requests without a waiting client. Further ones stay in their queue.
+/// Pending requests above which operations in the background stay in their queue.
 const MAX_BACKGROUND: usize = 10_000;
 
 /// The node and number of a request.
@@ -41,7 +42,7 @@ pub(super) struct Requests {
     pending: BTreeMap<RoomRequestId, Request>,
     /// Rooms with pending requests: their number, and the highest epoch announced meanwhile.
     rooms: BTreeMap<RoomName, (usize, u64)>,
-    /// Joins that may be carried out once more: they timed out, or were repeated.
+    /// Joins of which a further result may come: they timed out, or were repeated.
     uncertain: BTreeMap<RoomRequestId, RoomTask>,
 }
 
@@ -106,13 +107,13 @@ impl Requests {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`].
+    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`]; `false` with a store.
     #[inline]
     pub fn has_unsent_room_tasks(&self) -> bool {
         self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))
     }
 
-    /// Sends the queued operations to the owners of their rooms.
+    /// Sends the queued operations to the owners of their rooms. No effect with a store.
     pub fn send_room_tasks(&mut self, now: Instant) {
         while let Some(mesh) = &mut self.mesh_rooms {
             let may_wait = mesh.requests.len() < MAX_BACKGROUND;

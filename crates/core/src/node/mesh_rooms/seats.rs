@@ -1,4 +1,5 @@
-//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry.
+//! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry. The
+//! parent module calls it in sweeps and for new views, and `batch` for claims.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -11,14 +12,14 @@ use super::super::NodeCore;
 use super::MeshRooms;
 use super::owner::{LogEntry, OwnedRoom};
 
-/// Maximum rooms with due seats in one sweep, and maximum requests for claims sent.
+/// Maximum rooms with due seats, rooms with lost nodes, and requests for claims in one sweep.
 const ROOMS_PER_SWEEP: usize = 500;
 /// Maximum reports of seats in rooms that this node has served all the time, checked in one sweep.
 const REPORTS_PER_SWEEP: usize = 4_000;
 
 impl MeshRooms {
-    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless this
-    /// node knows of seats there. The room may lack those of sessions that have just moved.
+    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless the
+    /// room has seats there. It may lack the seats of sessions that have just moved.
     pub(super) fn add_unclaimed(&mut self, room: RoomName, node: NodeId) {
         if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
             self.unclaimed.insert((room, node));

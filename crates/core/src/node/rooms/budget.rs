@@ -16,7 +16,7 @@ pub(in crate::node) struct BroadcastBudget {
 }
 
 impl BroadcastBudget {
-    /// Returns the remaining wait that the client was sent. `None`: it is over.
+    /// Returns the rest of the wait that the client was sent. `None`: it is over, or none was sent.
     pub(super) fn remaining_wait(&self, now: Instant) -> Option<Duration> {
         let left = self.until?.saturating_duration_since(now);
         Some(left).filter(|left| !left.is_zero())

@@ -1,5 +1,5 @@
 //! Room changes for clients and peer nodes, and the whole state for clients that miss changes.
-//! `task` passes results of the store here, and `batch` changes from peer nodes.
+//! `task` passes results here, `mesh_rooms` changes by this node, and `batch` those by peer nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ impl NodeCore {
     }
 
     /// Sends the changes that made the state `at` to a room's clients here. Within 200 ms of other
-    /// changes they are delayed and sent together.
+    /// changes they are delayed and sent together, except in rooms with prompt events.
     pub(in crate::node) fn room_changed(
         &mut self,
         now: Instant,
@@ -82,7 +82,9 @@ impl NodeCore {
                 local.apply_to_member_list(change);
             }
             match change {
-                Change::Left { client, .. } => local.known_members.forget(client),
+                Change::Left { client, .. } => {
+                    local.known_members.remove(client);
+                }
                 Change::Joined(member) => {
                     let session = self.directory.session_id(&member.client);
                     if let Some(session) = session.filter(|session| local.waiting.contains(session)) {
@@ -207,7 +209,7 @@ impl NodeCore {
             self.rooms.retry_state(room, now + STATE_RETRY_SOON);
             return true;
         }
-        if std::mem::take(&mut local.resyncing) || local.sequencer.version() == NO_STATE.version {
+        if std::mem::take(&mut local.resyncing) || local.sequencer.at().version == NO_STATE.version {
             local.sequencer.resynced(now, at);
             // Sessions may have joined since the question.
             local.lacking_state.extend(&local.members);

@@ -1,4 +1,5 @@
-//! Commands of clients: in order and one at a time within each session.
+//! Commands of clients: in order and one at a time within each session. `request` and `scope` queue
+//! them, and `task` passes the results.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +28,8 @@ const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
 
-/// A session's first command, whose answer is held back. Later commands of the session wait.
+/// A session's first command while its answer is held back or its broadcast delayed. Later commands
+/// of the session wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldCommand {
     command: (SessionKey, Seq),
@@ -67,7 +69,7 @@ const TOO_MUCH_DATA: Refusal =
     refusal(ErrorCode::TooLarge, "the `data` that you show in all your rooms together may have 65536 bytes");
 
 impl NodeCore {
-    /// Queues a client's command for a room.
+    /// Queues a client's command. No effect if its session has ended.
     pub(in crate::node) fn command(&mut self, command: Command) {
         let Some(session) = self.directory.get_mut(command.key) else { return };
         session.commands += 1;

@@ -1,4 +1,5 @@
-//! Seats of sessions that move between nodes or resume, for `attach`, `linger` and `location`.
+//! Seats of sessions that move between nodes or resume, for `attach`, `linger`, `location` and
+//! `batch`.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,11 +12,11 @@ use signaling_wire::{MessageNumber, Seq, SessionId};
 
 use super::super::session::AttachInfo;
 use super::super::{NodeCore, PeerKey, SessionKey};
-use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, next_holder};
+use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, turn_at_next_node};
 
 impl NodeCore {
     /// Returns the state of a session for its next node. Without `is_final` it lacks room versions:
-    /// the client may miss later messages if this node fails.
+    /// the client may miss later messages if this node fails. Empty without the session.
     pub(in crate::node) fn session_state(&self, key: SessionKey, is_final: bool) -> Vec<u8> {
         let Some(session) = self.directory.get(key) else { return Vec::new() };
         let room_session = self.rooms.sessions.get(&session.id);
@@ -180,7 +181,7 @@ impl NodeCore {
         if resumed.is_none() && !lingers {
             return;
         }
-        let attachment = resumed.unwrap_or((accepted_at_us, next_holder(turn, self.rooms.drops)));
+        let attachment = resumed.unwrap_or((accepted_at_us, turn_at_next_node(turn, self.rooms.drops)));
         let new = || RoomSession::from_other_node(client.clone(), attachment);
         let room_session = self.rooms.sessions.entry(session).or_insert_with(new);
         if (room_session.accepted_at_us, room_session.turn) < attachment {

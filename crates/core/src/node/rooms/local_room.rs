@@ -1,6 +1,7 @@
-//! Rooms with a seat at this node: their sessions, their known state, and pending work.
+//! Rooms with a seat at this node: their sessions, their known state, and pending work, for the
+//! other modules of `rooms`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, RoomName};
@@ -8,20 +9,22 @@ use signaling_rooms::{Change, ChangeSequencer, Member, RoomEvents, RoomOptions, 
 use signaling_wire::SessionId;
 
 use super::Rooms;
-use super::known_members::KnownMembers;
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 
-/// Maximum members of a room whose names are kept.
+/// Maximum members in the list of a room. A room with more has no list.
 const MAX_LISTED: usize = 1_000;
+/// Maximum members of a room that are known from answers about recipients. At the limit all are
+/// forgotten, and looked up again.
+const MAX_KNOWN: usize = 4_096;
 
 /// A room with a seat at this node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LocalRoom {
     /// Orders the changes, and has the state that clients here follow.
     pub(super) sequencer: ChangeSequencer,
     /// Messages about members that clients here receive.
     pub(super) events: RoomEvents,
-    /// The highest epoch of an owner and backup that this node has seen. 0: the room is in a store.
+    /// The highest epoch of an owner and backup that this node has seen. 0: none, as in a store.
     epoch: u64,
     /// The room's own capacity in the last result (0: no limit). `None`: it has none, or it is in a
     /// store.
@@ -40,9 +43,9 @@ pub(super) struct LocalRoom {
     pub(super) next_request_at: Option<Instant>,
     /// Seats to refresh soon: they came from another node or may have changed.
     pub(super) unconfirmed: BTreeSet<SessionId>,
-    /// Members by answers of the store about single clients.
-    pub(super) known_members: KnownMembers,
-    /// All members as sent to clients here. `None`: unknown, or more than one page.
+    /// Members by the store's answers about recipients of confined clients, each with its time.
+    pub(super) known_members: BTreeMap<ClientId, Instant>,
+    /// All members as sent to clients here. `None`: unknown, or too many for a page or the list.
     listed: Option<BTreeSet<ClientId>>,
     /// `true` if waiting clients here need new positions.
     pub(super) queue_moved: bool,
@@ -53,23 +56,7 @@ pub(super) struct LocalRoom {
 impl LocalRoom {
     fn new(room: &RoomName, at: Stamp) -> Self {
         let events = RoomOptions::of(room).events;
-        Self {
-            sequencer: sequencer(events, at),
-            events,
-            epoch: 0,
-            own_capacity: None,
-            members: BTreeSet::new(),
-            waiting: BTreeSet::new(),
-            lacking_state: BTreeSet::new(),
-            resyncing: false,
-            state_requested: false,
-            next_request_at: None,
-            unconfirmed: BTreeSet::new(),
-            known_members: KnownMembers::default(),
-            listed: None,
-            queue_moved: false,
-            positions_at: None,
-        }
+        Self { sequencer: ChangeSequencer::new(at, events), events, ..Self::default() }
     }
 
     /// Returns all sessions with a seat, in order.
@@ -85,7 +72,7 @@ impl LocalRoom {
             && !self.queue_moved
     }
 
-    /// Stores all members. With `more`, `members` is only the first page.
+    /// Stores the list of all members. With `more`, `members` is only the first page: no list.
     pub(super) fn set_member_list(&mut self, members: &[Member], more: bool) {
         let all = || members.iter().map(|member| member.client.clone()).collect();
         self.listed = (!more && members.len() <= MAX_LISTED).then(all);
@@ -100,6 +87,18 @@ impl LocalRoom {
         }
     }
 
+    /// Stores the store's answer about a recipient.
+    pub(super) fn record_recipient(&mut self, now: Instant, client: &ClientId, is_member: bool) {
+        if !is_member {
+            self.known_members.remove(client);
+            return;
+        }
+        if self.known_members.len() >= MAX_KNOWN {
+            self.known_members.clear();
+        }
+        self.known_members.insert(client.clone(), now);
+    }
+
     /// Returns `true` if `members` contains every member in this node's list. Returns `false` if
     /// the list is incomplete: there are too many members, or changes are missing.
     pub(super) fn is_covered_by(&self, members: &[Member]) -> bool {
@@ -108,11 +107,6 @@ impl LocalRoom {
         let members: BTreeSet<_> = members.iter().map(|member| &member.client).collect();
         known.iter().all(|client| members.contains(client))
     }
-}
-
-fn sequencer(events: RoomEvents, at: Stamp) -> ChangeSequencer {
-    let sequencer = ChangeSequencer::new(at);
-    if events == RoomEvents::Prompt { sequencer.prompt() } else { sequencer }
 }
 
 fn apply(listed: &mut BTreeSet<ClientId>, change: &Change) {
@@ -126,9 +120,9 @@ impl Rooms {
     /// Adds a session's seat. Its client has the state `at` of the room.
     pub(super) fn add_seat(&mut self, room: &RoomName, session: SessionId, status: SeatStatus, at: Stamp) {
         let local = self.local.entry(room.clone()).or_insert_with(|| LocalRoom::new(room, at));
-        if local.sequencer.version() == NO_STATE.version {
+        if local.sequencer.at().version == NO_STATE.version {
             // No client here has received any version.
-            local.sequencer = sequencer(local.events, at);
+            local.sequencer = ChangeSequencer::new(at, local.events);
         }
         let LocalRoom { members, waiting, .. } = local;
         let (to, from) = if status.is_waiting() { (waiting, members) } else { (members, waiting) };
@@ -239,7 +233,7 @@ impl Rooms {
         }
     }
 
-    /// Schedules a refresh of all seats here.
+    /// Schedules a refresh of all seats in a room at this node.
     pub(in crate::node) fn schedule_refresh_of_all(&mut self, room: &RoomName) {
         if let Some(local) = self.activate(room) {
             local.unconfirmed = local.sessions();
@@ -267,5 +261,15 @@ mod tests {
         assert!(local.is_covered_by(&[member("a")]));
         local.sequencer.changed(Instant::now(), at(3), vec![Change::Joined(member("c"))]);
         assert!(!local.is_covered_by(&[member("a")]), "the change before that of c is missing");
+    }
+
+    #[test]
+    fn known_members_are_forgotten_at_their_limit() {
+        let (mut local, now) = (LocalRoom::default(), Instant::now());
+        let id = |n: usize| ClientId::new(&format!("c{n}")).unwrap();
+        (0..=MAX_KNOWN).for_each(|n| local.record_recipient(now, &id(n), true));
+        assert_eq!(local.known_members, BTreeMap::from([(id(MAX_KNOWN), now)]));
+        local.record_recipient(now, &id(MAX_KNOWN), false);
+        assert!(local.known_members.is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! JSON texts about rooms for clients, and room changes for other nodes.
+//! JSON texts about rooms for clients, and room changes for other nodes. `changes`, `command`,
+//! `presence` and `batch` call it.
 
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
@@ -6,7 +7,8 @@ use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Announcement, Change, OpResult, Reason};
 use signaling_wire::seats::RoomChange;
 
-/// Maximum bytes of one part of a room's changes. Clients accept 64 KiB by default.
+/// Bytes with which a part of a room's changes is full. Its last change adds at most about 4 KiB,
+/// and clients accept 64 KiB by default.
 const PART_BYTES: usize = 48 * 1024;
 
 /// Returns the number of changes that make one part of about 48 KiB.

@@ -1,14 +1,15 @@
 //! Rooms of this node's clients: their commands, their seats, and the changes that they receive.
 //!
 //! Pure: [`NodeCore::take_room_tasks`] returns the operations for the room store, and the shell
-//! passes the answers to [`NodeCore::room_answered`].
+//! passes the answers to [`NodeCore::room_answered`]. For rooms that nodes own, `mesh_rooms` does
+//! both. The callers are `request`, `attach`, `linger`, `location`, `batch`, `outcome` and `sweep`.
 //!
 //! | content | module |
 //! |---|---|
 //! | a session's seats, and its commands | `room_session` |
 //! | commands, one at a time for each session | `command` |
 //! | broadcasts and their budget | `broadcast`, `budget` |
-//! | signals of clients that are confined to their rooms | `scope`, `known_members` |
+//! | signals of clients that are confined to their rooms | `scope` |
 //! | rooms with a seat at this node | `local_room` |
 //! | changes and states sent to clients here and to other nodes | `changes` |
 //! | JSON texts for clients | `messages` |
@@ -22,7 +23,6 @@ mod budget;
 mod changes;
 mod command;
 mod handoff;
-mod known_members;
 mod local_room;
 mod messages;
 mod presence;
@@ -55,11 +55,11 @@ pub use self::task::{RoomTask, Urgency};
 pub struct RoomSettings {
     /// Rules of rooms that the nodes own. `None`: the rooms are in a store.
     pub mesh: Option<signaling_rooms::Rules>,
-    /// `true` to keep the results of room operations for [`NodeCore::take_room_commits`].
+    /// `true` to keep operations on rooms that nodes own for [`NodeCore::take_room_commits`].
     ///
     /// [`NodeCore::take_room_commits`]: super::NodeCore::take_room_commits
     pub records_commits: bool,
-    /// Interval between refreshes of all seats.
+    /// Interval between refreshes of all seats in a store. Rooms that nodes own need none.
     pub presence_refresh: Duration,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
@@ -75,7 +75,7 @@ pub struct RoomSettings {
 }
 
 impl Default for RoomSettings {
-    /// Rooms in a store, with the default times.
+    /// Rooms in a store, with 20 s for both times, and no limit but 256 seats of a client.
     fn default() -> Self {
         Self {
             mesh: None,
@@ -108,7 +108,7 @@ pub(super) struct Rooms {
     probe_at: Instant,
     /// The room that was probed last.
     probed: Option<RoomName>,
-    /// Sessions whose first command waits until members are restored.
+    /// Sessions whose first command waits for lost members or for the broadcast budget.
     held: BTreeMap<SessionId, HeldCommand>,
     next_ended_check: Instant,
     operator_answers: Vec<OperatorAnswer>,
@@ -123,19 +123,19 @@ type OperatorAnswer = (u64, Result<OpResult, StoreError>);
 /// Events in rooms since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RoomCounts {
-    /// Commands carried out.
+    /// Joins, leaves and requests for members that were answered without an error.
     pub commands: u64,
-    /// Operations that the store did not carry out.
+    /// Operations without a result of the store or owner, or skipped because the queue was full.
     pub failures: u64,
     /// Resyncs of rooms at this node: requests for the whole state because changes were missing.
     pub resyncs: u64,
-    /// Seats restored to a store that had lost them.
+    /// Seats sent to a store or owner that may have lost them.
     pub restored: u64,
     /// Broadcasts sent to the members of a room.
     pub broadcasts: u64,
     /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,
-    /// Joins refused because the waiting queue was full.
+    /// Joins refused because the room and its waiting queue were full.
     pub full_queues: u64,
 }
 
@@ -177,7 +177,7 @@ impl Rooms {
         self.active.is_empty() && self.held.is_empty()
     }
 
-    /// Returns the turn of a session by the number of its attachments.
+    /// Returns the turn of a session after this number of attachments and the drops of this node.
     fn turn(&self, attachments: u32) -> u64 {
         room_session::later_turn(u64::from(attachments) << 40, self.drops)
     }

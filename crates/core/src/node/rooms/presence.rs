@@ -1,4 +1,5 @@
 //! Refreshes seats, restores them after a loss in the store, drops them after their session.
+//! `sweep` calls it, and `task` passes the answers about seats.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -80,7 +81,8 @@ impl Rooms {
         self.enqueue_seats(room, Op::Restore { seats, version, capacity });
     }
 
-    /// Has a seat expire unless the session has it at this node, or claims it again.
+    /// Has a seat expire unless the session has it at this node, or claims it again. No effect with
+    /// a store.
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         let Some(rules) = self.settings.mesh.filter(|_| self.seat_mut(session, room).is_none()) else { return };
         let op = Op::Drop { requester, keep: rules.stale };
@@ -144,7 +146,7 @@ impl NodeCore {
         }
     }
 
-    /// Refreshes the seats of attached sessions, and of clients without a socket that it owns.
+    /// Refreshes the seats for which this node is responsible.
     fn refresh_all(&mut self) {
         let rooms: Vec<_> = self.rooms.local.iter().map(|(room, local)| (room.clone(), local.sessions())).collect();
         for (room, sessions) in rooms {
@@ -152,18 +154,13 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if this node refreshes the seats: it has the socket, or owns the client.
+    /// Returns `true` if this node refreshes the seats. It has the socket, or no other node owns the
+    /// client or has its socket.
     fn is_responsible_for(&self, session: SessionId) -> bool {
-        let is_owner = || {
-            let client = self.rooms.sessions.get(&session).map(|room_session| room_session.client.as_str());
-            client.is_some_and(|client| self.owns(client) && self.location(client).is_none())
-        };
-        self.attached_key(session).is_some() || is_owner()
-    }
-
-    /// Returns `true` if this node owns the client, or has no view.
-    fn owns(&self, client: &str) -> bool {
-        self.peers.owner(KeyHash::of(client)).is_none()
+        let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
+        let client = client.as_str();
+        let is_owned = || self.peers.owner(KeyHash::of(client)).is_none() && self.location(client).is_none();
+        self.attached_key(session).is_some() || is_owned()
     }
 
     /// Refreshes seats that came from another node or may have changed.
@@ -368,7 +365,8 @@ impl NodeCore {
         }
     }
 
-    /// Has a seat of which this node does not know expire: the answer to its join came too late.
+    /// Has a seat expire that this node does not have: the answer to its join came too late. No
+    /// effect with a store.
     pub(super) fn drop_unknown_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         if self.rooms.settings.mesh.is_none() {
             return;

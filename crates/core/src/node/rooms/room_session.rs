@@ -27,7 +27,7 @@ pub(super) fn later_turn(turn: u64, drops: u32) -> u64 {
 }
 
 /// Returns the turn of a lingering session at the next node. It is before the next attachment.
-pub(super) fn next_holder(turn: u64, drops: u32) -> u64 {
+pub(super) fn turn_at_next_node(turn: u64, drops: u32) -> u64 {
     later_turn(turn.saturating_add(1 << 32), drops)
 }
 
@@ -47,7 +47,7 @@ pub(super) struct LocalSeat {
 impl LocalSeat {
     /// Returns `true` if the client is a member, not waiting or unknown.
     pub(super) fn is_member(&self) -> bool {
-        self.seat.is_member()
+        self.seat.status.is_member()
     }
 
     /// Returns the number of the last command about the seat.

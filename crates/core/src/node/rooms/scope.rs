@@ -1,6 +1,7 @@
-//! Signals of confined clients, which may signal only members of their rooms.
+//! Signals of confined clients, which may signal only members of their rooms. `request` passes the
+//! signals, and `command` the results of the store.
 //!
-//! The node looks the recipient up in the store, one room of the sender after the other. The answer
+//! The node finds the recipient in the store, in one room of the sender after the other. The answer
 //! is valid for `ANSWER_VALIDITY`, unless a change reports that the recipient left. Until it
 //! arrives, later signals wait in the command queue. This keeps their order, also after a `join`.
 //! For waiting signals, and while the store fails, answers of any age are valid.
@@ -17,7 +18,7 @@ use super::super::session::Session;
 use super::super::{NodeCore, SessionKey};
 use super::Rooms;
 use super::command::{Refusal, STORE_UNAVAILABLE, refusal};
-use super::room_session::{Command, CommandKind, RoomSession};
+use super::room_session::{Command, CommandKind};
 use super::task::{RoomTask, Urgency};
 
 /// Validity of the store's answer for a signal that does not wait in the queue.
@@ -38,7 +39,7 @@ impl NodeCore {
         let Some(session) = self.directory.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };
         let id = session.id;
-        let waits = self.rooms.sessions.get(&id).is_some_and(RoomSession::has_signals);
+        let waits = self.rooms.sessions.get(&id).is_some_and(|known| known.commands.iter().any(Command::is_signal));
         let is_own = session.client_id == recipient;
         let is_recent = |at| now.saturating_duration_since(at) < ANSWER_VALIDITY;
         if is_own || (!waits && self.rooms.share_a_room(id, &recipient, is_recent)) {
@@ -79,7 +80,7 @@ impl NodeCore {
             return self.recipient_unconfirmed(now, session, to);
         }
         if let Some(local) = self.rooms.local.get_mut(room) {
-            local.known_members.record(now, to, is_member);
+            local.record_recipient(now, to, is_member);
         }
         if is_member {
             self.send_known(now, session);
@@ -117,12 +118,9 @@ impl Rooms {
     fn share_a_room(&self, session: SessionId, to: &ClientId, is_recent: impl Fn(Instant) -> bool) -> bool {
         let Some(room_session) = self.sessions.get(&session) else { return false };
         let mut rooms = room_session.seats.iter().filter(|(_, seat)| seat.is_member()).map(|(room, _)| room);
-        rooms.any(|room| self.local.get(room).is_some_and(|local| local.known_members.seen(to).is_some_and(&is_recent)))
-    }
-}
-
-impl RoomSession {
-    fn has_signals(&self) -> bool {
-        self.commands.iter().any(Command::is_signal)
+        rooms.any(|room| {
+            let answered_at = self.local.get(room).and_then(|local| local.known_members.get(to));
+            answered_at.is_some_and(|at| is_recent(*at))
+        })
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, OpResult, Request, Seat, Stamp, StoreError};
+use signaling_rooms::{Op, OpResult, Request, Stamp, StoreError};
 use signaling_wire::{Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
@@ -13,16 +13,17 @@ use super::{OperatorAnswer, Rooms};
 /// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
 
-/// Maximum queued operations. Beyond it, refreshes, probes and drops are skipped. While the store
-/// hangs, each batch fails after 2 s and clients attach and detach meanwhile.
+/// Maximum queued operations of one urgency. Beyond it, operations on seats and probes are skipped
+/// if no client waits for them. While the store hangs, each batch fails after 2 s and clients
+/// attach and detach meanwhile.
 const MAX_WAITING: usize = 50_000;
 
 /// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// A client waits for the answer.
+    /// Commands of clients, requests of operators, and states that clients lack.
     Urgent,
-    /// No client waits for the answer: the operation keeps seats alive.
+    /// Seats are refreshed, restored or dropped. No client waits for the answer.
     Background,
 }
 
@@ -43,7 +44,7 @@ pub struct RoomTask {
 pub(super) enum Purpose {
     /// The first command in the queue of a session.
     Command { session: SessionId, key: SessionKey, seq: Seq },
-    /// Seats are refreshed or restored. `known` is the room's state at this node.
+    /// Seats are refreshed or restored. `known` is the state that this node followed before.
     Seats { known: Stamp },
     /// Clients here need the whole state.
     State,
@@ -51,7 +52,7 @@ pub(super) enum Purpose {
     Capacity,
     /// An operator waits for the answer, by this number.
     Operator(u64),
-    /// A seat is dropped, or a probe checks that the store has not lost the room.
+    /// A seat is dropped, a client that closed leaves, or a probe checks for a loss of the room.
     Upkeep,
 }
 
@@ -68,17 +69,11 @@ impl RoomTask {
     /// Returns the task without the seats of sessions for which `is_over` returns `true`. `None`:
     /// it has none of them.
     pub(in crate::node) fn without_seats(&self, is_over: impl Fn(SessionId) -> bool) -> Option<Self> {
-        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &self.request.op else { return None };
-        let is_present = |seat: &&Seat| !is_over(seat.requester.session);
-        let present: Vec<_> = seats.iter().filter(is_present).cloned().collect();
-        if present.len() == seats.len() {
-            return None;
-        }
         let mut task = self.clone();
-        if let Op::Refresh { seats } | Op::Restore { seats, .. } = &mut task.request.op {
-            *seats = present;
-        }
-        Some(task)
+        let (Op::Refresh { seats } | Op::Restore { seats, .. }) = &mut task.request.op else { return None };
+        let before = seats.len();
+        seats.retain(|seat| !is_over(seat.requester.session));
+        (seats.len() < before).then_some(task)
     }
 
     /// Returns the request for the store.
@@ -101,9 +96,7 @@ impl Rooms {
             tasks.push_back(task);
         }
     }
-}
 
-impl Rooms {
     /// Takes the next operation; one in the background only if `may_wait`. `None`: there is none.
     pub(in crate::node) fn next_task(&mut self, may_wait: bool) -> Option<RoomTask> {
         self.urgent.pop_front().or_else(|| self.background.pop_front_if(|_| may_wait))
@@ -129,7 +122,7 @@ impl NodeCore {
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
-    /// Handles the store's answer to a task.
+    /// Handles the answer of the store or owner to a task. `Err`: it may have been applied or not.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -163,7 +156,7 @@ impl NodeCore {
             self.rooms.record_capacity(&room, result.capacity);
         }
         if is_valid || !result.changes.is_empty() {
-            self.take_changes(now, &room, result);
+            self.room_changed(now, &room, result.stamp(), result.changes, result.queue_moved);
         }
         if matches!(purpose, Purpose::Seats { .. }) {
             // A member that was just admitted from the queue needs the state.
@@ -183,7 +176,7 @@ impl NodeCore {
     }
 
     /// Handles a failure of the store or owner. The next refresh repeats the refresh of a seat,
-    /// dropped seats expire, and a joining client receives the error.
+    /// dropped seats expire, and a client's command fails.
     fn store_failed(&mut self, now: Instant, room: &RoomName, purpose: &Purpose, op: Op) {
         match *purpose {
             Purpose::Command { session, key, seq } => {
@@ -200,16 +193,12 @@ impl NodeCore {
         }
     }
 
-    fn take_changes(&mut self, now: Instant, room: &RoomName, result: OpResult) {
-        self.room_changed(now, room, result.stamp(), result.changes, result.queue_moved);
-    }
-
     /// Queues an operation for an operator, whose answer has this number.
     pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
         self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
     }
 
-    /// Takes the answers for operators, by number.
+    /// Takes the answers for operators, each with the number of its request.
     pub fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
         std::mem::take(&mut self.rooms.operator_answers)
     }

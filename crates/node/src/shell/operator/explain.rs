@@ -186,7 +186,7 @@ fn owned_room(core: &NodeCore, name: &RoomName, rules: &Rules) -> Option<OwnedRo
     let mut by_node: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (seat, _) in room.seats(rules) {
         let (members, waiting) = by_node.entry(seat.requester.node.as_str()).or_default();
-        *(if seat.is_member() { members } else { waiting }) += 1;
+        *(if seat.status.is_member() { members } else { waiting }) += 1;
     }
     let on_node = |(node, (members, waiting)): (&str, _)| RoomOnNode { node: node.to_owned(), members, waiting };
     let (stamp, (members, waiting)) = (room.stamp(), room.counts());
