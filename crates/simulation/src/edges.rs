@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use signaling_core::balancer::handoff_scheduler::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
-use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL, Settings};
+use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, NodeReport, Refusal, SWEEP_INTERVAL, Settings};
 use signaling_protocol::{CloseCode, NodeId};
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -279,8 +279,8 @@ impl World {
             self.edge_refused_message(index);
         }
         match said {
-            Ok(said) if said.draining => {
-                self.edges[index].placement.on_draining(&node_id(node), link);
+            Ok(Some(NodeReport::Draining)) => {
+                self.edges[index].placement.set_draining(&node_id(node), link, true);
                 self.rebalance(index);
             }
             Ok(_) => {}

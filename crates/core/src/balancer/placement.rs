@@ -107,17 +107,9 @@ impl Placement {
         self.node_by_id.get(id).is_some_and(|node| node.reports_draining)
     }
 
-    /// Records the report of a node over its trunk that it drains.
-    pub fn on_draining(&mut self, id: &NodeId, link: LinkKey) {
-        self.set_reports_draining(id, link, true);
-    }
-
-    /// Records the report of a node over its trunk that it serves again.
-    pub fn on_serving(&mut self, id: &NodeId, link: LinkKey) {
-        self.set_reports_draining(id, link, false);
-    }
-
-    fn set_reports_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
+    /// Records the report of a node over its trunk that it drains, or that it serves again. A
+    /// report over a replaced trunk has no effect.
+    pub fn set_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
         if let Some(node) = self.at(id, link) {
             node.reports_draining = draining;
             self.reckon();

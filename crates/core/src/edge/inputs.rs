@@ -154,12 +154,18 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// Handles a run of frames from a node. Returns the node's own last report in it.
+    /// Handles a run of frames from a node. Returns the node's last report about itself in it.
+    /// `None`: there is none.
     ///
     /// # Errors
     /// If the bytes are no frames. Frames before the fault are handled.
-    pub fn link_frames(&mut self, now: Instant, link: LinkKey, mut frames: &[u8]) -> Result<FromNode, LinkError> {
-        let mut from_node = FromNode::default();
+    pub fn link_frames(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        mut frames: &[u8],
+    ) -> Result<Option<NodeReport>, LinkError> {
+        let mut report = None;
         let mut run = Vec::with_capacity(MAX_RUN_FRAMES);
         while !frames.is_empty() {
             run.clear();
@@ -171,22 +177,22 @@ impl EdgeCore {
                 }
             }
             self.prefetch_for(link, &run);
-            run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut from_node));
+            run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut report));
             if let Some(fault) = fault {
                 return Err(fault.into());
             }
         }
-        Ok(from_node)
+        Ok(report)
     }
 
     fn client_at(&self, link: LinkKey, slot: Slot) -> Option<ClientKey> {
         self.links.get(link)?.client_by_slot.get(&slot).copied()
     }
 
-    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, from_node: &mut FromNode) {
+    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, report: &mut Option<NodeReport>) {
         match *frame {
-            ToEdge::Draining => *from_node = FromNode { draining: true, serving: false },
-            ToEdge::Serving => *from_node = FromNode { draining: false, serving: true },
+            ToEdge::Draining => *report = Some(NodeReport::Draining),
+            ToEdge::Serving => *report = Some(NodeReport::Serving),
             ToEdge::Kicked { client_id, at, at_once } => self.on_kicked(client_id, at, at_once),
             _ => {}
         }
@@ -418,13 +424,13 @@ impl EdgeCore {
     }
 }
 
-/// The node's own report in a run of frames. Both are `false` without one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FromNode {
+/// A node's report about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeReport {
     /// The node drains: its sessions must be handed off.
-    pub draining: bool,
+    Draining,
     /// The node serves again.
-    pub serving: bool,
+    Serving,
 }
 
 /// Adds a client with an open socket to the clients with output, once.

@@ -51,7 +51,7 @@ use crate::rate_class::RateClass;
 
 pub use self::deduplicator::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
 pub use self::dialects::{DialectClient, DialectCounts};
-pub use self::inputs::FromNode;
+pub use self::inputs::NodeReport;
 pub use self::kick_list::KickList;
 pub use self::kicking::Kick;
 pub use self::latency_histogram::LatencyHistogram;
