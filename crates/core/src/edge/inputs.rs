@@ -102,7 +102,7 @@ impl EdgeCore {
                 self.memory.grow(text.len());
             }
         }
-        if session.pause_if_full(now, &self.memory.store_limits(self.settings.memory, self.settings.store)) {
+        if session.pause_if_full(now, &self.memory.store_limits(&self.settings)) {
             self.counts.read_pauses += 1;
             return Reading::Paused;
         }
@@ -319,7 +319,7 @@ impl EdgeCore {
         }
         if was_paused
             && let Some(session) = self.sessions.get_mut(client)
-            && !session.must_wait(now, &self.memory.store_limits(self.settings.memory, self.settings.store))
+            && !session.must_wait(now, &self.memory.store_limits(&self.settings))
             && session.phase.set_paused(false)
         {
             self.effects.push_back(Effect::Read(client));
@@ -338,7 +338,7 @@ impl EdgeCore {
                 let bounds = FilterBounds {
                     limits: self.settings.filter,
                     hold: session.hold,
-                    memory_is_scarce: self.memory.is_scarce(self.settings.memory),
+                    memory_is_scarce: self.memory.is_scarce(self.settings.max_memory_bytes),
                     output_is_full,
                 };
                 session.deduplicator.judge(&bounds, now, origin, down.prev_pending, down.ttl)

@@ -55,7 +55,7 @@ pub use self::inputs::NodeReport;
 pub use self::kick_list::KickList;
 pub use self::kicking::Kick;
 pub use self::latency_histogram::LatencyHistogram;
-pub use self::memory::{MemoryLimits, SENDER_BYTES};
+pub use self::memory::SENDER_BYTES;
 pub use self::phase::SessionPhase;
 pub use self::rate_limiter::PaceLimits;
 pub use self::reassignments::Reassignments;
@@ -97,8 +97,9 @@ pub struct Settings {
     pub pace: PaceLimits,
     /// Maximum rates of one client, by its token's rate class.
     pub rate_classes: BTreeMap<RateClass, PaceLimits>,
-    /// Maximum memory for all clients.
-    pub memory: MemoryLimits,
+    /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
+    /// senders. `usize::MAX`: no limit.
+    pub max_memory_bytes: usize,
 }
 
 impl Settings {
@@ -128,7 +129,7 @@ impl Default for Settings {
             hold_until_told: limits::DEFAULT_HOLD,
             pace: PaceLimits::default(),
             rate_classes: BTreeMap::new(),
-            memory: MemoryLimits::default(),
+            max_memory_bytes: usize::MAX,
         }
     }
 }

@@ -31,7 +31,7 @@ impl EdgeCore {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let mut due = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
-        let is_short = memory.is_short(settings.memory);
+        let is_short = memory.is_short(settings.max_memory_bytes);
         let (mut kept, mut unwritten) = (0, Vec::new());
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
@@ -70,7 +70,7 @@ impl EdgeCore {
             match session.pinged {
                 // Its bytes are unread, so its silence means nothing.
                 _ if paused => {
-                    if !session.must_wait(now, &memory.store_limits(settings.memory, settings.store)) {
+                    if !session.must_wait(now, &memory.store_limits(settings)) {
                         // The pause was caused by a lack of memory or a rate, which has ended.
                         session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
@@ -98,7 +98,7 @@ impl EdgeCore {
         }
         memory.set(kept);
         self.figures = figures;
-        let evicted = memory.evict(settings.memory, unwritten);
+        let evicted = memory.evict(settings.max_memory_bytes, unwritten);
         for client in due {
             self.translate(now, client, Input::Tick);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, Effect, MemoryLimits, PaceLimits, Rate, Reading, VerifiedToken};
+use signaling_core::edge::{ClientKey, Effect, PaceLimits, Rate, Reading, VerifiedToken};
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::Slot;
@@ -126,7 +126,7 @@ fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
 
 #[test]
 fn clients_are_read_less_while_memory_is_short() {
-    let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 100_000 });
+    let mut edge = Edge::with(|settings| settings.max_memory_bytes = 100_000);
     let (greedy, modest) = (edge.open(false), edge.open(false));
     let text = format!(r#"{{"type":"signal","to":"bob","data":"{}"}}"#, "x".repeat(5_000));
     let mut greedy_said = 0;
@@ -147,7 +147,7 @@ fn clients_are_read_less_while_memory_is_short() {
 
 #[test]
 fn clients_with_the_most_unread_output_close_without_memory() {
-    let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 300_000 });
+    let mut edge = Edge::with(|settings| settings.max_memory_bytes = 300_000);
     let (deaf, slow, idle) = (edge.open(false), edge.open(false), edge.open(false));
     let payload = vec![b'x'; 50_000];
     for (slot, count) in [(0, 5), (1, 2)] {

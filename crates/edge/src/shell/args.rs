@@ -14,7 +14,7 @@ use signaling_server::{Common, ConfigError};
 
 use super::{AdmissionLimits, ClientAddresses, DialectConfig, EdgeConfig, Tls, TlsFiles};
 use crate::identity::IdentityArgs;
-use signaling_core::edge::{MemoryLimits, PaceLimits, Rate, Settings};
+use signaling_core::edge::{PaceLimits, Rate, Settings};
 use signaling_core::rate_class::{ClassRates, Rates};
 
 /// Bytes/s of one client if `--message-rate` has no byte rate: more than its largest messages need,
@@ -142,8 +142,9 @@ impl EdgeArgs {
         let defaults = Settings::for_messages_of(common.max_message_bytes);
         let mut filter = defaults.filter;
         filter.latest_repeat = (filter.latest_repeat + common.heartbeat).saturating_sub(defaults.heartbeat);
-        let memory = MemoryLimits { bytes: self.max_client_buffer_bytes };
-        let core = Settings { pace: usual, rate_classes, heartbeat: common.heartbeat, filter, memory, ..defaults };
+        let max_memory_bytes = self.max_client_buffer_bytes;
+        let core =
+            Settings { pace: usual, rate_classes, heartbeat: common.heartbeat, filter, max_memory_bytes, ..defaults };
         let identity = self.identity.check(flag, listen)?;
         let dialects = signaling_dialects::Settings {
             tokens: identity.tokens.is_some(),
