@@ -1,6 +1,5 @@
 //! The session of one client, and its upgrade request.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
@@ -18,11 +17,11 @@ use super::phase::SessionPhase;
 use super::rate_limiter::ClientRateLimiter;
 use super::received_tracker::ReceivedTracker;
 use super::retransmit_buffer::{RetransmitBuffer, StoreLimits};
-use super::verified_token::VerifiedToken;
+use super::verified_token::{PresentedToken, VerifiedToken};
 use super::{LinkKey, Settings};
 
 /// The upgrade request of a client.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectRequest {
     /// Path, as requested.
     pub path: String,
@@ -33,7 +32,7 @@ pub struct ConnectRequest {
     /// Claims of its token. `None`: tokens are not required. The token itself is dropped.
     pub proven: Option<VerifiedToken>,
     /// Resume token. `None`: the client does not resume.
-    pub resume: Option<String>,
+    pub resume: Option<PresentedToken>,
     /// The client's address, as determined by the shell.
     pub address: String,
 }
@@ -45,23 +44,9 @@ impl ConnectRequest {
             path: &self.path,
             query: &self.query,
             origin: self.origin.as_deref(),
-            resume: self.resume.as_deref(),
+            resume: self.resume.as_ref().map(|token| &*token.0),
             address: &self.address,
         }
-    }
-}
-
-impl fmt::Debug for ConnectRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, query, origin, proven, resume, address } = self;
-        f.debug_struct("ConnectRequest")
-            .field("path", path)
-            .field("query", query)
-            .field("origin", origin)
-            .field("proven", proven)
-            .field("resume", &resume.as_ref().map(|_| "***"))
-            .field("address", address)
-            .finish()
     }
 }
 

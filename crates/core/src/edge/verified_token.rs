@@ -26,7 +26,7 @@ pub struct VerifiedToken {
     pub rate_class: Option<RateClass>,
 }
 
-/// A token as sent by a client. It is never logged.
+/// An identity or resume token as sent by a client. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken(pub Box<str>);
 
