@@ -14,7 +14,7 @@ use signaling_wire::trunk::DetachReason;
 
 use super::floods::limits_of;
 use super::session::Session;
-use super::{ClientKey, EdgeCore, Figures, Newcomer, Reading};
+use super::{ClientKey, EdgeCore, Newcomer, Reading};
 use crate::ws::encode;
 
 /// A client's dialect, and the rules of its session.
@@ -100,7 +100,7 @@ impl EdgeCore {
 
     /// Returns the events of clients of a dialect.
     pub fn dialect_counts(&self, dialect: Dialect) -> DialectCounts {
-        self.dialect_counts.get(dialect as usize).copied().unwrap_or_default()
+        self.dialect_counts[dialect as usize]
     }
 
     /// Handles a binary message of the client. The native protocol has none.
@@ -124,10 +124,9 @@ impl EdgeCore {
         let limits = limits_of(&self.settings, session.token.as_deref());
         session.rate_limiter.pay(limits, now, bytes);
         dialect.read_at = session.rate_limiter.wait(limits, now, 0).map(|(_, wait)| now + wait);
-        if let Some(counts) = self.dialect_counts.get_mut(dialect.client.dialect as usize) {
-            counts.frames_in += 1;
-            counts.rate_waits += u64::from(dialect.read_at.is_some());
-        }
+        let counts = &mut self.dialect_counts[dialect.client.dialect as usize];
+        counts.frames_in += 1;
+        counts.rate_waits += u64::from(dialect.read_at.is_some());
         if self.translate(now, client, frame) == Reading::Paused {
             return Reading::Paused;
         }
@@ -143,10 +142,8 @@ impl EdgeCore {
     /// `None` if the claim is refused.
     pub(super) fn count_claim(&mut self, client: ClientKey, resumed: Option<bool>) {
         let Some(dialect) = self.sessions.get(client).and_then(|session| session.dialect.as_ref()) else { return };
-        if dialect.client.credential.is_some()
-            && let Some(counts) = self.dialect_counts.get_mut(dialect.client.dialect as usize)
-        {
-            let [new, taken_over, refused] = &mut counts.claims;
+        if dialect.client.credential.is_some() {
+            let [new, taken_over, refused] = &mut self.dialect_counts[dialect.client.dialect as usize].claims;
             *match resumed {
                 Some(false) => new,
                 Some(true) => taken_over,
@@ -165,10 +162,9 @@ impl EdgeCore {
         };
         let mut out = std::mem::take(&mut self.translated);
         translator.input(now, input, &mut out);
-        if let Some(counts) = self.dialect_counts.get_mut(*dialect as usize) {
-            counts.frames_out += out.frames.len() as u64;
-            out.events.iter().for_each(|(event, count)| counts.add(*event, u64::from(*count)));
-        }
+        let counts = &mut self.dialect_counts[*dialect as usize];
+        counts.frames_out += out.frames.len() as u64;
+        out.events.iter().for_each(|(event, count)| counts.add(*event, u64::from(*count)));
         let reading = self.carry_out(now, client, &out);
         // The answer of a client that is not read would stay unread. Its open socket is the proof.
         let is_alive = out.ping && self.sessions.get(client).is_some_and(|session| session.phase.is_paused());
@@ -209,11 +205,5 @@ impl Session {
             None => Some(Cow::Owned(ServerMessage::Pong.to_json())),
             Some(dialect) => dialect.client.translator.paused_frame().map(|frame| Cow::Borrowed(frame.as_bytes())),
         }
-    }
-}
-
-impl Figures {
-    pub(super) fn count_socket(&mut self, dialect: Dialect) {
-        self.dialect_sockets.get_mut(dialect as usize).into_iter().for_each(|sockets| *sockets += 1);
     }
 }

@@ -44,7 +44,7 @@ impl EdgeCore {
                 continue;
             }
             if let Some(dialect) = &session.dialect {
-                figures.count_socket(dialect.client.dialect);
+                figures.dialect_sockets[dialect.client.dialect as usize] += 1;
                 if dialect.is_due(now) {
                     due.push(client);
                 }
