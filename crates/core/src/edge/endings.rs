@@ -64,7 +64,6 @@ impl EdgeCore {
                     |end| queued_before.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
                 let mut last_words = output.take(|end| received.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);
-                self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
                 self.end_socket(client, cause);
             }

@@ -187,8 +187,6 @@ pub struct Counts {
     pub handoffs: u64,
     /// Read pauses because a client's retransmit buffer was full.
     pub read_pauses: u64,
-    /// Sockets closed by the edge.
-    pub closes: u64,
     /// Messages refused by the message rate.
     pub over_message_rate: u64,
     /// Messages refused by the byte rate.
