@@ -8,6 +8,7 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::Slot;
 
 use crate::stage::{Edge, done, down};
+use crate::tokens::proven;
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
 
@@ -108,14 +109,7 @@ fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
         let client = edge.open(false);
-        let proven = VerifiedToken {
-            grant: [].into(),
-            subject: None,
-            issued: 0,
-            expires: None,
-            rate_class: rate_class.map(class),
-        };
-        edge.core.renewed(client, proven);
+        edge.core.renewed(client, VerifiedToken { rate_class: rate_class.map(class), ..proven(b"", None) });
         edge.ups();
         for id in 0..20 {
             edge.say(client, &signal(id));

@@ -11,7 +11,7 @@ use crate::stage::{Edge, attached, client_id};
 const SECOND: Duration = Duration::from_secs(1);
 const ISSUED: u64 = 1_000;
 
-fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
+pub(crate) fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
     VerifiedToken { grant: grant.into(), subject: None, issued: ISSUED, expires, rate_class: None }
 }
 
