@@ -199,13 +199,8 @@ impl Stage {
         self.settle();
     }
 
-    /// Retransmits the last message of a client, like an edge without its outcome.
-    pub(crate) fn retransmit(&mut self, name: &'static str, text: &str) {
-        self.retransmit_all(name, &[text]);
-    }
-
-    /// Retransmits the last few messages of a client.
-    pub(crate) fn retransmit_all(&mut self, name: &'static str, texts: &[&str]) {
+    /// Retransmits the last few messages of a client, like an edge without their outcomes.
+    pub(crate) fn retransmit(&mut self, name: &'static str, texts: &[&str]) {
         self.clients.get_mut(name).unwrap().seq -= texts.len() as u64;
         texts.iter().for_each(|text| self.send(name, text));
     }
