@@ -12,7 +12,7 @@ use super::session::{Attachment, Binding, Session};
 use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
-    /// Adds a link that is up.
+    /// Adds a link that is up, and queues all known kicks for its node.
     pub fn link_up(&mut self) -> LinkKey {
         let mut link = Link::default();
         for (client_id, at) in self.kicks.iter() {
@@ -44,7 +44,7 @@ impl EdgeCore {
     }
 
     /// Attaches a session to a node, and retransmits its messages without an outcome. No effect if
-    /// it is attached, or if it or the link is gone.
+    /// it is attached or being released, or if it or the link is gone.
     pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some(link) = self.links.get_mut(link_key) else { return };
@@ -80,7 +80,7 @@ impl EdgeCore {
     }
 
     /// Starts a handoff of an attached session to node `to`. [`Effect::AssignNode`] follows once
-    /// the old node has released it.
+    /// the old node has released it. No effect on other sessions.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some((link, slot)) = session.uplink() else { return };

@@ -17,10 +17,11 @@ use super::senders::{Sender, Senders};
 /// Limits of one deduplicator.
 #[derive(Debug, Clone, Copy)]
 pub struct FilterLimits {
-    /// Number of a sender's latest numbers with a known outcome: four times its maximum of
-    /// unacknowledged messages. Older ones count as unwritten.
+    /// Number of a sender's latest numbers with a known outcome, a power of two from 64: four times
+    /// its maximum of unacknowledged messages. Older ones count as unwritten.
     pub window: u64,
-    /// Bytes from which new senders replace forgettable ones or are refused. Known ones can double.
+    /// Bytes from which new senders replace forgettable ones or are refused. The growing windows of
+    /// known senders can add up to as much again.
     pub bytes: usize,
     /// Time after the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
@@ -79,7 +80,9 @@ pub struct Deduplicator {
 }
 
 impl Deduplicator {
-    /// Decides if a message is written, and stores the decision.
+    /// Decides if a message is written, and stores a final decision. A refusal for lack of room or
+    /// because of a gap is not final. `prev_pending`: the sender's previous message without an
+    /// outcome. `ttl`: [`RemainingTtl::NONE`] for an expired message, which is never written.
     pub fn judge(
         &mut self,
         bounds: &FilterBounds,

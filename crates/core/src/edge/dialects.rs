@@ -1,5 +1,5 @@
-//! Clients of dialects. A translator stands between the socket and the session: `inputs`, `sweep`
-//! and `endings` pass it frames of the client, messages of the mesh and the time.
+//! Clients of dialects. A translator stands between the socket and the session: the shell, `inputs`
+//! and `sweep` pass it frames of the client, messages of the mesh and the time.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -53,9 +53,9 @@ impl DialectSession {
 /// Events of one dialect since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DialectCounts {
-    /// Frames of clients.
+    /// Text and binary frames read from clients.
     pub frames_in: u64,
-    /// Frames for clients.
+    /// Text frames queued for clients.
     pub frames_out: u64,
     /// Inputs without effect, in the order of [`IgnoredReason::ALL`].
     pub ignored: [u64; IgnoredReason::ALL.len()],
@@ -103,7 +103,7 @@ impl EdgeCore {
         self.dialect_counts[dialect as usize]
     }
 
-    /// Handles a binary message of the client. The native protocol has none.
+    /// Handles a binary message of the client. No effect for a client of the native protocol.
     pub fn client_binary(&mut self, now: Instant, client: ClientKey, bytes: &[u8]) -> Reading {
         match self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
             true => self.dialect_frame(now, client, Input::Binary(bytes), bytes.len()),
@@ -111,7 +111,7 @@ impl EdgeCore {
         }
     }
 
-    /// Handles a Pong of the client.
+    /// Handles a Pong of the client. No effect for a client of the native protocol.
     pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
         self.translate(now, client, Input::Pong)
     }

@@ -1,4 +1,4 @@
-//! Ends of sockets and sessions. [`SessionPhase`] has the states.
+//! Ends of sockets and sessions, by the shell and by this core. [`SessionPhase`] has the states.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
@@ -71,7 +71,8 @@ impl EdgeCore {
         }
     }
 
-    /// Sends `goodbye` and closes the socket, so that the client connects to another server.
+    /// Sends `goodbye` and closes the socket, so that the client connects to another server. A
+    /// dialect's client gets only the close frame.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.phase.is_open() && session.dialect.is_none() {

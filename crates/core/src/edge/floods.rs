@@ -43,7 +43,7 @@ impl EdgeCore {
             RateDecision::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
             RateDecision::Abuse => {
                 self.counts.rate_abuses += 1;
-                self.close(client, CloseCode::RATE_ABUSE, "you went on sending faster than you may");
+                self.close(client, CloseCode::RATE_ABUSE, "you ignored refusals and kept exceeding your rate");
                 Some(Reading::Paused)
             }
         }

@@ -45,14 +45,15 @@ impl EdgeCore {
         }
     }
 
-    /// Handles the loss of the client's socket.
+    /// Handles the loss of the client's socket. No effect after its end.
     pub fn socket_closed(&mut self, client: ClientKey, cause: DetachReason) {
         if self.sessions.get(client).is_some_and(|session| session.phase.closed().is_none()) {
             self.end_socket(client, cause);
         }
     }
 
-    /// Handles the client's shutdown of its side. Earlier bytes may be unread.
+    /// Handles the client's shutdown of its side: while it is not read, it no longer counts as
+    /// alive. Earlier bytes may be unread.
     pub fn socket_ends(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.get_mut(client)
             && let SessionPhase::Open { half_closed, .. } = &mut session.phase
@@ -119,7 +120,7 @@ impl EdgeCore {
         self.check_output(client)
     }
 
-    /// Handles a WebSocket ping of the client.
+    /// Answers a WebSocket ping of the client, or closes its socket if it pings too often.
     pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if !session.rate_limiter.ping(limits_of(&self.settings, session.token.as_deref()), now) {
@@ -129,7 +130,7 @@ impl EdgeCore {
         self.check_output(client)
     }
 
-    /// Handles `count` bytes of [`EdgeCore::output`] that the socket took.
+    /// Records that the socket took `count` bytes of [`EdgeCore::output`]. 0: it took none.
     pub fn wrote(&mut self, now: Instant, client: ClientKey, count: usize) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.output.wrote(now, count, &mut self.pool);
@@ -401,7 +402,7 @@ impl EdgeCore {
     pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.output.pending().len() > self.settings.max_output_bytes {
-            self.close(client, CloseCode::TOO_SLOW, "too much waits for you to read it");
+            self.close(client, CloseCode::TOO_SLOW, "you have too much unread output");
             Reading::Paused
         } else {
             list_output(&mut self.clients_with_output, client, session);

@@ -1,8 +1,9 @@
 //! The memory limit for all clients together.
 //!
-//! Each sweep counts the kept bytes, and additions are counted in between, so the total is never
-//! too low. Above half of the limit, each client may have few unanswered messages, so senders are
-//! read more slowly. Above the limit, the clients with the most unread output lose their sockets.
+//! Each sweep counts the kept bytes. Messages are added in between, and answers to requests count
+//! from the next sweep on. Above half of the limit, each client may have few unanswered messages,
+//! so senders are read more slowly. Above three quarters, deduplicators with 16 senders stop to
+//! grow. Above the limit, the clients with the most unread output lose their sockets.
 
 use super::retransmit_buffer::StoreLimits;
 use super::session::Session;
@@ -12,7 +13,7 @@ use super::{ClientKey, Settings};
 pub(super) const ENTRY_BYTES: usize = 64;
 /// Bytes of a sender with few messages, including its table entries.
 pub const SENDER_BYTES: usize = 160;
-/// Clients with less unwritten output are never evicted.
+/// Clients whose unwritten output has fewer allocated bytes are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
 /// Limits of one retransmit buffer while memory is short: enough for a call set-up.
 const STRAINED: StoreLimits = StoreLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
@@ -37,7 +38,8 @@ impl Memory {
         self.grown += bytes;
     }
 
-    /// Returns `true` if no new senders may be stored: memory is scarce, and they are not evicted.
+    /// Returns `true` above three quarters of the limit: deduplicators must not grow, since senders
+    /// are not evicted.
     pub(super) fn is_scarce(&self, limit: usize) -> bool {
         self.total() > limit / 4 * 3
     }
@@ -70,7 +72,8 @@ impl Memory {
         }
     }
 
-    /// Returns the clients to close so that a quarter is free. `unwritten`: output bytes of each.
+    /// Returns the clients to close so that a quarter is free. `unwritten`: allocated output bytes
+    /// of each. Empty below the limit.
     pub(super) fn evict(&self, limit: usize, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
         if !self.is_short(limit) {
             return Vec::new();
@@ -117,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn past_all_of_it_the_greatest_go_until_a_quarter_is_free() {
+    fn largest_outputs_are_evicted_until_a_quarter_is_free() {
         let mut keys = SlotMap::<ClientKey, ()>::with_key();
         let clients: Vec<_> = (0..10).map(|_| keys.insert(())).collect();
         let unwritten = || clients.iter().enumerate().map(|(n, client)| (n * 30_000, *client)).collect();
@@ -125,6 +128,6 @@ mod tests {
         let evicted = holding(1_100_000).evict(LIMIT, unwritten());
         assert_eq!(evicted, [clients[9], clients[8]]);
         let everyone = holding(9_000_000).evict(LIMIT, unwritten());
-        assert_eq!(everyone.len(), 9, "who has nothing unwritten frees nothing");
+        assert_eq!(everyone.len(), 9, "a client without output frees nothing");
     }
 }

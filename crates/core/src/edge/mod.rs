@@ -21,16 +21,15 @@ mod link;
 mod memory;
 mod output;
 mod phase;
+mod prefetch;
 mod rate_limiter;
 mod reassignments;
-mod token_bucket;
-
-mod prefetch;
 mod received_tracker;
 mod retransmit_buffer;
 mod senders;
 mod session;
 mod sweep;
+mod token_bucket;
 mod verified_token;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -79,17 +78,19 @@ pub struct Settings {
     pub store: StoreLimits,
     /// Limits of a session's deduplicator.
     pub filter: FilterLimits,
-    /// Maximum unwritten bytes of one client. Above it, its socket closes. Above half of it,
+    /// Maximum unwritten bytes of one client. Above it, its socket closes. From half of it on,
     /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
-    /// Maximum time in which a socket takes none of its pending output.
+    /// Time in which a socket takes none of its pending output, after which it is closed.
     pub write_timeout: Duration,
     /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
-    /// Time from that ping to the answer, after which the socket is closed.
+    /// Time after the ping of `heartbeat` without bytes from the client, after which its socket is
+    /// closed.
     pub heartbeat_answer: Duration,
-    /// Time from a written message to `received`, after which the socket is closed. 25 times the
-    /// advised time suffices for slow networks, and is short for senders that wait for an `ack`.
+    /// Time without a new `received` while a written message lacks one, after which the socket is
+    /// closed. 25 times the advised time (200 ms) suffices for slow networks, and is short for
+    /// senders that wait for an `ack`.
     pub receipt_timeout: Duration,
     /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
@@ -156,7 +157,8 @@ pub enum Effect {
     Accept(ClientKey),
     /// Refuse the client's upgrade request. The core has removed the client.
     Refuse(ClientKey, Refusal),
-    /// Write these bytes, which end in a close frame, and close the socket. The core forgets it.
+    /// Write these bytes, which end in a close frame of this code, and close the socket. The client
+    /// has no further output.
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
@@ -169,7 +171,7 @@ pub enum Effect {
 /// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Frames from clients for nodes.
+    /// Messages taken from clients for nodes.
     pub ups: u64,
     /// Messages of other clients that were queued for clients.
     pub downs: u64,
@@ -185,7 +187,8 @@ pub struct Counts {
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
-    /// Read pauses because a client's retransmit buffer was full.
+    /// Read pauses: a retransmit buffer or a translator was full, or a dialect's client exceeded its
+    /// rate.
     pub read_pauses: u64,
     /// Messages refused by the message rate.
     pub over_message_rate: u64,
@@ -202,9 +205,9 @@ pub struct Counts {
 /// Gauges of the last sweep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    /// Sessions that are not attached to a node.
+    /// Sessions that are detached or being released.
     pub unattached: usize,
-    /// Clients that are not read because their retransmit buffer is full.
+    /// Clients that are not read: see [`Counts::read_pauses`].
     pub read_paused: usize,
     /// Open sockets of dialects' clients, in the order of [`Dialect::ALL`].
     pub dialect_sockets: [usize; Dialect::ALL.len()],
@@ -219,7 +222,7 @@ pub enum Reading {
     Paused,
 }
 
-/// The state of an edge.
+/// The state of an edge: sessions, links, and effects for the shell.
 #[derive(Debug)]
 pub struct EdgeCore {
     settings: Settings,
@@ -309,7 +312,8 @@ impl EdgeCore {
         }
     }
 
-    /// Returns the attached sessions, each with its hash and its link.
+    /// Returns the attached sessions, each with its hash and its link. Sessions that are being
+    /// released are not attached.
     pub fn attached(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
@@ -319,7 +323,8 @@ impl EdgeCore {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
 
-    /// Returns the hash of an attached session and its link. `None`: it is not attached.
+    /// Returns the hash of an attached session and its link. `None`: it is detached or being
+    /// released.
     pub fn attachment(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
         let session = self.sessions.get(client)?;
         Some((session.key, session.uplink()?.0))
@@ -355,7 +360,7 @@ impl EdgeCore {
         self.sessions.is_empty()
     }
 
-    /// Returns the bytes kept for all clients. The estimate is never too low.
+    /// Returns the bytes kept for all clients: those of the last sweep, and messages since then.
     pub fn kept(&self) -> usize {
         self.memory.total()
     }
@@ -370,7 +375,7 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Returns the latencies from the receipt of messages to their delivery.
+    /// Returns the latencies of delivered messages, from their receipt by this edge to the outcome.
     pub fn delays(&self) -> &LatencyHistogram {
         &self.latency
     }
@@ -389,5 +394,5 @@ pub enum FlushUrgency {
 
 /// Bytes on a link that are no trunk frames. The link must be closed.
 #[derive(Debug, thiserror::Error)]
-#[error("the node sent what is no trunk frame: {0}")]
+#[error("the node sent an invalid trunk frame: {0}")]
 pub struct LinkError(#[from] DecodeError);

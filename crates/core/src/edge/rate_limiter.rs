@@ -16,9 +16,9 @@ pub struct PaceLimits {
 }
 
 /// Cost of a message in bytes in addition to its own, so that short ones are not free.
-pub(super) const FRAME_BYTES: u32 = 64;
+const FRAME_BYTES: u32 = 64;
 /// Time of ignored refusals after which a client is abusive. A pause of [`RELENTS`] restarts it.
-pub(super) const ABUSE: Duration = Duration::from_secs(5);
+const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub(super) enum Exceeded {
 pub(super) enum RateDecision {
     /// The message is within the limits.
     Pass,
-    /// The message is refused, and others until this time has passed.
+    /// The message exceeds this limit and is refused. It is within the limits after this time.
     Wait(Exceeded, Duration),
     /// The socket must be closed: the client has ignored refusals for 5 s.
     Abuse,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_a_second_are_ten_a_second_over_a_minute_whatever_comes() {
+    fn passed_messages_match_the_rate_at_any_offered_rate() {
         for offered in [11, 20, 100, 1_000, 10_000] {
             let passed = passed(&MESSAGES, offered, 60, 100);
             assert!((588..=612).contains(&passed), "of {offered} a second {passed} in a minute");

@@ -13,8 +13,9 @@ pub struct StoreLimits {
     pub frames: usize,
     /// Maximum payload bytes of these messages: four messages of the default maximum size.
     pub bytes: usize,
-    /// Distance from the oldest number without an outcome to the newest: 3,000 messages/s for one
-    /// hold time. At most `frames` of them have no outcome, which fit a deduplicator's window.
+    /// Maximum numbers from the oldest message without an outcome to the newest message: 3,000
+    /// messages/s for one hold time. At most `frames` of them have no outcome, which fit a
+    /// deduplicator's window.
     pub span: u64,
 }
 
@@ -60,7 +61,8 @@ impl RetransmitBuffer {
         self.last
     }
 
-    /// Removes a message and returns the time of its receipt. `None`: its outcome came before.
+    /// Removes a message and returns the time of its receipt. `None`: its outcome came before, or
+    /// no message has the number.
     pub fn remove(&mut self, seq: Seq) -> Option<Instant> {
         // Most outcomes arrive in the order of the messages.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// The written messages of one sender.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The first number with a final decision.
+    /// The first and the highest number with a final decision.
     base: MessageNumber,
     last: MessageNumber,
     /// Bit `n % len` is set if number `n` was written, for the latest `len` numbers.
@@ -53,7 +53,7 @@ impl Sender {
         sender
     }
 
-    /// Returns the highest number that was written.
+    /// Returns the highest number with a final decision, written or skipped.
     pub(super) fn last(&self) -> MessageNumber {
         self.last
     }

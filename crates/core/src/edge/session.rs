@@ -33,7 +33,7 @@ pub struct ConnectRequest {
     pub proven: Option<VerifiedToken>,
     /// Resume token. `None`: the client does not resume.
     pub resume: Option<PresentedToken>,
-    /// The client's address, as determined by the shell.
+    /// The client's IP address, as determined by the shell.
     pub address: String,
 }
 
@@ -107,7 +107,8 @@ pub struct Session {
     pub key: KeyHash,
     /// Its id. A node that resumes an older session replaces it.
     pub id: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970.
+    /// Time at which the edge accepted the socket, in microseconds since 1970. Each detachment
+    /// before an admission adds 1.
     pub accepted_at_us: u64,
     /// Number of its attachments so far.
     pub(super) turn: u32,
@@ -142,7 +143,7 @@ pub struct Session {
     pub(super) pinged: Option<Instant>,
     /// Its translator. `None`: a client of the native protocol.
     pub(super) dialect: Option<Box<DialectSession>>,
-    /// Time of the last `pong` while its reads are paused.
+    /// Time of the last [`Self::paused_frame`], or of the pause. Unused while the client is read.
     pub(super) last_pong: Instant,
     /// `true` if the node waits for `Alive`.
     pub(super) probed: bool,
@@ -200,7 +201,7 @@ impl Session {
         }
     }
 
-    /// Sends the session's node a frame.
+    /// Sends a frame to the session's node, if it has one.
     pub(super) fn send<'a>(&self, links: &mut SlotMap<LinkKey, Link>, frame: impl FnOnce(Slot) -> ToNode<'a>) {
         if let Some((link, slot)) = self.attached_to()
             && let Some(link) = links.get_mut(link)
@@ -230,7 +231,7 @@ impl Session {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
     }
 
-    /// Sends a message to the session's node, and keeps it until its outcome is known.
+    /// Keeps a message until its outcome is known, and sends it if the session is attached.
     pub(super) fn send_up(&mut self, now: Instant, text: &[u8], links: &mut SlotMap<LinkKey, Link>) {
         let seq = self.buffer.push(text, now);
         let ttl = RemainingTtl::from_duration(self.hold);

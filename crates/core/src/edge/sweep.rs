@@ -17,7 +17,7 @@ pub const INTERVAL: Duration = Duration::from_millis(500);
 const PAUSED_PONG: Duration = Duration::from_secs(5);
 
 impl EdgeCore {
-    /// Restarts the clients' time limits after a pause of this process.
+    /// Restarts the limits of silence and of unwritten output after a pause of this process.
     pub fn on_process_pause(&mut self, now: Instant) {
         for session in self.sessions.values_mut() {
             session.heard = now;
@@ -26,7 +26,7 @@ impl EdgeCore {
         }
     }
 
-    /// Checks every session once, and closes sockets past their limits.
+    /// Checks every session once, and closes sockets past their limits. Replaces the [`Figures`].
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let mut due = Vec::new();
@@ -64,7 +64,7 @@ impl EdgeCore {
             }
             if session.received.as_mut().is_some_and(|tracker| tracker.is_late(now, settings.receipt_timeout, longest))
             {
-                closing.push((client, CloseCode::TOO_SLOW, "you have not said `received` for too long"));
+                closing.push((client, CloseCode::TOO_SLOW, "you have sent no `received` for too long"));
                 continue;
             }
             match session.pinged {
@@ -108,7 +108,7 @@ impl EdgeCore {
         }
         for client in evicted {
             self.counts.evicted += 1;
-            self.close(client, CloseCode::TOO_SLOW, "memory is short, and much waits for you to read it");
+            self.close(client, CloseCode::TOO_SLOW, "memory is short, and you have much unread output");
         }
     }
 }
