@@ -34,7 +34,7 @@ const REST: u64 = 2_000;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let mut number = |name| arguments.next().with_context(|| format!("say {name}"))?.parse().with_context(|| name);
+    let mut number = |name| arguments.next().with_context(|| format!("no {name}"))?.parse().with_context(|| name);
     let (nodes, rooms, members): (usize, usize, usize) = (number("NODES")?, number("ROOMS")?, number("MEMBERS")?);
     let ids: Vec<_> = (0..nodes).map(|node| format!("node-{node}")).collect();
     let mut bench = Bench::new(&ids)?;

@@ -1,4 +1,4 @@
-//! Numbers of clients handed off between each pair of nodes, for the balancer's metrics.
+//! Numbers of clients handed off between each pair of nodes. The balancer reports them at `/admin`.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_is_counted_by_itself() {
+    fn handoffs_are_counted_by_direction() {
         let mut counts = HandoffCounts::default();
         for (from, to) in [("b", "a"), ("a", "b"), ("a", "c"), ("a", "b")] {
             counts.record(from, to);
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_pairs_than_the_limit() {
+    fn counts_restart_at_one_pair_above_the_limit() {
         let mut counts = HandoffCounts::default();
         for n in 0..=MAX_PAIRS {
             counts.record("a", &n.to_string());

@@ -25,9 +25,9 @@ struct Rebalance {
 /// The result of one rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebalanceSummary {
-    /// Sessions released.
+    /// Sessions released. Those that returned to their owner in the meantime do not count.
     pub clients: usize,
-    /// Time from the first release to the last.
+    /// Time from the plan to the last release.
     pub took: Duration,
 }
 
@@ -74,7 +74,8 @@ impl HandoffScheduler {
         self.waiting.len()
     }
 
-    /// Counts a lost trunk's sessions as handed off. Call it after [`Placement::link_down`].
+    /// Counts the sessions of a lost trunk to `node` as handed off to their next owners, if any.
+    /// Call it after [`Placement::link_down`] and before [`EdgeCore::link_down`].
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {

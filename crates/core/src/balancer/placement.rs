@@ -58,7 +58,8 @@ impl Placement {
         }
     }
 
-    /// Replaces the view. The state of nodes outside of it is dropped.
+    /// Replaces the view. The failures of nodes outside of it are forgotten, and the nodes too if
+    /// they have no trunk.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.ranking = Ranking::new(self.hash_seed, view.members().iter().map(|member| member.id.as_str()));
         self.node_by_id.retain(|id, node| {
@@ -72,7 +73,7 @@ impl Placement {
             self.node_by_id.entry(member.id.clone()).or_insert_with(|| Node::new(now));
         }
         self.view = view;
-        self.reckon();
+        self.update_links();
     }
 
     /// Records that a trunk to a node is up. It replaces an earlier one.
@@ -82,7 +83,7 @@ impl Placement {
             node.reports_draining = false;
         }
         node.trust.answered(now);
-        self.reckon();
+        self.update_links();
     }
 
     /// Records the loss of a trunk, unless another one has replaced it.
@@ -92,7 +93,7 @@ impl Placement {
         if self.view.get(id.as_str()).is_none() {
             self.node_by_id.remove(id);
         }
-        self.reckon();
+        self.update_links();
     }
 
     /// Records that a trunk to a node was lost or could not be opened. Returns `true` if the node
@@ -112,7 +113,7 @@ impl Placement {
     pub fn set_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
         if let Some(node) = self.at(id, link) {
             node.reports_draining = draining;
-            self.reckon();
+            self.update_links();
         }
     }
 
@@ -130,7 +131,7 @@ impl Placement {
             }
         }
         if changed {
-            self.reckon();
+            self.update_links();
         }
         changed
     }
@@ -165,12 +166,12 @@ impl Placement {
         self.link_by_rank.contains(&Some(link))
     }
 
-    /// Returns the link to the client's owner among the usable nodes. `None`: no node is usable.
+    /// Returns the link to the client's owner among the nodes that take clients. `None`: none does.
     pub fn choose(&self, key: KeyHash) -> Option<LinkKey> {
         self.link(self.owner(key)?)
     }
 
-    /// Returns the client's owner among the usable nodes. `None`: no node is usable.
+    /// Returns the client's owner among the nodes that take clients. `None`: none does.
     pub fn owner_id(&self, key: KeyHash) -> Option<&str> {
         Some(self.ranking.id(self.owner(key)?))
     }
@@ -185,7 +186,7 @@ impl Placement {
         std::mem::take(&mut self.unplaced)
     }
 
-    /// Returns the owner of a client. `None`: `link` leads to it, or no node is usable.
+    /// Returns the owner of a client. `None`: `link` leads to it, or no node takes clients.
     pub fn owner_elsewhere(&self, key: KeyHash, link: LinkKey) -> Option<&str> {
         let rank = self.owner(key)?;
         (self.link(rank) != Some(link)).then(|| self.ranking.id(rank))
@@ -225,7 +226,7 @@ impl Placement {
         self.ranking.ids().iter().filter_map(|id| self.graded(id)).map(|(_, grade)| grade).min()
     }
 
-    fn reckon(&mut self) {
+    fn update_links(&mut self) {
         let best = self.best();
         let link = |id: &str| self.graded(id).filter(|(_, grade)| Some(*grade) == best).map(|(link, _)| link);
         self.link_by_rank = self.ranking.ids().iter().map(|id| link(id)).collect();

@@ -187,8 +187,8 @@ pub struct Counts {
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
-    /// Read pauses: a retransmit buffer or a translator was full, or a dialect's client exceeded its
-    /// rate.
+    /// Read pauses: a retransmit buffer or a translator was full, or a dialect's client was above
+    /// its rate.
     pub read_pauses: u64,
     /// Messages refused by the message rate.
     pub over_message_rate: u64,

@@ -112,7 +112,7 @@ fn node_with_a_lost_trunk_is_on_probation_until_it_answers() {
     assert_eq!((nodes.used(), nodes.placement.suspect_count()), (vec![0], 1));
     assert!(!nodes.passes(PROBATION - Duration::from_millis(1)));
     assert!(nodes.passes(Duration::from_millis(1)));
-    assert!(!nodes.passes(PROBATION), "the news is told once");
+    assert!(!nodes.passes(PROBATION), "the change is reported once");
     assert_eq!((nodes.used(), nodes.placement.suspect_count()), (vec![0, 2], 0));
 }
 
@@ -130,7 +130,7 @@ fn untried_node_is_trusted_when_its_trunk_is_up() {
 }
 
 #[test]
-fn view_that_drops_a_node_clears_its_name() {
+fn failures_of_a_node_are_forgotten_when_it_leaves_the_view() {
     let mut nodes = Nodes::new(2);
     nodes.lost(1);
     nodes.sees(&[0], &[]);
@@ -162,7 +162,7 @@ fn first_trusted_node_takes_no_clients_of_other_failed_nodes() {
     assert!(nodes.passes(PROBATION - SECOND));
     assert_eq!(nodes.used(), [0, 1]);
     nodes.up(2, 2);
-    assert_eq!(nodes.used(), [0, 1], "it has yet to answer for a while");
+    assert_eq!(nodes.used(), [0, 1], "its probation has begun only now");
 }
 
 #[test]
