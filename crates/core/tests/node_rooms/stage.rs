@@ -102,13 +102,6 @@ impl Stage {
         stage
     }
 
-    /// Returns a client that the node owns.
-    pub(crate) fn client_of(&self, id: &str) -> &'static str {
-        let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
-        let is_owned = |name: &&str| ranking.owner(KeyHash::of(name)).map(|rank| ranking.id(rank)) == Some(id);
-        ["k", "l", "m", "o", "p", "q", "s", "t"].into_iter().find(is_owned).unwrap()
-    }
-
     fn node(&self, id: &str) -> usize {
         self.nodes.iter().position(|node| node.id == id).unwrap()
     }
@@ -313,11 +306,11 @@ impl Stage {
         self.settle();
     }
 
-    /// Returns all nodes, the owner of the room first, then its backup.
-    pub(crate) fn ranked(&self, room: &str) -> Vec<&'static str> {
+    /// Returns all nodes, the owner of the room or client first, then the room's backup.
+    pub(crate) fn ranked(&self, name: &str) -> Vec<&'static str> {
         let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
         let id = |index| self.nodes.iter().find(|node| node.id == ranking.id(index)).unwrap().id;
-        ranking.candidates(KeyHash::of(room)).into_iter().map(id).collect()
+        ranking.candidates(KeyHash::of(name)).into_iter().map(id).collect()
     }
 
     /// Empties the store.
