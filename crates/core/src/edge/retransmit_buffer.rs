@@ -11,7 +11,7 @@ use signaling_wire::Seq;
 pub struct StoreLimits {
     /// Maximum messages without an outcome: many times the burst of a call set-up.
     pub frames: usize,
-    /// Maximum payload bytes of these messages: four messages of the default maximum size.
+    /// Maximum payload bytes of messages without an outcome: four of the default maximum size.
     pub bytes: usize,
     /// Maximum numbers from the oldest message without an outcome to the newest message: 3,000
     /// messages/s for one hold time. At most `frames` of them have no outcome, which fit a

@@ -86,6 +86,7 @@ impl Edge {
         std::iter::from_fn(|| self.core.next_effect()).any(|effect| effect == Effect::Read(client))
     }
 
+    /// Passes a text message of a client to the edge.
     pub(crate) fn say(&mut self, client: ClientKey, text: &str) -> Reading {
         self.core.client_text(self.now, client, text.as_bytes())
     }
@@ -104,7 +105,7 @@ impl Edge {
         self.core.wrote(self.now, client, count);
     }
 
-    /// Returns the code of the next socket that the edge closes.
+    /// Returns the code of the next socket that the edge closes. Drops other effects before it.
     pub(crate) fn closed(&mut self) -> Option<CloseCode> {
         std::iter::from_fn(|| self.core.next_effect()).find_map(|effect| match effect {
             Effect::Close(_, code, _) => Some(code),
@@ -121,12 +122,14 @@ impl Edge {
         }
     }
 
+    /// Passes frames of a node to the edge.
     pub(crate) fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.append(&mut bytes));
         self.core.link_frames(self.now, link, &bytes).unwrap();
     }
 
+    /// Takes the frames of a link's next batch, each as a line of text.
     pub(crate) fn said(&mut self, link: LinkKey) -> Vec<String> {
         let batch = self.core.take_batch(link);
         let mut rest = &batch[..];

@@ -165,7 +165,7 @@ impl Stage {
         self.join(name, "r");
     }
 
-    /// Attaches clients that join the room `r` in this order, and discards what they receive.
+    /// Attaches clients that join the room `r` in this order, and discards their messages.
     pub(crate) fn with_members(mut self, clients: &[(&'static str, &str)]) -> Self {
         self.attach_all(clients);
         clients.iter().for_each(|(name, _)| drop(self.join(name, "r")));
@@ -175,7 +175,7 @@ impl Stage {
         self
     }
 
-    /// Sends a client's message, without further processing.
+    /// Sends a client's message. The node handles it; outputs stay queued.
     pub(crate) fn send(&mut self, name: &'static str, text: &str) {
         let client = self.clients.get_mut(name).unwrap();
         client.seq += 1;
@@ -396,7 +396,7 @@ impl Stage {
         (0..20).for_each(|_| self.step());
     }
 
-    /// Lets the store answer the present questions, and nothing else.
+    /// Has the store answer the queued requests, then transfers lanes and trunks once.
     pub(crate) fn step(&mut self) {
         self.ask_store();
         self.exchange_batches();
