@@ -8,7 +8,7 @@ use signaling_wire::trunk::{Attach, ToNode};
 
 use super::confirms::Confirms;
 use super::link::Link;
-use super::session::{Attachment, Binding, Session};
+use super::session::{Attachment, Session};
 use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
@@ -76,18 +76,18 @@ impl EdgeCore {
             link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(ttl), payload: &kept.payload });
             self.counts.retransmissions += 1;
         }
-        session.attachment = Attachment::Attached(Binding { link: link_key, slot, confirms: Confirms::default() });
+        session.attachment =
+            Some(Attachment { link: link_key, slot, is_releasing: false, confirms: Confirms::default() });
     }
 
     /// Starts a handoff of an attached session to node `to`. [`Effect::AssignNode`] follows once
     /// the old node has released it. No effect on other sessions.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let Some((link, slot)) = session.uplink() else { return };
-        let confirms = session.confirms().map(std::mem::take).unwrap_or_default();
-        session.attachment = Attachment::Releasing(Binding { link, slot, confirms });
-        if let Some(link) = self.links.get_mut(link) {
-            link.send(&ToNode::Release { slot, to });
+        let Some(attachment) = session.attachment.as_mut().filter(|it| !it.is_releasing) else { return };
+        attachment.is_releasing = true;
+        if let Some(link) = self.links.get_mut(attachment.link) {
+            link.send(&ToNode::Release { slot: attachment.slot, to });
             self.counts.handoffs += 1;
         }
     }

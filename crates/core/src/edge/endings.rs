@@ -59,9 +59,9 @@ impl EdgeCore {
             SessionPhase::Open { .. } => {
                 // Unwritten messages go to the next socket. Plain clients cannot drop duplicates.
                 let Session { output, attachment, queued_before, received, .. } = session;
-                let confirms = attachment.confirms();
-                let is_message =
-                    |end| queued_before.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
+                let is_message = |end| {
+                    queued_before.contains(&end) || attachment.as_ref().is_some_and(|it| it.confirms.ends_at(end))
+                };
                 let mut last_words = output.take(|end| received.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);
                 self.effects.push_back(Effect::Close(client, code, last_words));

@@ -65,38 +65,20 @@ pub struct Newcomer {
     pub request: ConnectRequest,
 }
 
-/// The binding of a session to a node.
+/// The binding of a session to a node, which was sent `Attach` and may not have answered yet.
 ///
 /// ```text
-/// Detached ──attach──> Attached ──release──> Releasing ──Released──> Detached
+/// detached ──attach──> attached ──release──> releasing ──Released──> detached
 ///     ^───rejected or link lost──┴──────link lost──┘
 /// ```
 #[derive(Debug)]
-pub enum Attachment {
-    /// No node has the session. Uplink frames wait in the retransmit buffer.
-    Detached,
-    /// The node was sent `Attach`, and may not have answered yet.
-    Attached(Binding),
-    /// The node was sent `Release`. Its downlink frames are accepted until `Released`.
-    Releasing(Binding),
-}
-
-/// A session's slot on a link, and the confirms of the slot's downlink frames.
-#[derive(Debug)]
-pub struct Binding {
+pub struct Attachment {
     pub(super) link: LinkKey,
     pub(super) slot: Slot,
+    /// `true` if the node was sent `Release`. Its downlink frames are accepted until `Released`.
+    pub(super) is_releasing: bool,
+    /// Confirms of the slot's downlink frames.
     pub(super) confirms: Confirms,
-}
-
-impl Attachment {
-    /// Returns the pending confirms. `None`: the session is detached.
-    pub(super) fn confirms(&self) -> Option<&Confirms> {
-        match self {
-            Self::Detached => None,
-            Self::Attached(binding) | Self::Releasing(binding) => Some(&binding.confirms),
-        }
-    }
 }
 
 /// A client's session at its edge, with or without a socket.
@@ -122,8 +104,9 @@ pub struct Session {
     pub(super) token: Option<Box<VerifiedToken>>,
     /// Hold time of its messages, as its node sent it.
     pub(super) hold: Duration,
-    /// Its binding to a node.
-    pub attachment: Attachment,
+    /// Its binding to a node. `None`: detached. Uplink frames then wait in the retransmit buffer, as
+    /// they do while a node releases it.
+    pub attachment: Option<Attachment>,
     /// Offsets in the unwritten output at which messages of former attachments end.
     pub(super) queued_before: Vec<u64>,
     /// The state of its socket.
@@ -162,7 +145,7 @@ impl Session {
             request: Some(Box::new(newcomer.request)),
             state: None,
             hold: settings.hold_until_told,
-            attachment: Attachment::Detached,
+            attachment: None,
             queued_before: Vec::new(),
             phase: SessionPhase::Waiting,
             buffer: RetransmitBuffer::default(),
@@ -193,10 +176,10 @@ impl Session {
     pub(super) fn detach(&mut self) {
         let written = self.output.written();
         self.queued_before.retain(|end| *end > written);
-        let former = std::mem::replace(&mut self.attachment, Attachment::Detached);
+        let former = self.attachment.take();
         // The marks of a reliable client are no offsets, and it recognises messages by their names.
         if self.received.is_none() {
-            let queued = former.confirms().into_iter().flat_map(Confirms::queued);
+            let queued = former.iter().flat_map(|former| former.confirms.queued());
             self.queued_before.extend(queued.filter(|end| *end > written));
         }
     }
@@ -212,18 +195,13 @@ impl Session {
 
     /// Returns the link and slot of downlink frames and confirms. `None`: it is detached.
     pub fn attached_to(&self) -> Option<(LinkKey, Slot)> {
-        match &self.attachment {
-            Attachment::Detached => None,
-            Attachment::Attached(binding) | Attachment::Releasing(binding) => Some((binding.link, binding.slot)),
-        }
+        self.attachment.as_ref().map(|attachment| (attachment.link, attachment.slot))
     }
 
     /// Returns the link and slot of uplink frames. `None`: it is detached or being released.
     pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
-        match &self.attachment {
-            Attachment::Attached(binding) => Some((binding.link, binding.slot)),
-            _ => None,
-        }
+        let attachment = self.attachment.as_ref().filter(|attachment| !attachment.is_releasing)?;
+        Some((attachment.link, attachment.slot))
     }
 
     /// Returns `true` if a client with a working connection is not read: its silence means nothing.
@@ -280,9 +258,6 @@ impl Session {
 
     /// Returns the confirms for its link. `None`: it is detached.
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
-        match &mut self.attachment {
-            Attachment::Detached => None,
-            Attachment::Attached(binding) | Attachment::Releasing(binding) => Some(&mut binding.confirms),
-        }
+        self.attachment.as_mut().map(|attachment| &mut attachment.confirms)
     }
 }

@@ -7,7 +7,6 @@ use signaling_protocol::CloseCode;
 
 use super::inputs::list_output;
 use super::phase::SessionPhase;
-use super::session::Attachment;
 use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
@@ -36,7 +35,7 @@ impl EdgeCore {
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
-            figures.unattached += usize::from(!matches!(session.attachment, Attachment::Attached(_)));
+            figures.unattached += usize::from(session.uplink().is_none());
             figures.read_paused += usize::from(session.phase.is_paused());
             let SessionPhase::Open { paused, .. } = session.phase else { continue };
             if session.token.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
