@@ -372,9 +372,9 @@ impl EdgeCore {
         };
         let mark = session.mark(down.origin);
         let Some(confirms) = session.confirms() else { return };
+        confirms.add(down.down_seq, mark, verdict);
         match verdict {
             DuplicateCheck::Write => {
-                confirms.delivered_at(down.down_seq, mark);
                 self.check_output(client);
                 if is_translated {
                     // The translator may have written nothing.
@@ -382,12 +382,10 @@ impl EdgeCore {
                 }
             }
             DuplicateCheck::Duplicate => {
-                confirms.duplicate(down.down_seq, mark);
                 self.counts.duplicates += 1;
                 self.confirm(client);
             }
             DuplicateCheck::Not(why) => {
-                confirms.unwritten(down.down_seq, why);
                 self.counts.sequence_gaps += 1;
                 if why == Unwritten::NoRoom {
                     let full = &mut self.counts;
