@@ -141,11 +141,6 @@ impl Placement {
         self.link_by_rank.iter().flatten().count()
     }
 
-    /// Returns the number of suspect nodes.
-    pub fn suspect_count(&self) -> usize {
-        self.suspect_ids().count()
-    }
-
     /// Returns the suspect nodes, in no order.
     pub fn suspect_ids(&self) -> impl Iterator<Item = &NodeId> {
         self.node_by_id.iter().filter(|(_, node)| node.trust.is_suspect()).map(|(id, _)| id)

@@ -109,11 +109,11 @@ fn node_with_a_lost_trunk_is_on_probation_until_it_answers() {
     nodes.lost(1);
     nodes.now += SECOND;
     nodes.up(1, 2);
-    assert_eq!((nodes.used(), nodes.placement.suspect_count()), (vec![0], 1));
+    assert_eq!((nodes.used(), nodes.placement.suspect_ids().count()), (vec![0], 1));
     assert!(!nodes.passes(PROBATION - Duration::from_millis(1)));
     assert!(nodes.passes(Duration::from_millis(1)));
     assert!(!nodes.passes(PROBATION), "the change is reported once");
-    assert_eq!((nodes.used(), nodes.placement.suspect_count()), (vec![0, 2], 0));
+    assert_eq!((nodes.used(), nodes.placement.suspect_ids().count()), (vec![0, 2], 0));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn failures_of_a_node_are_forgotten_when_it_leaves_the_view() {
     let mut nodes = Nodes::new(2);
     nodes.lost(1);
     nodes.sees(&[0], &[]);
-    assert_eq!(nodes.placement.suspect_count(), 0);
+    assert_eq!(nodes.placement.suspect_ids().count(), 0);
     nodes.sees(&[0, 1], &[]);
     nodes.up(1, 2);
     assert_eq!(nodes.used(), [0, 2]);
