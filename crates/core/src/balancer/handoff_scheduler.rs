@@ -41,7 +41,8 @@ impl HandoffScheduler {
     /// there are none, or a rebalance is running, which includes them.
     pub fn plan(&mut self, now: Instant, placement: &Placement, core: &EdgeCore) -> Option<usize> {
         self.waiting.clear();
-        self.waiting.extend(placement.misplaced(core));
+        let misplaced = core.attached().filter(|(_, key, link)| placement.owner_elsewhere(*key, *link).is_some());
+        self.waiting.extend(misplaced.map(|(client, ..)| client));
         if self.waiting.is_empty() || self.running.is_some() {
             return None;
         }

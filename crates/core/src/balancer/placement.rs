@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::edge::{ClientKey, EdgeCore, LinkKey};
+use crate::edge::{ClientKey, LinkKey};
 use crate::{FailureDetector, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -185,12 +185,6 @@ impl Placement {
     pub fn owner_elsewhere(&self, key: KeyHash, link: LinkKey) -> Option<&str> {
         let rank = self.owner(key)?;
         (self.link(rank) != Some(link)).then(|| self.ranking.id(rank))
-    }
-
-    /// Returns the attached clients whose owner is elsewhere.
-    pub fn misplaced(&self, core: &EdgeCore) -> impl Iterator<Item = ClientKey> {
-        let placed = core.attached();
-        placed.filter_map(|(client, key, link)| self.owner_elsewhere(key, link).map(|_| client))
     }
 
     fn owner(&self, key: KeyHash) -> Option<usize> {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::Member;
-use crate::edge::Settings;
+use crate::edge::{EdgeCore, Settings};
 use crate::failure_detector::PROBATION;
 
 use super::*;
