@@ -37,11 +37,6 @@ impl fmt::Debug for PresentedToken {
 }
 
 impl EdgeCore {
-    /// Returns the claims of the client's latest token. `None`: it has none, or the client is gone.
-    pub fn proven(&self, client: ClientKey) -> Option<&VerifiedToken> {
-        self.sessions.get(client)?.token.as_deref()
-    }
-
     /// Replaces the client's token after [`Effect::Verify`](super::Effect::Verify), and sends the
     /// new grant to its node.
     pub fn renewed(&mut self, client: ClientKey, proven: VerifiedToken) {
