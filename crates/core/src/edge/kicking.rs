@@ -56,7 +56,7 @@ impl EdgeCore {
 
     /// Returns the number of kicks in the list, and the number of forgotten ones.
     pub fn kicks(&self) -> (usize, u64) {
-        (self.kicks.len(), self.kicks.forgotten())
+        self.kicks.counts()
     }
 
     /// Queues [`Effect::Kick`] for a kick that a node reports. An invalid id is ignored.
