@@ -66,7 +66,7 @@ impl EdgeCore {
             seq: session.buffer.last(),
             credential: dialect.and_then(|client| client.credential),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
-            grant: session.token.as_ref().map(|proven| &*proven.grant),
+            grant: session.token.as_ref().map(|token| &*token.grant),
             state: session.state.as_deref(),
             cause: session.phase.closed(),
         };

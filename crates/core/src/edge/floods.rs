@@ -12,8 +12,8 @@ use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
 
 /// Returns the rates of a client: those of its token's class, or the usual ones.
-pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&VerifiedToken>) -> &'a PaceLimits {
-    let class = proven.and_then(|proven| proven.rate_class.as_ref());
+pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a PaceLimits {
+    let class = token.and_then(|token| token.rate_class.as_ref());
     class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.pace)
 }
 

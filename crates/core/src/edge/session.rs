@@ -30,7 +30,7 @@ pub struct ConnectRequest {
     /// `Origin` header of a browser. `None`: no such header.
     pub origin: Option<String>,
     /// Claims of its token. `None`: tokens are not required. The token itself is dropped.
-    pub proven: Option<VerifiedToken>,
+    pub token: Option<VerifiedToken>,
     /// Resume token. `None`: the client does not resume.
     pub resume: Option<PresentedToken>,
     /// The client's IP address, as determined by the shell.
@@ -135,7 +135,7 @@ pub struct Session {
 impl Session {
     pub(super) fn new(now: Instant, mut newcomer: Newcomer, settings: &Settings) -> Self {
         Self {
-            token: newcomer.request.proven.take().map(Box::new),
+            token: newcomer.request.token.take().map(Box::new),
             key: KeyHash::of(newcomer.client_id.as_str()),
             client_id: newcomer.client_id,
             id: newcomer.session,

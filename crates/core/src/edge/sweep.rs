@@ -38,7 +38,7 @@ impl EdgeCore {
             figures.unattached += usize::from(session.uplink().is_none());
             figures.read_paused += usize::from(session.phase.is_paused());
             let SessionPhase::Open { paused, .. } = session.phase else { continue };
-            if session.token.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
+            if session.token.as_ref().is_some_and(|token| token.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
                 continue;
             }

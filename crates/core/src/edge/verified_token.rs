@@ -39,10 +39,10 @@ impl fmt::Debug for PresentedToken {
 impl EdgeCore {
     /// Replaces the client's token after [`Effect::Verify`](super::Effect::Verify), and sends the
     /// new grant to its node.
-    pub fn renewed(&mut self, client: ClientKey, proven: VerifiedToken) {
+    pub fn renewed(&mut self, client: ClientKey, token: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &proven.grant });
-        session.token = Some(Box::new(proven));
+        session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &token.grant });
+        session.token = Some(Box::new(token));
     }
 
     /// Sends the client the reason why its token was rejected. The old token stays.

@@ -8,7 +8,7 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::Slot;
 
 use crate::stage::{Edge, done, down};
-use crate::tokens::proven;
+use crate::tokens::verified;
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
 
@@ -109,7 +109,7 @@ fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
         let client = edge.open(false);
-        edge.core.renewed(client, VerifiedToken { rate_class: rate_class.map(class), ..proven(b"", None) });
+        edge.core.renewed(client, VerifiedToken { rate_class: rate_class.map(class), ..verified(b"", None) });
         edge.ups();
         for id in 0..20 {
             edge.say(client, &signal(id));

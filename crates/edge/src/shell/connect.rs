@@ -132,7 +132,7 @@ pub(super) async fn admit(
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
         let verified = state.verify_token(&newcomer.client_id, subject, token);
-        newcomer.request.proven = verified.map_err(|why| {
+        newcomer.request.token = verified.map_err(|why| {
             let (status, code, _) = why.answer();
             refused(status, code, &why.to_string(), None)
         })?;
