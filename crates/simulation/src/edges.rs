@@ -60,7 +60,7 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     counters.add("edges: retransmissions", counts.retransmissions);
     counters.add("edges: handoffs", counts.handoffs);
     counters.add("edges: client reads paused", counts.read_pauses);
-    counters.add("edges: messages refused by full filters", counts.full_filters);
+    counters.add("edges: messages refused by full filters", counts.full_dedups);
     counters.add("edges: messages refused by full outputs", counts.full_outputs);
 }
 
@@ -272,7 +272,7 @@ impl World {
         let (index, node) = (conn.edge, conn.node);
         let Some(link) = conn.link.filter(|_| heard) else { return };
         let edge = &mut self.edges[index];
-        let refused = |core: &EdgeCore| core.counts().full_filters + core.counts().full_outputs;
+        let refused = |core: &EdgeCore| core.counts().full_dedups + core.counts().full_outputs;
         let before = refused(&edge.core);
         let said = edge.core.link_frames(self.agenda.instant(), link, bytes);
         if refused(&edge.core) > before {

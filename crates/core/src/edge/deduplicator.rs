@@ -16,7 +16,7 @@ use super::senders::{Sender, Senders};
 
 /// Limits of one deduplicator.
 #[derive(Debug, Clone, Copy)]
-pub struct FilterLimits {
+pub struct DedupLimits {
     /// Number of a sender's latest numbers with a known outcome, a power of two from 64: four times
     /// its maximum of unacknowledged messages. Older ones count as unwritten.
     pub window: u64,
@@ -33,7 +33,7 @@ pub struct FilterLimits {
     pub forgets_recent: bool,
 }
 
-impl Default for FilterLimits {
+impl Default for DedupLimits {
     fn default() -> Self {
         let noticed = limits::HEARTBEAT + limits::HEARTBEAT_ANSWER;
         Self {
@@ -51,9 +51,9 @@ const LEAST_SENDERS: usize = 16;
 
 /// The current bounds of a deduplicator.
 #[derive(Debug, Clone, Copy)]
-pub struct FilterBounds {
+pub struct DedupBounds {
     /// The settings.
-    pub limits: FilterLimits,
+    pub limits: DedupLimits,
     /// The recipient's hold time.
     pub hold: Duration,
     /// `true` if the memory of all clients is nearly used up.
@@ -85,7 +85,7 @@ impl Deduplicator {
     /// outcome. `ttl`: [`RemainingTtl::NONE`] for an expired message, which is never written.
     pub fn judge(
         &mut self,
-        bounds: &FilterBounds,
+        bounds: &DedupBounds,
         now: Instant,
         origin: Origin,
         prev_pending: MessageNumber,
@@ -137,7 +137,7 @@ impl Deduplicator {
     }
 
     /// Forgets senders whose messages can have no further copies.
-    pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
+    pub fn forget_idle(&mut self, limits: &DedupLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
         self.senders.remove_idle(now, plain, plain + limits.latest_repeat);
     }
@@ -158,8 +158,8 @@ impl Deduplicator {
     }
 
     /// Returns `true` if a new sender may be remembered. It may replace the idlest one.
-    fn makes_room(&mut self, bounds: &FilterBounds, now: Instant) -> bool {
-        let FilterBounds { limits, hold, memory_is_scarce, .. } = bounds;
+    fn makes_room(&mut self, bounds: &DedupBounds, now: Instant) -> bool {
+        let DedupBounds { limits, hold, memory_is_scarce, .. } = bounds;
         let is_full = self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.len() >= LEAST_SENDERS);
         if !is_full {
             return true;
@@ -178,14 +178,14 @@ mod tests {
 
     const HOLD: Duration = Duration::from_secs(20);
 
-    fn bounds() -> FilterBounds {
-        FilterBounds { limits: FilterLimits::default(), hold: HOLD, memory_is_scarce: false, output_is_full: false }
+    fn bounds() -> DedupBounds {
+        DedupBounds { limits: DedupLimits::default(), hold: HOLD, memory_is_scarce: false, output_is_full: false }
     }
 
     /// Bounds with room for this many senders.
-    fn room_for(senders: usize) -> FilterBounds {
-        let limits = FilterLimits { bytes: senders * SENDER_BYTES, ..FilterLimits::default() };
-        FilterBounds { limits, ..bounds() }
+    fn room_for(senders: usize) -> DedupBounds {
+        let limits = DedupLimits { bytes: senders * SENDER_BYTES, ..DedupLimits::default() };
+        DedupBounds { limits, ..bounds() }
     }
 
     fn judge(filter: &mut Deduplicator, now: Instant, origin: Origin, prev: u64, ttl: RemainingTtl) -> DuplicateCheck {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     /// Judges the first message of a plain sender.
-    fn judge_first(filter: &mut Deduplicator, bounds: &FilterBounds, now: Instant, sender: u64) -> DuplicateCheck {
+    fn judge_first(filter: &mut Deduplicator, bounds: &DedupBounds, now: Instant, sender: u64) -> DuplicateCheck {
         filter.judge(bounds, now, first_of(sender, false), MessageNumber::NONE, alive())
     }
 
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn latest_1024_numbers_keep_their_mark_while_it_grows() {
-        let limits = FilterLimits::default();
+        let limits = DedupLimits::default();
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         let written = |number: u64| !number.is_multiple_of(3);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn filter_judges_duplicates_while_the_output_is_full() {
-        let full = FilterBounds { output_is_full: true, ..bounds() };
+        let full = DedupBounds { output_is_full: true, ..bounds() };
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         judge(&mut filter, now, origin(1), 0, alive());
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn filter_keeps_a_few_senders_when_memory_is_scarce() {
-        let scarce = FilterBounds { memory_is_scarce: true, ..bounds() };
+        let scarce = DedupBounds { memory_is_scarce: true, ..bounds() };
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         let written = (0..40).filter(|&sender| judge_first(&mut filter, &scarce, now, sender) == Write);
@@ -321,13 +321,13 @@ mod tests {
             judge(&mut filter, now, origin(number), number - 1, alive());
         }
         assert_eq!(filter.bytes(), SENDER_BYTES + 128);
-        filter.forget_idle(&FilterLimits::default(), now + Duration::from_secs(600), HOLD);
+        filter.forget_idle(&DedupLimits::default(), now + Duration::from_secs(600), HOLD);
         assert_eq!(filter.bytes(), 0);
     }
 
     #[test]
     fn idle_senders_are_forgotten_when_they_cannot_return() {
-        let limits = FilterLimits::default();
+        let limits = DedupLimits::default();
         let hold = Duration::from_secs(20);
         for (reliable, age) in
             [(false, hold + limits.afterlife), (true, hold + limits.afterlife + limits.latest_repeat)]
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn memory_of_a_burst_is_freed_and_other_senders_stay() {
-        let limits = FilterLimits::default();
+        let limits = DedupLimits::default();
         let mut filter = Deduplicator::default();
         let start = Instant::now();
         let hold = Duration::from_secs(20);

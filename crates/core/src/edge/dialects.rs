@@ -131,7 +131,7 @@ impl EdgeCore {
             return Reading::Paused;
         }
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if session.pause_if_full(now, &self.memory.store_limits(&self.settings)) {
+        if session.pause_if_full(now, &self.memory.retransmit_limits(&self.settings)) {
             self.counts.read_pauses += 1;
             return Reading::Paused;
         }

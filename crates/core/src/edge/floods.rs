@@ -6,15 +6,15 @@ use signaling_protocol::client::{self, EdgeMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 
-use super::rate_limiter::{Exceeded, PaceLimits, RateDecision};
+use super::rate_limiter::{Exceeded, RateDecision, RateLimits};
 use super::token_bucket::whole_ms;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
 
 /// Returns the rates of a client: those of its token's class, or the usual ones.
-pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a PaceLimits {
+pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a RateLimits {
     let class = token.and_then(|token| token.rate_class.as_ref());
-    class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.pace)
+    class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.rates)
 }
 
 impl EdgeCore {

@@ -10,7 +10,7 @@ use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge,
 use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq};
 
 use super::confirms::Confirms;
-use super::deduplicator::{DuplicateCheck, FilterBounds};
+use super::deduplicator::{DedupBounds, DuplicateCheck};
 use super::floods::limits_of;
 use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
@@ -103,7 +103,7 @@ impl EdgeCore {
                 self.memory.grow(text.len());
             }
         }
-        if session.pause_if_full(now, &self.memory.store_limits(&self.settings)) {
+        if session.pause_if_full(now, &self.memory.retransmit_limits(&self.settings)) {
             self.counts.read_pauses += 1;
             return Reading::Paused;
         }
@@ -320,7 +320,7 @@ impl EdgeCore {
         }
         if was_paused
             && let Some(session) = self.sessions.get_mut(client)
-            && !session.must_wait(now, &self.memory.store_limits(&self.settings))
+            && !session.must_wait(now, &self.memory.retransmit_limits(&self.settings))
             && session.phase.set_paused(false)
         {
             self.effects.push_back(Effect::Read(client));
@@ -336,8 +336,8 @@ impl EdgeCore {
         let before = session.deduplicator.bytes();
         let verdict = match down.origin {
             Some(origin) => {
-                let bounds = FilterBounds {
-                    limits: self.settings.filter,
+                let bounds = DedupBounds {
+                    limits: self.settings.dedup,
                     hold: session.hold,
                     memory_is_scarce: self.memory.is_scarce(self.settings.max_memory_bytes),
                     output_is_full,
@@ -389,7 +389,7 @@ impl EdgeCore {
                 self.counts.sequence_gaps += 1;
                 if why == Unwritten::NoRoom {
                     let full = &mut self.counts;
-                    *(if output_is_full { &mut full.full_outputs } else { &mut full.full_filters }) += 1;
+                    *(if output_is_full { &mut full.full_outputs } else { &mut full.full_dedups }) += 1;
                 }
                 self.confirm(client);
             }

@@ -5,7 +5,7 @@
 //! so senders are read more slowly. Above three quarters, deduplicators with 16 senders stop to
 //! grow. Above the limit, the clients with the most unread output lose their sockets.
 
-use super::retransmit_buffer::StoreLimits;
+use super::retransmit_buffer::RetransmitLimits;
 use super::session::Session;
 use super::{ClientKey, Settings};
 
@@ -16,7 +16,7 @@ pub const SENDER_BYTES: usize = 160;
 /// Clients whose unwritten output has fewer allocated bytes are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
 /// Limits of one retransmit buffer while memory is short: enough for a call set-up.
-const STRAINED: StoreLimits = StoreLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
+const STRAINED: RetransmitLimits = RetransmitLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
 
 /// The estimated bytes of all clients. Each `limit` is [`Settings::max_memory_bytes`].
 #[derive(Debug, Default)]
@@ -60,12 +60,12 @@ impl Memory {
     }
 
     /// Returns the limits of each retransmit buffer, which are smaller above half of the memory.
-    pub(super) fn store_limits(&self, settings: &Settings) -> StoreLimits {
-        let usual = settings.store;
+    pub(super) fn retransmit_limits(&self, settings: &Settings) -> RetransmitLimits {
+        let usual = settings.retransmit;
         if self.total() <= settings.max_memory_bytes / 2 {
             return usual;
         }
-        StoreLimits {
+        RetransmitLimits {
             frames: usual.frames.min(STRAINED.frames),
             bytes: usual.bytes.min(STRAINED.bytes),
             span: usual.span,

@@ -48,7 +48,7 @@ use self::memory::Memory;
 use self::output::Pool;
 use crate::rate_class::RateClass;
 
-pub use self::deduplicator::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
+pub use self::deduplicator::{DedupBounds, DedupLimits, Deduplicator, DuplicateCheck};
 pub use self::dialects::{DialectClient, DialectCounts};
 pub use self::inputs::NodeReport;
 pub use self::kick_list::KickList;
@@ -56,9 +56,9 @@ pub use self::kicking::Kick;
 pub use self::latency_histogram::LatencyHistogram;
 pub use self::memory::SENDER_BYTES;
 pub use self::phase::SessionPhase;
-pub use self::rate_limiter::PaceLimits;
+pub use self::rate_limiter::RateLimits;
 pub use self::reassignments::Reassignments;
-pub use self::retransmit_buffer::{RetransmitBuffer, StoreLimits};
+pub use self::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 pub use self::session::{Attachment, ConnectRequest, Newcomer, Session};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 pub use self::token_bucket::{Rate, TokenBucket, whole_ms};
@@ -75,9 +75,9 @@ new_key_type! {
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Limits of a session's retransmit buffer.
-    pub store: StoreLimits,
+    pub retransmit: RetransmitLimits,
     /// Limits of a session's deduplicator.
-    pub filter: FilterLimits,
+    pub dedup: DedupLimits,
     /// Maximum unwritten bytes of one client. Above it, its socket closes. From half of it on,
     /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
@@ -95,9 +95,9 @@ pub struct Settings {
     /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
     /// Maximum rates of one client.
-    pub pace: PaceLimits,
+    pub rates: RateLimits,
     /// Maximum rates of one client, by its token's rate class.
-    pub rate_classes: BTreeMap<RateClass, PaceLimits>,
+    pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
     /// senders. `usize::MAX`: no limit.
     pub max_memory_bytes: usize,
@@ -108,9 +108,9 @@ impl Settings {
     pub fn for_messages_of(max_message_bytes: usize) -> Self {
         let defaults = Self::default();
         // A client that is not read cannot send `received`, so two messages must fit.
-        let bytes = defaults.store.bytes.max(2 * max_message_bytes);
+        let bytes = defaults.retransmit.bytes.max(2 * max_message_bytes);
         Self {
-            store: StoreLimits { bytes, ..defaults.store },
+            retransmit: RetransmitLimits { bytes, ..defaults.retransmit },
             max_output_bytes: defaults.max_output_bytes.max(8 * max_message_bytes),
             ..defaults
         }
@@ -120,15 +120,15 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            store: StoreLimits::default(),
-            filter: FilterLimits::default(),
+            retransmit: RetransmitLimits::default(),
+            dedup: DedupLimits::default(),
             max_output_bytes: 512 * 1024,
             write_timeout: Duration::from_secs(10),
             heartbeat: limits::HEARTBEAT,
             heartbeat_answer: limits::HEARTBEAT_ANSWER,
             receipt_timeout: Duration::from_secs(5),
             hold_until_told: limits::DEFAULT_HOLD,
-            pace: PaceLimits::default(),
+            rates: RateLimits::default(),
             rate_classes: BTreeMap::new(),
             max_memory_bytes: usize::MAX,
         }
@@ -182,7 +182,7 @@ pub struct Counts {
     /// Messages that were not written because the recipient's output was full.
     pub full_outputs: u64,
     /// Messages that were not written because the recipient's deduplicator was full.
-    pub full_filters: u64,
+    pub full_dedups: u64,
     /// Frames retransmitted to another node.
     pub retransmissions: u64,
     /// Handoffs started.

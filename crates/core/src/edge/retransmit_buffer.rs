@@ -8,7 +8,7 @@ use signaling_wire::Seq;
 
 /// Limits of one retransmit buffer. At any of them the edge stops reading the client.
 #[derive(Debug, Clone, Copy)]
-pub struct StoreLimits {
+pub struct RetransmitLimits {
     /// Maximum messages without an outcome: many times the burst of a call set-up.
     pub frames: usize,
     /// Maximum payload bytes of messages without an outcome: four of the default maximum size.
@@ -19,7 +19,7 @@ pub struct StoreLimits {
     pub span: u64,
 }
 
-impl Default for StoreLimits {
+impl Default for RetransmitLimits {
     fn default() -> Self {
         Self { frames: 256, bytes: 256 * 1024, span: 65_536 }
     }
@@ -89,7 +89,7 @@ impl RetransmitBuffer {
     }
 
     /// Returns `true` if the client must not be read until an outcome arrives.
-    pub fn is_full(&self, limits: &StoreLimits) -> bool {
+    pub fn is_full(&self, limits: &RetransmitLimits) -> bool {
         let span = self.kept.front().map_or(0, |(oldest, _)| self.last.0 + 1 - oldest.0);
         self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
@@ -144,17 +144,17 @@ mod tests {
 
     #[test]
     fn each_bound_alone_makes_it_full() {
-        let wide = StoreLimits { frames: 1000, bytes: 1000, span: 1000 };
+        let wide = RetransmitLimits { frames: 1000, bytes: 1000, span: 1000 };
         assert!(!filled(4).is_full(&wide));
-        assert!(filled(4).is_full(&StoreLimits { frames: 4, ..wide }));
-        assert!(filled(4).is_full(&StoreLimits { bytes: 16, ..wide }));
+        assert!(filled(4).is_full(&RetransmitLimits { frames: 4, ..wide }));
+        assert!(filled(4).is_full(&RetransmitLimits { bytes: 16, ..wide }));
         let mut store = filled(4);
         (2..=3).for_each(|seq| {
             store.remove(Seq(seq));
         });
-        assert!(store.is_full(&StoreLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
+        assert!(store.is_full(&RetransmitLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
         store.remove(Seq(1));
-        assert!(!store.is_full(&StoreLimits { span: 4, ..wide }));
+        assert!(!store.is_full(&RetransmitLimits { span: 4, ..wide }));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::output::Output;
 use super::phase::SessionPhase;
 use super::rate_limiter::ClientRateLimiter;
 use super::received_tracker::ReceivedTracker;
-use super::retransmit_buffer::{RetransmitBuffer, StoreLimits};
+use super::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 use super::verified_token::{PresentedToken, VerifiedToken};
 use super::{LinkKey, Settings};
 
@@ -221,7 +221,7 @@ impl Session {
     }
 
     /// Stops reading a client that must wait. Returns `true` if that is a change.
-    pub(super) fn pause_if_full(&mut self, now: Instant, limits: &StoreLimits) -> bool {
+    pub(super) fn pause_if_full(&mut self, now: Instant, limits: &RetransmitLimits) -> bool {
         let pauses = self.must_wait(now, limits) && self.phase.set_paused(true);
         if pauses {
             (self.last_pong, self.pinged) = (now, None);
@@ -231,7 +231,7 @@ impl Session {
 
     /// Returns `true` if the client must not be read now: too many of its messages have no outcome,
     /// or its translator or rate allows no further ones.
-    pub(super) fn must_wait(&self, now: Instant, limits: &StoreLimits) -> bool {
+    pub(super) fn must_wait(&self, now: Instant, limits: &RetransmitLimits) -> bool {
         self.buffer.is_full(limits) || self.dialect.as_ref().is_some_and(|dialect| dialect.is_full(now))
     }
 

@@ -53,7 +53,7 @@ impl EdgeCore {
             }
             session.buffer.tidy();
             if !session.deduplicator.is_empty() {
-                session.deduplicator.forget_idle(&settings.filter, now, session.hold);
+                session.deduplicator.forget_idle(&settings.dedup, now, session.hold);
             }
             // After the hold time, senders get `recipient_unavailable` for the queued messages.
             let longest = session.hold.max(settings.write_timeout);
@@ -69,7 +69,7 @@ impl EdgeCore {
             match session.pinged {
                 // Its bytes are unread, so its silence means nothing.
                 _ if paused => {
-                    if !session.must_wait(now, &memory.store_limits(settings)) {
+                    if !session.must_wait(now, &memory.retransmit_limits(settings)) {
                         // The pause was caused by a lack of memory or a rate, which has ended.
                         session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
