@@ -91,42 +91,31 @@ impl Deduplicator {
         prev_pending: MessageNumber,
         ttl: RemainingTtl,
     ) -> DuplicateCheck {
-        let window = bounds.limits.window;
         // An expired message only requests its outcome.
-        let may_write = ttl == RemainingTtl::NONE || !bounds.output_is_full;
+        let is_expired = ttl == RemainingTtl::NONE;
+        let may_write = is_expired || !bounds.output_is_full;
+        let verdict = if is_expired { DuplicateCheck::Not(Unwritten::Skipped) } else { DuplicateCheck::Write };
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
                 return DuplicateCheck::Not(Unwritten::NoRoom);
             }
-            if ttl != RemainingTtl::NONE && prev_pending > MessageNumber::NONE {
+            if !is_expired && prev_pending > MessageNumber::NONE {
                 return DuplicateCheck::Not(Unwritten::Gap);
             }
-            self.senders.insert(now, origin.session, Sender::first(origin.number, ttl != RemainingTtl::NONE));
-            return if ttl == RemainingTtl::NONE {
-                DuplicateCheck::Not(Unwritten::Skipped)
-            } else {
-                DuplicateCheck::Write
-            };
+            self.senders.insert(now, origin.session, Sender::first(origin.number, !is_expired));
+            return verdict;
         };
-        let number = origin.number;
-        if number <= sender.last() {
-            return if sender.was_written(number) {
-                DuplicateCheck::Duplicate
-            } else {
-                DuplicateCheck::Not(Unwritten::Skipped)
-            };
+        if origin.number <= sender.last() {
+            let was_written = sender.was_written(origin.number);
+            return if was_written { DuplicateCheck::Duplicate } else { DuplicateCheck::Not(Unwritten::Skipped) };
         }
         if !may_write {
             return DuplicateCheck::Not(Unwritten::NoRoom);
         }
-        let verdict = if ttl == RemainingTtl::NONE {
-            DuplicateCheck::Not(Unwritten::Skipped)
-        } else if prev_pending > sender.last() {
+        if !is_expired && prev_pending > sender.last() {
             return DuplicateCheck::Not(Unwritten::Gap);
-        } else {
-            DuplicateCheck::Write
-        };
-        let grown = sender.advance(number, verdict == DuplicateCheck::Write, window);
+        }
+        let grown = sender.advance(origin.number, !is_expired, bounds.limits.window);
         self.senders.has_grown(grown);
         verdict
     }
