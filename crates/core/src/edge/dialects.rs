@@ -130,12 +130,7 @@ impl EdgeCore {
         if self.translate(now, client, frame) == Reading::Paused {
             return Reading::Paused;
         }
-        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if session.pause_if_full(now, &self.memory.retransmit_limits(&self.settings)) {
-            self.counts.read_pauses += 1;
-            return Reading::Paused;
-        }
-        Reading::On
+        self.pause_if_full(now, client)
     }
 
     /// Counts the outcome of a claim. `resumed`: `true` if the session continues an earlier one;

@@ -93,17 +93,24 @@ impl EdgeCore {
             EdgeMessage::Ping => {
                 let pong = ServerMessage::Pong.to_json();
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
-                return self.check_output(client);
+                self.check_output(client)
             }
-            EdgeMessage::Received { n } => return self.received(now, client, n),
+            EdgeMessage::Received { n } => self.received(now, client, n),
             // The node answers invalid messages, and tokens that no edge requests.
             EdgeMessage::Token | EdgeMessage::Other => {
                 session.send_up(now, text, &mut self.links);
                 self.counts.ups += 1;
                 self.memory.grow(text.len());
+                self.pause_if_full(now, client)
             }
         }
-        if session.pause_if_full(now, &self.memory.retransmit_limits(&self.settings)) {
+    }
+
+    /// Stops reading a client that must wait, and decides about further reads.
+    pub(super) fn pause_if_full(&mut self, now: Instant, client: ClientKey) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if session.must_wait(now, &self.memory.retransmit_limits(&self.settings)) && session.phase.set_paused(true) {
+            (session.last_pong, session.pinged) = (now, None);
             self.counts.read_pauses += 1;
             return Reading::Paused;
         }

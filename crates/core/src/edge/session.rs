@@ -220,15 +220,6 @@ impl Session {
         }
     }
 
-    /// Stops reading a client that must wait. Returns `true` if that is a change.
-    pub(super) fn pause_if_full(&mut self, now: Instant, limits: &RetransmitLimits) -> bool {
-        let pauses = self.must_wait(now, limits) && self.phase.set_paused(true);
-        if pauses {
-            (self.last_pong, self.pinged) = (now, None);
-        }
-        pauses
-    }
-
     /// Returns `true` if the client must not be read now: too many of its messages have no outcome,
     /// or its translator or rate allows no further ones.
     pub(super) fn must_wait(&self, now: Instant, limits: &RetransmitLimits) -> bool {
