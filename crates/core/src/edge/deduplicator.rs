@@ -1,7 +1,7 @@
 //! Deduplication for one recipient, by the messages that were written to its socket.
 //!
 //! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) checks each message by it before queuing
-//! it. It never forgets a sender while a copy of its messages may still arrive. At its byte
+//! it. It never forgets a sender while nodes may still send a copy of its messages. At its byte
 //! limit it refuses new senders. Their nodes retransmit until there is room or the TTL is over.
 
 use std::hint::black_box;
@@ -26,7 +26,8 @@ pub struct DedupLimits {
     /// Time after the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
     /// Time after a message in which a reliable sender can retransmit it: its socket breaks without
-    /// an `ack`, the heartbeat detects it, the client resumes. A plain sender cannot retransmit.
+    /// an `ack`, the heartbeat detects it, the client resumes. A plain sender cannot retransmit. At
+    /// the byte limit this time does not keep a sender.
     pub latest_repeat: Duration,
     /// `true`: forgets the idlest sender, however recent, instead of refusing a new one. For
     /// simulations, which show that this breaks a guarantee.

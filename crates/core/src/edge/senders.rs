@@ -202,7 +202,7 @@ impl Senders {
 
     /// Removes the idlest sender if it was silent for `least`. Returns `true` if it did.
     pub(super) fn remove_idlest(&mut self, now: Instant, least: Duration) -> bool {
-        // A plain sender of this age sends no duplicates.
+        // A plain sender of this age sends no duplicates. A reliable one may, after a resume.
         self.remove_if_idle(now, self.plain.oldest, least) || self.remove_if_idle(now, self.reliable.oldest, least)
     }
 
