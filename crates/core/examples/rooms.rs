@@ -218,7 +218,7 @@ impl Bench {
             let session = SessionId(u128::from(KeyHash::of(client_id.as_str()).get()).to_le_bytes());
             let request = ConnectRequest::default();
             let newcomer = Newcomer { client_id, session, accepted_at_us, reliable: false, request };
-            let key = self.edge.connect(self.now, newcomer);
+            let key = self.edge.connect(self.now, newcomer, None);
             self.edge.attach(self.now, key, self.nodes[node].link);
             if client % CLIENTS_PER_TURN == 0 {
                 self.turn()?;

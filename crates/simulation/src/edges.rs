@@ -313,10 +313,7 @@ impl World {
             return self.upgrade_fails(socket);
         }
         let now = self.agenda.instant();
-        let key = match dialect {
-            None => edge.core.connect(now, newcomer),
-            Some(dialect) => edge.core.connect_dialect(now, newcomer, dialect),
-        };
+        let key = edge.core.connect(now, newcomer, dialect);
         edge.socket_by_client.insert(key, socket);
         self.sockets[socket].key = Some(key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, move |world| world.give_up_waiting(socket));

@@ -129,16 +129,14 @@ mod tests {
             mesh.placement.link_up(now, id("a"), a);
             mesh.placement.link_up(now, id("b"), b);
             for n in 0..10_u8 {
-                let client = mesh.core.connect(
-                    now,
-                    Newcomer {
-                        client_id: ClientId::new(&format!("client-{n}")).unwrap(),
-                        session: SessionId([n; 16]),
-                        accepted_at_us: 1,
-                        reliable: false,
-                        request: ConnectRequest::default(),
-                    },
-                );
+                let newcomer = Newcomer {
+                    client_id: ClientId::new(&format!("client-{n}")).unwrap(),
+                    session: SessionId([n; 16]),
+                    accepted_at_us: 1,
+                    reliable: false,
+                    request: ConnectRequest::default(),
+                };
+                let client = mesh.core.connect(now, newcomer, None);
                 mesh.core.attach(now, client, a);
             }
             let _ = mesh.core.take_batch(a);

@@ -9,7 +9,7 @@ use signaling_wire::trunk::{Attach, ToNode};
 use super::confirms::Confirms;
 use super::link::Link;
 use super::session::{Attachment, Session};
-use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
+use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
     /// Adds a link that is up, and queues all known kicks for its node.
@@ -36,9 +36,10 @@ impl EdgeCore {
         }
     }
 
-    /// Adds a client that requests admission. [`Effect::AssignNode`] follows.
-    pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
-        let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
+    /// Adds a client that requests admission. `dialect`: `None` for the native protocol.
+    /// [`Effect::AssignNode`] follows.
+    pub fn connect(&mut self, now: Instant, newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
+        let client = self.sessions.insert(Session::new(now, newcomer, dialect, &self.settings));
         self.effects.push_back(Effect::AssignNode(client));
         client
     }

@@ -14,7 +14,7 @@ use signaling_wire::trunk::DetachReason;
 
 use super::floods::limits_of;
 use super::session::Session;
-use super::{ClientKey, EdgeCore, Newcomer, Reading};
+use super::{ClientKey, EdgeCore, Reading};
 use crate::ws::encode;
 
 /// A client's dialect, and the rules of its session.
@@ -35,7 +35,7 @@ pub struct DialectClient {
 pub(super) struct DialectSession {
     pub(super) client: DialectClient,
     /// Time before which the client is not read: it exceeds its rate. `None`: it does not.
-    read_at: Option<Instant>,
+    pub(super) read_at: Option<Instant>,
 }
 
 impl DialectSession {
@@ -87,17 +87,6 @@ impl DialectCounts {
 }
 
 impl EdgeCore {
-    /// Adds a client of a dialect that requests admission. [`Effect::AssignNode`] follows.
-    ///
-    /// [`Effect::AssignNode`]: super::Effect::AssignNode
-    pub fn connect_dialect(&mut self, now: Instant, newcomer: Newcomer, client: DialectClient) -> ClientKey {
-        let key = self.connect(now, newcomer);
-        if let Some(session) = self.sessions.get_mut(key) {
-            session.dialect = Some(Box::new(DialectSession { client, read_at: None }));
-        }
-        key
-    }
-
     /// Returns the events of clients of a dialect.
     pub fn dialect_counts(&self, dialect: Dialect) -> DialectCounts {
         self.dialect_counts[dialect as usize]

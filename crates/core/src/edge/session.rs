@@ -18,7 +18,7 @@ use super::rate_limiter::ClientRateLimiter;
 use super::received_tracker::ReceivedTracker;
 use super::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 use super::verified_token::{PresentedToken, VerifiedToken};
-use super::{LinkKey, Settings};
+use super::{DialectClient, LinkKey, Settings};
 
 /// The upgrade request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -133,7 +133,12 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(now: Instant, mut newcomer: Newcomer, settings: &Settings) -> Self {
+    pub(super) fn new(
+        now: Instant,
+        mut newcomer: Newcomer,
+        dialect: Option<DialectClient>,
+        settings: &Settings,
+    ) -> Self {
         Self {
             token: newcomer.request.token.take().map(Box::new),
             key: KeyHash::of(newcomer.client_id.as_str()),
@@ -156,7 +161,7 @@ impl Session {
             confirm_is_listed: false,
             heard: now,
             pinged: None,
-            dialect: None,
+            dialect: dialect.map(|client| Box::new(DialectSession { client, read_at: None })),
             last_pong: now,
             probed: false,
         }

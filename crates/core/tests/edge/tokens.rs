@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_core::edge::{ClientKey, ConnectRequest, Effect, Kick, PresentedToken, VerifiedToken};
+use signaling_core::edge::{ClientKey, Effect, Kick, PresentedToken, VerifiedToken};
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
@@ -20,7 +20,7 @@ pub(crate) fn verified(grant: &[u8], expires: Option<Instant>) -> VerifiedToken 
 fn open(token: Option<(&[u8], Option<Duration>)>) -> (Edge, ClientKey) {
     let mut edge = Edge::with(|_| {});
     let token = token.map(|(grant, life)| verified(grant, life.map(|life| edge.now + life)));
-    let client = edge.connect_with(false, ConnectRequest { token, ..ConnectRequest::default() });
+    let client = edge.connect_with(false, token, None);
     edge.admit(client);
     edge.core.socket_opened(edge.now, client);
     (edge, client)
@@ -100,7 +100,7 @@ fn kicked_session_ends_for_good() {
 fn kick_ends_all_sessions_of_a_subject() {
     let mut edge = Edge::with(|_| {});
     let token = VerifiedToken { subject: Some(client_id(7)), ..verified(b"", None) };
-    let client = edge.connect_with(false, ConnectRequest { token: Some(token.clone()), ..ConnectRequest::default() });
+    let client = edge.connect_with(false, Some(token.clone()), None);
     edge.admit(client);
     edge.core.socket_opened(edge.now, client);
     assert!(edge.core.kick(&client_id(7), ISSUED, true));

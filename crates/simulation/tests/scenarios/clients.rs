@@ -67,7 +67,7 @@ impl Mesh {
                 ..ConnectRequest::default()
             },
         };
-        let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer);
+        let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer, None);
         self.clients.push(Client {
             edge: edge.to_owned(),
             key,
