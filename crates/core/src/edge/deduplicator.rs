@@ -137,20 +137,11 @@ impl Deduplicator {
         self.senders.len() * SENDER_BYTES + self.senders.window_bytes()
     }
 
-    /// Returns the number of remembered senders.
-    pub fn len(&self) -> usize {
-        self.senders.len()
-    }
-
-    /// Returns `true` if it remembers no sender.
-    pub fn is_empty(&self) -> bool {
-        self.senders.len() == 0
-    }
-
     /// Returns `true` if a new sender may be remembered. It may replace the idlest one.
     fn makes_room(&mut self, bounds: &DedupBounds, now: Instant) -> bool {
         let DedupBounds { limits, hold, memory_is_scarce, .. } = bounds;
-        let is_full = self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.len() >= LEAST_SENDERS);
+        let is_full =
+            self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.senders.len() >= LEAST_SENDERS);
         if !is_full {
             return true;
         }
@@ -327,9 +318,9 @@ mod tests {
             judge(&mut filter, start, first_of(1, reliable), 0, alive());
 
             filter.forget_idle(&limits, start + age - Duration::from_millis(1), hold);
-            assert_eq!(filter.len(), 1, "reliable: {reliable}");
+            assert_eq!(filter.senders.len(), 1, "reliable: {reliable}");
             filter.forget_idle(&limits, start + age, hold);
-            assert!(filter.is_empty(), "reliable: {reliable}");
+            assert_eq!(filter.senders.len(), 0, "reliable: {reliable}");
         }
     }
 
@@ -345,7 +336,7 @@ mod tests {
 
         filter.forget_idle(&limits, later, hold);
 
-        assert_eq!(filter.len(), 10);
+        assert_eq!(filter.senders.len(), 10);
         assert!(filter.senders.capacity() < burst / 10);
         assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), Duplicate);
     }

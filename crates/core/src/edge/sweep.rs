@@ -52,9 +52,7 @@ impl EdgeCore {
                 unwritten.push((session.output.capacity(), client));
             }
             session.buffer.tidy();
-            if !session.deduplicator.is_empty() {
-                session.deduplicator.forget_idle(&settings.dedup, now, session.hold);
-            }
+            session.deduplicator.forget_idle(&settings.dedup, now, session.hold);
             // After the hold time, senders get `recipient_unavailable` for the queued messages.
             let longest = session.hold.max(settings.write_timeout);
             if session.output.is_stuck(now, settings.write_timeout) || session.output.lags(now, longest) {
