@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use signaling_core::balancer::handoff_scheduler::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Refusal};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport, Refusal};
 use signaling_edge::shell::{Backend, Edge, LinkEvent};
 use signaling_protocol::NodeId;
 use signaling_server::Health;
@@ -165,11 +165,10 @@ impl BalancerBackend {
             let Some(NodeLink { node, .. }) = links.get(link) else { return };
             if is_draining {
                 info!(%node, "node drains, its clients move");
-                placement.on_draining(node, link);
             } else {
                 info!(%node, "node undrained, accepts clients");
-                placement.on_serving(node, link);
             }
+            placement.set_draining(node, link, is_draining);
         });
         self.rebalance(now, core);
     }
@@ -191,14 +190,7 @@ impl Backend for BalancerBackend {
 
     fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent) {
         match event {
-            LinkEvent::Announced(announced) => {
-                if announced.draining {
-                    self.on_announcement(now, core, link, true);
-                }
-                if announced.serving {
-                    self.on_announcement(now, core, link, false);
-                }
-            }
+            LinkEvent::Announced(report) => self.on_announcement(now, core, link, report == NodeReport::Draining),
             LinkEvent::Down { is_lost } => self.with(|State { placement, handoffs, links, .. }| {
                 let Some(NodeLink { node, .. }) = links.get(link) else { return };
                 placement.link_down(node, link);

@@ -22,7 +22,7 @@ label! {
 
 /// Sets the gauges of suspect and usable nodes, and of sessions that wait for a handoff.
 pub(crate) fn publish(State { placement, handoffs, .. }: &State) {
-    publish_suspects(placement.suspect_count());
+    publish_suspects(placement.suspect_ids().count());
     METRICS.usable.publish(placement.usable_count() as u64);
     METRICS.misplaced.publish(handoffs.waiting() as u64);
 }

@@ -34,7 +34,7 @@ const REST: u64 = 2_000;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let mut number = |name| arguments.next().with_context(|| format!("say {name}"))?.parse().with_context(|| name);
+    let mut number = |name| arguments.next().with_context(|| format!("no {name}"))?.parse().with_context(|| name);
     let (nodes, rooms, members): (usize, usize, usize) = (number("NODES")?, number("ROOMS")?, number("MEMBERS")?);
     let ids: Vec<_> = (0..nodes).map(|node| format!("node-{node}")).collect();
     let mut bench = Bench::new(&ids)?;
@@ -218,7 +218,7 @@ impl Bench {
             let session = SessionId(u128::from(KeyHash::of(client_id.as_str()).get()).to_le_bytes());
             let request = ConnectRequest::default();
             let newcomer = Newcomer { client_id, session, accepted_at_us, reliable: false, request };
-            let key = self.edge.connect(self.now, newcomer);
+            let key = self.edge.connect(self.now, newcomer, None);
             self.edge.attach(self.now, key, self.nodes[node].link);
             if client % CLIENTS_PER_TURN == 0 {
                 self.turn()?;

@@ -32,7 +32,7 @@ pub struct Turn {
     pub urls: Arc<[String]>,
     /// The shared secret.
     pub secret: Arc<[u8]>,
-    /// Lifetime of credentials.
+    /// Lifetime of credentials, from the welcome or request that carries them. Sent in seconds.
     pub lifetime: Duration,
 }
 
@@ -49,7 +49,8 @@ impl fmt::Debug for Turn {
 }
 
 impl IceServers {
-    /// Returns the servers for a client, with fresh credentials. `now` is the time of day.
+    /// Returns the listed servers, then the TURN servers with fresh credentials. `now` is the time
+    /// of day.
     pub fn for_client(&self, client: &ClientId, now: SystemTime) -> Vec<IceServer> {
         let turn = self.turn.as_ref().and_then(|turn| turn.for_client(client, now));
         self.fixed.iter().cloned().chain(turn).collect()
@@ -132,7 +133,7 @@ fn begins_with(url: &str, schemes: [&str; 2]) -> bool {
     schemes.iter().any(|scheme| url.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()))
 }
 
-/// RFC 7064.
+/// Returns `true` if the URL has a scheme of RFC 7064 (STUN).
 fn is_stun(url: &str) -> bool {
     begins_with(url, ["stun:", "stuns:"])
 }

@@ -6,6 +6,7 @@
 //! | [`node`] | sessions that a node owns: routes, custody, lanes to peer nodes, rooms |
 //! | [`balancer`] | which node serves a client, and when its session is handed off |
 //! | [`view`], [`failure_detector`] | the members of a mesh, and which of them answer |
+//! | [`address`], [`rate_class`] | valid addresses and rates of flags, tokens and discovery |
 //! | [`ice`] | STUN and TURN servers that clients receive |
 //! | [`ws`] | WebSocket frames of client sockets, as bytes |
 //!

@@ -1,6 +1,5 @@
 //! Classes of clients that may send at different rates, from tokens and flags.
 
-use std::fmt;
 use std::str::FromStr;
 
 use signaling_protocol::NameError;
@@ -19,17 +18,6 @@ impl RateClass {
     pub fn new(name: &str) -> Result<Self, NameError> {
         check_name(name)?;
         Ok(Self(name.into()))
-    }
-
-    /// Returns the name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for RateClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Member {
 }
 
 /// An immutable set of members. Views of equal content have equal hashes, whatever their order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Sorted bytewise by id, without duplicates.
     members: Box<[Member]>,
@@ -103,14 +103,6 @@ impl Default for View {
         Self { members: Box::default(), hash: content_hash(&[]) }
     }
 }
-
-impl PartialEq for View {
-    fn eq(&self, other: &Self) -> bool {
-        self.members == other.members
-    }
-}
-
-impl Eq for View {}
 
 impl Diff {
     /// Returns `true` if the two views are equal.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, MemoryLimits, Settings};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Settings};
 use signaling_edge::identity::IdentityConfig;
 use signaling_edge::shell::{
     AdmissionLimits, Backend, ClientAddresses, DialectConfig, Edge, EdgeConfig, LinkEvent, MemoryBound,
@@ -44,7 +44,7 @@ fn config() -> EdgeConfig {
         http: HttpLimits::PUBLIC,
         addresses: ClientAddresses::default(),
         tls: None,
-        core: Settings { memory: MemoryLimits { bytes: 64 << 20 }, ..Settings::for_messages_of(65_536) },
+        core: Settings { max_memory_bytes: 64 << 20, ..Settings::for_messages_of(65_536) },
         identity: IdentityConfig::default(),
         dialects: DialectConfig::default(),
         coalescer: Coalescer::disabled(),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use mint::{AUDIENCE, ISSUER, Signer, claims, claims_with, now, unsigned};
 use serde_json::{Value, json};
+use signaling_core::rate_class::RateClass;
 use signaling_edge::identity::{KeyError, TokenRefusal, TokenRules, Tokens};
 use signaling_wire::grant::{Grant, SignalScope};
 
@@ -61,7 +62,7 @@ fn valid_token_proves_its_client_and_rights() {
             (grant.signal, grant.admits("team-1"), grant.admits("x")),
             (Some(SignalScope::Room), Some(None), None)
         );
-        assert_eq!(proven.rate_class.unwrap().as_str(), "bots");
+        assert_eq!(proven.rate_class, Some(RateClass::new("bots").unwrap()));
         let left = proven.expires.unwrap().saturating_duration_since(Instant::now()).as_secs();
         assert!((68..=70).contains(&left), "the minute and the leeway: {left}");
     }

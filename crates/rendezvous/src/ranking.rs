@@ -1,5 +1,5 @@
-//! Ranks a set of nodes for a key. Servers build a ranking from each view, the set of nodes that
-//! discovery reports.
+//! Ranks a set of nodes for a key. Nodes, balancers, the operators' API and the simulation build a
+//! ranking from each view, the set of nodes that discovery reports.
 
 use std::{cmp::Reverse, fmt, hint::select_unpredictable};
 

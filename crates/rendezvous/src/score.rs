@@ -34,7 +34,7 @@ impl KeyHash {
         Self(XxHash3_64::oneshot(key.as_bytes()))
     }
 
-    /// Returns the 64 bits, for spreading keys over shards, lanes or trunks.
+    /// Returns the hash as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0

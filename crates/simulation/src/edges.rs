@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use signaling_core::balancer::handoff_scheduler::HandoffScheduler;
 use signaling_core::balancer::placement::Placement;
-use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, Refusal, SWEEP_INTERVAL, Settings};
+use signaling_core::edge::{ClientKey, EdgeCore, Effect, LinkKey, NodeReport, Refusal, SWEEP_INTERVAL, Settings};
 use signaling_protocol::{CloseCode, NodeId};
 
 use crate::agenda::{MS, Micros, SECOND};
@@ -60,7 +60,7 @@ pub(crate) fn count(counters: &mut Counters, core: &EdgeCore) {
     counters.add("edges: retransmissions", counts.retransmissions);
     counters.add("edges: handoffs", counts.handoffs);
     counters.add("edges: client reads paused", counts.read_pauses);
-    counters.add("edges: messages refused by full filters", counts.full_filters);
+    counters.add("edges: messages refused by full filters", counts.full_dedups);
     counters.add("edges: messages refused by full outputs", counts.full_outputs);
 }
 
@@ -272,15 +272,15 @@ impl World {
         let (index, node) = (conn.edge, conn.node);
         let Some(link) = conn.link.filter(|_| heard) else { return };
         let edge = &mut self.edges[index];
-        let refused = |core: &EdgeCore| core.counts().full_filters + core.counts().full_outputs;
+        let refused = |core: &EdgeCore| core.counts().full_dedups + core.counts().full_outputs;
         let before = refused(&edge.core);
         let said = edge.core.link_frames(self.agenda.instant(), link, bytes);
         if refused(&edge.core) > before {
             self.edge_refused_message(index);
         }
         match said {
-            Ok(said) if said.draining => {
-                self.edges[index].placement.on_draining(&node_id(node), link);
+            Ok(Some(NodeReport::Draining)) => {
+                self.edges[index].placement.set_draining(&node_id(node), link, true);
                 self.rebalance(index);
             }
             Ok(_) => {}
@@ -313,10 +313,7 @@ impl World {
             return self.upgrade_fails(socket);
         }
         let now = self.agenda.instant();
-        let key = match dialect {
-            None => edge.core.connect(now, newcomer),
-            Some(dialect) => edge.core.connect_dialect(now, newcomer, dialect),
-        };
+        let key = edge.core.connect(now, newcomer, dialect);
         edge.socket_by_client.insert(key, socket);
         self.sockets[socket].key = Some(key);
         self.later(Host::Edge(index), DECISION_TIMEOUT, move |world| world.give_up_waiting(socket));

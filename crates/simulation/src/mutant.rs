@@ -162,15 +162,15 @@ impl Mutant {
     pub(crate) fn edge(self, settings: &mut edge::Settings) {
         match self {
             Self::Deduplicator => {
-                (settings.filter.bytes, settings.filter.window) = (edge::SENDER_BYTES, 64);
-                settings.filter.forgets_recent = true;
+                (settings.dedup.bytes, settings.dedup.window) = (edge::SENDER_BYTES, 64);
+                settings.dedup.forgets_recent = true;
             }
             Self::Eviction => {
-                settings.filter.bytes = 2 * edge::SENDER_BYTES;
-                settings.filter.forgets_recent = true;
+                settings.dedup.bytes = 2 * edge::SENDER_BYTES;
+                settings.dedup.forgets_recent = true;
             }
             Self::RetransmitBuffer => {
-                settings.store = edge::StoreLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 }
+                settings.retransmit = edge::RetransmitLimits { frames: 10_000, bytes: 1 << 30, span: 10_000 }
             }
             _ => {}
         }

@@ -133,10 +133,10 @@ pub fn run(seed: u64, size: &Size, traced: bool) -> Outcome {
 impl World {
     fn new(seed: u64, size: &Size, (plan, rooms): (Plan, RoomPlan), traced: bool) -> Self {
         let Plan { traits, sendings, acts, faults, hold, store_frames, .. } = plan;
-        let store = edge::StoreLimits { frames: store_frames, ..edge::StoreLimits::default() };
-        let mut edge_settings = edge::Settings { store, ..edge::Settings::default() };
+        let retransmit = edge::RetransmitLimits { frames: store_frames, ..edge::RetransmitLimits::default() };
+        let mut edge_settings = edge::Settings { retransmit, ..edge::Settings::default() };
         if !size.roomy_edges && seed % TIGHT_EVERY == TIGHT_AT {
-            edge_settings.filter.bytes = TIGHT_SENDERS * edge::SENDER_BYTES;
+            edge_settings.dedup.bytes = TIGHT_SENDERS * edge::SENDER_BYTES;
             edge_settings.max_output_bytes = TIGHT_OUTPUT_BYTES;
         }
         if let Some(mutant) = size.mutant {

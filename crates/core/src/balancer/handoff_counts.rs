@@ -1,4 +1,4 @@
-//! Numbers of clients handed off between each pair of nodes, for the balancer's metrics.
+//! Numbers of clients handed off between each pair of nodes. The balancer reports them at `/admin`.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,22 @@ const MAX_PAIRS: usize = 1_024;
 /// Clients handed off from node to node since the start, or since a 1,025th pair restarted them.
 #[derive(Debug, Default)]
 pub struct HandoffCounts {
-    clients_by_end: BTreeMap<Box<str>, BTreeMap<Box<str>, u64>>,
-    pairs: usize,
+    clients_by_pair: BTreeMap<(Box<str>, Box<str>), u64>,
 }
 
 impl HandoffCounts {
     /// Counts the handoff of one session from node `from` to node `to`.
     pub fn record(&mut self, from: &str, to: &str) {
-        if let Some(clients) = self.clients_by_end.get_mut(from).and_then(|ends| ends.get_mut(to)) {
-            *clients += 1;
-            return;
+        let pair: (Box<str>, Box<str>) = (from.into(), to.into());
+        if self.clients_by_pair.len() == MAX_PAIRS && !self.clients_by_pair.contains_key(&pair) {
+            self.clients_by_pair.clear();
         }
-        if self.pairs == MAX_PAIRS {
-            *self = Self::default();
-        }
-        self.pairs += 1;
-        self.clients_by_end.entry(from.into()).or_default().insert(to.into(), 1);
+        *self.clients_by_pair.entry(pair).or_default() += 1;
     }
 
     /// Returns the counts as (from, to, clients), sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, u64)> {
-        let ends = self.clients_by_end.iter();
-        ends.flat_map(|(from, ends)| ends.iter().map(move |(to, clients)| (&**from, &**to, *clients)))
+        self.clients_by_pair.iter().map(|((from, to), clients)| (&**from, &**to, *clients))
     }
 }
 
@@ -38,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_is_counted_by_itself() {
+    fn handoffs_are_counted_by_direction() {
         let mut counts = HandoffCounts::default();
         for (from, to) in [("b", "a"), ("a", "b"), ("a", "c"), ("a", "b")] {
             counts.record(from, to);
@@ -47,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_pairs_than_the_limit() {
+    fn counts_restart_at_one_pair_above_the_limit() {
         let mut counts = HandoffCounts::default();
         for n in 0..=MAX_PAIRS {
             counts.record("a", &n.to_string());

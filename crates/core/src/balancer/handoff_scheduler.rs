@@ -25,9 +25,9 @@ struct Rebalance {
 /// The result of one rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebalanceSummary {
-    /// Sessions released.
+    /// Sessions released. Those that returned to their owner in the meantime do not count.
     pub clients: usize,
-    /// Time from the first release to the last.
+    /// Time from the plan to the last release.
     pub took: Duration,
 }
 
@@ -41,7 +41,8 @@ impl HandoffScheduler {
     /// there are none, or a rebalance is running, which includes them.
     pub fn plan(&mut self, now: Instant, placement: &Placement, core: &EdgeCore) -> Option<usize> {
         self.waiting.clear();
-        self.waiting.extend(placement.misplaced(core));
+        let misplaced = core.attached().filter(|(_, key, link)| placement.owner_elsewhere(*key, *link).is_some());
+        self.waiting.extend(misplaced.map(|(client, ..)| client));
         if self.waiting.is_empty() || self.running.is_some() {
             return None;
         }
@@ -74,7 +75,8 @@ impl HandoffScheduler {
         self.waiting.len()
     }
 
-    /// Counts a lost trunk's sessions as handed off. Call it after [`Placement::link_down`].
+    /// Counts the sessions of a lost trunk to `node` as handed off to their next owners, if any.
+    /// Call it after [`Placement::link_down`] and before [`EdgeCore::link_down`].
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
@@ -127,16 +129,14 @@ mod tests {
             mesh.placement.link_up(now, id("a"), a);
             mesh.placement.link_up(now, id("b"), b);
             for n in 0..10_u8 {
-                let client = mesh.core.connect(
-                    now,
-                    Newcomer {
-                        client_id: ClientId::new(&format!("client-{n}")).unwrap(),
-                        session: SessionId([n; 16]),
-                        accepted_at_us: 1,
-                        reliable: false,
-                        request: ConnectRequest::default(),
-                    },
-                );
+                let newcomer = Newcomer {
+                    client_id: ClientId::new(&format!("client-{n}")).unwrap(),
+                    session: SessionId([n; 16]),
+                    accepted_at_us: 1,
+                    reliable: false,
+                    request: ConnectRequest::default(),
+                };
+                let client = mesh.core.connect(now, newcomer, None);
                 mesh.core.attach(now, client, a);
             }
             let _ = mesh.core.take_batch(a);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::edge::{ClientKey, EdgeCore, LinkKey};
+use crate::edge::{ClientKey, LinkKey};
 use crate::{FailureDetector, View};
 use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -58,7 +58,8 @@ impl Placement {
         }
     }
 
-    /// Replaces the view. The state of nodes outside of it is dropped.
+    /// Replaces the view. The failures of nodes outside of it are forgotten, and the nodes too if
+    /// they have no trunk.
     pub fn set_view(&mut self, now: Instant, view: Arc<View>) {
         self.ranking = Ranking::new(self.hash_seed, view.members().iter().map(|member| member.id.as_str()));
         self.node_by_id.retain(|id, node| {
@@ -72,7 +73,7 @@ impl Placement {
             self.node_by_id.entry(member.id.clone()).or_insert_with(|| Node::new(now));
         }
         self.view = view;
-        self.reckon();
+        self.update_links();
     }
 
     /// Records that a trunk to a node is up. It replaces an earlier one.
@@ -82,7 +83,7 @@ impl Placement {
             node.reports_draining = false;
         }
         node.trust.answered(now);
-        self.reckon();
+        self.update_links();
     }
 
     /// Records the loss of a trunk, unless another one has replaced it.
@@ -92,7 +93,7 @@ impl Placement {
         if self.view.get(id.as_str()).is_none() {
             self.node_by_id.remove(id);
         }
-        self.reckon();
+        self.update_links();
     }
 
     /// Records that a trunk to a node was lost or could not be opened. Returns `true` if the node
@@ -107,20 +108,12 @@ impl Placement {
         self.node_by_id.get(id).is_some_and(|node| node.reports_draining)
     }
 
-    /// Records the report of a node over its trunk that it drains.
-    pub fn on_draining(&mut self, id: &NodeId, link: LinkKey) {
-        self.set_reports_draining(id, link, true);
-    }
-
-    /// Records the report of a node over its trunk that it serves again.
-    pub fn on_serving(&mut self, id: &NodeId, link: LinkKey) {
-        self.set_reports_draining(id, link, false);
-    }
-
-    fn set_reports_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
+    /// Records the report of a node over its trunk that it drains, or that it serves again. A
+    /// report over a replaced trunk has no effect.
+    pub fn set_draining(&mut self, id: &NodeId, link: LinkKey, draining: bool) {
         if let Some(node) = self.at(id, link) {
             node.reports_draining = draining;
-            self.reckon();
+            self.update_links();
         }
     }
 
@@ -138,7 +131,7 @@ impl Placement {
             }
         }
         if changed {
-            self.reckon();
+            self.update_links();
         }
         changed
     }
@@ -146,11 +139,6 @@ impl Placement {
     /// Returns the number of nodes that take clients.
     pub fn usable_count(&self) -> usize {
         self.link_by_rank.iter().flatten().count()
-    }
-
-    /// Returns the number of suspect nodes.
-    pub fn suspect_count(&self) -> usize {
-        self.suspect_ids().count()
     }
 
     /// Returns the suspect nodes, in no order.
@@ -173,12 +161,12 @@ impl Placement {
         self.link_by_rank.contains(&Some(link))
     }
 
-    /// Returns the link to the client's owner among the usable nodes. `None`: no node is usable.
+    /// Returns the link to the client's owner among the nodes that take clients. `None`: none does.
     pub fn choose(&self, key: KeyHash) -> Option<LinkKey> {
         self.link(self.owner(key)?)
     }
 
-    /// Returns the client's owner among the usable nodes. `None`: no node is usable.
+    /// Returns the client's owner among the nodes that take clients. `None`: none does.
     pub fn owner_id(&self, key: KeyHash) -> Option<&str> {
         Some(self.ranking.id(self.owner(key)?))
     }
@@ -193,16 +181,10 @@ impl Placement {
         std::mem::take(&mut self.unplaced)
     }
 
-    /// Returns the owner of a client. `None`: `link` leads to it, or no node is usable.
+    /// Returns the owner of a client. `None`: `link` leads to it, or no node takes clients.
     pub fn owner_elsewhere(&self, key: KeyHash, link: LinkKey) -> Option<&str> {
         let rank = self.owner(key)?;
         (self.link(rank) != Some(link)).then(|| self.ranking.id(rank))
-    }
-
-    /// Returns the attached clients whose owner is elsewhere.
-    pub fn misplaced(&self, core: &EdgeCore) -> impl Iterator<Item = ClientKey> {
-        let placed = core.attached();
-        placed.filter_map(|(client, key, link)| self.owner_elsewhere(key, link).map(|_| client))
     }
 
     fn owner(&self, key: KeyHash) -> Option<usize> {
@@ -233,7 +215,7 @@ impl Placement {
         self.ranking.ids().iter().filter_map(|id| self.graded(id)).map(|(_, grade)| grade).min()
     }
 
-    fn reckon(&mut self) {
+    fn update_links(&mut self) {
         let best = self.best();
         let link = |id: &str| self.graded(id).filter(|(_, grade)| Some(*grade) == best).map(|(link, _)| link);
         self.link_by_rank = self.ranking.ids().iter().map(|id| link(id)).collect();

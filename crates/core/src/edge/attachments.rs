@@ -8,11 +8,11 @@ use signaling_wire::trunk::{Attach, ToNode};
 
 use super::confirms::Confirms;
 use super::link::Link;
-use super::session::{Attachment, Binding, Session};
-use super::{ClientKey, ConnectRequest, EdgeCore, Effect, LinkKey, Newcomer};
+use super::session::{Attachment, Session};
+use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
-    /// Adds a link that is up.
+    /// Adds a link that is up, and queues all known kicks for its node.
     pub fn link_up(&mut self) -> LinkKey {
         let mut link = Link::default();
         for (client_id, at) in self.kicks.iter() {
@@ -36,15 +36,16 @@ impl EdgeCore {
         }
     }
 
-    /// Adds a client that requests admission. [`Effect::AssignNode`] follows.
-    pub fn connect(&mut self, now: Instant, newcomer: Newcomer) -> ClientKey {
-        let client = self.sessions.insert(Session::new(now, newcomer, &self.settings));
+    /// Adds a client that requests admission. `dialect`: `None` for the native protocol.
+    /// [`Effect::AssignNode`] follows.
+    pub fn connect(&mut self, now: Instant, newcomer: Newcomer, dialect: Option<DialectClient>) -> ClientKey {
+        let client = self.sessions.insert(Session::new(now, newcomer, dialect, &self.settings));
         self.effects.push_back(Effect::AssignNode(client));
         client
     }
 
     /// Attaches a session to a node, and retransmits its messages without an outcome. No effect if
-    /// it is attached, or if it or the link is gone.
+    /// it is attached or being released, or if it or the link is gone.
     pub fn attach(&mut self, now: Instant, client: ClientKey, link_key: LinkKey) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some(link) = self.links.get_mut(link_key) else { return };
@@ -66,7 +67,7 @@ impl EdgeCore {
             seq: session.buffer.last(),
             credential: dialect.and_then(|client| client.credential),
             request: session.request.as_deref().unwrap_or(&none).as_wire(),
-            grant: session.token.as_ref().map(|proven| &*proven.grant),
+            grant: session.token.as_ref().map(|token| &*token.grant),
             state: session.state.as_deref(),
             cause: session.phase.closed(),
         };
@@ -76,18 +77,18 @@ impl EdgeCore {
             link.send(&ToNode::Up { slot, seq, ttl: RemainingTtl::from_duration(ttl), payload: &kept.payload });
             self.counts.retransmissions += 1;
         }
-        session.attachment = Attachment::Attached(Binding { link: link_key, slot, confirms: Confirms::default() });
+        session.attachment =
+            Some(Attachment { link: link_key, slot, is_releasing: false, confirms: Confirms::default() });
     }
 
     /// Starts a handoff of an attached session to node `to`. [`Effect::AssignNode`] follows once
-    /// the old node has released it.
+    /// the old node has released it. No effect on other sessions.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        let Some((link, slot)) = session.uplink() else { return };
-        let confirms = session.confirms().map(std::mem::take).unwrap_or_default();
-        session.attachment = Attachment::Releasing(Binding { link, slot, confirms });
-        if let Some(link) = self.links.get_mut(link) {
-            link.send(&ToNode::Release { slot, to });
+        let Some(attachment) = session.attachment.as_mut().filter(|it| !it.is_releasing) else { return };
+        attachment.is_releasing = true;
+        if let Some(link) = self.links.get_mut(attachment.link) {
+            link.send(&ToNode::Release { slot: attachment.slot, to });
             self.counts.handoffs += 1;
         }
     }

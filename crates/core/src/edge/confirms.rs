@@ -5,21 +5,14 @@ use std::collections::VecDeque;
 use signaling_wire::DownSeq;
 use signaling_wire::trunk::Unwritten;
 
+use super::deduplicator::DuplicateCheck;
+
 #[derive(Debug)]
 struct Pending {
     down_seq: DownSeq,
-    /// Delivery must have reached this mark.
+    /// Delivery must have reached this mark. The frame of a new message ends there.
     mark: u64,
-    answer: Answer,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    /// The message's frame ends at the mark.
-    Written,
-    /// The message was written before. Another frame ends at the mark.
-    Duplicate,
-    Unwritten(Unwritten),
+    verdict: DuplicateCheck,
 }
 
 /// The downlink frames of one attachment without a confirm, in order.
@@ -32,19 +25,11 @@ pub(super) struct Confirms {
 }
 
 impl Confirms {
-    /// Adds a message that was queued. It is delivered once delivery reaches `mark`.
-    pub(super) fn delivered_at(&mut self, down_seq: DownSeq, mark: u64) {
-        self.pending.push_back(Pending { down_seq, mark, answer: Answer::Written });
-    }
-
-    /// Adds a message that was queued or written before, with the `mark` of that one.
-    pub(super) fn duplicate(&mut self, down_seq: DownSeq, mark: u64) {
-        self.pending.push_back(Pending { down_seq, mark, answer: Answer::Duplicate });
-    }
-
-    /// Adds a message that was not written.
-    pub(super) fn unwritten(&mut self, down_seq: DownSeq, why: Unwritten) {
-        self.pending.push_back(Pending { down_seq, mark: 0, answer: Answer::Unwritten(why) });
+    /// Adds a frame with the verdict on its message. The message, or the one that it duplicates, is
+    /// delivered once delivery reaches `mark`. A frame that is not written needs no delivery.
+    pub(super) fn add(&mut self, down_seq: DownSeq, mark: u64, verdict: DuplicateCheck) {
+        let mark = if matches!(verdict, DuplicateCheck::Not(_)) { 0 } else { mark };
+        self.pending.push_back(Pending { down_seq, mark, verdict });
     }
 
     /// Records that delivery has reached `mark`. Returns `true` if a frame can be confirmed now.
@@ -53,7 +38,7 @@ impl Confirms {
             && first.mark <= mark
         {
             self.up_to = first.down_seq;
-            if let Answer::Unwritten(why) = first.answer {
+            if let DuplicateCheck::Not(why) = first.verdict {
                 self.exceptions.push((first.down_seq, why));
             }
             self.pending.pop_front();
@@ -68,7 +53,7 @@ impl Confirms {
 
     /// Returns the offsets in the output at which unconfirmed messages end.
     pub(super) fn queued(&self) -> impl Iterator<Item = u64> {
-        self.pending.iter().filter(|pending| pending.answer == Answer::Written).map(|pending| pending.mark)
+        self.pending.iter().filter(|pending| pending.verdict == DuplicateCheck::Write).map(|pending| pending.mark)
     }
 
     /// Takes the content of the next `Confirm`: last number and exceptions. `None`: nothing new.
@@ -88,9 +73,9 @@ mod tests {
     #[test]
     fn nothing_is_confirmed_before_it_is_delivered() {
         let mut confirms = Confirms::default();
-        confirms.delivered_at(DownSeq(1), 100);
-        confirms.unwritten(DownSeq(2), Unwritten::Gap);
-        confirms.delivered_at(DownSeq(3), 200);
+        confirms.add(DownSeq(1), 100, DuplicateCheck::Write);
+        confirms.add(DownSeq(2), 100, DuplicateCheck::Not(Unwritten::Gap));
+        confirms.add(DownSeq(3), 200, DuplicateCheck::Write);
         assert!(!confirms.delivered(99));
         assert_eq!(confirms.take(), None);
         assert!(confirms.delivered(100));

@@ -1,7 +1,7 @@
 //! Deduplication for one recipient, by the messages that were written to its socket.
 //!
 //! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) checks each message by it before queuing
-//! it. It never forgets a sender while a copy of its messages may still arrive. At its byte
+//! it. It never forgets a sender while nodes may still send a copy of its messages. At its byte
 //! limit it refuses new senders. Their nodes retransmit until there is room or the TTL is over.
 
 use std::hint::black_box;
@@ -16,23 +16,25 @@ use super::senders::{Sender, Senders};
 
 /// Limits of one deduplicator.
 #[derive(Debug, Clone, Copy)]
-pub struct FilterLimits {
-    /// Number of a sender's latest numbers with a known outcome: four times its maximum of
-    /// unacknowledged messages. Older ones count as unwritten.
+pub struct DedupLimits {
+    /// Number of a sender's latest numbers with a known outcome, a power of two from 64: four times
+    /// its maximum of unacknowledged messages. Older ones count as unwritten.
     pub window: u64,
-    /// Bytes from which new senders replace forgettable ones or are refused. Known ones can double.
+    /// Bytes from which new senders replace forgettable ones or are refused. The growing windows of
+    /// known senders can add up to as much again.
     pub bytes: usize,
     /// Time after the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
     /// Time after a message in which a reliable sender can retransmit it: its socket breaks without
-    /// an `ack`, the heartbeat detects it, the client resumes. A plain sender cannot retransmit.
+    /// an `ack`, the heartbeat detects it, the client resumes. A plain sender cannot retransmit. At
+    /// the byte limit this time does not keep a sender.
     pub latest_repeat: Duration,
     /// `true`: forgets the idlest sender, however recent, instead of refusing a new one. For
     /// simulations, which show that this breaks a guarantee.
     pub forgets_recent: bool,
 }
 
-impl Default for FilterLimits {
+impl Default for DedupLimits {
     fn default() -> Self {
         let noticed = limits::HEARTBEAT + limits::HEARTBEAT_ANSWER;
         Self {
@@ -50,9 +52,9 @@ const LEAST_SENDERS: usize = 16;
 
 /// The current bounds of a deduplicator.
 #[derive(Debug, Clone, Copy)]
-pub struct FilterBounds {
+pub struct DedupBounds {
     /// The settings.
-    pub limits: FilterLimits,
+    pub limits: DedupLimits,
     /// The recipient's hold time.
     pub hold: Duration,
     /// `true` if the memory of all clients is nearly used up.
@@ -79,51 +81,42 @@ pub struct Deduplicator {
 }
 
 impl Deduplicator {
-    /// Decides if a message is written, and stores the decision.
+    /// Decides if a message is written, and stores a final decision. A refusal for lack of room or
+    /// because of a gap is not final. `prev_pending`: the sender's previous message without an
+    /// outcome. `ttl`: [`RemainingTtl::NONE`] for an expired message, which is never written.
     pub fn judge(
         &mut self,
-        bounds: &FilterBounds,
+        bounds: &DedupBounds,
         now: Instant,
         origin: Origin,
         prev_pending: MessageNumber,
         ttl: RemainingTtl,
     ) -> DuplicateCheck {
-        let window = bounds.limits.window;
         // An expired message only requests its outcome.
-        let may_write = ttl == RemainingTtl::NONE || !bounds.output_is_full;
+        let is_expired = ttl == RemainingTtl::NONE;
+        let may_write = is_expired || !bounds.output_is_full;
+        let verdict = if is_expired { DuplicateCheck::Not(Unwritten::Skipped) } else { DuplicateCheck::Write };
         let Some(sender) = self.senders.touched(now, origin.session) else {
             if !may_write || !self.makes_room(bounds, now) {
                 return DuplicateCheck::Not(Unwritten::NoRoom);
             }
-            if ttl != RemainingTtl::NONE && prev_pending > MessageNumber::NONE {
+            if !is_expired && prev_pending > MessageNumber::NONE {
                 return DuplicateCheck::Not(Unwritten::Gap);
             }
-            self.senders.insert(now, origin.session, Sender::first(origin.number, ttl != RemainingTtl::NONE));
-            return if ttl == RemainingTtl::NONE {
-                DuplicateCheck::Not(Unwritten::Skipped)
-            } else {
-                DuplicateCheck::Write
-            };
+            self.senders.insert(now, origin.session, Sender::first(origin.number, !is_expired));
+            return verdict;
         };
-        let number = origin.number;
-        if number <= sender.last() {
-            return if sender.was_written(number) {
-                DuplicateCheck::Duplicate
-            } else {
-                DuplicateCheck::Not(Unwritten::Skipped)
-            };
+        if origin.number <= sender.last() {
+            let was_written = sender.was_written(origin.number);
+            return if was_written { DuplicateCheck::Duplicate } else { DuplicateCheck::Not(Unwritten::Skipped) };
         }
         if !may_write {
             return DuplicateCheck::Not(Unwritten::NoRoom);
         }
-        let verdict = if ttl == RemainingTtl::NONE {
-            DuplicateCheck::Not(Unwritten::Skipped)
-        } else if prev_pending > sender.last() {
+        if !is_expired && prev_pending > sender.last() {
             return DuplicateCheck::Not(Unwritten::Gap);
-        } else {
-            DuplicateCheck::Write
-        };
-        let grown = sender.advance(number, verdict == DuplicateCheck::Write, window);
+        }
+        let grown = sender.advance(origin.number, !is_expired, bounds.limits.window);
         self.senders.has_grown(grown);
         verdict
     }
@@ -134,7 +127,7 @@ impl Deduplicator {
     }
 
     /// Forgets senders whose messages can have no further copies.
-    pub fn forget_idle(&mut self, limits: &FilterLimits, now: Instant, hold: Duration) {
+    pub fn forget_idle(&mut self, limits: &DedupLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
         self.senders.remove_idle(now, plain, plain + limits.latest_repeat);
     }
@@ -144,20 +137,11 @@ impl Deduplicator {
         self.senders.len() * SENDER_BYTES + self.senders.window_bytes()
     }
 
-    /// Returns the number of remembered senders.
-    pub fn len(&self) -> usize {
-        self.senders.len()
-    }
-
-    /// Returns `true` if it remembers no sender.
-    pub fn is_empty(&self) -> bool {
-        self.senders.len() == 0
-    }
-
     /// Returns `true` if a new sender may be remembered. It may replace the idlest one.
-    fn makes_room(&mut self, bounds: &FilterBounds, now: Instant) -> bool {
-        let FilterBounds { limits, hold, memory_is_scarce, .. } = bounds;
-        let is_full = self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.len() >= LEAST_SENDERS);
+    fn makes_room(&mut self, bounds: &DedupBounds, now: Instant) -> bool {
+        let DedupBounds { limits, hold, memory_is_scarce, .. } = bounds;
+        let is_full =
+            self.bytes() + SENDER_BYTES > limits.bytes || (*memory_is_scarce && self.senders.len() >= LEAST_SENDERS);
         if !is_full {
             return true;
         }
@@ -175,14 +159,14 @@ mod tests {
 
     const HOLD: Duration = Duration::from_secs(20);
 
-    fn bounds() -> FilterBounds {
-        FilterBounds { limits: FilterLimits::default(), hold: HOLD, memory_is_scarce: false, output_is_full: false }
+    fn bounds() -> DedupBounds {
+        DedupBounds { limits: DedupLimits::default(), hold: HOLD, memory_is_scarce: false, output_is_full: false }
     }
 
     /// Bounds with room for this many senders.
-    fn room_for(senders: usize) -> FilterBounds {
-        let limits = FilterLimits { bytes: senders * SENDER_BYTES, ..FilterLimits::default() };
-        FilterBounds { limits, ..bounds() }
+    fn room_for(senders: usize) -> DedupBounds {
+        let limits = DedupLimits { bytes: senders * SENDER_BYTES, ..DedupLimits::default() };
+        DedupBounds { limits, ..bounds() }
     }
 
     fn judge(filter: &mut Deduplicator, now: Instant, origin: Origin, prev: u64, ttl: RemainingTtl) -> DuplicateCheck {
@@ -190,7 +174,7 @@ mod tests {
     }
 
     /// Judges the first message of a plain sender.
-    fn judge_first(filter: &mut Deduplicator, bounds: &FilterBounds, now: Instant, sender: u64) -> DuplicateCheck {
+    fn judge_first(filter: &mut Deduplicator, bounds: &DedupBounds, now: Instant, sender: u64) -> DuplicateCheck {
         filter.judge(bounds, now, first_of(sender, false), MessageNumber::NONE, alive())
     }
 
@@ -224,7 +208,7 @@ mod tests {
 
     #[test]
     fn latest_1024_numbers_keep_their_mark_while_it_grows() {
-        let limits = FilterLimits::default();
+        let limits = DedupLimits::default();
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         let written = |number: u64| !number.is_multiple_of(3);
@@ -290,7 +274,7 @@ mod tests {
 
     #[test]
     fn filter_judges_duplicates_while_the_output_is_full() {
-        let full = FilterBounds { output_is_full: true, ..bounds() };
+        let full = DedupBounds { output_is_full: true, ..bounds() };
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         judge(&mut filter, now, origin(1), 0, alive());
@@ -303,7 +287,7 @@ mod tests {
 
     #[test]
     fn filter_keeps_a_few_senders_when_memory_is_scarce() {
-        let scarce = FilterBounds { memory_is_scarce: true, ..bounds() };
+        let scarce = DedupBounds { memory_is_scarce: true, ..bounds() };
         let mut filter = Deduplicator::default();
         let now = Instant::now();
         let written = (0..40).filter(|&sender| judge_first(&mut filter, &scarce, now, sender) == Write);
@@ -318,13 +302,13 @@ mod tests {
             judge(&mut filter, now, origin(number), number - 1, alive());
         }
         assert_eq!(filter.bytes(), SENDER_BYTES + 128);
-        filter.forget_idle(&FilterLimits::default(), now + Duration::from_secs(600), HOLD);
+        filter.forget_idle(&DedupLimits::default(), now + Duration::from_secs(600), HOLD);
         assert_eq!(filter.bytes(), 0);
     }
 
     #[test]
     fn idle_senders_are_forgotten_when_they_cannot_return() {
-        let limits = FilterLimits::default();
+        let limits = DedupLimits::default();
         let hold = Duration::from_secs(20);
         for (reliable, age) in
             [(false, hold + limits.afterlife), (true, hold + limits.afterlife + limits.latest_repeat)]
@@ -334,15 +318,15 @@ mod tests {
             judge(&mut filter, start, first_of(1, reliable), 0, alive());
 
             filter.forget_idle(&limits, start + age - Duration::from_millis(1), hold);
-            assert_eq!(filter.len(), 1, "reliable: {reliable}");
+            assert_eq!(filter.senders.len(), 1, "reliable: {reliable}");
             filter.forget_idle(&limits, start + age, hold);
-            assert!(filter.is_empty(), "reliable: {reliable}");
+            assert_eq!(filter.senders.len(), 0, "reliable: {reliable}");
         }
     }
 
     #[test]
     fn memory_of_a_burst_is_freed_and_other_senders_stay() {
-        let limits = FilterLimits::default();
+        let limits = DedupLimits::default();
         let mut filter = Deduplicator::default();
         let start = Instant::now();
         let hold = Duration::from_secs(20);
@@ -352,7 +336,7 @@ mod tests {
 
         filter.forget_idle(&limits, later, hold);
 
-        assert_eq!(filter.len(), 10);
+        assert_eq!(filter.senders.len(), 10);
         assert!(filter.senders.capacity() < burst / 10);
         assert_eq!(judge(&mut filter, later, first_of(3, false), 0, alive()), Duplicate);
     }

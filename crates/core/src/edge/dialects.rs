@@ -1,5 +1,5 @@
-//! Clients of dialects. A translator stands between the socket and the session: `inputs`, `sweep`
-//! and `endings` pass it frames of the client, messages of the mesh and the time.
+//! Clients of dialects. A translator stands between the socket and the session: the shell, `inputs`
+//! and `sweep` pass it frames of the client, messages of the mesh and the time.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use signaling_wire::trunk::DetachReason;
 
 use super::floods::limits_of;
 use super::session::Session;
-use super::{ClientKey, EdgeCore, Figures, Newcomer, Reading};
+use super::{ClientKey, EdgeCore, Reading};
 use crate::ws::encode;
 
 /// A client's dialect, and the rules of its session.
@@ -35,7 +35,7 @@ pub struct DialectClient {
 pub(super) struct DialectSession {
     pub(super) client: DialectClient,
     /// Time before which the client is not read: it exceeds its rate. `None`: it does not.
-    read_at: Option<Instant>,
+    pub(super) read_at: Option<Instant>,
 }
 
 impl DialectSession {
@@ -53,9 +53,9 @@ impl DialectSession {
 /// Events of one dialect since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DialectCounts {
-    /// Frames of clients.
+    /// Text and binary frames read from clients.
     pub frames_in: u64,
-    /// Frames for clients.
+    /// Text frames queued for clients.
     pub frames_out: u64,
     /// Inputs without effect, in the order of [`IgnoredReason::ALL`].
     pub ignored: [u64; IgnoredReason::ALL.len()],
@@ -87,23 +87,12 @@ impl DialectCounts {
 }
 
 impl EdgeCore {
-    /// Adds a client of a dialect that requests admission. [`Effect::AssignNode`] follows.
-    ///
-    /// [`Effect::AssignNode`]: super::Effect::AssignNode
-    pub fn connect_dialect(&mut self, now: Instant, newcomer: Newcomer, client: DialectClient) -> ClientKey {
-        let key = self.connect(now, newcomer);
-        if let Some(session) = self.sessions.get_mut(key) {
-            session.dialect = Some(Box::new(DialectSession { client, read_at: None }));
-        }
-        key
-    }
-
     /// Returns the events of clients of a dialect.
     pub fn dialect_counts(&self, dialect: Dialect) -> DialectCounts {
-        self.dialect_counts.get(dialect as usize).copied().unwrap_or_default()
+        self.dialect_counts[dialect as usize]
     }
 
-    /// Handles a binary message of the client. The native protocol has none.
+    /// Handles a binary message of the client. No effect for a client of the native protocol.
     pub fn client_binary(&mut self, now: Instant, client: ClientKey, bytes: &[u8]) -> Reading {
         match self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
             true => self.dialect_frame(now, client, Input::Binary(bytes), bytes.len()),
@@ -111,7 +100,7 @@ impl EdgeCore {
         }
     }
 
-    /// Handles a Pong of the client.
+    /// Handles a Pong of the client. No effect for a client of the native protocol.
     pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
         self.translate(now, client, Input::Pong)
     }
@@ -124,29 +113,21 @@ impl EdgeCore {
         let limits = limits_of(&self.settings, session.token.as_deref());
         session.rate_limiter.pay(limits, now, bytes);
         dialect.read_at = session.rate_limiter.wait(limits, now, 0).map(|(_, wait)| now + wait);
-        if let Some(counts) = self.dialect_counts.get_mut(dialect.client.dialect as usize) {
-            counts.frames_in += 1;
-            counts.rate_waits += u64::from(dialect.read_at.is_some());
-        }
+        let counts = &mut self.dialect_counts[dialect.client.dialect as usize];
+        counts.frames_in += 1;
+        counts.rate_waits += u64::from(dialect.read_at.is_some());
         if self.translate(now, client, frame) == Reading::Paused {
             return Reading::Paused;
         }
-        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
-        if session.pause_if_full(now, &self.memory.store_limits(self.settings.memory, self.settings.store)) {
-            self.counts.read_pauses += 1;
-            return Reading::Paused;
-        }
-        Reading::On
+        self.pause_if_full(now, client)
     }
 
     /// Counts the outcome of a claim. `resumed`: `true` if the session continues an earlier one;
     /// `None` if the claim is refused.
     pub(super) fn count_claim(&mut self, client: ClientKey, resumed: Option<bool>) {
         let Some(dialect) = self.sessions.get(client).and_then(|session| session.dialect.as_ref()) else { return };
-        if dialect.client.credential.is_some()
-            && let Some(counts) = self.dialect_counts.get_mut(dialect.client.dialect as usize)
-        {
-            let [new, taken_over, refused] = &mut counts.claims;
+        if dialect.client.credential.is_some() {
+            let [new, taken_over, refused] = &mut self.dialect_counts[dialect.client.dialect as usize].claims;
             *match resumed {
                 Some(false) => new,
                 Some(true) => taken_over,
@@ -165,10 +146,9 @@ impl EdgeCore {
         };
         let mut out = std::mem::take(&mut self.translated);
         translator.input(now, input, &mut out);
-        if let Some(counts) = self.dialect_counts.get_mut(*dialect as usize) {
-            counts.frames_out += out.frames.len() as u64;
-            out.events.iter().for_each(|(event, count)| counts.add(*event, u64::from(*count)));
-        }
+        let counts = &mut self.dialect_counts[*dialect as usize];
+        counts.frames_out += out.frames.len() as u64;
+        out.events.iter().for_each(|(event, count)| counts.add(*event, u64::from(*count)));
         let reading = self.carry_out(now, client, &out);
         // The answer of a client that is not read would stay unread. Its open socket is the proof.
         let is_alive = out.ping && self.sessions.get(client).is_some_and(|session| session.phase.is_paused());
@@ -209,11 +189,5 @@ impl Session {
             None => Some(Cow::Owned(ServerMessage::Pong.to_json())),
             Some(dialect) => dialect.client.translator.paused_frame().map(|frame| Cow::Borrowed(frame.as_bytes())),
         }
-    }
-}
-
-impl Figures {
-    pub(super) fn count_socket(&mut self, dialect: Dialect) {
-        self.dialect_sockets.get_mut(dialect as usize).into_iter().for_each(|sockets| *sockets += 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Ends of sockets and sessions. [`SessionPhase`] has the states.
+//! Ends of sockets and sessions, by the shell and by this core. [`SessionPhase`] has the states.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::server::ServerMessage;
@@ -59,12 +59,11 @@ impl EdgeCore {
             SessionPhase::Open { .. } => {
                 // Unwritten messages go to the next socket. Plain clients cannot drop duplicates.
                 let Session { output, attachment, queued_before, received, .. } = session;
-                let confirms = attachment.confirms();
-                let is_message =
-                    |end| queued_before.contains(&end) || confirms.is_some_and(|confirms| confirms.ends_at(end));
+                let is_message = |end| {
+                    queued_before.contains(&end) || attachment.as_ref().is_some_and(|it| it.confirms.ends_at(end))
+                };
                 let mut last_words = output.take(|end| received.is_none() && is_message(end));
                 encode::close(&mut last_words, code.0, reason);
-                self.counts.closes += 1;
                 self.effects.push_back(Effect::Close(client, code, last_words));
                 self.end_socket(client, cause);
             }
@@ -72,7 +71,8 @@ impl EdgeCore {
         }
     }
 
-    /// Sends `goodbye` and closes the socket, so that the client connects to another server.
+    /// Sends `goodbye` and closes the socket, so that the client connects to another server. A
+    /// dialect's client gets only the close frame.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.phase.is_open() && session.dialect.is_none() {

@@ -6,15 +6,15 @@ use signaling_protocol::client::{self, EdgeMessage};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
 
-use super::rate_limiter::{Exceeded, PaceLimits, RateDecision};
+use super::rate_limiter::{Exceeded, RateDecision, RateLimits};
 use super::token_bucket::whole_ms;
 use super::{ClientKey, EdgeCore, Reading, Settings, VerifiedToken};
 use crate::ws::encode;
 
 /// Returns the rates of a client: those of its token's class, or the usual ones.
-pub(super) fn limits_of<'a>(settings: &'a Settings, proven: Option<&VerifiedToken>) -> &'a PaceLimits {
-    let class = proven.and_then(|proven| proven.rate_class.as_ref());
-    class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.pace)
+pub(super) fn limits_of<'a>(settings: &'a Settings, token: Option<&VerifiedToken>) -> &'a RateLimits {
+    let class = token.and_then(|token| token.rate_class.as_ref());
+    class.and_then(|class| settings.rate_classes.get(class)).unwrap_or(&settings.rates)
 }
 
 impl EdgeCore {
@@ -43,7 +43,7 @@ impl EdgeCore {
             RateDecision::Wait(limit, wait) => Some(self.too_fast(client, text, limit, wait)),
             RateDecision::Abuse => {
                 self.counts.rate_abuses += 1;
-                self.close(client, CloseCode::RATE_ABUSE, "you went on sending faster than you may");
+                self.close(client, CloseCode::RATE_ABUSE, "you ignored refusals and kept exceeding your rate");
                 Some(Reading::Paused)
             }
         }

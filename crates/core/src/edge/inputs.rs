@@ -10,7 +10,7 @@ use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge,
 use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq};
 
 use super::confirms::Confirms;
-use super::deduplicator::{DuplicateCheck, FilterBounds};
+use super::deduplicator::{DedupBounds, DuplicateCheck};
 use super::floods::limits_of;
 use super::phase::SessionPhase;
 use super::retransmit_buffer::RetransmitBuffer;
@@ -45,14 +45,15 @@ impl EdgeCore {
         }
     }
 
-    /// Handles the loss of the client's socket.
+    /// Handles the loss of the client's socket. No effect after its end.
     pub fn socket_closed(&mut self, client: ClientKey, cause: DetachReason) {
         if self.sessions.get(client).is_some_and(|session| session.phase.closed().is_none()) {
             self.end_socket(client, cause);
         }
     }
 
-    /// Handles the client's shutdown of its side. Earlier bytes may be unread.
+    /// Handles the client's shutdown of its side: while it is not read, it no longer counts as
+    /// alive. Earlier bytes may be unread.
     pub fn socket_ends(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.get_mut(client)
             && let SessionPhase::Open { half_closed, .. } = &mut session.phase
@@ -92,17 +93,24 @@ impl EdgeCore {
             EdgeMessage::Ping => {
                 let pong = ServerMessage::Pong.to_json();
                 session.output.append(&mut self.pool, |out| encode::text(out, &pong));
-                return self.check_output(client);
+                self.check_output(client)
             }
-            EdgeMessage::Received { n } => return self.received(now, client, n),
+            EdgeMessage::Received { n } => self.received(now, client, n),
             // The node answers invalid messages, and tokens that no edge requests.
             EdgeMessage::Token | EdgeMessage::Other => {
                 session.send_up(now, text, &mut self.links);
                 self.counts.ups += 1;
                 self.memory.grow(text.len());
+                self.pause_if_full(now, client)
             }
         }
-        if session.pause_if_full(now, &self.memory.store_limits(self.settings.memory, self.settings.store)) {
+    }
+
+    /// Stops reading a client that must wait, and decides about further reads.
+    pub(super) fn pause_if_full(&mut self, now: Instant, client: ClientKey) -> Reading {
+        let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
+        if session.must_wait(now, &self.memory.retransmit_limits(&self.settings)) && session.phase.set_paused(true) {
+            (session.last_pong, session.pinged) = (now, None);
             self.counts.read_pauses += 1;
             return Reading::Paused;
         }
@@ -119,7 +127,7 @@ impl EdgeCore {
         self.check_output(client)
     }
 
-    /// Handles a WebSocket ping of the client.
+    /// Answers a WebSocket ping of the client, or closes its socket if it pings too often.
     pub fn client_ping(&mut self, now: Instant, client: ClientKey, payload: &[u8]) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if !session.rate_limiter.ping(limits_of(&self.settings, session.token.as_deref()), now) {
@@ -129,7 +137,7 @@ impl EdgeCore {
         self.check_output(client)
     }
 
-    /// Handles `count` bytes of [`EdgeCore::output`] that the socket took.
+    /// Records that the socket took `count` bytes of [`EdgeCore::output`]. 0: it took none.
     pub fn wrote(&mut self, now: Instant, client: ClientKey, count: usize) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.output.wrote(now, count, &mut self.pool);
@@ -154,12 +162,18 @@ impl EdgeCore {
         Reading::On
     }
 
-    /// Handles a run of frames from a node. Returns the node's own last report in it.
+    /// Handles a run of frames from a node. Returns the node's last report about itself in it.
+    /// `None`: there is none.
     ///
     /// # Errors
     /// If the bytes are no frames. Frames before the fault are handled.
-    pub fn link_frames(&mut self, now: Instant, link: LinkKey, mut frames: &[u8]) -> Result<FromNode, LinkError> {
-        let mut from_node = FromNode::default();
+    pub fn link_frames(
+        &mut self,
+        now: Instant,
+        link: LinkKey,
+        mut frames: &[u8],
+    ) -> Result<Option<NodeReport>, LinkError> {
+        let mut report = None;
         let mut run = Vec::with_capacity(MAX_RUN_FRAMES);
         while !frames.is_empty() {
             run.clear();
@@ -171,22 +185,22 @@ impl EdgeCore {
                 }
             }
             self.prefetch_for(link, &run);
-            run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut from_node));
+            run.iter().for_each(|frame| self.link_frame(now, link, frame, &mut report));
             if let Some(fault) = fault {
                 return Err(fault.into());
             }
         }
-        Ok(from_node)
+        Ok(report)
     }
 
     fn client_at(&self, link: LinkKey, slot: Slot) -> Option<ClientKey> {
         self.links.get(link)?.client_by_slot.get(&slot).copied()
     }
 
-    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, from_node: &mut FromNode) {
+    fn link_frame(&mut self, now: Instant, link: LinkKey, frame: &ToEdge<'_>, report: &mut Option<NodeReport>) {
         match *frame {
-            ToEdge::Draining => *from_node = FromNode { draining: true, serving: false },
-            ToEdge::Serving => *from_node = FromNode { draining: false, serving: true },
+            ToEdge::Draining => *report = Some(NodeReport::Draining),
+            ToEdge::Serving => *report = Some(NodeReport::Serving),
             ToEdge::Kicked { client_id, at, at_once } => self.on_kicked(client_id, at, at_once),
             _ => {}
         }
@@ -313,7 +327,7 @@ impl EdgeCore {
         }
         if was_paused
             && let Some(session) = self.sessions.get_mut(client)
-            && !session.must_wait(now, &self.memory.store_limits(self.settings.memory, self.settings.store))
+            && !session.must_wait(now, &self.memory.retransmit_limits(&self.settings))
             && session.phase.set_paused(false)
         {
             self.effects.push_back(Effect::Read(client));
@@ -329,10 +343,10 @@ impl EdgeCore {
         let before = session.deduplicator.bytes();
         let verdict = match down.origin {
             Some(origin) => {
-                let bounds = FilterBounds {
-                    limits: self.settings.filter,
+                let bounds = DedupBounds {
+                    limits: self.settings.dedup,
                     hold: session.hold,
-                    memory_is_scarce: self.memory.is_scarce(self.settings.memory),
+                    memory_is_scarce: self.memory.is_scarce(self.settings.max_memory_bytes),
                     output_is_full,
                 };
                 session.deduplicator.judge(&bounds, now, origin, down.prev_pending, down.ttl)
@@ -365,9 +379,9 @@ impl EdgeCore {
         };
         let mark = session.mark(down.origin);
         let Some(confirms) = session.confirms() else { return };
+        confirms.add(down.down_seq, mark, verdict);
         match verdict {
             DuplicateCheck::Write => {
-                confirms.delivered_at(down.down_seq, mark);
                 self.check_output(client);
                 if is_translated {
                     // The translator may have written nothing.
@@ -375,16 +389,14 @@ impl EdgeCore {
                 }
             }
             DuplicateCheck::Duplicate => {
-                confirms.duplicate(down.down_seq, mark);
                 self.counts.duplicates += 1;
                 self.confirm(client);
             }
             DuplicateCheck::Not(why) => {
-                confirms.unwritten(down.down_seq, why);
                 self.counts.sequence_gaps += 1;
                 if why == Unwritten::NoRoom {
                     let full = &mut self.counts;
-                    *(if output_is_full { &mut full.full_outputs } else { &mut full.full_filters }) += 1;
+                    *(if output_is_full { &mut full.full_outputs } else { &mut full.full_dedups }) += 1;
                 }
                 self.confirm(client);
             }
@@ -395,7 +407,7 @@ impl EdgeCore {
     pub(super) fn check_output(&mut self, client: ClientKey) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         if session.output.pending().len() > self.settings.max_output_bytes {
-            self.close(client, CloseCode::TOO_SLOW, "too much waits for you to read it");
+            self.close(client, CloseCode::TOO_SLOW, "you have too much unread output");
             Reading::Paused
         } else {
             list_output(&mut self.clients_with_output, client, session);
@@ -418,13 +430,13 @@ impl EdgeCore {
     }
 }
 
-/// The node's own report in a run of frames. Both are `false` without one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FromNode {
+/// A node's report about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeReport {
     /// The node drains: its sessions must be handed off.
-    pub draining: bool,
+    Draining,
     /// The node serves again.
-    pub serving: bool,
+    Serving,
 }
 
 /// Adds a client with an open socket to the clients with output, once.

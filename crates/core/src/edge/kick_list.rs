@@ -1,4 +1,4 @@
-//! Clients that operators have kicked. Edges reject their older tokens.
+//! Clients that operators have kicked. The cores of edges and nodes keep a list each.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -58,19 +58,9 @@ impl KickList {
         self.by_age.iter().map(|(at, client)| (client, *at))
     }
 
-    /// Returns the number of clients in the list.
-    pub fn len(&self) -> usize {
-        self.by_age.len()
-    }
-
-    /// Returns `true` if the list is empty.
-    pub fn is_empty(&self) -> bool {
-        self.by_age.is_empty()
-    }
-
-    /// Returns the number of kicks forgotten for lack of room.
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten
+    /// Returns the number of clients in the list, and of kicks forgotten for lack of room.
+    pub fn counts(&self) -> (usize, u64) {
+        (self.by_age.len(), self.forgotten)
     }
 }
 
@@ -83,16 +73,16 @@ mod tests {
     }
 
     #[test]
-    fn however_many_are_put_out_only_the_latest_are_remembered() {
+    fn oldest_kick_is_forgotten_when_the_list_is_full() {
         let mut kicks = KickList::default();
         for n in 0..=KickList::MAX_CLIENTS {
             assert!(kicks.add(&id(&format!("c{n}")), 1 + n as u64));
         }
-        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MAX_CLIENTS, 1));
+        assert_eq!(kicks.counts(), (KickList::MAX_CLIENTS, 1));
         assert!(!kicks.bars(&id("c0"), 0) && kicks.bars(&id("c1"), 0));
-        assert!(!kicks.add(&id("c0"), 1), "older than all that there is room for");
-        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MAX_CLIENTS, 1), "it was never remembered again");
-        assert!(kicks.add(&id("c1"), 1_000_000), "one that is known takes no further place");
-        assert_eq!((kicks.len(), kicks.forgotten()), (KickList::MAX_CLIENTS, 1));
+        assert!(!kicks.add(&id("c0"), 1), "it is older than all kicks in the list");
+        assert_eq!(kicks.counts(), (KickList::MAX_CLIENTS, 1), "a refused kick replaces none");
+        assert!(kicks.add(&id("c1"), 1_000_000), "a known client needs no further place");
+        assert_eq!(kicks.counts(), (KickList::MAX_CLIENTS, 1));
     }
 }

@@ -25,7 +25,7 @@ impl EdgeCore {
     pub fn kick(&mut self, client_id: &ClientId, at: u64, at_once: bool) -> bool {
         let is_news = self.kicks.add(client_id, at);
         let is_meant = |session: &Session| match &session.token {
-            Some(proven) => proven.issued <= at || (at_once && is_news),
+            Some(token) => token.issued <= at || (at_once && is_news),
             None => at_once,
         };
         let is_named = |session: &Session| {
@@ -49,14 +49,14 @@ impl EdgeCore {
     }
 
     /// Returns `true` if the token is not newer than a kick of the client or of its subject.
-    pub fn is_kicked(&self, client_id: &ClientId, proven: &VerifiedToken) -> bool {
-        let is_kicked = |id| self.kicks.bars(id, proven.issued);
-        is_kicked(client_id) || proven.subject.as_ref().is_some_and(is_kicked)
+    pub fn is_kicked(&self, client_id: &ClientId, token: &VerifiedToken) -> bool {
+        let is_kicked = |id| self.kicks.bars(id, token.issued);
+        is_kicked(client_id) || token.subject.as_ref().is_some_and(is_kicked)
     }
 
     /// Returns the number of kicks in the list, and the number of forgotten ones.
     pub fn kicks(&self) -> (usize, u64) {
-        (self.kicks.len(), self.kicks.forgotten())
+        self.kicks.counts()
     }
 
     /// Queues [`Effect::Kick`] for a kick that a node reports. An invalid id is ignored.

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_delay_is_below_its_bound_and_not_far() {
+    fn bound_is_at_most_one_eighth_above_the_latency() {
         let mut nanos = 1_u64;
         while nanos < 60_000_000_000 {
             let delay = Duration::from_nanos(nanos);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_rise_without_a_gap() {
+    fn buckets_adjoin_without_a_gap() {
         for size in 1..SIZES {
             assert!(bound(size) > bound(size - 1));
             assert_eq!(super::size(Duration::from_nanos(bound(size - 1))), size);

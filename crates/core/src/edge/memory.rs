@@ -1,36 +1,24 @@
 //! The memory limit for all clients together.
 //!
-//! Each sweep counts the kept bytes, and additions are counted in between, so the total is never
-//! too low. Above half of the limit, each client may have few unanswered messages, so senders are
-//! read more slowly. Above the limit, the clients with the most unread output lose their sockets.
+//! Each sweep counts the kept bytes. Messages are added in between, and answers to requests count
+//! from the next sweep on. Above half of the limit, each client may have few unanswered messages,
+//! so senders are read more slowly. Above three quarters, deduplicators with 16 senders stop to
+//! grow. Above the limit, the clients with the most unread output lose their sockets.
 
-use super::ClientKey;
-use super::retransmit_buffer::StoreLimits;
+use super::retransmit_buffer::RetransmitLimits;
 use super::session::Session;
-
-/// Maximum memory of an edge's clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryLimits {
-    /// Maximum bytes of all clients: messages without an outcome, unwritten output, known senders.
-    pub bytes: usize,
-}
-
-impl Default for MemoryLimits {
-    fn default() -> Self {
-        Self { bytes: usize::MAX }
-    }
-}
+use super::{ClientKey, Settings};
 
 /// Overhead in bytes of a message in custody or without `received`.
 pub(super) const ENTRY_BYTES: usize = 64;
 /// Bytes of a sender with few messages, including its table entries.
 pub const SENDER_BYTES: usize = 160;
-/// Clients with less unwritten output are never evicted.
+/// Clients whose unwritten output has fewer allocated bytes are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
 /// Limits of one retransmit buffer while memory is short: enough for a call set-up.
-const STRAINED: StoreLimits = StoreLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
+const STRAINED: RetransmitLimits = RetransmitLimits { frames: 32, bytes: 16 * 1024, span: u64::MAX };
 
-/// The estimated bytes of all clients.
+/// The estimated bytes of all clients. Each `limit` is [`Settings::max_memory_bytes`].
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// Bytes at the last sweep.
@@ -50,14 +38,15 @@ impl Memory {
         self.grown += bytes;
     }
 
-    /// Returns `true` if no new senders may be stored: memory is scarce, and they are not evicted.
-    pub(super) fn is_scarce(&self, limits: MemoryLimits) -> bool {
-        self.total() > limits.bytes / 4 * 3
+    /// Returns `true` above three quarters of the limit: deduplicators must not grow, since senders
+    /// are not evicted.
+    pub(super) fn is_scarce(&self, limit: usize) -> bool {
+        self.total() > limit / 4 * 3
     }
 
     /// Returns `true` above the limit: clients must be evicted.
-    pub(super) fn is_short(&self, limits: MemoryLimits) -> bool {
-        self.total() > limits.bytes
+    pub(super) fn is_short(&self, limit: usize) -> bool {
+        self.total() > limit
     }
 
     /// Replaces the estimate by the bytes that a sweep has counted.
@@ -70,24 +59,26 @@ impl Memory {
         self.counted.saturating_add(self.grown)
     }
 
-    /// Returns the limits of each retransmit buffer: `usual`, or smaller above half of the memory.
-    pub(super) fn store_limits(&self, limits: MemoryLimits, usual: StoreLimits) -> StoreLimits {
-        if self.total() <= limits.bytes / 2 {
+    /// Returns the limits of each retransmit buffer, which are smaller above half of the memory.
+    pub(super) fn retransmit_limits(&self, settings: &Settings) -> RetransmitLimits {
+        let usual = settings.retransmit;
+        if self.total() <= settings.max_memory_bytes / 2 {
             return usual;
         }
-        StoreLimits {
+        RetransmitLimits {
             frames: usual.frames.min(STRAINED.frames),
             bytes: usual.bytes.min(STRAINED.bytes),
             span: usual.span,
         }
     }
 
-    /// Returns the clients to close so that a quarter is free. `unwritten`: output bytes of each.
-    pub(super) fn evict(&self, limits: MemoryLimits, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
-        if !self.is_short(limits) {
+    /// Returns the clients to close so that a quarter is free. `unwritten`: allocated output bytes
+    /// of each. Empty below the limit.
+    pub(super) fn evict(&self, limit: usize, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
+        if !self.is_short(limit) {
             return Vec::new();
         }
-        let mut surplus = self.total() - limits.bytes / 4 * 3;
+        let mut surplus = self.total() - limit / 4 * 3;
         unwritten.retain(|(bytes, _)| *bytes >= LEAST_EVICTED);
         unwritten.sort_unstable_by(|a, b| b.cmp(a));
         let mut evicted = Vec::new();
@@ -122,21 +113,21 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: MemoryLimits = MemoryLimits { bytes: 1_000_000 };
+    const LIMIT: usize = 1_000_000;
 
     fn holding(bytes: usize) -> Memory {
         Memory { counted: bytes, grown: 0 }
     }
 
     #[test]
-    fn past_all_of_it_the_greatest_go_until_a_quarter_is_free() {
+    fn largest_outputs_are_evicted_until_a_quarter_is_free() {
         let mut keys = SlotMap::<ClientKey, ()>::with_key();
         let clients: Vec<_> = (0..10).map(|_| keys.insert(())).collect();
         let unwritten = || clients.iter().enumerate().map(|(n, client)| (n * 30_000, *client)).collect();
-        assert!(holding(1_000_000).evict(LIMITS, unwritten()).is_empty());
-        let evicted = holding(1_100_000).evict(LIMITS, unwritten());
+        assert!(holding(1_000_000).evict(LIMIT, unwritten()).is_empty());
+        let evicted = holding(1_100_000).evict(LIMIT, unwritten());
         assert_eq!(evicted, [clients[9], clients[8]]);
-        let everyone = holding(9_000_000).evict(LIMITS, unwritten());
-        assert_eq!(everyone.len(), 9, "who has nothing unwritten frees nothing");
+        let everyone = holding(9_000_000).evict(LIMIT, unwritten());
+        assert_eq!(everyone.len(), 9, "a client without output frees nothing");
     }
 }

@@ -21,16 +21,15 @@ mod link;
 mod memory;
 mod output;
 mod phase;
+mod prefetch;
 mod rate_limiter;
 mod reassignments;
-mod token_bucket;
-
-mod prefetch;
 mod received_tracker;
 mod retransmit_buffer;
 mod senders;
 mod session;
 mod sweep;
+mod token_bucket;
 mod verified_token;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -49,17 +48,17 @@ use self::memory::Memory;
 use self::output::Pool;
 use crate::rate_class::RateClass;
 
-pub use self::deduplicator::{Deduplicator, DuplicateCheck, FilterBounds, FilterLimits};
+pub use self::deduplicator::{DedupBounds, DedupLimits, Deduplicator, DuplicateCheck};
 pub use self::dialects::{DialectClient, DialectCounts};
-pub use self::inputs::FromNode;
+pub use self::inputs::NodeReport;
 pub use self::kick_list::KickList;
 pub use self::kicking::Kick;
 pub use self::latency_histogram::LatencyHistogram;
-pub use self::memory::{MemoryLimits, SENDER_BYTES};
+pub use self::memory::SENDER_BYTES;
 pub use self::phase::SessionPhase;
-pub use self::rate_limiter::PaceLimits;
+pub use self::rate_limiter::RateLimits;
 pub use self::reassignments::Reassignments;
-pub use self::retransmit_buffer::{RetransmitBuffer, StoreLimits};
+pub use self::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
 pub use self::session::{Attachment, ConnectRequest, Newcomer, Session};
 pub use self::sweep::INTERVAL as SWEEP_INTERVAL;
 pub use self::token_bucket::{Rate, TokenBucket, whole_ms};
@@ -76,29 +75,32 @@ new_key_type! {
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Limits of a session's retransmit buffer.
-    pub store: StoreLimits,
+    pub retransmit: RetransmitLimits,
     /// Limits of a session's deduplicator.
-    pub filter: FilterLimits,
-    /// Maximum unwritten bytes of one client. Above it, its socket closes. Above half of it,
+    pub dedup: DedupLimits,
+    /// Maximum unwritten bytes of one client. Above it, its socket closes. From half of it on,
     /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
-    /// Maximum time in which a socket takes none of its pending output.
+    /// Time in which a socket takes none of its pending output, after which it is closed.
     pub write_timeout: Duration,
     /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
-    /// Time from that ping to the answer, after which the socket is closed.
+    /// Time after the ping of `heartbeat` without bytes from the client, after which its socket is
+    /// closed.
     pub heartbeat_answer: Duration,
-    /// Time from a written message to `received`, after which the socket is closed. 25 times the
-    /// advised time suffices for slow networks, and is short for senders that wait for an `ack`.
+    /// Time without a new `received` while a written message lacks one, after which the socket is
+    /// closed. 25 times the advised time (200 ms) suffices for slow networks, and is short for
+    /// senders that wait for an `ack`.
     pub receipt_timeout: Duration,
     /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
     /// Maximum rates of one client.
-    pub pace: PaceLimits,
+    pub rates: RateLimits,
     /// Maximum rates of one client, by its token's rate class.
-    pub rate_classes: BTreeMap<RateClass, PaceLimits>,
-    /// Maximum memory for all clients.
-    pub memory: MemoryLimits,
+    pub rate_classes: BTreeMap<RateClass, RateLimits>,
+    /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
+    /// senders. `usize::MAX`: no limit.
+    pub max_memory_bytes: usize,
 }
 
 impl Settings {
@@ -106,9 +108,9 @@ impl Settings {
     pub fn for_messages_of(max_message_bytes: usize) -> Self {
         let defaults = Self::default();
         // A client that is not read cannot send `received`, so two messages must fit.
-        let bytes = defaults.store.bytes.max(2 * max_message_bytes);
+        let bytes = defaults.retransmit.bytes.max(2 * max_message_bytes);
         Self {
-            store: StoreLimits { bytes, ..defaults.store },
+            retransmit: RetransmitLimits { bytes, ..defaults.retransmit },
             max_output_bytes: defaults.max_output_bytes.max(8 * max_message_bytes),
             ..defaults
         }
@@ -118,17 +120,17 @@ impl Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            store: StoreLimits::default(),
-            filter: FilterLimits::default(),
+            retransmit: RetransmitLimits::default(),
+            dedup: DedupLimits::default(),
             max_output_bytes: 512 * 1024,
             write_timeout: Duration::from_secs(10),
             heartbeat: limits::HEARTBEAT,
             heartbeat_answer: limits::HEARTBEAT_ANSWER,
             receipt_timeout: Duration::from_secs(5),
             hold_until_told: limits::DEFAULT_HOLD,
-            pace: PaceLimits::default(),
+            rates: RateLimits::default(),
             rate_classes: BTreeMap::new(),
-            memory: MemoryLimits::default(),
+            max_memory_bytes: usize::MAX,
         }
     }
 }
@@ -155,7 +157,8 @@ pub enum Effect {
     Accept(ClientKey),
     /// Refuse the client's upgrade request. The core has removed the client.
     Refuse(ClientKey, Refusal),
-    /// Write these bytes, which end in a close frame, and close the socket. The core forgets it.
+    /// Write these bytes, which end in a close frame of this code, and close the socket. The client
+    /// has no further output.
     Close(ClientKey, CloseCode, Vec<u8>),
     /// Read the socket again.
     Read(ClientKey),
@@ -168,7 +171,7 @@ pub enum Effect {
 /// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Frames from clients for nodes.
+    /// Messages taken from clients for nodes.
     pub ups: u64,
     /// Messages of other clients that were queued for clients.
     pub downs: u64,
@@ -179,15 +182,14 @@ pub struct Counts {
     /// Messages that were not written because the recipient's output was full.
     pub full_outputs: u64,
     /// Messages that were not written because the recipient's deduplicator was full.
-    pub full_filters: u64,
+    pub full_dedups: u64,
     /// Frames retransmitted to another node.
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
-    /// Read pauses because a client's retransmit buffer was full.
+    /// Read pauses: a retransmit buffer or a translator was full, or a dialect's client was above
+    /// its rate.
     pub read_pauses: u64,
-    /// Sockets closed by the edge.
-    pub closes: u64,
     /// Messages refused by the message rate.
     pub over_message_rate: u64,
     /// Messages refused by the byte rate.
@@ -203,9 +205,9 @@ pub struct Counts {
 /// Gauges of the last sweep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    /// Sessions that are not attached to a node.
+    /// Sessions that are detached or being released.
     pub unattached: usize,
-    /// Clients that are not read because their retransmit buffer is full.
+    /// Clients that are not read: see [`Counts::read_pauses`].
     pub read_paused: usize,
     /// Open sockets of dialects' clients, in the order of [`Dialect::ALL`].
     pub dialect_sockets: [usize; Dialect::ALL.len()],
@@ -220,7 +222,7 @@ pub enum Reading {
     Paused,
 }
 
-/// The state of an edge.
+/// The state of an edge: sessions, links, and effects for the shell.
 #[derive(Debug)]
 pub struct EdgeCore {
     settings: Settings,
@@ -310,7 +312,8 @@ impl EdgeCore {
         }
     }
 
-    /// Returns the attached sessions, each with its hash and its link.
+    /// Returns the attached sessions, each with its hash and its link. Sessions that are being
+    /// released are not attached.
     pub fn attached(&self) -> impl Iterator<Item = (ClientKey, KeyHash, LinkKey)> {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
@@ -320,7 +323,8 @@ impl EdgeCore {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
 
-    /// Returns the hash of an attached session and its link. `None`: it is not attached.
+    /// Returns the hash of an attached session and its link. `None`: it is detached or being
+    /// released.
     pub fn attachment(&self, client: ClientKey) -> Option<(KeyHash, LinkKey)> {
         let session = self.sessions.get(client)?;
         Some((session.key, session.uplink()?.0))
@@ -356,7 +360,7 @@ impl EdgeCore {
         self.sessions.is_empty()
     }
 
-    /// Returns the bytes kept for all clients. The estimate is never too low.
+    /// Returns the bytes kept for all clients: those of the last sweep, and messages since then.
     pub fn kept(&self) -> usize {
         self.memory.total()
     }
@@ -371,7 +375,7 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Returns the latencies from the receipt of messages to their delivery.
+    /// Returns the latencies of delivered messages, from their receipt by this edge to the outcome.
     pub fn delays(&self) -> &LatencyHistogram {
         &self.latency
     }
@@ -390,5 +394,5 @@ pub enum FlushUrgency {
 
 /// Bytes on a link that are no trunk frames. The link must be closed.
 #[derive(Debug, thiserror::Error)]
-#[error("the node sent what is no trunk frame: {0}")]
+#[error("the node sent an invalid trunk frame: {0}")]
 pub struct LinkError(#[from] DecodeError);

@@ -147,7 +147,7 @@ mod tests {
         assert!(output.lags(now + Duration::from_secs(1), Duration::from_secs(1)), "a trickle is not enough");
         output.append(&mut pool, |out| out.extend_from_slice(b" there"));
         output.wrote(now + Duration::from_secs(1), 3, &mut pool);
-        assert!(!output.lags(now + Duration::from_secs(1), Duration::from_secs(1)), "what waited then is taken");
+        assert!(!output.lags(now + Duration::from_secs(1), Duration::from_secs(1)), "the late bytes are taken");
         assert!(output.lags(now + Duration::from_secs(2), Duration::from_secs(1)));
         output.wrote(now, 6, &mut pool);
         assert!(!output.lags(now + Duration::from_secs(9), Duration::from_secs(1)));

@@ -20,7 +20,7 @@ pub enum SessionPhase {
     },
     /// The socket is open.
     Open {
-        /// `true`: the retransmit buffer is full, so the socket is not read.
+        /// `true`: the socket is not read, because `Session::must_wait` returned `true`.
         paused: bool,
         /// `true`: the client has shut its side down. Earlier bytes may be unread.
         half_closed: bool,

@@ -6,7 +6,7 @@ use super::token_bucket::{Rate, TokenBucket};
 
 /// Maximum rates of a client. `None`: no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PaceLimits {
+pub struct RateLimits {
     /// Messages.
     pub messages: Option<Rate>,
     /// Bytes of messages, plus 64 bytes for each message.
@@ -16,9 +16,9 @@ pub struct PaceLimits {
 }
 
 /// Cost of a message in bytes in addition to its own, so that short ones are not free.
-pub(super) const FRAME_BYTES: u32 = 64;
+const FRAME_BYTES: u32 = 64;
 /// Time of ignored refusals after which a client is abusive. A pause of [`RELENTS`] restarts it.
-pub(super) const ABUSE: Duration = Duration::from_secs(5);
+const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);
 
@@ -34,7 +34,7 @@ pub(super) enum Exceeded {
 pub(super) enum RateDecision {
     /// The message is within the limits.
     Pass,
-    /// The message is refused, and others until this time has passed.
+    /// The message exceeds this limit and is refused. It is within the limits after this time.
     Wait(Exceeded, Duration),
     /// The socket must be closed: the client has ignored refusals for 5 s.
     Abuse,
@@ -66,7 +66,7 @@ impl ClientRateLimiter {
     }
 
     /// Decides about a message of this size. A refused message costs nothing.
-    pub(super) fn message(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) -> RateDecision {
+    pub(super) fn message(&mut self, limits: &RateLimits, now: Instant, bytes: usize) -> RateDecision {
         if let Some((limit, wait)) = self.wait(limits, now, bytes) {
             return self.refuse(now, limit, wait);
         }
@@ -76,7 +76,7 @@ impl ClientRateLimiter {
 
     /// Returns the time until a message of this size is within the limits, and the limit that it
     /// exceeds now. `None`: it is within the limits.
-    pub(super) fn wait(&self, limits: &PaceLimits, now: Instant, bytes: usize) -> Option<(Exceeded, Duration)> {
+    pub(super) fn wait(&self, limits: &RateLimits, now: Instant, bytes: usize) -> Option<(Exceeded, Duration)> {
         let wait =
             |bucket: &TokenBucket, rate: Option<Rate>, amount| rate.and_then(|rate| bucket.wait(now, rate, amount));
         match wait(&self.messages, limits.messages, 1) {
@@ -86,7 +86,7 @@ impl ClientRateLimiter {
     }
 
     /// Counts a message of this size, within the limits or not.
-    pub(super) fn pay(&mut self, limits: &PaceLimits, now: Instant, bytes: usize) {
+    pub(super) fn pay(&mut self, limits: &RateLimits, now: Instant, bytes: usize) {
         if let Some(rate) = limits.messages {
             self.messages.pay(now, rate, 1);
         }
@@ -96,7 +96,7 @@ impl ClientRateLimiter {
     }
 
     /// Returns `true` if a ping may be answered. Otherwise the socket must be closed.
-    pub(super) fn ping(&mut self, limits: &PaceLimits, now: Instant) -> bool {
+    pub(super) fn ping(&mut self, limits: &RateLimits, now: Instant) -> bool {
         limits.pings.is_none_or(|rate| self.pings.take(now, rate, 1))
     }
 
@@ -130,10 +130,10 @@ mod tests {
     use super::*;
 
     const TEN: Rate = Rate { per_second: 10, burst: 10 };
-    const MESSAGES: PaceLimits = PaceLimits { messages: Some(TEN), bytes: None, pings: None };
+    const MESSAGES: RateLimits = RateLimits { messages: Some(TEN), bytes: None, pings: None };
 
     /// Returns the number of accepted messages at this even rate and duration.
-    fn passed(limits: &PaceLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
+    fn passed(limits: &RateLimits, per_second: u64, seconds: u64, bytes: usize) -> u64 {
         let start = Instant::now();
         let mut pace = ClientRateLimiter::new(start);
         let came = (0..per_second * seconds).map(|n| start + Duration::from_nanos(n * 1_000_000_000 / per_second));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_a_second_are_ten_a_second_over_a_minute_whatever_comes() {
+    fn passed_messages_match_the_rate_at_any_offered_rate() {
         for offered in [11, 20, 100, 1_000, 10_000] {
             let passed = passed(&MESSAGES, offered, 60, 100);
             assert!((588..=612).contains(&passed), "of {offered} a second {passed} in a minute");
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn bytes_have_a_rate_of_their_own_and_a_frame_is_not_free() {
         let bytes = Some(Rate { per_second: 10_000, burst: 10_000 });
-        let limits = PaceLimits { bytes, ..PaceLimits::default() };
+        let limits = RateLimits { bytes, ..RateLimits::default() };
         let passed_large = passed(&limits, 100, 60, 1_000 - 64);
         assert!((588..=612).contains(&passed_large), "{passed_large}");
         let passed_empty = passed(&limits, 1_000, 60, 0);
@@ -167,7 +167,7 @@ mod tests {
     fn message_above_the_burst_passes_alone_and_is_charged() {
         let start = Instant::now();
         let bytes = Some(Rate { per_second: 1_000, burst: 1_000 });
-        let limits = PaceLimits { bytes, ..PaceLimits::default() };
+        let limits = RateLimits { bytes, ..RateLimits::default() };
         let mut pace = ClientRateLimiter::new(start);
         assert_eq!(pace.message(&limits, start, 5_000 - 64), RateDecision::Pass);
         let wait = Duration::from_millis(4_000 + 74);

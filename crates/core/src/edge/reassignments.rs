@@ -93,8 +93,8 @@ mod tests {
                 let key = KeyHash::of(client_id.as_str());
                 let session = SessionId([n.to_le_bytes()[0]; 16]);
                 let request = ConnectRequest::default();
-                let client =
-                    core.connect(start, Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request });
+                let newcomer = Newcomer { client_id, session, accepted_at_us: 1, reliable: false, request };
+                let client = core.connect(start, newcomer, None);
                 core.attach(start, client, link);
                 clients.push((client, key));
             }

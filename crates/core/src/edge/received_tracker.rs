@@ -166,9 +166,9 @@ mod tests {
         let now = Instant::now();
         let mut tracker = sent(now, &[1, 2]);
         assert!(!tracker.is_late(now + Duration::from_millis(4999), LIMIT, LONGEST));
-        assert!(!tracker.is_late(now + LIMIT, LIMIT, LONGEST), "what it said may still be unread");
+        assert!(!tracker.is_late(now + LIMIT, LIMIT, LONGEST), "its `received` may still be unread");
         tracker.acknowledge(now, 1).unwrap();
-        assert!(!tracker.is_late(now + LIMIT, LIMIT, LONGEST), "another message, another look");
+        assert!(!tracker.is_late(now + LIMIT, LIMIT, LONGEST), "the next message needs two checks too");
         assert!(tracker.is_late(now + LIMIT, LIMIT, LONGEST));
         tracker.acknowledge(now + LIMIT, 2).unwrap();
         assert!(!tracker.is_late(now + 9 * LIMIT, LIMIT, LONGEST), "nothing is unacknowledged");

@@ -8,17 +8,18 @@ use signaling_wire::Seq;
 
 /// Limits of one retransmit buffer. At any of them the edge stops reading the client.
 #[derive(Debug, Clone, Copy)]
-pub struct StoreLimits {
+pub struct RetransmitLimits {
     /// Maximum messages without an outcome: many times the burst of a call set-up.
     pub frames: usize,
-    /// Maximum payload bytes of these messages: four messages of the default maximum size.
+    /// Maximum payload bytes of messages without an outcome: four of the default maximum size.
     pub bytes: usize,
-    /// Distance from the oldest number without an outcome to the newest: 3,000 messages/s for one
-    /// hold time. At most `frames` of them have no outcome, which fit a deduplicator's window.
+    /// Maximum numbers from the oldest message without an outcome to the newest message: 3,000
+    /// messages/s for one hold time. At most `frames` of them have no outcome, which fit a
+    /// deduplicator's window.
     pub span: u64,
 }
 
-impl Default for StoreLimits {
+impl Default for RetransmitLimits {
     fn default() -> Self {
         Self { frames: 256, bytes: 256 * 1024, span: 65_536 }
     }
@@ -60,7 +61,8 @@ impl RetransmitBuffer {
         self.last
     }
 
-    /// Removes a message and returns the time of its receipt. `None`: its outcome came before.
+    /// Removes a message and returns the time of its receipt. `None`: its outcome came before, or
+    /// no message has the number.
     pub fn remove(&mut self, seq: Seq) -> Option<Instant> {
         // Most outcomes arrive in the order of the messages.
         let removed = if self.kept.front().is_some_and(|(oldest, _)| *oldest == seq) {
@@ -87,7 +89,7 @@ impl RetransmitBuffer {
     }
 
     /// Returns `true` if the client must not be read until an outcome arrives.
-    pub fn is_full(&self, limits: &StoreLimits) -> bool {
+    pub fn is_full(&self, limits: &RetransmitLimits) -> bool {
         let span = self.kept.front().map_or(0, |(oldest, _)| self.last.0 + 1 - oldest.0);
         self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
@@ -142,17 +144,17 @@ mod tests {
 
     #[test]
     fn each_bound_alone_makes_it_full() {
-        let wide = StoreLimits { frames: 1000, bytes: 1000, span: 1000 };
+        let wide = RetransmitLimits { frames: 1000, bytes: 1000, span: 1000 };
         assert!(!filled(4).is_full(&wide));
-        assert!(filled(4).is_full(&StoreLimits { frames: 4, ..wide }));
-        assert!(filled(4).is_full(&StoreLimits { bytes: 16, ..wide }));
+        assert!(filled(4).is_full(&RetransmitLimits { frames: 4, ..wide }));
+        assert!(filled(4).is_full(&RetransmitLimits { bytes: 16, ..wide }));
         let mut store = filled(4);
         (2..=3).for_each(|seq| {
             store.remove(Seq(seq));
         });
-        assert!(store.is_full(&StoreLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
+        assert!(store.is_full(&RetransmitLimits { span: 4, ..wide }), "an old frame keeps its distance to the newest");
         store.remove(Seq(1));
-        assert!(!store.is_full(&StoreLimits { span: 4, ..wide }));
+        assert!(!store.is_full(&RetransmitLimits { span: 4, ..wide }));
     }
 
     #[test]

@@ -15,7 +15,7 @@ const NONE: u32 = u32::MAX;
 /// The written messages of one sender.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The first number with a final decision.
+    /// The first and the highest number with a final decision.
     base: MessageNumber,
     last: MessageNumber,
     /// Bit `n % len` is set if number `n` was written, for the latest `len` numbers.
@@ -53,7 +53,7 @@ impl Sender {
         sender
     }
 
-    /// Returns the highest number that was written.
+    /// Returns the highest number with a final decision, written or skipped.
     pub(super) fn last(&self) -> MessageNumber {
         self.last
     }
@@ -202,7 +202,7 @@ impl Senders {
 
     /// Removes the idlest sender if it was silent for `least`. Returns `true` if it did.
     pub(super) fn remove_idlest(&mut self, now: Instant, least: Duration) -> bool {
-        // A plain sender of this age sends no duplicates.
+        // A plain sender of this age sends no duplicates. A reliable one may, after a resume.
         self.remove_if_idle(now, self.plain.oldest, least) || self.remove_if_idle(now, self.reliable.oldest, least)
     }
 

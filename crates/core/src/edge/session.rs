@@ -1,6 +1,5 @@
 //! The session of one client, and its upgrade request.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::ClientId;
@@ -17,12 +16,12 @@ use super::output::Output;
 use super::phase::SessionPhase;
 use super::rate_limiter::ClientRateLimiter;
 use super::received_tracker::ReceivedTracker;
-use super::retransmit_buffer::{RetransmitBuffer, StoreLimits};
-use super::verified_token::VerifiedToken;
-use super::{LinkKey, Settings};
+use super::retransmit_buffer::{RetransmitBuffer, RetransmitLimits};
+use super::verified_token::{PresentedToken, VerifiedToken};
+use super::{DialectClient, LinkKey, Settings};
 
 /// The upgrade request of a client.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConnectRequest {
     /// Path, as requested.
     pub path: String,
@@ -31,10 +30,10 @@ pub struct ConnectRequest {
     /// `Origin` header of a browser. `None`: no such header.
     pub origin: Option<String>,
     /// Claims of its token. `None`: tokens are not required. The token itself is dropped.
-    pub proven: Option<VerifiedToken>,
+    pub token: Option<VerifiedToken>,
     /// Resume token. `None`: the client does not resume.
-    pub resume: Option<String>,
-    /// The client's address, as determined by the shell.
+    pub resume: Option<PresentedToken>,
+    /// The client's IP address, as determined by the shell.
     pub address: String,
 }
 
@@ -45,23 +44,9 @@ impl ConnectRequest {
             path: &self.path,
             query: &self.query,
             origin: self.origin.as_deref(),
-            resume: self.resume.as_deref(),
+            resume: self.resume.as_ref().map(|token| &*token.0),
             address: &self.address,
         }
-    }
-}
-
-impl fmt::Debug for ConnectRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, query, origin, proven, resume, address } = self;
-        f.debug_struct("ConnectRequest")
-            .field("path", path)
-            .field("query", query)
-            .field("origin", origin)
-            .field("proven", proven)
-            .field("resume", &resume.as_ref().map(|_| "***"))
-            .field("address", address)
-            .finish()
     }
 }
 
@@ -80,38 +65,20 @@ pub struct Newcomer {
     pub request: ConnectRequest,
 }
 
-/// The binding of a session to a node.
+/// The binding of a session to a node, which was sent `Attach` and may not have answered yet.
 ///
 /// ```text
-/// Detached ──attach──> Attached ──release──> Releasing ──Released──> Detached
+/// detached ──attach──> attached ──release──> releasing ──Released──> detached
 ///     ^───rejected or link lost──┴──────link lost──┘
 /// ```
 #[derive(Debug)]
-pub enum Attachment {
-    /// No node has the session. Uplink frames wait in the retransmit buffer.
-    Detached,
-    /// The node was sent `Attach`, and may not have answered yet.
-    Attached(Binding),
-    /// The node was sent `Release`. Its downlink frames are accepted until `Released`.
-    Releasing(Binding),
-}
-
-/// A session's slot on a link, and the confirms of the slot's downlink frames.
-#[derive(Debug)]
-pub struct Binding {
+pub struct Attachment {
     pub(super) link: LinkKey,
     pub(super) slot: Slot,
+    /// `true` if the node was sent `Release`. Its downlink frames are accepted until `Released`.
+    pub(super) is_releasing: bool,
+    /// Confirms of the slot's downlink frames.
     pub(super) confirms: Confirms,
-}
-
-impl Attachment {
-    /// Returns the pending confirms. `None`: the session is detached.
-    pub(super) fn confirms(&self) -> Option<&Confirms> {
-        match self {
-            Self::Detached => None,
-            Self::Attached(binding) | Self::Releasing(binding) => Some(&binding.confirms),
-        }
-    }
 }
 
 /// A client's session at its edge, with or without a socket.
@@ -122,7 +89,8 @@ pub struct Session {
     pub key: KeyHash,
     /// Its id. A node that resumes an older session replaces it.
     pub id: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970.
+    /// Time at which the edge accepted the socket, in microseconds since 1970. Each detachment
+    /// before an admission adds 1.
     pub accepted_at_us: u64,
     /// Number of its attachments so far.
     pub(super) turn: u32,
@@ -136,8 +104,9 @@ pub struct Session {
     pub(super) token: Option<Box<VerifiedToken>>,
     /// Hold time of its messages, as its node sent it.
     pub(super) hold: Duration,
-    /// Its binding to a node.
-    pub attachment: Attachment,
+    /// Its binding to a node. `None`: detached. Uplink frames then wait in the retransmit buffer, as
+    /// they do while a node releases it.
+    pub attachment: Option<Attachment>,
     /// Offsets in the unwritten output at which messages of former attachments end.
     pub(super) queued_before: Vec<u64>,
     /// The state of its socket.
@@ -157,16 +126,21 @@ pub struct Session {
     pub(super) pinged: Option<Instant>,
     /// Its translator. `None`: a client of the native protocol.
     pub(super) dialect: Option<Box<DialectSession>>,
-    /// Time of the last `pong` while its reads are paused.
+    /// Time of the last [`Self::paused_frame`], or of the pause. Unused while the client is read.
     pub(super) last_pong: Instant,
     /// `true` if the node waits for `Alive`.
     pub(super) probed: bool,
 }
 
 impl Session {
-    pub(super) fn new(now: Instant, mut newcomer: Newcomer, settings: &Settings) -> Self {
+    pub(super) fn new(
+        now: Instant,
+        mut newcomer: Newcomer,
+        dialect: Option<DialectClient>,
+        settings: &Settings,
+    ) -> Self {
         Self {
-            token: newcomer.request.proven.take().map(Box::new),
+            token: newcomer.request.token.take().map(Box::new),
             key: KeyHash::of(newcomer.client_id.as_str()),
             client_id: newcomer.client_id,
             id: newcomer.session,
@@ -176,7 +150,7 @@ impl Session {
             request: Some(Box::new(newcomer.request)),
             state: None,
             hold: settings.hold_until_told,
-            attachment: Attachment::Detached,
+            attachment: None,
             queued_before: Vec::new(),
             phase: SessionPhase::Waiting,
             buffer: RetransmitBuffer::default(),
@@ -187,7 +161,7 @@ impl Session {
             confirm_is_listed: false,
             heard: now,
             pinged: None,
-            dialect: None,
+            dialect: dialect.map(|client| Box::new(DialectSession { client, read_at: None })),
             last_pong: now,
             probed: false,
         }
@@ -207,15 +181,15 @@ impl Session {
     pub(super) fn detach(&mut self) {
         let written = self.output.written();
         self.queued_before.retain(|end| *end > written);
-        let former = std::mem::replace(&mut self.attachment, Attachment::Detached);
+        let former = self.attachment.take();
         // The marks of a reliable client are no offsets, and it recognises messages by their names.
         if self.received.is_none() {
-            let queued = former.confirms().into_iter().flat_map(Confirms::queued);
+            let queued = former.iter().flat_map(|former| former.confirms.queued());
             self.queued_before.extend(queued.filter(|end| *end > written));
         }
     }
 
-    /// Sends the session's node a frame.
+    /// Sends a frame to the session's node, if it has one.
     pub(super) fn send<'a>(&self, links: &mut SlotMap<LinkKey, Link>, frame: impl FnOnce(Slot) -> ToNode<'a>) {
         if let Some((link, slot)) = self.attached_to()
             && let Some(link) = links.get_mut(link)
@@ -226,18 +200,13 @@ impl Session {
 
     /// Returns the link and slot of downlink frames and confirms. `None`: it is detached.
     pub fn attached_to(&self) -> Option<(LinkKey, Slot)> {
-        match &self.attachment {
-            Attachment::Detached => None,
-            Attachment::Attached(binding) | Attachment::Releasing(binding) => Some((binding.link, binding.slot)),
-        }
+        self.attachment.as_ref().map(|attachment| (attachment.link, attachment.slot))
     }
 
     /// Returns the link and slot of uplink frames. `None`: it is detached or being released.
     pub(super) fn uplink(&self) -> Option<(LinkKey, Slot)> {
-        match &self.attachment {
-            Attachment::Attached(binding) => Some((binding.link, binding.slot)),
-            _ => None,
-        }
+        let attachment = self.attachment.as_ref().filter(|attachment| !attachment.is_releasing)?;
+        Some((attachment.link, attachment.slot))
     }
 
     /// Returns `true` if a client with a working connection is not read: its silence means nothing.
@@ -245,7 +214,7 @@ impl Session {
         self.phase == SessionPhase::Open { paused: true, half_closed: false }
     }
 
-    /// Sends a message to the session's node, and keeps it until its outcome is known.
+    /// Keeps a message until its outcome is known, and sends it if the session is attached.
     pub(super) fn send_up(&mut self, now: Instant, text: &[u8], links: &mut SlotMap<LinkKey, Link>) {
         let seq = self.buffer.push(text, now);
         let ttl = RemainingTtl::from_duration(self.hold);
@@ -256,18 +225,9 @@ impl Session {
         }
     }
 
-    /// Stops reading a client that must wait. Returns `true` if that is a change.
-    pub(super) fn pause_if_full(&mut self, now: Instant, limits: &StoreLimits) -> bool {
-        let pauses = self.must_wait(now, limits) && self.phase.set_paused(true);
-        if pauses {
-            (self.last_pong, self.pinged) = (now, None);
-        }
-        pauses
-    }
-
     /// Returns `true` if the client must not be read now: too many of its messages have no outcome,
     /// or its translator or rate allows no further ones.
-    pub(super) fn must_wait(&self, now: Instant, limits: &StoreLimits) -> bool {
+    pub(super) fn must_wait(&self, now: Instant, limits: &RetransmitLimits) -> bool {
         self.buffer.is_full(limits) || self.dialect.as_ref().is_some_and(|dialect| dialect.is_full(now))
     }
 
@@ -294,9 +254,6 @@ impl Session {
 
     /// Returns the confirms for its link. `None`: it is detached.
     pub(super) fn confirms(&mut self) -> Option<&mut Confirms> {
-        match &mut self.attachment {
-            Attachment::Detached => None,
-            Attachment::Attached(binding) | Attachment::Releasing(binding) => Some(&mut binding.confirms),
-        }
+        self.attachment.as_mut().map(|attachment| &mut attachment.confirms)
     }
 }

@@ -7,7 +7,6 @@ use signaling_protocol::CloseCode;
 
 use super::inputs::list_output;
 use super::phase::SessionPhase;
-use super::session::Attachment;
 use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
@@ -17,7 +16,7 @@ pub const INTERVAL: Duration = Duration::from_millis(500);
 const PAUSED_PONG: Duration = Duration::from_secs(5);
 
 impl EdgeCore {
-    /// Restarts the clients' time limits after a pause of this process.
+    /// Restarts the limits of silence and of unwritten output after a pause of this process.
     pub fn on_process_pause(&mut self, now: Instant) {
         for session in self.sessions.values_mut() {
             session.heard = now;
@@ -26,25 +25,25 @@ impl EdgeCore {
         }
     }
 
-    /// Checks every session once, and closes sockets past their limits.
+    /// Checks every session once, and closes sockets past their limits. Replaces the [`Figures`].
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let mut due = Vec::new();
         let Self { sessions, settings, pool, clients_with_output, memory, effects, .. } = self;
-        let is_short = memory.is_short(settings.memory);
+        let is_short = memory.is_short(settings.max_memory_bytes);
         let (mut kept, mut unwritten) = (0, Vec::new());
         let mut figures = Figures::default();
         for (client, session) in sessions.iter_mut() {
             kept += session.kept();
-            figures.unattached += usize::from(!matches!(session.attachment, Attachment::Attached(_)));
+            figures.unattached += usize::from(session.uplink().is_none());
             figures.read_paused += usize::from(session.phase.is_paused());
             let SessionPhase::Open { paused, .. } = session.phase else { continue };
-            if session.token.as_ref().is_some_and(|proven| proven.expires.is_some_and(|expires| expires <= now)) {
+            if session.token.as_ref().is_some_and(|token| token.expires.is_some_and(|expires| expires <= now)) {
                 closing.push((client, CloseCode::TOKEN_EXPIRED, "your token has expired; come back with a new one"));
                 continue;
             }
             if let Some(dialect) = &session.dialect {
-                figures.count_socket(dialect.client.dialect);
+                figures.dialect_sockets[dialect.client.dialect as usize] += 1;
                 if dialect.is_due(now) {
                     due.push(client);
                 }
@@ -53,9 +52,7 @@ impl EdgeCore {
                 unwritten.push((session.output.capacity(), client));
             }
             session.buffer.tidy();
-            if !session.deduplicator.is_empty() {
-                session.deduplicator.forget_idle(&settings.filter, now, session.hold);
-            }
+            session.deduplicator.forget_idle(&settings.dedup, now, session.hold);
             // After the hold time, senders get `recipient_unavailable` for the queued messages.
             let longest = session.hold.max(settings.write_timeout);
             if session.output.is_stuck(now, settings.write_timeout) || session.output.lags(now, longest) {
@@ -64,13 +61,13 @@ impl EdgeCore {
             }
             if session.received.as_mut().is_some_and(|tracker| tracker.is_late(now, settings.receipt_timeout, longest))
             {
-                closing.push((client, CloseCode::TOO_SLOW, "you have not said `received` for too long"));
+                closing.push((client, CloseCode::TOO_SLOW, "you have sent no `received` for too long"));
                 continue;
             }
             match session.pinged {
                 // Its bytes are unread, so its silence means nothing.
                 _ if paused => {
-                    if !session.must_wait(now, &memory.store_limits(settings.memory, settings.store)) {
+                    if !session.must_wait(now, &memory.retransmit_limits(settings)) {
                         // The pause was caused by a lack of memory or a rate, which has ended.
                         session.phase.set_paused(false);
                         effects.push_back(Effect::Read(client));
@@ -98,7 +95,7 @@ impl EdgeCore {
         }
         memory.set(kept);
         self.figures = figures;
-        let evicted = memory.evict(settings.memory, unwritten);
+        let evicted = memory.evict(settings.max_memory_bytes, unwritten);
         for client in due {
             self.translate(now, client, Input::Tick);
         }
@@ -108,7 +105,7 @@ impl EdgeCore {
         }
         for client in evicted {
             self.counts.evicted += 1;
-            self.close(client, CloseCode::TOO_SLOW, "memory is short, and much waits for you to read it");
+            self.close(client, CloseCode::TOO_SLOW, "memory is short, and you have much unread output");
         }
     }
 }

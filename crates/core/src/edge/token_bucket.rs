@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 /// A rate with its burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Units per second.
+    /// Units per second. 0 counts as 1.
     pub per_second: u32,
-    /// Maximum units at once. A larger item needs a full bucket.
+    /// Maximum units at once. A larger item needs a full bucket. 0 counts as 1.
     pub burst: u32,
 }
 

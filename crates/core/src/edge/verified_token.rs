@@ -26,7 +26,7 @@ pub struct VerifiedToken {
     pub rate_class: Option<RateClass>,
 }
 
-/// A token as sent by a client. It is never logged.
+/// An identity or resume token as sent by a client. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PresentedToken(pub Box<str>);
 
@@ -37,16 +37,12 @@ impl fmt::Debug for PresentedToken {
 }
 
 impl EdgeCore {
-    /// Returns the claims of the client's token. `None`: tokens are not required.
-    pub fn proven(&self, client: ClientKey) -> Option<&VerifiedToken> {
-        self.sessions.get(client)?.token.as_deref()
-    }
-
-    /// Replaces the client's token after [`Effect::Verify`](super::Effect::Verify).
-    pub fn renewed(&mut self, client: ClientKey, proven: VerifiedToken) {
+    /// Replaces the client's token after [`Effect::Verify`](super::Effect::Verify), and sends the
+    /// new grant to its node.
+    pub fn renewed(&mut self, client: ClientKey, token: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
-        session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &proven.grant });
-        session.token = Some(Box::new(proven));
+        session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &token.grant });
+        session.token = Some(Box::new(token));
     }
 
     /// Sends the client the reason why its token was rejected. The old token stays.

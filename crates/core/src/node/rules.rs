@@ -75,7 +75,7 @@ impl Default for Rules {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::edge::{FilterLimits, StoreLimits};
+    use crate::edge::{DedupLimits, RetransmitLimits};
 
     use super::super::hold::HoldLimits;
     use super::super::outbound::OVERHEAD;
@@ -87,7 +87,7 @@ mod tests {
     fn protocol_text_states_the_bounds_of_its_promises() {
         let (_, section) = PROTOCOL.split_once("### What bounds the promises").unwrap();
         let (section, _) = section.split_once("\n### ").unwrap();
-        let (hold, store, filter) = (HoldLimits::default(), StoreLimits::default(), FilterLimits::default());
+        let (hold, store, filter) = (HoldLimits::default(), RetransmitLimits::default(), DedupLimits::default());
         let Rules { max_for_absent, max_lingering, retransmit_held_after, .. } = Rules::default();
         let thousands = |number: usize| format!("{},{:03}", number / 1_000, number % 1_000);
         let expected = [

@@ -53,7 +53,8 @@ pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
     out.extend_from_slice(reason.as_bytes());
 }
 
-/// Returns the length of the frame at the start of `bytes`. `None`: its header is incomplete.
+/// Returns the bytes of the whole unmasked frame that begins `bytes`, header included, even if its
+/// payload is incomplete. `None`: the header is incomplete.
 #[must_use]
 pub fn frame_len(bytes: &[u8]) -> Option<usize> {
     let short = usize::from(*bytes.get(1)?);

@@ -84,7 +84,7 @@ impl Header {
         };
         let before = open.map_or(0, |open| open.bytes as u64);
         if !is_control && before.saturating_add(length) > limits.max_message_bytes.into() {
-            return Err(Violation::too_big());
+            return Err(Violation::TOO_BIG);
         }
 
         let Some((&key, after)) = after.split_first_chunk() else {
@@ -114,8 +114,8 @@ impl Opcode {
             (Self::Data(_), Some(_)) => {
                 Err(Violation::protocol("a new message starts before the fragments of the last one end"))
             }
-            (Self::Data(Kind::Binary), None) if !limits.binary => Err(Violation::binary()),
-            (Self::Continuation, Some(open)) if open.fragments >= limits.max_fragments => Err(Violation::fragments()),
+            (Self::Data(Kind::Binary), None) if !limits.binary => Err(Violation::BINARY),
+            (Self::Continuation, Some(open)) if open.fragments >= limits.max_fragments => Err(Violation::FRAGMENTS),
             _ => Ok(()),
         }
     }

@@ -82,23 +82,15 @@ pub struct Violation {
 }
 
 impl Violation {
+    const BINARY: Self = Self { code: 1003, reason: "only text messages are accepted" };
+    const FRAGMENTS: Self = Self { code: 1008, reason: "the message has too many fragments" };
+    const TOO_BIG: Self = Self { code: 1009, reason: "the message is too big" };
+
     const fn protocol(reason: &'static str) -> Self {
         Self { code: 1002, reason }
     }
 
-    const fn binary() -> Self {
-        Self { code: 1003, reason: "only text messages are spoken here" }
-    }
-
     const fn utf8(reason: &'static str) -> Self {
         Self { code: 1007, reason }
-    }
-
-    const fn fragments() -> Self {
-        Self { code: 1008, reason: "the message has too many fragments" }
-    }
-
-    const fn too_big() -> Self {
-        Self { code: 1009, reason: "the message is too big" }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, DialectClient, PaceLimits, Rate, Reading, Settings};
+use signaling_core::edge::{ClientKey, DialectClient, Rate, RateLimits, Reading, Settings};
 use signaling_dialects::dialect::Settings as DialectSettings;
 use signaling_dialects::{Answer, Dialect, Head};
 use signaling_protocol::CloseCode;
@@ -21,7 +21,7 @@ fn open(dialect: Dialect, change: impl FnOnce(&mut Settings)) -> (Edge, ClientKe
     let settings = DialectSettings::default();
     let Answer::Upgrade(opening) = dialect.request(&settings, &head, &[0; 32]) else { panic!("no upgrade") };
     let (translator, credential, lifetime) = (opening.translator, opening.credential.map(Credential), opening.lifetime);
-    let client = edge.connect_dialect(DialectClient { dialect, translator, credential, lifetime });
+    let client = edge.connect_with(false, None, Some(DialectClient { dialect, translator, credential, lifetime }));
     edge.admit_with(client, WELCOME);
     edge.core.socket_opened(edge.now, client);
     edge.said(edge.link);
@@ -54,8 +54,9 @@ fn message_without_frames_is_confirmed_at_once() {
 #[test]
 fn flood_pauses_reads_until_the_rate_allows_more() {
     let rate = Rate { per_second: 10, burst: 10 };
-    let (mut edge, client) =
-        open(Dialect::YWebrtc, |settings| settings.pace = PaceLimits { messages: Some(rate), ..PaceLimits::default() });
+    let (mut edge, client) = open(Dialect::YWebrtc, |settings| {
+        settings.rates = RateLimits { messages: Some(rate), ..RateLimits::default() }
+    });
     let ping = r#"{"type":"ping"}"#;
     let paused_at = (0..20).find(|_| edge.say(client, ping) == Reading::Paused);
     assert_eq!(paused_at, Some(9), "after the burst");
@@ -84,7 +85,7 @@ fn paused_client_gets_a_frame_of_its_dialect() {
         // This dialect has no such frame.
         (Dialect::Trystero, r#"{"type":"publish","topic":"t","payload":1}"#, ""),
     ] {
-        let (mut edge, client) = open(dialect, |settings| settings.store.frames = 1);
+        let (mut edge, client) = open(dialect, |settings| settings.retransmit.frames = 1);
         edge.write_all(client);
         assert_eq!(edge.say(client, said), Reading::Paused);
         edge.pass(Duration::from_secs(5));

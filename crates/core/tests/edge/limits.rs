@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, Effect, MemoryLimits, PaceLimits, Rate, Reading, VerifiedToken};
+use signaling_core::edge::{ClientKey, Effect, Rate, RateLimits, Reading, VerifiedToken};
 use signaling_core::rate_class::RateClass;
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::Slot;
 
 use crate::stage::{Edge, done, down};
+use crate::tokens::verified;
 
 const RATE: Rate = Rate { per_second: 10, burst: 10 };
 
 impl Edge {
-    fn paced(pace: PaceLimits) -> Self {
-        Self::with(|settings| settings.pace = pace)
+    fn paced(rates: RateLimits) -> Self {
+        Self::with(|settings| settings.rates = rates)
     }
 
     /// Counts the uplink messages since the last call.
@@ -39,7 +40,7 @@ fn signal(id: u64) -> String {
 
 #[test]
 fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
-    let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
     let client = edge.open(false);
     (1..=11).for_each(|id| assert_eq!(edge.say(client, &signal(id)), Reading::On));
     assert_eq!(edge.ups(), 10);
@@ -54,7 +55,7 @@ fn message_over_the_rate_is_refused_with_a_wait_and_dropped() {
 
 #[test]
 fn client_that_ignores_refusals_for_5_s_is_closed() {
-    let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
     let client = edge.open(false);
     let (start, step) = (edge.now, Duration::from_millis(10));
     let code = (0..1_000).find_map(|_| {
@@ -71,7 +72,7 @@ fn client_that_ignores_refusals_for_5_s_is_closed() {
 
 #[test]
 fn received_is_read_when_a_client_exceeds_its_rate() {
-    let mut edge = Edge::paced(PaceLimits { messages: Some(RATE), ..PaceLimits::default() });
+    let mut edge = Edge::paced(RateLimits { messages: Some(RATE), ..RateLimits::default() });
     let client = edge.open(true);
     for id in 1..=20 {
         edge.say(client, &signal(id));
@@ -83,9 +84,9 @@ fn received_is_read_when_a_client_exceeds_its_rate() {
 
 #[test]
 fn client_that_pings_too_often_is_closed() {
-    let pace = PaceLimits { pings: Some(RATE), ..PaceLimits::default() };
+    let rates = RateLimits { pings: Some(RATE), ..RateLimits::default() };
     for by_message in [true, false] {
-        let mut edge = Edge::paced(pace);
+        let mut edge = Edge::paced(rates);
         let client = edge.open(false);
         let ping = |edge: &mut Edge| match by_message {
             true => edge.say(client, r#"{"type":"ping"}"#),
@@ -101,21 +102,14 @@ fn client_that_pings_too_often_is_closed() {
 #[test]
 fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
     let class = |name: &str| RateClass::new(name).unwrap();
-    let few = PaceLimits { messages: Some(Rate { per_second: 2, burst: 2 }), ..PaceLimits::default() };
+    let few = RateLimits { messages: Some(Rate { per_second: 2, burst: 2 }), ..RateLimits::default() };
     let mut edge = Edge::with(|settings| {
-        settings.pace = PaceLimits { messages: Some(RATE), ..PaceLimits::default() };
+        settings.rates = RateLimits { messages: Some(RATE), ..RateLimits::default() };
         settings.rate_classes = [(class("bots"), few)].into();
     });
     for (rate_class, passes) in [(Some("bots"), 2), (Some("people"), 10), (None, 10)] {
         let client = edge.open(false);
-        let proven = VerifiedToken {
-            grant: [].into(),
-            subject: None,
-            issued: 0,
-            expires: None,
-            rate_class: rate_class.map(class),
-        };
-        edge.core.renewed(client, proven);
+        edge.core.renewed(client, VerifiedToken { rate_class: rate_class.map(class), ..verified(b"", None) });
         edge.ups();
         for id in 0..20 {
             edge.say(client, &signal(id));
@@ -126,7 +120,7 @@ fn rate_class_sets_the_rate_and_an_unknown_one_the_default() {
 
 #[test]
 fn clients_are_read_less_while_memory_is_short() {
-    let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 100_000 });
+    let mut edge = Edge::with(|settings| settings.max_memory_bytes = 100_000);
     let (greedy, modest) = (edge.open(false), edge.open(false));
     let text = format!(r#"{{"type":"signal","to":"bob","data":"{}"}}"#, "x".repeat(5_000));
     let mut greedy_said = 0;
@@ -147,7 +141,7 @@ fn clients_are_read_less_while_memory_is_short() {
 
 #[test]
 fn clients_with_the_most_unread_output_close_without_memory() {
-    let mut edge = Edge::with(|settings| settings.memory = MemoryLimits { bytes: 300_000 });
+    let mut edge = Edge::with(|settings| settings.max_memory_bytes = 300_000);
     let (deaf, slow, idle) = (edge.open(false), edge.open(false), edge.open(false));
     let payload = vec![b'x'; 50_000];
     for (slot, count) in [(0, 5), (1, 2)] {

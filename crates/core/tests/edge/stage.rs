@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_core::edge::{
-    ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings,
+    ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer, Reading, Settings, VerifiedToken,
 };
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::trunk::{Attach, DeliveryOutcome, Origin, Slot, ToEdge, ToNode};
@@ -35,25 +35,21 @@ impl Edge {
     }
 
     pub(crate) fn connect(&mut self, reliable: bool) -> ClientKey {
-        self.connect_with(reliable, ConnectRequest::default())
+        self.connect_with(reliable, None, None)
     }
 
-    pub(crate) fn connect_with(&mut self, reliable: bool, request: ConnectRequest) -> ClientKey {
-        let client = self.core.connect(self.now, self.newcomer(reliable, request));
-        assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
-        client
-    }
-
-    pub(crate) fn connect_dialect(&mut self, dialect: DialectClient) -> ClientKey {
-        let newcomer = self.newcomer(false, ConnectRequest::default());
-        let client = self.core.connect_dialect(self.now, newcomer, dialect);
-        assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
-        client
-    }
-
-    fn newcomer(&self, reliable: bool, request: ConnectRequest) -> Newcomer {
+    pub(crate) fn connect_with(
+        &mut self,
+        reliable: bool,
+        token: Option<VerifiedToken>,
+        dialect: Option<DialectClient>,
+    ) -> ClientKey {
         let (client_id, session) = (client_id(self.clients), session_of(self.clients));
-        Newcomer { client_id, session, accepted_at_us: 1, reliable, request }
+        let request = ConnectRequest { token, ..ConnectRequest::default() };
+        let newcomer = Newcomer { client_id, session, accepted_at_us: 1, reliable, request };
+        let client = self.core.connect(self.now, newcomer, dialect);
+        assert_eq!(self.core.next_effect(), Some(Effect::AssignNode(client)));
+        client
     }
 
     /// Opens a socket of a client in the next slot of the first link.
@@ -86,6 +82,7 @@ impl Edge {
         std::iter::from_fn(|| self.core.next_effect()).any(|effect| effect == Effect::Read(client))
     }
 
+    /// Passes a text message of a client to the edge.
     pub(crate) fn say(&mut self, client: ClientKey, text: &str) -> Reading {
         self.core.client_text(self.now, client, text.as_bytes())
     }
@@ -104,7 +101,7 @@ impl Edge {
         self.core.wrote(self.now, client, count);
     }
 
-    /// Returns the code of the next socket that the edge closes.
+    /// Returns the code of the next socket that the edge closes. Drops other effects before it.
     pub(crate) fn closed(&mut self) -> Option<CloseCode> {
         std::iter::from_fn(|| self.core.next_effect()).find_map(|effect| match effect {
             Effect::Close(_, code, _) => Some(code),
@@ -121,12 +118,14 @@ impl Edge {
         }
     }
 
+    /// Passes frames of a node to the edge.
     pub(crate) fn hear(&mut self, link: LinkKey, frames: &[ToEdge<'_>]) {
         let mut bytes = Vec::new();
         frames.iter().for_each(|frame| frame.append(&mut bytes));
         self.core.link_frames(self.now, link, &bytes).unwrap();
     }
 
+    /// Takes the frames of a link's next batch, each as a line of text.
     pub(crate) fn said(&mut self, link: LinkKey) -> Vec<String> {
         let batch = self.core.take_batch(link);
         let mut rest = &batch[..];

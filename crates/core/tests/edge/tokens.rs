@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use signaling_core::edge::{ClientKey, ConnectRequest, Effect, Kick, PresentedToken, VerifiedToken};
+use signaling_core::edge::{ClientKey, Effect, Kick, PresentedToken, VerifiedToken};
 use signaling_protocol::CloseCode;
 use signaling_wire::trunk::{ToEdge, ToNode};
 
@@ -11,7 +11,7 @@ use crate::stage::{Edge, attached, client_id};
 const SECOND: Duration = Duration::from_secs(1);
 const ISSUED: u64 = 1_000;
 
-fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
+pub(crate) fn verified(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
     VerifiedToken { grant: grant.into(), subject: None, issued: ISSUED, expires, rate_class: None }
 }
 
@@ -19,8 +19,8 @@ fn proven(grant: &[u8], expires: Option<Instant>) -> VerifiedToken {
 /// token.
 fn open(token: Option<(&[u8], Option<Duration>)>) -> (Edge, ClientKey) {
     let mut edge = Edge::with(|_| {});
-    let proven = token.map(|(grant, life)| proven(grant, life.map(|life| edge.now + life)));
-    let client = edge.connect_with(false, ConnectRequest { proven, ..ConnectRequest::default() });
+    let token = token.map(|(grant, life)| verified(grant, life.map(|life| edge.now + life)));
+    let client = edge.connect_with(false, token, None);
     edge.admit(client);
     edge.core.socket_opened(edge.now, client);
     (edge, client)
@@ -47,7 +47,7 @@ fn socket_outlives_its_token_only_if_a_newer_one_was_shown() {
     let asked = effects(&mut edge);
     assert_eq!(asked, [Effect::Verify(client, PresentedToken("a.b.c".into()))]);
     assert!(!format!("{asked:?}").contains("a.b.c"));
-    edge.core.renewed(client, proven(b"new", Some(edge.now + 20 * SECOND)));
+    edge.core.renewed(client, verified(b"new", Some(edge.now + 20 * SECOND)));
     assert_eq!(edge.said(edge.link), ["grant 0 new"]);
     assert_eq!(close_after(&mut edge, client, 15 * SECOND), None);
     assert_eq!(close_after(&mut edge, client, 5 * SECOND), Some(CloseCode::TOKEN_EXPIRED));
@@ -66,7 +66,7 @@ fn token_that_is_refused_changes_nothing_but_is_answered() {
 #[test]
 fn next_node_gets_the_grant_of_the_latest_token() {
     let (mut edge, client) = open(Some((b"old", None)));
-    edge.core.renewed(client, proven(b"new", None));
+    edge.core.renewed(client, verified(b"new", None));
     let next = edge.core.link_up();
     edge.core.link_down(edge.link);
     edge.core.attach(edge.now, client, next);
@@ -99,14 +99,14 @@ fn kicked_session_ends_for_good() {
 #[test]
 fn kick_ends_all_sessions_of_a_subject() {
     let mut edge = Edge::with(|_| {});
-    let token = VerifiedToken { subject: Some(client_id(7)), ..proven(b"", None) };
-    let client = edge.connect_with(false, ConnectRequest { proven: Some(token.clone()), ..ConnectRequest::default() });
+    let token = VerifiedToken { subject: Some(client_id(7)), ..verified(b"", None) };
+    let client = edge.connect_with(false, Some(token.clone()), None);
     edge.admit(client);
     edge.core.socket_opened(edge.now, client);
     assert!(edge.core.kick(&client_id(7), ISSUED, true));
     assert_eq!(edge.closed(), Some(CloseCode::KICKED));
     assert!(edge.core.is_kicked(&client_id(0), &token));
-    assert!(!edge.core.is_kicked(&client_id(0), &proven(b"", None)));
+    assert!(!edge.core.is_kicked(&client_id(0), &verified(b"", None)));
 }
 
 #[test]
@@ -124,14 +124,14 @@ fn kick_by_a_node_reaches_a_client_of_another_node() {
 fn client_with_a_newer_token_survives_a_kick_from_elsewhere() {
     let (mut edge, _) = open(Some((b"grant", None)));
     assert!(!edge.core.kick(&client_id(0), ISSUED - 1, false));
-    assert!(!edge.core.is_kicked(&client_id(0), &proven(b"", None)));
+    assert!(!edge.core.is_kicked(&client_id(0), &verified(b"", None)));
     assert!(edge.core.kick(&client_id(0), ISSUED, false), "its token may be from before");
-    assert!(edge.core.is_kicked(&client_id(0), &proven(b"", None)));
+    assert!(edge.core.is_kicked(&client_id(0), &verified(b"", None)));
     let (mut edge, _) = open(Some((b"grant", None)));
     edge.core.kick(&client_id(0), ISSUED - 1, false);
     assert!(!edge.core.kick(&client_id(0), ISSUED - 1, true), "each node reports a kick that is known by now");
     assert!(edge.core.kick(&client_id(0), ISSUED, true), "this one is new");
-    assert!(!edge.core.is_kicked(&client_id(1), &proven(b"", None)));
+    assert!(!edge.core.is_kicked(&client_id(1), &verified(b"", None)));
 
     let (mut edge, _) = open(None);
     assert!(!edge.core.kick(&client_id(0), ISSUED, false), "clients without tokens have none to be rejected");

@@ -80,7 +80,7 @@ fn request_of_a_reliable_client_without_an_id_is_refused() {
     }
     let text = r#"{"type":"ice_servers"}"#;
     node.send(trunk, 0, 5, text);
-    assert_eq!(node.take_output(trunk).outcomes, [(5, DeliveryOutcome::Done)], "what has no id needs none");
+    assert_eq!(node.take_output(trunk).outcomes, [(5, DeliveryOutcome::Done)], "it has no field `id`");
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
     stage.crash("n0");
     stage.loses_batches = false;
     stage.attach_at("a", "n1");
-    stage.retransmit_all("a", &[&one, &two, &three]);
+    stage.retransmit("a", &[&one, &two, &three]);
     stage.settle();
     assert_eq!(stage.received("b").len(), 3);
     let received = stage.received("a");

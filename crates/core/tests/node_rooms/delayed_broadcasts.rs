@@ -73,7 +73,7 @@ fn delayed_broadcasts_are_delayed_at_the_next_node_too() {
     stage.received("~yw:c");
     stage.hand_off(SENDER, "n1");
     let texts = [3, 4, 5].map(|id| text(TOPIC, id));
-    stage.retransmit_all(SENDER, &texts.each_ref().map(String::as_str));
+    stage.retransmit(SENDER, &texts.each_ref().map(String::as_str));
     stage.settle();
     assert_eq!(stage.received("~yw:c"), [3, 4].map(|id| heard(TOPIC, id)));
     stage.advance(SECOND * 11 / 10);

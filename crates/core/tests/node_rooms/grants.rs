@@ -163,7 +163,7 @@ fn confined_signal_is_sent_once_when_its_client_moves() {
     stage.received("b");
     stage.send("a", &signal("b", 1));
     stage.hand_off("a", "n1");
-    stage.retransmit("a", &signal("b", 1));
+    stage.retransmit("a", &[&signal("b", 1)]);
     stage.settle();
     let of_b: Vec<_> = stage.received("b").into_iter().filter(|text| text.contains("\"signal\"")).collect();
     assert_eq!(of_b, [got(1)]);

@@ -30,7 +30,7 @@ fn crash_keeps_member_and_retransmitted_join_is_no_change() {
     stage.received("b");
     stage.crash("n1");
     stage.attach_at("b", "n0");
-    stage.retransmit("b", r#"{"type":"join","room":"r","data":1,"id":9}"#);
+    stage.retransmit("b", &[r#"{"type":"join","room":"r","data":1,"id":9}"#]);
     stage.settle();
     let received = stage.received("b");
     assert!(received.contains(&r#"{"type":"ack","id":9}"#.to_owned()), "{received:?}");

@@ -187,7 +187,7 @@ fn member_keeps_its_seat_when_the_store_loses_its_last_join() {
     let replica = stage.copy_of_store();
     stage.join("l", "r");
     stage.fail_over_store(replica);
-    // The next node refreshes the seat before it knows of the loss.
+    // The next node refreshes the seat before it detects the loss.
     stage.hand_off("l", "b");
     stage.advance(5 * SECOND);
     let received = stage.received("l");

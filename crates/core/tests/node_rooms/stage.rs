@@ -102,13 +102,6 @@ impl Stage {
         stage
     }
 
-    /// Returns a client that the node owns.
-    pub(crate) fn client_of(&self, id: &str) -> &'static str {
-        let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
-        let is_owned = |name: &&str| ranking.owner(KeyHash::of(name)).map(|rank| ranking.id(rank)) == Some(id);
-        ["k", "l", "m", "o", "p", "q", "s", "t"].into_iter().find(is_owned).unwrap()
-    }
-
     fn node(&self, id: &str) -> usize {
         self.nodes.iter().position(|node| node.id == id).unwrap()
     }
@@ -172,7 +165,7 @@ impl Stage {
         self.join(name, "r");
     }
 
-    /// Attaches clients that join the room `r` in this order, and discards what they receive.
+    /// Attaches clients that join the room `r` in this order, and discards their messages.
     pub(crate) fn with_members(mut self, clients: &[(&'static str, &str)]) -> Self {
         self.attach_all(clients);
         clients.iter().for_each(|(name, _)| drop(self.join(name, "r")));
@@ -182,7 +175,7 @@ impl Stage {
         self
     }
 
-    /// Sends a client's message, without further processing.
+    /// Sends a client's message. The node handles it; outputs stay queued.
     pub(crate) fn send(&mut self, name: &'static str, text: &str) {
         let client = self.clients.get_mut(name).unwrap();
         client.seq += 1;
@@ -199,13 +192,8 @@ impl Stage {
         self.settle();
     }
 
-    /// Retransmits the last message of a client, like an edge without its outcome.
-    pub(crate) fn retransmit(&mut self, name: &'static str, text: &str) {
-        self.retransmit_all(name, &[text]);
-    }
-
-    /// Retransmits the last few messages of a client.
-    pub(crate) fn retransmit_all(&mut self, name: &'static str, texts: &[&str]) {
+    /// Retransmits the last few messages of a client, like an edge without their outcomes.
+    pub(crate) fn retransmit(&mut self, name: &'static str, texts: &[&str]) {
         self.clients.get_mut(name).unwrap().seq -= texts.len() as u64;
         texts.iter().for_each(|text| self.send(name, text));
     }
@@ -318,11 +306,11 @@ impl Stage {
         self.settle();
     }
 
-    /// Returns all nodes, the owner of the room first, then its backup.
-    pub(crate) fn ranked(&self, room: &str) -> Vec<&'static str> {
+    /// Returns all nodes, the owner of the room or client first, then the room's backup.
+    pub(crate) fn ranked(&self, name: &str) -> Vec<&'static str> {
         let ranking = Ranking::new(0, self.nodes.iter().map(|node| node.id));
         let id = |index| self.nodes.iter().find(|node| node.id == ranking.id(index)).unwrap().id;
-        ranking.candidates(KeyHash::of(room)).into_iter().map(id).collect()
+        ranking.candidates(KeyHash::of(name)).into_iter().map(id).collect()
     }
 
     /// Empties the store.
@@ -408,7 +396,7 @@ impl Stage {
         (0..20).for_each(|_| self.step());
     }
 
-    /// Lets the store answer the present questions, and nothing else.
+    /// Has the store answer the queued requests, then transfers lanes and trunks once.
     pub(crate) fn step(&mut self) {
         self.ask_store();
         self.exchange_batches();

@@ -119,7 +119,8 @@ fn seat_is_freed_when_session_ends_at_any_moment() {
 #[test]
 fn seat_is_freed_in_time_when_its_session_moved() {
     let mut stage = Stage::with(&["n0", "n1"], 1, grace_of_resume_time());
-    let absent = stage.client_of("n0");
+    let clients = ["k", "l", "m", "o", "p", "q", "s", "t"];
+    let absent = clients.into_iter().find(|client| stage.ranked(client)[0] == "n0").unwrap();
     stage.attach(absent, "n0");
     stage.attach("b", "n1");
     [absent, "b"].into_iter().for_each(|name| drop(stage.join(name, "r")));

@@ -87,7 +87,7 @@ mod tests {
         let pattern = |pattern: &str, capacity| RoomPattern { pattern: pattern.into(), capacity };
         let rooms = vec![pattern("team-*", None), pattern("big", Some(50)), pattern("hall", None)];
         assert_eq!(claims.grant().unwrap(), Grant { rooms: Some(rooms), signal: Some(SignalScope::Room) });
-        assert_eq!(claims.rate_class().unwrap().unwrap().as_str(), "bots");
+        assert_eq!(claims.rate_class().unwrap(), Some(RateClass::new("bots").unwrap()));
         let none: Claims = serde_json::from_value(json!({ "rooms": null })).unwrap();
         assert_eq!((none.grant().unwrap(), none.rate_class().unwrap()), (Grant::default(), None));
     }

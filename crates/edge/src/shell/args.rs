@@ -14,7 +14,7 @@ use signaling_server::{Common, ConfigError};
 
 use super::{AdmissionLimits, ClientAddresses, DialectConfig, EdgeConfig, Tls, TlsFiles};
 use crate::identity::IdentityArgs;
-use signaling_core::edge::{MemoryLimits, PaceLimits, Rate, Settings};
+use signaling_core::edge::{Rate, RateLimits, Settings};
 use signaling_core::rate_class::{ClassRates, Rates};
 
 /// Bytes/s of one client if `--message-rate` has no byte rate: more than its largest messages need,
@@ -128,22 +128,23 @@ impl EdgeArgs {
         let tls = files.map(Tls::load).transpose();
         let tls = tls.map_err(|error| ConfigError { flag: "--tls-cert", why: error.to_string() })?;
         let largest = u32::try_from(common.max_message_bytes).unwrap_or(u32::MAX);
-        let usual = PaceLimits {
+        let usual = RateLimits {
             messages: with_burst(self.message_rate.messages, MESSAGE_BURST_S, 1),
             bytes: with_burst(self.message_rate.bytes.unwrap_or(BYTE_RATE), BYTE_BURST_S, largest),
             pings: Some(PINGS),
         };
-        let of_class = |class: &ClassRates| PaceLimits {
+        let of_class = |class: &ClassRates| RateLimits {
             messages: with_burst(class.rates.messages, MESSAGE_BURST_S, 1),
             bytes: class.rates.bytes.map_or(usual.bytes, |bytes| with_burst(bytes, BYTE_BURST_S, largest)),
             pings: usual.pings,
         };
         let rate_classes = self.rate_classes.iter().map(|class| (class.class.clone(), of_class(class))).collect();
         let defaults = Settings::for_messages_of(common.max_message_bytes);
-        let mut filter = defaults.filter;
-        filter.latest_repeat = (filter.latest_repeat + common.heartbeat).saturating_sub(defaults.heartbeat);
-        let memory = MemoryLimits { bytes: self.max_client_buffer_bytes };
-        let core = Settings { pace: usual, rate_classes, heartbeat: common.heartbeat, filter, memory, ..defaults };
+        let mut dedup = defaults.dedup;
+        dedup.latest_repeat = (dedup.latest_repeat + common.heartbeat).saturating_sub(defaults.heartbeat);
+        let max_memory_bytes = self.max_client_buffer_bytes;
+        let core =
+            Settings { rates: usual, rate_classes, heartbeat: common.heartbeat, dedup, max_memory_bytes, ..defaults };
         let identity = self.identity.check(flag, listen)?;
         let dialects = signaling_dialects::Settings {
             tokens: identity.tokens.is_some(),

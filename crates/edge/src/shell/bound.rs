@@ -41,7 +41,7 @@ impl MemoryBound {
             sockets,
             for_sockets: sockets.saturating_mul(SOCKET + tls),
             for_handshakes: handshakes.saturating_mul(HANDSHAKE + config.http.buffer_bytes + tls),
-            for_buffers: config.core.memory.bytes.saturating_mul(COPIES + 1),
+            for_buffers: config.core.max_memory_bytes.saturating_mul(COPIES + 1),
         }
     }
 

@@ -21,7 +21,7 @@ use super::metrics::{AuthFailure, METRICS};
 use super::query::Query;
 use super::{Edge, Handshake, client_socket, cors, metrics};
 use crate::handshake::{self, Accept};
-use signaling_core::edge::{ClientKey, ConnectRequest, DialectClient, Newcomer, Refusal};
+use signaling_core::edge::{ClientKey, ConnectRequest, DialectClient, Newcomer, PresentedToken, Refusal};
 use signaling_core::ws::encode;
 
 /// Path of connect requests.
@@ -103,7 +103,7 @@ async fn connect(
     let mut newcomer = newcomer(query.client_id, query.reliable, peer, request.headers())?;
     request.uri().path().clone_into(&mut newcomer.request.path);
     newcomer.request.query = query.rest;
-    newcomer.request.resume = accept.resume.clone().map(|token| token.0.into()).or(query.resume);
+    newcomer.request.resume = accept.resume.clone().or(query.resume.map(|token| PresentedToken(token.into())));
     let subject = newcomer.client_id.clone();
     admit(handshake, peer, newcomer, None, (Some(subject.as_str()), token.as_deref())).await
 }
@@ -132,7 +132,7 @@ pub(super) async fn admit(
         state.admission.borrow_mut().admit_request(now, peer.ip()).map_err(too_many)?;
         // The token is verified first: strangers must not use up the arrival rate of all clients.
         let verified = state.verify_token(&newcomer.client_id, subject, token);
-        newcomer.request.proven = verified.map_err(|why| {
+        newcomer.request.token = verified.map_err(|why| {
             let (status, code, _) = why.answer();
             refused(status, code, &why.to_string(), None)
         })?;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use mio::{Interest, Registry};
-use signaling_core::edge::{EdgeCore, FlushUrgency, FromNode, LinkKey};
+use signaling_core::edge::{EdgeCore, FlushUrgency, LinkKey, NodeReport};
 use signaling_server::FlushSignal;
 use signaling_server::clock::next_multiple;
 use signaling_server::flush_signal::FLUSH_DELAY;
@@ -23,7 +23,7 @@ const FINAL_READS: usize = 16;
 #[derive(Debug)]
 pub enum LinkEvent {
     /// The node announced that it drains, or that it accepts clients again.
-    Announced(FromNode),
+    Announced(NodeReport),
     /// The link takes no more sessions. Its sessions are detached after this event.
     Down {
         /// `true` if the trunk failed or the node closed it; `false` if this edge closes it.
@@ -207,9 +207,7 @@ impl LinkContext<'_> {
             // A link that is down has no sessions for the frames.
             if self.core.has_link(link) {
                 let announced = self.core.link_frames(self.now, link, frames).map_err(|error| error.to_string())?;
-                if announced != FromNode::default() {
-                    announcements.push(announced);
-                }
+                announcements.extend(announced);
             }
             Ok(())
         });
@@ -277,7 +275,7 @@ mod tests {
 
     impl Events {
         fn has_drained(&self) -> bool {
-            self.0.iter().any(|event| matches!(event, LinkEvent::Announced(announced) if announced.draining))
+            self.0.iter().any(|event| matches!(event, LinkEvent::Announced(NodeReport::Draining)))
         }
 
         fn end(&self) -> Option<&TrunkCloseReason> {

@@ -109,7 +109,7 @@ label! {
 pub(super) fn publish_limits(config: &EdgeConfig) {
     METRICS.sockets_limit.publish(config.admission.sockets as u64);
     METRICS.handshakes_limit.publish(config.handshakes.min(config.connections) as u64);
-    METRICS.buffered_limit.publish(config.core.memory.bytes as u64);
+    METRICS.buffered_limit.publish(config.core.max_memory_bytes as u64);
     METRICS.kicks_limit.publish(KickList::MAX_CLIENTS as u64);
     if let Some(tls) = &config.tls {
         certificate_expires(tls.expires());

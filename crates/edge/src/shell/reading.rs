@@ -151,7 +151,7 @@ impl State {
         self.unfinished_bytes = self.unfinished_bytes - socket.unfinished_bytes + held;
         socket.unfinished_bytes = held;
         socket.decoder = decoder;
-        if held > 0 && self.unfinished_bytes > self.config.core.memory.bytes {
+        if held > 0 && self.unfinished_bytes > self.config.core.max_memory_bytes {
             METRICS.evicted.of(EvictionLabel::Unfinished).inc();
             self.core.close(key, CloseCode::TRY_AGAIN, "memory is short: send each message without a pause");
         }

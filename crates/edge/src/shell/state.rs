@@ -146,10 +146,7 @@ impl State {
         let (decision, decided) = oneshot::channel();
         let (id, session) = (newcomer.client_id.clone(), newcomer.session);
         let ws_limits = dialect.as_ref().map_or(self.ws_limits, |client| self.limits_of(client.dialect));
-        let client = match dialect {
-            None => self.core.connect(now, newcomer),
-            Some(dialect) => self.core.connect_dialect(now, newcomer, dialect),
-        };
+        let client = self.core.connect(now, newcomer, dialect);
         let decision = Some(decision);
         self.clients.insert(client, Client { address, id, session, decision, ws_limits, socket: None, admitted });
         (client, decided)

@@ -6,7 +6,7 @@ mod socket;
 
 use std::collections::VecDeque;
 
-use signaling_core::edge::{ConnectRequest, Newcomer};
+use signaling_core::edge::{ConnectRequest, Newcomer, PresentedToken};
 use signaling_protocol::ClientId;
 use signaling_wire::SessionId;
 
@@ -132,6 +132,7 @@ impl World {
         let (resume, token_of) = client.resume.clone().filter(|_| shows_token).unzip();
         socket.token_of = token_of;
         let client_id = ClientId::new(&format!("c{}", socket.client)).ok()?;
+        let resume = resume.map(|token| PresentedToken(token.into()));
         let request = ConnectRequest { path: "/v1/connect".to_owned(), resume, ..ConnectRequest::default() };
         Some(Newcomer { client_id, session: SessionId::new(drawn, reliable), accepted_at_us, reliable, request })
     }

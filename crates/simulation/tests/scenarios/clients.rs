@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Newcomer, Reading};
+use signaling_core::edge::{ClientKey, ConnectRequest, EdgeCore, Newcomer, PresentedToken, Reading};
 use signaling_protocol::{ClientId, CloseCode};
 use signaling_wire::SessionId;
 use signaling_wire::trunk::DetachReason;
@@ -62,9 +62,12 @@ impl Mesh {
             session: SessionId::new(session, false),
             accepted_at_us: self.accepted_at_us * 1_000,
             reliable: false,
-            request: ConnectRequest { resume, ..ConnectRequest::default() },
+            request: ConnectRequest {
+                resume: resume.map(|token| PresentedToken(token.into())),
+                ..ConnectRequest::default()
+            },
         };
-        let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer);
+        let key = self.edges.get_mut(edge).unwrap().connect(self.now, newcomer, None);
         self.clients.push(Client {
             edge: edge.to_owned(),
             key,
