@@ -1,4 +1,5 @@
-//! The HTTP server: routes, the token, and failures of lists. `ApiServer` starts it.
+//! The HTTP server: routes, the token, and requests that fail by a status or hang. `ApiServer`
+//! starts it. `watching` sends the lines of a watch.
 
 use std::collections::HashMap;
 
