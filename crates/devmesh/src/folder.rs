@@ -1,3 +1,5 @@
+//! The folder of a mesh: its lock, secrets, files and logs. `mesh` opens it and writes into it.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,7 +22,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder if necessary and locks it. Fails if another mesh has it locked.
+    /// Creates the folder if it is missing, and locks it. Fails if another mesh has it locked.
     pub(crate) fn open(root: &Path) -> Result<Self> {
         fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot create {}", root.display()))?;
         let root = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
@@ -35,6 +37,7 @@ impl Folder {
         Ok(Self { root, _lock: lock })
     }
 
+    /// Returns the absolute path of the folder, without symbolic links.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -72,6 +75,7 @@ impl Folder {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Removes a file if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -82,7 +86,8 @@ impl Folder {
     }
 }
 
-/// Returns the last 8 lines of a log, to show with an error; empty without a log.
+/// Returns the last 8 lines of a log, to show with an error; empty without a log. All but the first
+/// are indented by two spaces.
 #[must_use]
 pub fn log_tail(log: &Path) -> String {
     const LINES: usize = 8;
