@@ -33,7 +33,8 @@ impl Chatter {
 
     /// Starts the pair with a minimum interval of messages.
     pub async fn every(pace: Duration, mesh: &TestMesh) -> Self {
-        let (from, to) = (mesh.peer_at("node-0", "chatter").await, mesh.peer_at("node-1", "listener").await);
+        let (from, to) =
+            (mesh.peer_owned_by("node-0", "chatter").await, mesh.peer_owned_by("node-1", "listener").await);
         let (stop, stopped) = oneshot::channel();
         Self { stop, task: tokio::spawn(talk(from, to, pace, stopped)) }
     }

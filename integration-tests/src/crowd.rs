@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
+use tokio::time::sleep;
 
 use crate::room_client::Departure;
-use crate::{RoomClient, SeatStatus, TestMesh, eventually, go_on};
+use crate::{RoomClient, SeatStatus, TestMesh, eventually};
 
 const MAX_CONCURRENT: usize = 32;
 
@@ -59,7 +60,7 @@ impl Crowd {
     /// Asserts after `time` that since `begin` no client was shown as leaving, was removed, or lost
     /// its socket.
     pub async fn all_stay_for(&self, time: Duration, begin: Instant) {
-        go_on(time).await;
+        sleep(time).await;
         let gone: Vec<_> = self.departures().filter(|(_, departure)| departure.at >= begin).collect();
         assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);
         for (number, client) in self.clients.iter().enumerate() {

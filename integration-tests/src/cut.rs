@@ -69,18 +69,18 @@ impl Relay {
     /// Puts a relay in front of a node's internal listener, as the node's new address in discovery.
     /// Later changes of the set of nodes, such as a kill, undo it.
     pub async fn to_node(mesh: &TestMesh, node: &str) -> Self {
-        let mut nodes = mesh.named_nodes();
+        let mut nodes = mesh.discovery_entries();
         let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
         let relay = Self::to(entry["address"].as_str().unwrap()).await;
         entry["address"] = relay.address.to_string().into();
-        mesh.name_nodes(&nodes);
+        mesh.set_discovery_entries(&nodes);
         relay
     }
 
     /// Sends signals from one node to the node behind this relay until they pass through it.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
-        let mut sender = mesh.peer_at(from_node, "probe-from").await;
-        let mut recipient = mesh.peer_at(to_node, "probe-to").await;
+        let mut sender = mesh.peer_owned_by(from_node, "probe-from").await;
+        let mut recipient = mesh.peer_owned_by(to_node, "probe-to").await;
         let is_used = async || {
             sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;

@@ -15,14 +15,14 @@ impl TestMesh {
     /// Starts two balancers and three nodes with all dialects and these flags of balancers. Returns
     /// the balancers' addresses too.
     pub async fn with_dialects(flags: &[&str]) -> (Self, [String; 2]) {
-        let mesh = Self::of((3, 2), &[], &[&[&*all_dialects()], flags].concat()).await;
+        let mesh = Self::with_servers((3, 2), &[], &[&[&*all_dialects()], flags].concat()).await;
         let addresses: Vec<_> = mesh.state().balancers.iter().map(|balancer| host(&balancer.url).to_owned()).collect();
         (mesh, addresses.try_into().unwrap())
     }
 
     /// Starts a node and a balancer with all dialects.
     pub async fn small_with_dialects() -> Self {
-        Self::of((1, 1), &[], &[&all_dialects()]).await
+        Self::with_servers((1, 1), &[], &[&all_dialects()]).await
     }
 }
 

@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_load::drill::{Figures, Load, Record, Totals, under_load};
 use signaling_load::raise_descriptor_limit;
-use tokio::time::sleep;
 
 use crate::TestMesh;
 
@@ -136,11 +135,6 @@ impl Outcome {
         assert!(holds, "{}: {fault}; {:?}", self.name, self.figures);
         self
     }
-}
-
-/// Waits, while a load runs on.
-pub async fn go_on(time: Duration) {
-    sleep(time).await;
 }
 
 /// Reads a number from an environment variable. Panics if it is invalid.

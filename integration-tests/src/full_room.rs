@@ -55,7 +55,7 @@ impl FullRoom {
     pub async fn incarnation(&self, mesh: &TestMesh) -> u64 {
         let owned = async || {
             let path = format!("rooms/{}/explain", Self::NAME);
-            let explained = operator(&mesh.node(0), "GET", &path, None).await.1;
+            let explained = operator(&mesh.node_internal(0), "GET", &path, None).await.1;
             explained["nodes"].as_array()?.iter().find_map(|node| node["owned"]["incarnation"].as_u64())
         };
         eventually("a node to own the room", owned).await

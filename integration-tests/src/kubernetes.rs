@@ -33,17 +33,17 @@ pub struct KubernetesMesh {
 impl KubernetesMesh {
     /// Starts a mesh with default options.
     pub async fn start() -> Self {
-        Self::with(|_| {}).await
+        Self::with_options(|_| {}).await
     }
 
     /// Starts a mesh with options changed by `change`.
-    pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
+    pub async fn with_options(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);
         let programs = tempfile::tempdir().unwrap();
         let kubeconfig = programs.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
         let mut controller = None;
-        let mesh = TestMesh::with(|options: &mut MeshOptions| {
+        let mesh = TestMesh::with_options(|options: &mut MeshOptions| {
             change(options);
             options.binaries = redirected(&options.binaries, programs.path(), &kubeconfig);
             let file = options.dir.join("nodes.json");

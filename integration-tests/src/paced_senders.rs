@@ -45,7 +45,7 @@ impl PacedSenders {
     /// Connects a client that reads and discards its input.
     pub async fn listens(&mut self, url: &str, id: &str) {
         let mut peer = Peer::connect(url, id).await;
-        self.0.spawn(async move { peer.stay().await });
+        self.0.spawn(async move { peer.discard_input().await });
     }
 
     /// Connects and closes at each interval, also after refusals.

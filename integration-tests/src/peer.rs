@@ -159,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 
     /// Discards input until the socket closes, which answers pings meanwhile.
-    pub async fn stay(&mut self) {
+    pub async fn discard_input(&mut self) {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 

@@ -183,7 +183,7 @@ async fn peerjs_call_waits_until_its_callee_reconnects() {
     has(&alice, &["alice", "network", "disconnected"]).await;
 
     call(&bob, "alice").await;
-    let is_held = async || (setup.mesh.total("signaling_held_bytes").await > 0.0).then_some(());
+    let is_held = async || (setup.mesh.sum_over_nodes("signaling_held_bytes").await > 0.0).then_some(());
     eventually("the offer to be held", is_held).await;
     alice.evaluate("peer.reconnect()").await;
     has(&alice, &["alice", "network", "disconnected", "alice"]).await;
@@ -221,7 +221,7 @@ async fn y_webrtc_documents_agree_when_a_node_is_killed() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let room = owned_by_first_node(&setup, Y_WEBRTC, "room");
     let ada = document(&setup, "ada", 0, &room, None).await;
-    becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
+    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
     let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room, None));
     killed.unwrap();
     agree([&ada, &bob], "ada,bob").await;
@@ -263,7 +263,7 @@ async fn rxdb_collections_agree_when_a_node_is_killed() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let topic = owned_by_first_node(&setup, RXDB, "my-topic");
     let ada = collection(&setup, "ada", 0, &topic).await;
-    becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
+    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
     let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), collection(&setup, "bob", 1, &topic));
     killed.unwrap();
     agree([&ada, &bob], "ada,bob").await;

@@ -28,7 +28,7 @@ fn offered(from: &str, to: &str, number: u32) -> Value {
 
 #[tokio::test]
 async fn dialect_is_absent_until_it_is_enabled() {
-    let mesh = TestMesh::of((1, 1), &[], &["--dialects=y-webrtc"]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &["--dialects=y-webrtc"]).await;
     for head in [Head::get("/peerjs/"), Head::upgrade(&peerjs("alice", "t")), Head::upgrade("/trystero")] {
         assert_eq!(ask(&mesh.address(), &head).await.status, 404, "{head}");
     }
@@ -73,7 +73,7 @@ async fn peerjs_calls_pass_between_balancers_in_order() {
     }
     bob.send_as(BINARY, &json!({ "type": "LEAVE", "dst": "alice" }).to_string()).await;
     alice.gets(json!({ "type": "LEAVE", "src": "bob", "dst": "alice" })).await;
-    let frames = mesh.of_balancer("signaling_dialect_frames_total", "dialect=\"peerjs\",direction=\"in\"").await;
+    let frames = mesh.balancer_metric("signaling_dialect_frames_total", "dialect=\"peerjs\",direction=\"in\"").await;
     assert!(frames >= 200.0, "{frames}");
 }
 
@@ -168,7 +168,7 @@ async fn peerjs_calls_outlast_a_killed_node() {
 #[tokio::test]
 async fn dialect_socket_outlasts_native_ones_in_a_drain() {
     let flags = ["--dialects=matchbox", "--drain-ms=1500", "--dialect-drain-ms=6000"];
-    let mesh = TestMesh::of((1, 1), &[], &flags).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &flags).await;
     let mut native = mesh.peer("native").await;
     let mut player = DialectClient::with_id(&mesh.address(), "/matchbox/room", "IdAssigned").await;
     let begin = Instant::now();

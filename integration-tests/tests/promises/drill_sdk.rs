@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use signaling_client::{Client, Event, Options, SavedSession};
-use signaling_integration_tests::{Relay, TestMesh, eventually, go_on};
+use signaling_integration_tests::{Relay, TestMesh, eventually};
 use signaling_load::raise_descriptor_limit;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 const PAIRS: usize = 200;
 /// Interval of each pair's messages: 1,000 messages/s of all.
@@ -22,7 +22,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     raise_descriptor_limit().unwrap();
-    let mesh = TestMesh::of((3, 2), &[], &[]).await;
+    let mesh = TestMesh::with_servers((3, 2), &[], &[]).await;
     let mut relays = Vec::new();
     for balancer in mesh.state().balancers {
         relays.push(Relay::to(&balancer.url).await);
@@ -35,30 +35,30 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
         pairs.spawn(talk(pair, urls, told.clone()));
     }
     all_are_connected(&mesh).await;
-    go_on(CALM).await;
+    sleep(CALM).await;
 
     mesh.kill("balancer-0").await.unwrap();
     all_are_connected(&mesh).await;
     mesh.restart("balancer-0").await.unwrap();
-    go_on(CALM).await;
+    sleep(CALM).await;
 
     mesh.kill("node-1").await.unwrap();
-    go_on(CALM).await;
+    sleep(CALM).await;
     all_are_connected(&mesh).await;
 
     relays.iter().for_each(Relay::hold);
-    go_on(CUT / 2).await;
+    sleep(CUT / 2).await;
     let before = uplink_frames(&mesh).await;
-    go_on(CUT / 2).await;
+    sleep(CUT / 2).await;
     assert_eq!(uplink_frames(&mesh).await, before, "clients are cut off");
     relays.iter().for_each(Relay::let_go);
-    go_on(CALM).await;
+    sleep(CALM).await;
     all_are_connected(&mesh).await;
 
     tell.send_replace(Step::Reload);
-    go_on(CALM).await;
+    sleep(CALM).await;
     all_are_connected(&mesh).await;
-    go_on(CALM).await;
+    sleep(CALM).await;
 
     tell.send_replace(Step::End);
     let mut messages = 0;

@@ -55,8 +55,8 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
 
 #[tokio::test]
 async fn debug_log_names_clients_but_no_messages() {
-    let mesh = TestMesh::of((3, 1), &["--log=debug"], &["--log=debug"]).await;
-    let (mut ada, mut bob) = (mesh.peer_at("node-0", "debug").await, mesh.peer_at("node-1", "debug").await);
+    let mesh = TestMesh::with_servers((3, 1), &["--log=debug"], &["--log=debug"]).await;
+    let (mut ada, mut bob) = (mesh.peer_owned_by("node-0", "debug").await, mesh.peer_owned_by("node-1", "debug").await);
     let ids = [ada.id.clone(), bob.id.clone()];
     let mut exchanges = async |count: u64| {
         for id in 1..=count {
@@ -69,7 +69,7 @@ async fn debug_log_names_clients_but_no_messages() {
         assert!(lines.len() < 50, "{server}: lines for 1,000 messages, such as\n{}", lines[..20].join("\n"));
     }
 
-    admin(&mesh.node(0), &format!("clients/{}/kick", ids[1])).await;
+    admin(&mesh.node_internal(0), &format!("clients/{}/kick", ids[1])).await;
     ada.close().await;
     let gone =
         async || all(&mesh).values().flatten().filter(|line| line.contains("closing the socket of a client")).count();
@@ -87,13 +87,13 @@ async fn debug_log_names_clients_but_no_messages() {
 
 /// Waits until every server has this number of nodes, and every client is at its owner.
 async fn settled(mesh: &TestMesh, nodes: usize) {
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     let state = mesh.state();
     assert_eq!(state.nodes.len(), nodes);
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;
     becomes(balancer, "signaling_unattached_sessions", 0).await;
-    let served = async || (mesh.total("signaling_sessions").await == CLIENTS as f64).then_some(());
+    let served = async || (mesh.sum_over_nodes("signaling_sessions").await == CLIENTS as f64).then_some(());
     eventually("all sessions to be served", served).await;
     let said = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();

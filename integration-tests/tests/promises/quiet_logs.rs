@@ -69,7 +69,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         }
     }
     let drain = Head::get("/admin/drain").method("POST").bearer("some-wrong-secret");
-    assert_eq!(ask(&mesh.balancer(), drain).await.status, 401);
+    assert_eq!(ask(&mesh.balancer_internal(), drain).await.status, 401);
     secrets.push("some-wrong-secret".to_owned());
     secrets.extend(tokens);
 
@@ -129,7 +129,7 @@ async fn logs_hold_no_password_of_the_room_stores_url() {
     store.ask::<String>(&["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
     let redis = other.mesh.state().redis.unwrap();
     let address = redis.replace("redis://", &format!("redis://keeper:{IN_URL}@"));
-    let mesh = TestMesh::of((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
     let mut ada = mesh.peer("ada").await;
     let join = |id: u64| json!({ "type": "join", "room": format!("room-{id}"), "id": id });
     ada.send(&join(1)).await;
