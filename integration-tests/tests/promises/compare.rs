@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use signaling_integration_tests::load::Run;
-use signaling_integration_tests::upstream::upstream_clients;
+use signaling_integration_tests::upstream::upstream_script;
 use signaling_integration_tests::{mesh_load_alone, program};
 
 const CLIENTS: u32 = 60;
@@ -26,7 +26,7 @@ async fn balancer_delivers_every_message_of_peerjs_clients() {
 
 #[tokio::test]
 async fn topics_get_each_copy_once_from_balancer_and_upstream() {
-    let upstream = upstream_clients().map(|_| "y-webrtc");
+    let upstream = upstream_script().map(|_| "y-webrtc");
     let contestants: Vec<&str> = ["balancer"].into_iter().chain(upstream).collect();
     check("y-webrtc", &contestants, MESSAGES * COPIES).await;
 }

@@ -79,7 +79,7 @@ const COLLECTION: &str = "async ({ name, address, topic }) => {
 const IS_COLLECTION_ONLINE: &str = "receivedMessages.some(({ type }) => type === 'joined')";
 
 async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
-    setup.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
+    setup.open_page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
 }
 
 /// Opens a peer and waits until it is open.
@@ -99,7 +99,7 @@ async fn document<'a>(
 ) -> Page<'a> {
     let address = &setup.balancers[balancer];
     let options = json!({ "name": name, "address": address, "room": room, "password": password });
-    let page = setup.page(name, address, DOCUMENT, options).await;
+    let page = setup.open_page(name, address, DOCUMENT, options).await;
     page.becomes(IS_DOCUMENT_ONLINE).await;
     page
 }
@@ -108,7 +108,7 @@ async fn document<'a>(
 async fn collection<'a>(setup: &'a UpstreamMesh, name: &str, balancer: usize, topic: &str) -> Page<'a> {
     let address = &setup.balancers[balancer];
     let options = json!({ "name": name, "address": address, "topic": topic });
-    let page = setup.page(name, address, COLLECTION, options).await;
+    let page = setup.open_page(name, address, COLLECTION, options).await;
     page.becomes(IS_COLLECTION_ONLINE).await;
     page
 }
