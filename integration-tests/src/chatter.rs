@@ -26,7 +26,7 @@ pub struct Talk {
 }
 
 impl Chatter {
-    /// Starts the pair with at most one message per 10 ms.
+    /// Starts the pair, at node-0 and node-1, with at most one message per 10 ms.
     pub async fn start(mesh: &TestMesh) -> Self {
         Self::every(Duration::from_millis(10), mesh).await
     }
@@ -39,7 +39,7 @@ impl Chatter {
         Self { stop, task: tokio::spawn(talk(from, to, pace, stopped)) }
     }
 
-    /// Stops after the current message. Panics if a message was lost.
+    /// Stops after the current message. Panics if a message was lost, duplicated or reordered.
     pub async fn stop(self) -> Talk {
         let _ = self.stop.send(());
         let mut times = self.task.await.unwrap();

@@ -18,7 +18,8 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// As [`Crowd::join`], and waits until all clients have all members of their rooms.
+    /// As [`Crowd::join`], and waits until all clients have all members of their rooms. `clients`
+    /// must be a multiple of `rooms`. Panics after 60 s.
     pub async fn gather(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let crowd = Self::join(mesh, prefix, rooms, clients).await;
         let all = async || {
@@ -29,7 +30,8 @@ impl Crowd {
         crowd
     }
 
-    /// Connects clients to the balancers in turn, and adds them to the rooms in turn.
+    /// Connects `clients` clients to the balancers in turn, and adds them to `rooms` rooms in turn.
+    /// Panics if one gets no seat. Their ids are `PREFIX-N`.
     pub async fn join(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let balancers = mesh.state().balancers;
         let joining = stream::iter(0..clients).map(|number| {
@@ -74,7 +76,7 @@ impl Crowd {
         self.clients.iter().for_each(RoomClient::assert_no_faults);
     }
 
-    /// Asserts that a broadcast in each room reaches all its other members.
+    /// Asserts that a broadcast of the text `what` in each room reaches all its other members.
     pub async fn assert_broadcasts_arrive(&mut self, what: &str) {
         for number in 0..self.rooms {
             let (room, others) = (self.room(number), self.clients.len() / self.rooms - 1);

@@ -39,6 +39,7 @@ impl Held {
 
 /// A relay in front of a listener. It ends when dropped.
 pub struct Relay {
+    /// Address at which it accepts connections.
     pub address: SocketAddr,
     held: watch::Sender<Held>,
     /// Number of lanes that were opened.

@@ -57,7 +57,8 @@ impl Drill {
         self
     }
 
-    /// Runs the load, calls `fault` at a drawn moment, and prints one line of figures.
+    /// Runs the load, calls `fault` at a drawn moment, and prints the moment and the figures.
+    /// Panics if the load cannot run.
     pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
         raise_descriptor_limit().unwrap();
         println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
@@ -137,7 +138,8 @@ impl Outcome {
     }
 }
 
-/// Reads a number from an environment variable. Panics if it is invalid.
+/// Returns the number in an environment variable, or `default` if it is not set. Panics if it is
+/// invalid.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     let Ok(text) = std::env::var(name) else { return default };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number that fits"))

@@ -6,6 +6,7 @@ use crate::{RoomClient, SeatStatus, TestMesh, eventually, operator};
 
 /// A full room and all clients that joined it.
 pub struct FullRoom {
+    /// Seats of the room: the `--room-capacity` of the mesh.
     pub capacity: usize,
     /// In the order of their joins.
     clients: Vec<RoomClient>,
@@ -51,7 +52,8 @@ impl FullRoom {
         }
     }
 
-    /// Returns the room's incarnation at its owner, which is higher after a rebuild.
+    /// Returns the room's incarnation at its owner, which is higher after a rebuild. Panics if no
+    /// node owns the room within 60 s.
     pub async fn incarnation(&self, mesh: &TestMesh) -> u64 {
         let owned = async || {
             let path = format!("rooms/{}/explain", Self::NAME);

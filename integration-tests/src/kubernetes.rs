@@ -1,5 +1,5 @@
-//! A mesh with Kubernetes as discovery source. A fake API server serves EndpointSlices that follow
-//! the processes as those of a cluster follow pods.
+//! A mesh with Kubernetes as discovery source, for drills. A fake API server serves EndpointSlices
+//! that follow the processes as those of a cluster follow pods.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -77,7 +77,7 @@ fn redirected(binaries: &Binaries, dir: &Path, kubeconfig: &Path) -> Binaries {
     Binaries { node: redirect(&binaries.node), balancer: redirect(&binaries.balancer) }
 }
 
-/// State of a pod in mesh-dev's file, and its start.
+/// State of a pod in mesh-dev's file, and the time of its start.
 #[derive(Clone)]
 struct PodState {
     address: String,

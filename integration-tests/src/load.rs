@@ -25,13 +25,13 @@ pub struct Run {
     pub complaints: String,
 }
 
-/// Runs `mesh-load` with these arguments against a mesh.
+/// Runs `mesh-load` with these arguments against a mesh. Panics without a report, or after 600 s.
 pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
     mesh_load_alone(&[arguments, &["--dir", mesh.dir.path().to_str().unwrap()]].concat()).await
 }
 
 /// Runs `mesh-load` with these arguments, and with upstream's programs in its path. Panics without
-/// a report.
+/// a report, or after 600 s.
 pub async fn mesh_load_alone(arguments: &[impl AsRef<OsStr>]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());

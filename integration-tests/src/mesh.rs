@@ -1,4 +1,5 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports. It ends with the test.
+//! Almost all tests start one.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -92,8 +93,8 @@ impl TestMesh {
         serving
     }
 
-    /// Waits until the view of each running server has as many nodes as are running. Panics if one
-    /// server takes longer than 60 s.
+    /// Waits until the view of each running server has as many nodes as are running, also draining
+    /// ones. Panics if one server takes longer than 60 s.
     pub async fn until_views_agree(&self) {
         let nodes = self.state().nodes.len();
         for internal in self.internals() {
@@ -110,7 +111,8 @@ impl TestMesh {
         }
     }
 
-    /// Returns the entries of the discovery file, `{id, address, draining}` for each node.
+    /// Returns the entries of the discovery file, `{id, address, draining}` for each node. Panics
+    /// if the file is missing or invalid.
     pub fn discovery_entries(&self) -> Vec<Value> {
         serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
     }
@@ -144,7 +146,7 @@ impl TestMesh {
     }
 
     /// Returns the internal listener of a node, `http://HOST:PORT`. Running nodes count from 0, so
-    /// the numbers of later nodes shift when one ends.
+    /// the numbers of later nodes shift when one ends. Panics if fewer run.
     pub fn node_internal(&self, number: usize) -> String {
         self.state().nodes[number].internal.clone()
     }
@@ -164,8 +166,9 @@ impl TestMesh {
         self.metrics("node-", name, "").await.iter().sum()
     }
 
-    /// Returns a metric of each running server whose id begins with `prefix`, the nodes first: the
-    /// sum of all samples whose labels contain `label` (empty: all), or 0 without any.
+    /// Returns a metric of each running server whose id begins with `prefix` (empty: all), the
+    /// nodes first: the sum of all samples whose labels contain the text `label` (empty: all), or 0
+    /// without any.
     pub async fn metrics(&self, prefix: &str, name: &str, label: &str) -> Vec<f64> {
         let mut values = Vec::new();
         for server in self.state().servers().filter(|server| server.id.starts_with(prefix)) {
@@ -175,12 +178,13 @@ impl TestMesh {
     }
 
     /// Returns a metric of the first running balancer: the sum of all samples whose labels contain
-    /// `label` (empty: all), or 0 without any.
+    /// the text `label` (empty: all), or 0 without any.
     pub async fn balancer_metric(&self, name: &str, label: &str) -> f64 {
         metric(&self.balancer_internal(), name, label).await
     }
 
-    /// Returns the number of clients that the first balancer refused for this reason.
+    /// Returns the number of clients that the first running balancer refused for this reason, a
+    /// value of the label `reason` such as `409` or `tls`.
     pub async fn refused_connects(&self, reason: &str) -> f64 {
         self.balancer_metric("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
     }
@@ -190,8 +194,9 @@ impl TestMesh {
         Peer::connect(&self.url(), id).await
     }
 
-    /// Connects a client to the first running balancer, with an id `PREFIX-N` that `node` owns. The
-    /// same arguments give the same id. `node` is a node's id, such as `node-0`.
+    /// Connects a plain client to the first running balancer, with an id `PREFIX-N` that `node`
+    /// owns. `node` is a node's id, such as `node-0`. Among the same nodes the same arguments give
+    /// the same id.
     pub async fn peer_owned_by(&self, node: &str, prefix: &str) -> Peer {
         self.peer(&self.id_owned_by(node, prefix)).await
     }
@@ -202,7 +207,7 @@ impl TestMesh {
         Peer::connect_all(&self.url(), ids).await
     }
 
-    /// Returns the log of a server.
+    /// Returns the log of all processes of a server, such as `node-0`. Panics if it never started.
     pub fn log(&self, id: &str) -> String {
         std::fs::read_to_string(self.dir.path().join(format!("logs/{id}.log"))).unwrap()
     }
@@ -218,12 +223,12 @@ impl TestMesh {
         self.state().balancers[0].url.clone()
     }
 
-    /// Returns the client address of the first balancer, `HOST:PORT`.
+    /// Returns the client address of the first running balancer, `HOST:PORT`.
     pub fn address(&self) -> String {
         host(&self.url()).to_owned()
     }
 
-    /// Returns the mesh secret.
+    /// Returns the content of the file of the mesh secret, without surrounding whitespace.
     pub fn secret(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
@@ -236,7 +241,7 @@ impl TestMesh {
         ranking.candidates(KeyHash::of(name)).into_iter().map(|index| ranking.id(index).to_owned()).collect()
     }
 
-    /// Returns the id of the node that owns a client or room.
+    /// Returns the id of the running node that owns a client or room. Panics if no node runs.
     pub fn owner(&self, name: &str) -> String {
         self.ranked(name).remove(0)
     }
@@ -247,7 +252,7 @@ impl TestMesh {
         becomes(&self.balancer_internal(), "signaling_handoffs_total", clients).await;
     }
 
-    /// Returns a client id with this prefix whose owner is `node`.
+    /// Returns a client id `PREFIX-N` whose owner is `node`. Does not return if no such node runs.
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }

@@ -25,7 +25,7 @@ pub struct PythonClient {
 
 impl PythonClient {
     /// Starts the client and waits until it is connected. Without Python or its module `websockets`
-    /// prints that the test is skipped and returns `None`.
+    /// prints that the test is skipped and returns `None`, but panics with `CI=true`.
     pub async fn start(url: &str, client_id: &str) -> Option<Self> {
         let Some(python) = python().await else {
             missing("python3 with its module websockets", "python3-websockets");
@@ -59,7 +59,7 @@ impl PythonClient {
         serde_json::from_str(&line.unwrap().expect("the client in Python has ended")).unwrap()
     }
 
-    /// Closes its standard input and returns its exit status.
+    /// Closes its standard input and returns its exit status. Panics if it runs on for 15 s.
     pub async fn finish(self) -> ExitStatus {
         let Self { mut process, orders, received: _received } = self;
         drop(orders);

@@ -1,4 +1,4 @@
-//! The committed alerts and their runbook.
+//! The committed alerts and their runbook, `docs/RUNBOOK.md`, for the drill of alerts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,6 +39,7 @@ impl Entry {
     }
 
     /// Runs the entry's command unchanged, with `path` as its `PATH` and with these variables.
+    /// Panics if it fails.
     pub async fn run(&self, path: &str, variables: &[(&str, String)]) {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &self.command]).env("PATH", path).stdin(Stdio::null()).kill_on_drop(true);

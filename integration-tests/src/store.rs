@@ -15,7 +15,7 @@ impl Store {
         Self(Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap())
     }
 
-    /// Executes a command, given as its words.
+    /// Executes a command, given as its words. Panics if it fails or its answer is no `T`.
     pub async fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
         cmd(words[0]).arg(&words[1..]).query_async(&mut self.0).await.unwrap()
     }

@@ -8,7 +8,7 @@ use crate::TestMesh;
 use crate::mint::{AUDIENCE, ISSUER, Signer};
 
 impl TestMesh {
-    /// Starts a mesh that requires tokens of this signer. The balancers get these extra flags.
+    /// Starts a mesh that requires tokens of this signer. The flags are those of balancers.
     pub async fn with_tokens(signer: &Signer, nodes: u32, balancers: u32, flags: &[&str]) -> Self {
         Self::with_options(|options| {
             (options.nodes, options.balancers) = (nodes, balancers);

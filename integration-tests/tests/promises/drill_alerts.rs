@@ -184,7 +184,7 @@ async fn a_balancer_is_full(operator: &Operator<'_>) {
 
 async fn a_drained_balancer_gets_requests(operator: &Operator<'_>) {
     let mut knocking = PacedSenders::default();
-    knocking.knocks(&operator.url(0), "knocking", Duration::from_millis(50));
+    knocking.reconnects(&operator.url(0), "knocking", Duration::from_millis(50));
     admin(&operator.internal("balancer-0"), "drain").await;
     let refuses = [("REASON", "503".to_owned()), operator.server("balancer-0")];
     operator.drill("SignalingRefusals", &refuses).await;

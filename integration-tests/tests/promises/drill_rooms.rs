@@ -28,7 +28,7 @@ async fn members_leave_once_when_their_server_is_killed() {
 
     let (begin, times) = (Instant::now(), RoomTimes::SHORT);
     mesh.kill("node-1").await.unwrap();
-    // Long enough for what was not refreshed to go.
+    // Long enough for seats without a refresh to expire.
     crowd.all_stay_for(times.max_seat_without_refresh() + times.seat_grace + SLACK, begin).await;
     crowd.assert_broadcasts_arrive("a node was killed").await;
     println!("kill -9 of a node with {of_node} clients: no client was shown leaving");

@@ -98,7 +98,7 @@ async fn messages_of_parted_nodes_take_the_way_by_a_third() {
 
 #[tokio::test]
 async fn kill_of_a_node_without_discovery_loses_no_message() {
-    // The kill is told to discovery only at the end, and brings it back.
+    // The removal of the killed node writes the discovery file again near the end.
     let mut mesh =
         TestMesh::with_options(|options| options.removal_delay = EMPTY + GONE - Duration::from_secs(2)).await;
     let file = mesh.dir.path().join("nodes.json");

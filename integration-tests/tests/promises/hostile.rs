@@ -12,7 +12,7 @@ use signaling_integration_tests::{
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
 
-/// What pages of any origin may load.
+/// Files that pages of any origin may load.
 const SDK: [&str; 3] = ["client.js", "peer.js", "room.js"];
 
 /// Paths that an attacker may try beside the root.
