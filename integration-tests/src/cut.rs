@@ -1,9 +1,9 @@
 //! Relays in front of servers, which hold back selected connections.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
@@ -42,8 +42,8 @@ pub struct Relay {
     /// Address at which it accepts connections.
     pub address: SocketAddr,
     held: watch::Sender<Held>,
-    /// Number of lanes that were opened.
-    lanes: Arc<AtomicUsize>,
+    /// Nodes that have opened a lane.
+    senders: Arc<Mutex<BTreeSet<String>>>,
     _tasks: JoinSet<()>,
 }
 
@@ -53,18 +53,18 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, target) = (listener.local_addr().unwrap(), host(target).to_owned());
         let (held, holds) = watch::channel(Held::Nothing);
-        let lanes = Arc::<AtomicUsize>::default();
-        let count = Arc::clone(&lanes);
+        let senders = Arc::<Mutex<BTreeSet<String>>>::default();
+        let seen = Arc::clone(&senders);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut relays = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                relays.spawn(relay(stream, target.clone(), holds.clone(), Arc::clone(&count)));
+                relays.spawn(relay(stream, target.clone(), holds.clone(), Arc::clone(&seen)));
                 while relays.try_join_next().is_some() {}
             }
         });
-        Self { address, held, lanes, _tasks: tasks }
+        Self { address, held, senders, _tasks: tasks }
     }
 
     /// Puts a relay in front of a node's internal listener, as the node's new address in discovery.
@@ -78,7 +78,8 @@ impl Relay {
         relay
     }
 
-    /// Sends signals from one node to the node behind this relay until they pass through it.
+    /// Sends signals from one node to the node behind this relay until the lane between them passes
+    /// through it. Panics after 60 s.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
         let mut sender = mesh.peer_owned_by(from_node, "probe-from").await;
         let mut recipient = mesh.peer_owned_by(to_node, "probe-to").await;
@@ -86,7 +87,7 @@ impl Relay {
             sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
-            (self.lanes.load(Ordering::Relaxed) > 0).then_some(())
+            self.senders.lock().unwrap().contains(from_node).then_some(())
         };
         eventually(&format!("{from_node} to send to the new address of {to_node}"), is_used).await;
         sender.close().await;
@@ -109,7 +110,12 @@ impl Relay {
     }
 }
 
-async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<Held>, lanes: Arc<AtomicUsize>) {
+async fn relay(
+    mut near: TcpStream,
+    target: String,
+    mut holds: watch::Receiver<Held>,
+    senders: Arc<Mutex<BTreeSet<String>>>,
+) {
     let mut first = Vec::new();
     let sender = loop {
         if near.read_buf(&mut first).await.unwrap_or(0) == 0 {
@@ -120,7 +126,7 @@ async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<H
             break sender;
         }
     };
-    lanes.fetch_add(usize::from(sender.is_some()), Ordering::Relaxed);
+    senders.lock().unwrap().extend(sender.clone());
     let mut carry = pin!(async {
         let mut far = TcpStream::connect(&target).await?;
         far.write_all(&first).await?;
