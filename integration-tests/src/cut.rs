@@ -48,10 +48,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts a relay to a server (`HOST:PORT`, or a URL without a path). It holds nothing.
-    pub async fn to(target: &str) -> Self {
+    /// Starts a relay to the first of these servers (`HOST:PORT`, or a URL without a path) that
+    /// accepts a connection. It holds nothing.
+    pub async fn to(targets: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, target) = (listener.local_addr().unwrap(), host(target).to_owned());
+        let address = listener.local_addr().unwrap();
+        let targets: Vec<SocketAddr> = targets.iter().map(|target| host(target).parse().unwrap()).collect();
         let (held, holds) = watch::channel(Held::Nothing);
         let senders = Arc::<Mutex<BTreeSet<String>>>::default();
         let seen = Arc::clone(&senders);
@@ -60,7 +62,7 @@ impl Relay {
             let mut relays = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                relays.spawn(relay(stream, target.clone(), holds.clone(), Arc::clone(&seen)));
+                relays.spawn(relay(stream, targets.clone(), holds.clone(), Arc::clone(&seen)));
                 while relays.try_join_next().is_some() {}
             }
         });
@@ -72,7 +74,7 @@ impl Relay {
     pub async fn to_node(mesh: &TestMesh, node: &str) -> Self {
         let mut nodes = mesh.discovery_entries();
         let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
-        let relay = Self::to(entry["address"].as_str().unwrap()).await;
+        let relay = Self::to(&[entry["address"].as_str().unwrap()]).await;
         entry["address"] = relay.address.to_string().into();
         mesh.set_discovery_entries(&nodes);
         relay
@@ -112,7 +114,7 @@ impl Relay {
 
 async fn relay(
     mut near: TcpStream,
-    target: String,
+    targets: Vec<SocketAddr>,
     mut holds: watch::Receiver<Held>,
     senders: Arc<Mutex<BTreeSet<String>>>,
 ) {
@@ -128,7 +130,7 @@ async fn relay(
     };
     senders.lock().unwrap().extend(sender.clone());
     let mut carry = pin!(async {
-        let mut far = TcpStream::connect(&target).await?;
+        let mut far = TcpStream::connect(&targets[..]).await?;
         far.write_all(&first).await?;
         copy_bidirectional(&mut near, &mut far).await
     });

@@ -1,10 +1,7 @@
 //! Clients of PeerJS, y-webrtc and rxdb connect peers, at different balancers and during faults.
 
 use serde_json::json;
-use signaling_integration_tests::{Page, UpstreamMesh, becomes, eventually};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use signaling_integration_tests::{Page, Relay, UpstreamMesh, becomes, eventually};
 
 /// Internal name of PeerJS ids, before the id.
 const PEERJS: &str = "~pj:peerjs:";
@@ -176,8 +173,8 @@ async fn peerjs_peer_is_refused_when_its_key_is_wrong() {
 #[tokio::test]
 async fn peerjs_call_waits_until_its_callee_reconnects() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let (address, _proxy) = front_proxy(setup.balancers.clone()).await;
-    let alice = open_peer(&setup, "alice", &address).await;
+    let front_proxy = Relay::to(&setup.balancers.each_ref().map(String::as_str)).await;
+    let alice = open_peer(&setup, "alice", &front_proxy.address.to_string()).await;
     let bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
     setup.mesh.kill("balancer-0").await.unwrap();
     has(&alice, &["alice", "network", "disconnected"]).await;
@@ -283,28 +280,4 @@ async fn rxdb_collections_agree_when_a_lost_socket_returns() {
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
     agree([&ada, &bob], "ada,bob").await;
-}
-
-/// Serves one address for all balancers: a connection goes to the first that accepts it. Ends when
-/// the returned set is dropped.
-async fn front_proxy(balancers: [String; 2]) -> (String, JoinSet<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let mut serving = JoinSet::new();
-    serving.spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let (mut client, _) = listener.accept().await.unwrap();
-            let balancers = balancers.clone();
-            connections.spawn(async move {
-                for balancer in balancers {
-                    if let Ok(mut server) = TcpStream::connect(balancer).await {
-                        let _ = copy_bidirectional(&mut client, &mut server).await;
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, serving)
 }

@@ -25,7 +25,7 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     let mesh = TestMesh::with_servers((3, 2), &[], &[]).await;
     let mut relays = Vec::new();
     for balancer in mesh.state().balancers {
-        relays.push(Relay::to(&balancer.url).await);
+        relays.push(Relay::to(&[&balancer.url]).await);
     }
     let urls: Vec<_> = relays.iter().map(|relay| format!("ws://{}", relay.address)).collect();
     let (tell, told) = watch::channel(Step::Talk);
