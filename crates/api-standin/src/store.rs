@@ -54,13 +54,6 @@ impl Selection {
     }
 }
 
-impl Event {
-    /// Returns the event as a line of a watch.
-    pub(crate) fn line(&self) -> String {
-        line(self.kind, &self.object)
-    }
-}
-
 /// Returns a line of a watch: an event of type `kind` as JSON, with a newline.
 pub(crate) fn line(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({ "type": kind, "object": object }))

@@ -64,7 +64,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
             return lines.send(Ok(line("ERROR", &status_object(410)))).await;
         };
         for event in events {
-            let line = event.line();
+            let line = line(event.kind, &event.object);
             if fault == Some(Fault::Truncated) {
                 lines.send(Ok(line[..line.len() / 2].to_owned())).await?;
                 return Ok(());
