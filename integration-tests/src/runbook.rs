@@ -44,7 +44,7 @@ impl Entry {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &self.command]).env("PATH", path).stdin(Stdio::null()).kill_on_drop(true);
         let output = bash.envs(variables.iter().map(|(name, value)| (name, value))).output().await.unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{}: {}\n{}", self.alert, self.command, String::from_utf8_lossy(&said));
+        let text = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}: {}\n{}", self.alert, self.command, String::from_utf8_lossy(&text));
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn status_object(code: u16) -> Value {
     let reason = StatusCode::from_u16(code).unwrap().canonical_reason();
     json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "message": format!("the stand-in says {code}"), "reason": reason, "code": code,
+        "message": format!("the stand-in answers {code}"), "reason": reason, "code": code,
     })
 }
 

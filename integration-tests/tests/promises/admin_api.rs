@@ -151,10 +151,10 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     let (code, clients, _) = ctl(&["clients", "--prefix", "victim"]).await;
     assert!(code == 0 && clients.lines().count() == 2 && clients.contains(&victim), "{clients}");
     let (code, json, _) = ctl(&["--json", "client", &victim]).await;
-    let told: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((code, &told["at"]["node"], &told["state"]), (0, &json!("node-1"), &json!("connected")));
+    let shown: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &shown["at"]["node"], &shown["state"]), (0, &json!("node-1"), &json!("connected")));
     assert_eq!(ctl(&["client", "nobody"]).await.0, 1);
-    assert_eq!(ctl(&["client", "no body"]).await.0, 2, "the server says that this is no name");
+    assert_eq!(ctl(&["client", "no body"]).await.0, 2, "the server refuses it as no name");
     let (code, why, _) = ctl(&["explain", &victim]).await;
     assert!(code == 0 && why.contains("node-1 owns it") && why.contains("RANK"), "{why}");
     let (code, script, _) = ctl(&["completions", "bash"]).await;
@@ -163,8 +163,8 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     assert!(nowhere.0 == 3 && nowhere.2.contains("cannot reach http://127.0.0.1:1"), "{}", nowhere.2);
 
     // The clients of a node that is drained move, and come back.
-    let (code, _, told) = ctl(&["drain", "node-1", "--wait"]).await;
-    assert!(code == 0 && told.contains("no clients any more"), "{told}");
+    let (code, _, progress) = ctl(&["drain", "node-1", "--wait"]).await;
+    assert!(code == 0 && progress.contains("no clients any more"), "{progress}");
     let (_, drained, _) = ctl(&["explain", &victim]).await;
     assert!(!drained.contains("node-1 serves it") && !drained.contains("and it serves it"), "{drained}");
     assert!(ctl(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));

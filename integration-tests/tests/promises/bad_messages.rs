@@ -193,7 +193,7 @@ async fn unfinished_message_over_the_limit_closes_its_sender() {
     assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"1013\"").await, 1.0);
 
     early.send(end).await;
-    assert_eq!(early.message().await["code"], "bad_message", "it is read, and it says nothing");
+    assert_eq!(early.message().await["code"], "bad_message", "it is read, and it is no message");
     becomes(&balancer, "signaling_partial_message_bytes", 0).await;
 }
 

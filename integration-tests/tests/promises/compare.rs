@@ -45,11 +45,11 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
     let all_arrived = json!({ "sent": messages, "delivered": messages, "lost": 0, "duplicated": 0, "reordered": 0 });
     let rows = report["rows"].as_array().unwrap();
     for &contestant in contestants {
-        let of_it = |is: &dyn Fn(&Value) -> bool| -> Vec<&Value> {
+        let runs_of_contestant = |is: &dyn Fn(&Value) -> bool| -> Vec<&Value> {
             let runs = report["runs"].as_array().unwrap().iter();
             runs.filter(|run| run["contestant"] == contestant && is(run)).collect()
         };
-        let loads = of_it(&|run| run["is_load"] == true);
+        let loads = runs_of_contestant(&|run| run["is_load"] == true);
         assert_eq!(loads.len(), 2, "{contestant}: both sizes");
         let mut is_in_time = true;
         for load in loads {
@@ -61,11 +61,11 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
             }
         }
         for what in ["connects", "memory"] {
-            assert_eq!(of_it(&|run| run["what"] == what).len(), 1, "{contestant}, {what}: {complaints}");
+            assert_eq!(runs_of_contestant(&|run| run["what"] == what).len(), 1, "{contestant}, {what}: {complaints}");
         }
         let has_nodes = contestant != "y-webrtc";
-        let is_of_it = |row: &&Value| has_nodes || !row["what"].to_string().contains("memory of the nodes");
-        for row in rows.iter().filter(|_| is_in_time).filter(is_of_it) {
+        let is_expected = |row: &&Value| has_nodes || !row["what"].to_string().contains("memory of the nodes");
+        for row in rows.iter().filter(|_| is_in_time).filter(is_expected) {
             assert!(row["medians"][contestant].is_number(), "{contestant}: {row}");
         }
     }

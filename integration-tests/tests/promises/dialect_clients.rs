@@ -10,7 +10,7 @@ const Y_WEBRTC: &str = "~yw:";
 /// Internal name of rxdb's rooms, before the topic.
 const RXDB: &str = "~rx:";
 
-/// Opens a peer that returns what it receives on others' connections. `call` connects to another
+/// Opens a peer that returns the data of others' connections to them. `call` connects to another
 /// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
 /// it receives on its own connections.
 const PEER: &str = "({ id, address, key }) => {

@@ -37,7 +37,7 @@ const STREAMER: &str = "({ address, id, text }) => {
     };
 }";
 
-/// Opens a player. `texts` has what it has received.
+/// Opens a player. `texts` has the texts that it received.
 const PLAYER: &str = "({ address, id }) => {
     const ss = `ws://${address}/pixelstreaming/player`;
     const config = new upstream.Config({ initialSettings: { ss, AutoConnect: true, StreamerId: id } });

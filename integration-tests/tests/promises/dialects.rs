@@ -194,10 +194,10 @@ async fn y_webrtc_subscribers_at_two_balancers_meet() {
     for (client, name) in clients.iter_mut().zip(["a", "b"]) {
         client.send(subscribe.clone()).await;
         client.send(announce(name)).await;
-        hears(client, name).await;
+        until_announced(client, name).await;
     }
     let [first, second] = &mut clients;
-    hears(first, "b").await;
+    until_announced(first, "b").await;
     second.send(json!({ "type": "unsubscribe", "topics": ["doc ü"] })).await;
     for client in [first, second] {
         client.send(json!({ "type": "ping" })).await;
@@ -206,11 +206,11 @@ async fn y_webrtc_subscribers_at_two_balancers_meet() {
 }
 
 /// Waits for the announce of a subscriber, its own included. The first one's may come before.
-async fn hears(client: &mut DialectClient, name: &str) {
+async fn until_announced(client: &mut DialectClient, name: &str) {
     loop {
-        let heard = client.receive().await;
-        assert!(heard["topic"] == "doc ü" && heard["clients"].is_u64(), "{heard}");
-        if heard["data"]["from"] == name {
+        let received = client.receive().await;
+        assert!(received["topic"] == "doc ü" && received["clients"].is_u64(), "{received}");
+        if received["data"]["from"] == name {
             return;
         }
     }
@@ -224,8 +224,8 @@ async fn trystero_publishes_without_a_subscription() {
     let mut publisher = DialectClient::open(&two, "/trystero").await;
     let met = async || {
         publisher.send(json!({ "type": "publish", "topic": "t", "payload": [1, null] })).await;
-        let heard = tokio::time::timeout(Duration::from_millis(200), subscriber.receive()).await.ok()?;
-        assert_eq!(heard, json!({ "topic": "t", "payload": [1, null] }));
+        let received = tokio::time::timeout(Duration::from_millis(200), subscriber.receive()).await.ok()?;
+        assert_eq!(received, json!({ "topic": "t", "payload": [1, null] }));
         Some(())
     };
     eventually("a publication to arrive", met).await;

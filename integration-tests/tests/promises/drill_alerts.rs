@@ -3,7 +3,7 @@
 //!
 //! The rules are the committed ones with all durations divided by
 //! [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands run as they stand in the
-//! runbook, with a stand-in for kubectl that does to processes what the real one would do to pods.
+//! runbook, with a stand-in for kubectl that acts on processes instead of pods.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! Rooms that nodes own, on three real nodes without a store: visitors join and leave all the time
-//! while nodes are killed, drained, paused, parted and restarted.
+//! while nodes are killed, drained, paused, partitioned and restarted.
 
 use std::time::{Duration, Instant};
 
@@ -66,7 +66,7 @@ async fn rooms_survive_a_partition_between_two_nodes() {
         sleep(PAUSE).await;
         Some(healed)
     };
-    drill.run("two nodes were parted", partition).await;
+    drill.run("two nodes were partitioned", partition).await;
     drill.assert_all_stayed().await;
 }
 

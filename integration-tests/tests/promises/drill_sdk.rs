@@ -28,11 +28,11 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
         relays.push(Relay::to(&[&balancer.url]).await);
     }
     let urls: Vec<_> = relays.iter().map(|relay| format!("ws://{}", relay.address)).collect();
-    let (tell, told) = watch::channel(Step::Talk);
+    let (step, steps) = watch::channel(Step::Talk);
     let mut pairs = JoinSet::new();
     for pair in 0..PAIRS {
         let urls = if pair % 2 == 0 { urls.clone() } else { urls.iter().rev().cloned().collect() };
-        pairs.spawn(talk(pair, urls, told.clone()));
+        pairs.spawn(talk(pair, urls, steps.clone()));
     }
     all_are_connected(&mesh).await;
     sleep(CALM).await;
@@ -55,12 +55,12 @@ async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     sleep(CALM).await;
     all_are_connected(&mesh).await;
 
-    tell.send_replace(Step::Reload);
+    step.send_replace(Step::Reload);
     sleep(CALM).await;
     all_are_connected(&mesh).await;
     sleep(CALM).await;
 
-    tell.send_replace(Step::End);
+    step.send_replace(Step::End);
     let mut messages = 0;
     while let Some(sent) = timeout(SETTLE_TIMEOUT, pairs.join_next()).await.expect("some pair is not done") {
         messages += sent.unwrap();
@@ -162,8 +162,8 @@ fn saved_session(client: &Client) -> SavedSession {
 
 async fn all_are_connected(mesh: &TestMesh) {
     let sockets = async || mesh.metrics("balancer-", "signaling_client_sockets", "").await.iter().sum::<f64>();
-    let look = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
-    eventually("all clients to be connected", look).await;
+    let are_connected = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
+    eventually("all clients to be connected", are_connected).await;
 }
 
 async fn uplink_frames(mesh: &TestMesh) -> f64 {

@@ -1,4 +1,4 @@
-//! Plain clients notice nothing, or resume, when servers are killed, paused, separated or
+//! Plain clients notice nothing, or resume, when servers are killed, paused, partitioned or
 //! restarted.
 
 use std::fs;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
 const PAUSED: Duration = Duration::from_secs(5);
 /// Longer than it takes to suspect, shorter than the hold time.
-const PARTED: Duration = Duration::from_secs(8);
+const PARTITION: Duration = Duration::from_secs(8);
 /// Time for which discovery is empty, and then gone.
 const EMPTY: Duration = Duration::from_secs(4);
 const GONE: Duration = Duration::from_secs(6);
@@ -74,7 +74,7 @@ async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
 }
 
 #[tokio::test]
-async fn messages_of_parted_nodes_take_the_way_by_a_third() {
+async fn messages_of_partitioned_nodes_detour_by_a_third_node() {
     let mut mesh = TestMesh::start().await;
     let (to_first, to_second) = (Relay::to_node(&mesh, "node-0").await, Relay::to_node(&mesh, "node-1").await);
     to_first.until_used(&mesh, "node-1", "node-0").await;
@@ -84,16 +84,16 @@ async fn messages_of_parted_nodes_take_the_way_by_a_third() {
         .run(&mut mesh, async |_| {
             to_first.hold_lanes_of(&["node-1"]);
             to_second.hold_lanes_of(&["node-0"]);
-            sleep(PARTED).await;
+            sleep(PARTITION).await;
             to_first.let_go();
             to_second.let_go();
         })
         .await;
 
-    outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTED);
-    let passed_on = metric(&mesh.node_internal(2), "signaling_relayed_envelopes_total", "").await;
-    println!("partition of two nodes: {passed_on} messages took the way through the third node");
-    assert!(passed_on > 0.0);
+    outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTITION);
+    let relayed = metric(&mesh.node_internal(2), "signaling_relayed_envelopes_total", "").await;
+    println!("partition of two nodes: {relayed} messages took a detour by the third node");
+    assert!(relayed > 0.0);
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
 }
 
 #[tokio::test]
-async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
+async fn drain_of_a_balancer_closes_all_its_clients_without_loss() {
     let outcome = Drill::new("drain of a balancer")
         .with_reconnecting_clients()
         .run(&mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=4000"]).await, async |mesh| {

@@ -1,6 +1,6 @@
 //! nginx and HAProxy before several balancers, with the configurations of `deploy/front`. Clients
-//! reach each other, connect to the balancer with the fewest connections, never to a draining one,
-//! and count by the address that the proxy sees.
+//! reach each other. They connect to the balancer with the fewest connections, never to a draining
+//! one. They count by the address that the proxy sees.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};

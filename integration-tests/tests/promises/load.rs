@@ -1,4 +1,4 @@
-//! The load generator counts every message, and acts and judges as its options say.
+//! The load generator counts every message, and acts and judges as its options require.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The logs of a rescale tell its events in order. Lines about a client name it and its session,
+//! The logs of a rescale have its events in order. Lines about a client name it and its session,
 //! and no line contains a message.
 
 use std::collections::BTreeMap;
@@ -95,12 +95,12 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     becomes(balancer, "signaling_unattached_sessions", 0).await;
     let served = async || (mesh.sum_over_nodes("signaling_sessions").await == CLIENTS as f64).then_some(());
     eventually("all sessions to be served", served).await;
-    let said = async || {
+    let is_over = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();
         let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
         (last("handoffs done") > last("handoffs planned")).then_some(())
     };
-    eventually("the end of the story", said).await;
+    eventually("the end of the story", is_over).await;
 }
 
 async fn logged_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String, Vec<String>> {
@@ -127,7 +127,7 @@ fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
 fn joined(lines: &[String]) -> Vec<&str> {
     let views = lines.iter().filter(|line| line.contains("the view has changed"));
     let names = views.filter_map(|line| Some(line.split_once(" joined=")?.1.split_once(" left=")?.0));
-    let mut joined: Vec<_> = names.flat_map(|names| names.split(", ")).filter(|name| *name != "nobody").collect();
+    let mut joined: Vec<_> = names.flat_map(|names| names.split(", ")).filter(|name| *name != "none").collect();
     joined.sort_unstable();
     joined
 }

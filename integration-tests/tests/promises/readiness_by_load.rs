@@ -100,11 +100,11 @@ async fn connect(url: &str) -> Vec<Peer> {
 }
 
 async fn answers(internal: &str, path: &str, expected: (u16, &str)) {
-    let look = async || {
+    let is_expected = async || {
         let answer = get(internal, path).await;
         ((answer.status, answer.body.as_str()) == expected).then_some(())
     };
-    eventually(&format!("{internal}{path} to answer {expected:?}"), look).await;
+    eventually(&format!("{internal}{path} to answer {expected:?}"), is_expected).await;
 }
 
 async fn statuses(internal: &[String], path: &str) -> Vec<u16> {

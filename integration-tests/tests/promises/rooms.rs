@@ -71,10 +71,10 @@ async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
     assert_eq!(alice.broadcast("r", json!({ "muted": true })).await, 2);
     for client in [&bob, &carol] {
         client.until("the broadcast", |seen| !seen.broadcasts.is_empty()).await;
-        let heard = client.seen().broadcasts.clone();
-        assert_eq!(heard.len(), 1);
-        assert_eq!((&heard[0]["from"], &heard[0]["room"]), (&json!("alice"), &json!("r")));
-        assert_eq!(heard[0]["data"], json!({ "muted": true }));
+        let received = client.seen().broadcasts.clone();
+        assert_eq!(received.len(), 1);
+        assert_eq!((&received[0]["from"], &received[0]["room"]), (&json!("alice"), &json!("r")));
+        assert_eq!(received[0]["data"], json!({ "muted": true }));
     }
     assert!(alice.seen().broadcasts.is_empty(), "not to the sender");
 

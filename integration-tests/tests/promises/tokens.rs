@@ -153,7 +153,7 @@ async fn socket_is_closed_when_its_token_expires() {
     let mut lazy = Peer::connect_with(&mesh.url(), "lazy", &short("lazy")).await;
     let mut careful = Peer::connect_with(&mesh.url(), "careful", &short("careful")).await;
     let mut thief = Peer::connect_with(&mesh.url(), "thief", &short("thief")).await;
-    // The SDK knows the lifetime of its tokens, and requests another before its end.
+    // The SDK has the lifetime of its tokens, and requests another before its end.
     let minted = Signer::eddsa();
     let source = move || {
         let token = minted.token(&claims_with("sdk", &json!({ "exp": now() + 4 })));
@@ -275,8 +275,8 @@ async fn token_keys_are_reloaded_when_their_file_is_valid() {
     let path = key_file(mesh.dir.path());
     let becomes_status = async |token: String, status: u16| {
         let head = Head::connect("alice").bearer(&token).to_string();
-        let look = async || (ask(&mesh.address(), &head).await.status == status).then_some(());
-        eventually(&format!("status {status}"), look).await;
+        let has_status = async || (ask(&mesh.address(), &head).await.status == status).then_some(());
+        eventually(&format!("status {status}"), has_status).await;
     };
     let mut old = Peer::connect_with(&mesh.url(), "old", &signer.token(&claims("old"))).await;
     std::fs::write(&path, next.key_file()).unwrap();
