@@ -7,7 +7,7 @@ use serde_json::json;
 use signaling_integration_tests::{Head, Peer, TestMesh, admin, ask, becomes, get, metric, stays, talk, until};
 
 const CLIENTS: usize = 30;
-/// Time over which the balancer closes its clients, in milliseconds.
+/// Drain time in milliseconds. The balancer closes its clients over this time less 1 s.
 const DRAIN_MS: u64 = 2_000;
 
 #[tokio::test]

@@ -44,7 +44,7 @@ const WRITING: Duration = Duration::from_secs(8);
 /// Memory of a node beyond the hold: for each message in custody, and in all.
 const KEPT_BYTES: u64 = 1024;
 const SLACK_BYTES: u64 = 32 * 1024 * 1024;
-/// Minimum interval of retransmissions of a message; 5 s if it is known to be held.
+/// Interval of retransmissions of a message without an outcome; 5 s if its destination holds it.
 const RETRANSMIT_INTERVAL: Duration = Duration::from_secs(2);
 /// Factor of a noisy clock on a rate.
 const NOISE: f64 = 1.2;
