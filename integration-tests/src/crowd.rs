@@ -12,6 +12,7 @@ const MAX_CONCURRENT: usize = 32;
 
 /// Clients, each in one of several rooms.
 pub struct Crowd {
+    /// Clients by their numbers.
     pub clients: Vec<RoomClient>,
     rooms: usize,
     prefix: &'static str,

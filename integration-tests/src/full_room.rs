@@ -15,6 +15,7 @@ pub struct FullRoom {
 }
 
 impl FullRoom {
+    /// Name of the room.
     pub const NAME: &str = "full";
 
     /// Has three times as many clients join as the room has seats.

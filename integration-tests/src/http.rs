@@ -47,10 +47,12 @@ impl Head {
         Self::upgrade(&format!("/v1/connect?client_id={client_id}"))
     }
 
+    /// Replaces the method.
     pub fn method(self, method: &str) -> Self {
         Self { method: method.into(), ..self }
     }
 
+    /// Replaces the version, `HTTP/1.1`.
     pub fn version(self, version: &str) -> Self {
         Self { version: version.into(), ..self }
     }

@@ -25,6 +25,7 @@ const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 /// A mesh, and the API server that its servers use.
 pub struct KubernetesMesh {
     pub mesh: TestMesh,
+    /// The fake API server, which tests can make fail.
     pub api: Arc<ApiServer>,
     _controller: AbortOnDropHandle<()>,
     _programs: TempDir,

@@ -17,6 +17,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connected client, over TCP or another stream.
 pub struct Peer<S = TcpStream> {
+    /// The `client_id`.
     pub id: String,
     pub socket: WebSocketStream<S>,
     /// The `welcome` message.

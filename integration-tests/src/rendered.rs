@@ -22,6 +22,7 @@ pub fn repository() -> &'static Path {
 
 /// All objects of one folder.
 pub struct Rendered {
+    /// Path of the folder, relative to the repository.
     pub folder: &'static str,
     pub objects: Vec<Value>,
 }

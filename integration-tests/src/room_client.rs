@@ -23,6 +23,7 @@ const MAX_UNSENT: usize = 1_000;
 
 /// A connected client. Dropping it drops the socket without a close frame: the session lingers.
 pub struct RoomClient {
+    /// The `client_id`.
     pub id: String,
     resume: String,
     /// `true` if its socket resumed an earlier session.

@@ -23,6 +23,7 @@ pub fn alerts() -> BTreeSet<String> {
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub alert: String,
+    /// Shell command of at least one line, for `bash -euo pipefail`.
     pub command: String,
 }
 

@@ -18,7 +18,9 @@ use crate::http::host;
 
 /// The files of a self-signed certificate for `localhost`.
 pub struct Certificate {
+    /// The certificate, in PEM.
     pub path: PathBuf,
+    /// Its private key, in PEM.
     pub key: PathBuf,
 }
 

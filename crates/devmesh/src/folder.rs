@@ -10,7 +10,9 @@ use serde::Serialize;
 
 use crate::id::ServerId;
 
+/// Name of the file with the running servers, [`crate::MeshFile`].
 pub(crate) const MESH_FILE: &str = "mesh.json";
+/// Name of the file with the nodes, each a [`crate::DiscoveredNode`].
 pub(crate) const DISCOVERY_FILE: &str = "nodes.json";
 pub(crate) const SECRET_FILE: &str = "mesh.secret";
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin.secret";
@@ -42,10 +44,12 @@ impl Folder {
         &self.root
     }
 
+    /// Returns the path of a file of this name in the folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
+    /// Returns the path of a server's log, to which all its processes append.
     pub(crate) fn log_file(&self, id: ServerId) -> PathBuf {
         self.root.join("logs").join(format!("{id}.log"))
     }

@@ -48,6 +48,7 @@ struct ServerState {
     process: Option<Process>,
 }
 
+/// Phase of a server, which decides the operations that it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Starting,
@@ -151,6 +152,7 @@ impl State {
         }
     }
 
+    /// Marks a server as draining, in the discovery file too. Fails if it is not ready.
     pub(crate) fn begin_drain(&mut self, id: ServerId) -> Result<()> {
         let server = self.expect("drain", id, |phase| *phase == Phase::Ready)?;
         server.phase = Phase::Draining;
@@ -160,6 +162,7 @@ impl State {
         Ok(())
     }
 
+    /// Marks a server as being killed. Fails if it is already, or is down.
     pub(crate) fn begin_kill(&mut self, id: ServerId) -> Result<()> {
         self.expect("kill", id, |phase| *phase != Phase::Killed && !phase.is_down())?.phase = Phase::Killed;
         Ok(())
@@ -218,10 +221,12 @@ impl State {
         process.with_context(|| format!("{id} has no process"))
     }
 
+    /// Returns the latest process of each server, also if it has ended.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.server_by_id.values().filter_map(|server| server.process.as_ref())
     }
 
+    /// Returns `true` if a server is down. Fails if there is no such server.
     pub(crate) fn is_down(&mut self, id: ServerId) -> Result<bool> {
         Ok(self.expect("restart", id, |_| true)?.phase.is_down())
     }
@@ -255,10 +260,12 @@ impl State {
         file
     }
 
+    /// Returns the content of the discovery file.
     pub(crate) fn discovery(&self) -> Vec<&DiscoveredNode> {
         self.server_by_id.values().filter_map(|server| server.listing.as_ref()).collect()
     }
 
+    /// Returns the lines of `mesh-dev status`: balancers, nodes, then the Redis.
     pub(crate) fn status(&self) -> Vec<ServerStatus> {
         let status = |(id, server): (&ServerId, &ServerState)| ServerStatus {
             id: id.to_string(),

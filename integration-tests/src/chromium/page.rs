@@ -116,6 +116,7 @@ impl<'a> Page<'a> {
         self.becomes(is_new).await;
     }
 
+    /// Closes the page, whose client loses its socket.
     pub async fn close(self) {
         self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target })).await;
     }
