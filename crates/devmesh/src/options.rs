@@ -1,4 +1,4 @@
-//! Settings of a mesh, which are flags of `mesh-dev up`.
+//! Settings of a mesh. Those with a flag are arguments of `mesh-dev up`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
