@@ -26,19 +26,20 @@ pub struct Talk {
 }
 
 impl Chatter {
-    /// Starts the pair with at most one message per 10 ms.
+    /// Starts the pair, at node-0 and node-1, with at most one message per 10 ms.
     pub async fn start(mesh: &TestMesh) -> Self {
         Self::every(Duration::from_millis(10), mesh).await
     }
 
     /// Starts the pair with a minimum interval of messages.
     pub async fn every(pace: Duration, mesh: &TestMesh) -> Self {
-        let (from, to) = (mesh.peer_at("node-0", "chatter").await, mesh.peer_at("node-1", "listener").await);
+        let (from, to) =
+            (mesh.peer_owned_by("node-0", "chatter").await, mesh.peer_owned_by("node-1", "listener").await);
         let (stop, stopped) = oneshot::channel();
         Self { stop, task: tokio::spawn(talk(from, to, pace, stopped)) }
     }
 
-    /// Stops after the current message. Panics if a message was lost.
+    /// Stops after the current message. Panics if a message was lost, duplicated or reordered.
     pub async fn stop(self) -> Talk {
         let _ = self.stop.send(());
         let mut times = self.task.await.unwrap();

@@ -3,21 +3,24 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
+use tokio::time::sleep;
 
 use crate::room_client::Departure;
-use crate::{RoomClient, SeatStatus, TestMesh, eventually, go_on};
+use crate::{RoomClient, SeatStatus, TestMesh, eventually};
 
 const MAX_CONCURRENT: usize = 32;
 
 /// Clients, each in one of several rooms.
 pub struct Crowd {
+    /// Clients by their numbers.
     pub clients: Vec<RoomClient>,
     rooms: usize,
     prefix: &'static str,
 }
 
 impl Crowd {
-    /// As [`Crowd::join`], and waits until all clients have all members of their rooms.
+    /// As [`Crowd::join`], and waits until all clients have all members of their rooms. `clients`
+    /// must be a multiple of `rooms`. Panics after 60 s.
     pub async fn gather(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let crowd = Self::join(mesh, prefix, rooms, clients).await;
         let all = async || {
@@ -28,7 +31,8 @@ impl Crowd {
         crowd
     }
 
-    /// Connects clients to the balancers in turn, and adds them to the rooms in turn.
+    /// Connects `clients` clients to the balancers in turn, and adds them to `rooms` rooms in turn.
+    /// Panics if one gets no seat. Their ids are `PREFIX-N`.
     pub async fn join(mesh: &TestMesh, prefix: &'static str, rooms: usize, clients: usize) -> Self {
         let balancers = mesh.state().balancers;
         let joining = stream::iter(0..clients).map(|number| {
@@ -59,7 +63,7 @@ impl Crowd {
     /// Asserts after `time` that since `begin` no client was shown as leaving, was removed, or lost
     /// its socket.
     pub async fn all_stay_for(&self, time: Duration, begin: Instant) {
-        go_on(time).await;
+        sleep(time).await;
         let gone: Vec<_> = self.departures().filter(|(_, departure)| departure.at >= begin).collect();
         assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);
         for (number, client) in self.clients.iter().enumerate() {
@@ -73,7 +77,7 @@ impl Crowd {
         self.clients.iter().for_each(RoomClient::assert_no_faults);
     }
 
-    /// Asserts that a broadcast in each room reaches all its other members.
+    /// Asserts that a broadcast of the text `what` in each room reaches all its other members.
     pub async fn assert_broadcasts_arrive(&mut self, what: &str) {
         for number in 0..self.rooms {
             let (room, others) = (self.room(number), self.clients.len() / self.rooms - 1);

@@ -1,9 +1,9 @@
 //! Relays in front of servers, which hold back selected connections.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
@@ -39,53 +39,57 @@ impl Held {
 
 /// A relay in front of a listener. It ends when dropped.
 pub struct Relay {
+    /// Address at which it accepts connections.
     pub address: SocketAddr,
     held: watch::Sender<Held>,
-    /// Number of lanes that were opened.
-    lanes: Arc<AtomicUsize>,
+    /// Nodes that have opened a lane.
+    senders: Arc<Mutex<BTreeSet<String>>>,
     _tasks: JoinSet<()>,
 }
 
 impl Relay {
-    /// Starts a relay to a server (`HOST:PORT`, or a URL without a path). It holds nothing.
-    pub async fn to(target: &str) -> Self {
+    /// Starts a relay to the first of these servers (`HOST:PORT`, or a URL without a path) that
+    /// accepts a connection. It holds nothing.
+    pub async fn to(targets: &[&str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, target) = (listener.local_addr().unwrap(), host(target).to_owned());
+        let address = listener.local_addr().unwrap();
+        let targets: Vec<SocketAddr> = targets.iter().map(|target| host(target).parse().unwrap()).collect();
         let (held, holds) = watch::channel(Held::Nothing);
-        let lanes = Arc::<AtomicUsize>::default();
-        let count = Arc::clone(&lanes);
+        let senders = Arc::<Mutex<BTreeSet<String>>>::default();
+        let seen = Arc::clone(&senders);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut relays = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                relays.spawn(relay(stream, target.clone(), holds.clone(), Arc::clone(&count)));
+                relays.spawn(relay(stream, targets.clone(), holds.clone(), Arc::clone(&seen)));
                 while relays.try_join_next().is_some() {}
             }
         });
-        Self { address, held, lanes, _tasks: tasks }
+        Self { address, held, senders, _tasks: tasks }
     }
 
     /// Puts a relay in front of a node's internal listener, as the node's new address in discovery.
     /// Later changes of the set of nodes, such as a kill, undo it.
     pub async fn to_node(mesh: &TestMesh, node: &str) -> Self {
-        let mut nodes = mesh.named_nodes();
+        let mut nodes = mesh.discovery_entries();
         let entry = nodes.iter_mut().find(|entry| entry["id"] == node).unwrap();
-        let relay = Self::to(entry["address"].as_str().unwrap()).await;
+        let relay = Self::to(&[entry["address"].as_str().unwrap()]).await;
         entry["address"] = relay.address.to_string().into();
-        mesh.name_nodes(&nodes);
+        mesh.set_discovery_entries(&nodes);
         relay
     }
 
-    /// Sends signals from one node to the node behind this relay until they pass through it.
+    /// Sends signals from one node to the node behind this relay until the lane between them passes
+    /// through it. Panics after 60 s.
     pub async fn until_used(&self, mesh: &TestMesh, from_node: &str, to_node: &str) {
-        let mut sender = mesh.peer_at(from_node, "probe-from").await;
-        let mut recipient = mesh.peer_at(to_node, "probe-to").await;
+        let mut sender = mesh.peer_owned_by(from_node, "probe-from").await;
+        let mut recipient = mesh.peer_owned_by(to_node, "probe-to").await;
         let is_used = async || {
             sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
-            (self.lanes.load(Ordering::Relaxed) > 0).then_some(())
+            self.senders.lock().unwrap().contains(from_node).then_some(())
         };
         eventually(&format!("{from_node} to send to the new address of {to_node}"), is_used).await;
         sender.close().await;
@@ -108,7 +112,12 @@ impl Relay {
     }
 }
 
-async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<Held>, lanes: Arc<AtomicUsize>) {
+async fn relay(
+    mut near: TcpStream,
+    targets: Vec<SocketAddr>,
+    mut holds: watch::Receiver<Held>,
+    senders: Arc<Mutex<BTreeSet<String>>>,
+) {
     let mut first = Vec::new();
     let sender = loop {
         if near.read_buf(&mut first).await.unwrap_or(0) == 0 {
@@ -119,9 +128,9 @@ async fn relay(mut near: TcpStream, target: String, mut holds: watch::Receiver<H
             break sender;
         }
     };
-    lanes.fetch_add(usize::from(sender.is_some()), Ordering::Relaxed);
+    senders.lock().unwrap().extend(sender.clone());
     let mut carry = pin!(async {
-        let mut far = TcpStream::connect(&target).await?;
+        let mut far = TcpStream::connect(&targets[..]).await?;
         far.write_all(&first).await?;
         copy_bidirectional(&mut near, &mut far).await
     });

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Keywords of a schema that do not constrain a value.
-const SILENT: [&str; 2] = ["description", "default"];
+const UNCONSTRAINING: [&str; 2] = ["description", "default"];
 
 /// An OpenAPI document.
 pub struct Description(Value);
@@ -12,7 +12,7 @@ pub struct Description(Value);
 pub struct Operation<'a> {
     pub method: String,
     pub path: &'a str,
-    words: &'a Value,
+    object: &'a Value,
 }
 
 impl Description {
@@ -24,13 +24,13 @@ impl Description {
 
     /// Returns the operations of a kind of server: `node` or `balancer`.
     pub fn operations(&self, server: &str) -> Vec<Operation<'_>> {
-        let by = |words: &Value| words["x-served-by"].as_array().unwrap().iter().any(|by| by == server);
+        let by = |object: &Value| object["x-served-by"].as_array().unwrap().iter().any(|by| by == server);
         let paths = self.0["paths"].as_object().unwrap().iter();
         let all = paths.flat_map(|(path, methods)| {
             let methods = methods.as_object().unwrap().iter();
-            methods.map(move |(method, words)| Operation { method: method.to_uppercase(), path, words })
+            methods.map(move |(method, object)| Operation { method: method.to_uppercase(), path, object })
         });
-        all.filter(|operation| by(operation.words)).collect()
+        all.filter(|operation| by(operation.object)).collect()
     }
 
     /// Checks an answer to an operation against the document.
@@ -38,7 +38,7 @@ impl Description {
     /// # Errors
     /// If it differs; the text names the place.
     pub fn fits(&self, operation: &Operation<'_>, status: u16, answer: &Value) -> Result<(), String> {
-        let response = &operation.words["responses"][status.to_string()];
+        let response = &operation.object["responses"][status.to_string()];
         let schema = &response["content"]["application/json"]["schema"];
         if schema.is_null() {
             return Err(format!("the status {status} is not described"));
@@ -47,27 +47,27 @@ impl Description {
     }
 
     fn value_fits(&self, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
-        for (word, says) in schema.as_object().unwrap() {
-            let listed = || says.as_array().unwrap().iter();
-            let fits = match word.as_str() {
-                word if SILENT.contains(&word) => true,
+        for (keyword, constraint) in schema.as_object().unwrap() {
+            let listed = || constraint.as_array().unwrap().iter();
+            let fits = match keyword.as_str() {
+                keyword if UNCONSTRAINING.contains(&keyword) => true,
                 "$ref" => {
-                    let pointer = says.as_str().unwrap().trim_start_matches('#');
+                    let pointer = constraint.as_str().unwrap().trim_start_matches('#');
                     let referred = self.0.pointer(pointer).ok_or_else(|| format!("there is no {pointer}"))?;
                     self.value_fits(referred, value, at)?;
                     true
                 }
                 "oneOf" => listed().filter(|schema| self.value_fits(schema, value, at).is_ok()).count() == 1,
-                "type" => match says {
+                "type" => match constraint {
                     Value::Array(kinds) => kinds.iter().any(|kind| is_a(kind, value)),
                     kind => is_a(kind, value),
                 },
                 "enum" => listed().any(|listed| listed == value),
-                "minimum" => value.as_f64().is_none_or(|number| Some(number) >= says.as_f64()),
-                "maximum" => value.as_f64().is_none_or(|number| Some(number) <= says.as_f64()),
+                "minimum" => value.as_f64().is_none_or(|number| Some(number) >= constraint.as_f64()),
+                "maximum" => value.as_f64().is_none_or(|number| Some(number) <= constraint.as_f64()),
                 "required" => listed().all(|name| value.get(name.as_str().unwrap()).is_some()),
                 "properties" => {
-                    for (name, schema) in says.as_object().unwrap() {
+                    for (name, schema) in constraint.as_object().unwrap() {
                         if let Some(value) = value.get(name) {
                             self.value_fits(schema, value, &format!("{at}/{name}"))?;
                         }
@@ -75,20 +75,20 @@ impl Description {
                     true
                 }
                 "additionalProperties" => {
-                    assert_eq!(says, &Value::Bool(false));
+                    assert_eq!(constraint, &Value::Bool(false));
                     let known = schema["properties"].as_object().unwrap();
                     value.as_object().is_none_or(|object| object.keys().all(|name| known.contains_key(name)))
                 }
                 "items" => {
                     for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-                        self.value_fits(says, item, &format!("{at}/{index}"))?;
+                        self.value_fits(constraint, item, &format!("{at}/{index}"))?;
                     }
                     true
                 }
                 _ => false,
             };
             if !fits {
-                return Err(format!("at {at:?}: {word} is {says}, or unknown to this test: {value}"));
+                return Err(format!("at {at:?}: {keyword} is {constraint}, or unknown to this test: {value}"));
             }
         }
         Ok(())

@@ -13,16 +13,16 @@ fn all_dialects() -> String {
 
 impl TestMesh {
     /// Starts two balancers and three nodes with all dialects and these flags of balancers. Returns
-    /// the balancers' addresses too.
+    /// the balancers' client addresses too, `HOST:PORT`.
     pub async fn with_dialects(flags: &[&str]) -> (Self, [String; 2]) {
-        let mesh = Self::of((3, 2), &[], &[&[&*all_dialects()], flags].concat()).await;
+        let mesh = Self::with_servers((3, 2), &[], &[&[&*all_dialects()], flags].concat()).await;
         let addresses: Vec<_> = mesh.state().balancers.iter().map(|balancer| host(&balancer.url).to_owned()).collect();
         (mesh, addresses.try_into().unwrap())
     }
 
     /// Starts a node and a balancer with all dialects.
     pub async fn small_with_dialects() -> Self {
-        Self::of((1, 1), &[], &[&all_dialects()]).await
+        Self::with_servers((1, 1), &[], &[&all_dialects()]).await
     }
 }
 
@@ -52,7 +52,7 @@ impl DialectClient {
         self.send_as(TEXT, &message.to_string()).await;
     }
 
-    /// Sends text in a frame with this first byte.
+    /// Sends text in a frame with this first byte, such as [`TEXT`].
     pub async fn send_as(&mut self, first: u8, text: &str) {
         self.socket.send(&frame(first, text.as_bytes())).await;
     }
@@ -68,7 +68,7 @@ impl DialectClient {
     }
 }
 
-/// Returns a message's field, which must be a string.
+/// Returns a message's field. Panics if it is not a string.
 pub fn text(message: &Value, field: &str) -> String {
     message[field].as_str().unwrap_or_else(|| panic!("no {field} in {message}")).to_owned()
 }

@@ -13,7 +13,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use signaling_load::drill::{Figures, Load, Record, Totals, under_load};
 use signaling_load::raise_descriptor_limit;
-use tokio::time::sleep;
 
 use crate::TestMesh;
 
@@ -58,7 +57,8 @@ impl Drill {
         self
     }
 
-    /// Runs the load, calls `fault` at a drawn moment, and prints one line of figures.
+    /// Runs the load, calls `fault` at a drawn moment, and prints the moment and the figures.
+    /// Panics if the load cannot run.
     pub async fn run(self, mesh: &mut TestMesh, fault: impl AsyncFnOnce(&TestMesh)) -> Outcome {
         raise_descriptor_limit().unwrap();
         println!("{}: DRILL_SEED={}, fault at {:?}", self.name, self.load.seed, self.load.fault_at());
@@ -138,12 +138,8 @@ impl Outcome {
     }
 }
 
-/// Waits, while a load runs on.
-pub async fn go_on(time: Duration) {
-    sleep(time).await;
-}
-
-/// Reads a number from an environment variable. Panics if it is invalid.
+/// Returns the number in an environment variable, or `default` if it is not set. Panics if it is
+/// invalid.
 pub fn setting<T: FromStr>(name: &str, default: T) -> T {
     let Ok(text) = std::env::var(name) else { return default };
     text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number that fits"))

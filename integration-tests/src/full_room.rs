@@ -6,6 +6,7 @@ use crate::{RoomClient, SeatStatus, TestMesh, eventually, operator};
 
 /// A full room and all clients that joined it.
 pub struct FullRoom {
+    /// Seats of the room: the `--room-capacity` of the mesh.
     pub capacity: usize,
     /// In the order of their joins.
     clients: Vec<RoomClient>,
@@ -14,6 +15,7 @@ pub struct FullRoom {
 }
 
 impl FullRoom {
+    /// Name of the room.
     pub const NAME: &str = "full";
 
     /// Has three times as many clients join as the room has seats.
@@ -51,11 +53,12 @@ impl FullRoom {
         }
     }
 
-    /// Returns the room's incarnation at its owner, which is higher after a rebuild.
+    /// Returns the room's incarnation at its owner, which is higher after a rebuild. Panics if no
+    /// node owns the room within 60 s.
     pub async fn incarnation(&self, mesh: &TestMesh) -> u64 {
         let owned = async || {
             let path = format!("rooms/{}/explain", Self::NAME);
-            let explained = operator(&mesh.node(0), "GET", &path, None).await.1;
+            let explained = operator(&mesh.node_internal(0), "GET", &path, None).await.1;
             explained["nodes"].as_array()?.iter().find_map(|node| node["owned"]["incarnation"].as_u64())
         };
         eventually("a node to own the room", owned).await

@@ -47,10 +47,12 @@ impl Head {
         Self::upgrade(&format!("/v1/connect?client_id={client_id}"))
     }
 
+    /// Replaces the method.
     pub fn method(self, method: &str) -> Self {
         Self { method: method.into(), ..self }
     }
 
+    /// Replaces the version, `HTTP/1.1`.
     pub fn version(self, version: &str) -> Self {
         Self { version: version.into(), ..self }
     }
@@ -61,13 +63,13 @@ impl Head {
         self
     }
 
-    /// Removes all header lines of this name.
+    /// Removes all header lines of this name, in the same case.
     pub fn without(mut self, name: &str) -> Self {
         self.lines.retain(|(other, _)| other != name);
         self
     }
 
-    /// Replaces all header lines of this name by one.
+    /// Replaces all header lines of this name, in the same case, by one at the end.
     pub fn replace(self, name: &str, value: &str) -> Self {
         self.without(name).with(name, value)
     }
@@ -105,6 +107,7 @@ impl fmt::Display for Head {
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
+    /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
     pub body: String,
 }
@@ -126,7 +129,7 @@ impl Answer {
     }
 }
 
-/// Returns the `HOST:PORT` of a URL without a path.
+/// Returns the `HOST:PORT` of a URL without a path, or of an address without a scheme.
 pub fn host(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, host)| host)
 }
@@ -143,8 +146,8 @@ pub async fn connect_from(local: [u8; 4], address: &str) -> TcpStream {
     socket.connect(host(address).parse().unwrap()).await.unwrap()
 }
 
-/// Sends `request` on a connection of its own. Unless the answer is an upgrade, the server must end
-/// the connection.
+/// Sends `request` on a connection of its own, and returns the answer. Unless it is an upgrade, the
+/// server must end the connection within 15 s.
 pub async fn ask(address: &str, request: impl fmt::Display) -> Answer {
     let (answer, mut stream) = ask_on(connect(address).await, request.to_string().as_bytes()).await;
     if answer.status != 101 {
@@ -169,20 +172,21 @@ pub async fn ask_to_the_end(mut stream: impl AsyncRead + AsyncWrite + Unpin, byt
     (received, end.is_ok())
 }
 
-/// Requests a page from a server's internal listener.
+/// Requests the page at `path`, such as `/metrics`, from a server's internal listener.
 pub async fn get(internal: &str, path: &str) -> Answer {
     ask(internal, Head::get(path).with("Connection", "close")).await
 }
 
-/// Sends an operator's `POST /admin/PATH` to a server and returns the answer, which must be 200.
+/// Sends an operator's `POST /admin/PATH` to a server's internal listener. Returns the JSON of the
+/// answer, whose status must be 200.
 pub async fn admin(internal: &str, path: &str) -> Value {
     let (status, answer) = operator(internal, "POST", path, None).await;
     assert_eq!(status, 200, "{answer}");
     answer
 }
 
-/// Sends an operator's request to a server, with the admin token of the mesh that this process
-/// started. Returns the status and the body of the answer.
+/// Sends an operator's request for `/admin/PATH` to a server's internal listener. Adds the admin
+/// token, if this process started the mesh. Returns the status and the JSON of the answer.
 pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
     let head = Head::get(&format!("/admin/{path}")).method(method).with("Connection", "close");
     let head = admin_token(internal).map_or(head.clone(), |token| head.bearer(&token));
@@ -192,7 +196,7 @@ pub async fn operator(internal: &str, method: &str, path: &str, body: Option<Val
     (answer.status, serde_json::from_str(&answer.body).unwrap())
 }
 
-/// Reads exactly one answer.
+/// Reads one answer, whose body has a `Content-Length` or is empty.
 async fn read_answer(stream: &mut TcpStream) -> Answer {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

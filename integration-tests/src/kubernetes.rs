@@ -1,5 +1,5 @@
-//! A mesh with Kubernetes as discovery source. A fake API server serves EndpointSlices that follow
-//! the processes as those of a cluster follow pods.
+//! A mesh with Kubernetes as discovery source, for drills. A fake API server serves EndpointSlices
+//! that follow the processes as those of a cluster follow pods.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -25,6 +25,7 @@ const SOURCE: &str = "kubernetes:calls/signaling-nodes:internal";
 /// A mesh, and the API server that its servers use.
 pub struct KubernetesMesh {
     pub mesh: TestMesh,
+    /// The fake API server, which tests can make fail.
     pub api: Arc<ApiServer>,
     _controller: AbortOnDropHandle<()>,
     _programs: TempDir,
@@ -33,17 +34,17 @@ pub struct KubernetesMesh {
 impl KubernetesMesh {
     /// Starts a mesh with default options.
     pub async fn start() -> Self {
-        Self::with(|_| {}).await
+        Self::with_options(|_| {}).await
     }
 
     /// Starts a mesh with options changed by `change`.
-    pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
+    pub async fn with_options(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let api = Arc::new(ApiServer::start().await);
         let programs = tempfile::tempdir().unwrap();
         let kubeconfig = programs.path().join("kubeconfig");
         api.write_kubeconfig(&kubeconfig);
         let mut controller = None;
-        let mesh = TestMesh::with(|options: &mut MeshOptions| {
+        let mesh = TestMesh::with_options(|options: &mut MeshOptions| {
             change(options);
             options.binaries = redirected(&options.binaries, programs.path(), &kubeconfig);
             let file = options.dir.join("nodes.json");
@@ -77,7 +78,7 @@ fn redirected(binaries: &Binaries, dir: &Path, kubeconfig: &Path) -> Binaries {
     Binaries { node: redirect(&binaries.node), balancer: redirect(&binaries.balancer) }
 }
 
-/// State of a pod in mesh-dev's file, and its start.
+/// State of a pod in mesh-dev's file, and the time of its start.
 #[derive(Clone)]
 struct PodState {
     address: String,

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::TestMesh;
 use crate::mesh::binaries;
-use crate::upstream::upstream_programs;
+use crate::upstream::upstream_program_dir;
 
 const RUN_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -25,19 +25,19 @@ pub struct Run {
     pub complaints: String,
 }
 
-/// Runs `mesh-load` with these arguments against a mesh.
+/// Runs `mesh-load` with these arguments against a mesh. Panics without a report, or after 600 s.
 pub async fn mesh_load(mesh: &TestMesh, arguments: &[&str]) -> Run {
     mesh_load_alone(&[arguments, &["--dir", mesh.dir.path().to_str().unwrap()]].concat()).await
 }
 
 /// Runs `mesh-load` with these arguments, and with upstream's programs in its path. Panics without
-/// a report.
+/// a report, or after 600 s.
 pub async fn mesh_load_alone(arguments: &[impl AsRef<OsStr>]) -> Run {
     let program = binaries().join("mesh-load");
     assert!(program.is_file(), "no {}: run `cargo build --workspace --bins` first", program.display());
     let mut harness = Command::new(program);
     let path = env::var_os("PATH").unwrap_or_default();
-    let path = env::join_paths(env::split_paths(&path).chain([upstream_programs()])).unwrap();
+    let path = env::join_paths(env::split_paths(&path).chain([upstream_program_dir()])).unwrap();
     harness.args(arguments).arg("--json=-").env("PATH", path).kill_on_drop(true);
     let run = timeout(RUN_TIMEOUT, harness.output()).await.expect("mesh-load has not ended in time").unwrap();
     let Output { status, stdout, stderr } = run;

@@ -1,4 +1,5 @@
 //! A mesh of the real binaries, in a folder of its own, on free ports. It ends with the test.
+//! Almost all tests start one.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -35,32 +36,32 @@ impl Deref for TestMesh {
 impl TestMesh {
     /// Starts a mesh with default options: three nodes and a balancer, without Redis.
     pub async fn start() -> Self {
-        Self::with(|_| {}).await
+        Self::with_options(|_| {}).await
     }
 
     /// Starts a mesh with options changed by `change`. Returns once every server has all nodes in
     /// its view and every balancer can use them. Panics if a binary is missing or a server does not
     /// start.
-    pub async fn with(change: impl FnOnce(&mut MeshOptions)) -> Self {
+    pub async fn with_options(change: impl FnOnce(&mut MeshOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let binaries = Binaries::locate(Some(&binaries())).expect("run `cargo build --workspace --bins` first");
         let mut options = MeshOptions::new(dir.path(), binaries);
         change(&mut options);
         FOLDERS.lock().unwrap().push(dir.path().to_owned());
         let mesh = Self { mesh: Mesh::start(options).await.unwrap(), dir };
-        mesh.agrees().await;
-        mesh.connects().await;
+        mesh.until_views_agree().await;
+        mesh.until_nodes_are_usable().await;
         mesh
     }
 
     /// Starts a mesh with this number of nodes and one balancer. The flags are the balancer's.
-    pub async fn with_flags(nodes: u32, flags: &[&str]) -> Self {
-        Self::of((nodes, 1), &[], flags).await
+    pub async fn with_balancer_flags(nodes: u32, flags: &[&str]) -> Self {
+        Self::with_servers((nodes, 1), &[], flags).await
     }
 
     /// Starts a mesh with these numbers of nodes and balancers, each with the flags of its kind.
-    pub async fn of((nodes, balancers): (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
-        Self::with(|options| {
+    pub async fn with_servers((nodes, balancers): (u32, u32), node_flags: &[&str], balancer_flags: &[&str]) -> Self {
+        Self::with_options(|options| {
             (options.nodes, options.balancers) = (nodes, balancers);
             options.node_args.extend(node_flags.iter().map(ToString::to_string));
             options.balancer_args.extend(balancer_flags.iter().map(ToString::to_string));
@@ -78,7 +79,7 @@ impl TestMesh {
             options.node_args = RoomTimes::SHORT.flags();
             change(options);
         };
-        Some(Self::with(with_rooms).await)
+        Some(Self::with_options(with_rooms).await)
     }
 
     /// Serves the control socket, as `mesh-dev up` does, until the returned set is dropped. Returns
@@ -92,9 +93,9 @@ impl TestMesh {
         serving
     }
 
-    /// Waits until the view of each running server has as many nodes as are running. Panics if one
-    /// server takes longer than 60 s.
-    pub async fn agrees(&self) {
+    /// Waits until the view of each running server has as many nodes as are running, also draining
+    /// ones. Panics if one server takes longer than 60 s.
+    pub async fn until_views_agree(&self) {
         let nodes = self.state().nodes.len();
         for internal in self.internals() {
             becomes(&internal, "signaling_view_nodes", nodes).await;
@@ -103,21 +104,22 @@ impl TestMesh {
 
     /// Waits until every balancer can use all nodes. Before that a client can get another node than
     /// its owner, and be handed off later. Panics if one balancer takes longer than 60 s.
-    async fn connects(&self) {
+    async fn until_nodes_are_usable(&self) {
         let state = self.state();
         for balancer in &state.balancers {
             becomes(&balancer.internal, "signaling_usable_nodes", state.nodes.len()).await;
         }
     }
 
-    /// Returns the entries of the discovery file, `{id, address, draining}` for each node.
-    pub fn named_nodes(&self) -> Vec<Value> {
+    /// Returns the entries of the discovery file, `{id, address, draining}` for each node. Panics
+    /// if the file is missing or invalid.
+    pub fn discovery_entries(&self) -> Vec<Value> {
         serde_json::from_slice(&std::fs::read(self.dir.path().join("nodes.json")).unwrap()).unwrap()
     }
 
     /// Replaces the entries of the discovery file. The mesh overwrites them at its next change of a
     /// node's entry, such as a start, a drain or an end.
-    pub fn name_nodes(&self, nodes: &[Value]) {
+    pub fn set_discovery_entries(&self, nodes: &[Value]) {
         self.replace_file("nodes.json", &serde_json::to_string(nodes).unwrap());
     }
 
@@ -144,13 +146,13 @@ impl TestMesh {
     }
 
     /// Returns the internal listener of a node, `http://HOST:PORT`. Running nodes count from 0, so
-    /// the numbers of later nodes shift when one ends.
-    pub fn node(&self, number: usize) -> String {
+    /// the numbers of later nodes shift when one ends. Panics if fewer run.
+    pub fn node_internal(&self, number: usize) -> String {
         self.state().nodes[number].internal.clone()
     }
 
     /// Returns the internal listener of the first running balancer, `http://HOST:PORT`.
-    pub fn balancer(&self) -> String {
+    pub fn balancer_internal(&self) -> String {
         self.state().balancers[0].internal.clone()
     }
 
@@ -160,12 +162,13 @@ impl TestMesh {
     }
 
     /// Returns the sum of a metric over all labels and running nodes. A missing metric counts as 0.
-    pub async fn total(&self, name: &str) -> f64 {
+    pub async fn sum_over_nodes(&self, name: &str) -> f64 {
         self.metrics("node-", name, "").await.iter().sum()
     }
 
-    /// Returns a metric of each running server whose id begins with `prefix`, the nodes first: the
-    /// sum of all samples whose labels contain `label` (empty: all), or 0 without any.
+    /// Returns a metric of each running server whose id begins with `prefix` (empty: all), the
+    /// nodes first: the sum of all samples whose labels contain the text `label` (empty: all), or 0
+    /// without any.
     pub async fn metrics(&self, prefix: &str, name: &str, label: &str) -> Vec<f64> {
         let mut values = Vec::new();
         for server in self.state().servers().filter(|server| server.id.starts_with(prefix)) {
@@ -175,14 +178,15 @@ impl TestMesh {
     }
 
     /// Returns a metric of the first running balancer: the sum of all samples whose labels contain
-    /// `label` (empty: all), or 0 without any.
-    pub async fn of_balancer(&self, name: &str, label: &str) -> f64 {
-        metric(&self.balancer(), name, label).await
+    /// the text `label` (empty: all), or 0 without any.
+    pub async fn balancer_metric(&self, name: &str, label: &str) -> f64 {
+        metric(&self.balancer_internal(), name, label).await
     }
 
-    /// Returns the number of clients that the first balancer refused for this reason.
-    pub async fn refused(&self, reason: &str) -> f64 {
-        self.of_balancer("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
+    /// Returns the number of clients that the first running balancer refused for this reason, a
+    /// value of the label `reason` such as `409` or `tls`.
+    pub async fn refused_connects(&self, reason: &str) -> f64 {
+        self.balancer_metric("signaling_refused_connects_total", &format!("reason=\"{reason}\"")).await
     }
 
     /// Connects a plain client to the first running balancer. Panics if the balancer refuses it.
@@ -190,9 +194,10 @@ impl TestMesh {
         Peer::connect(&self.url(), id).await
     }
 
-    /// Connects a client to the first running balancer, with an id `PREFIX-N` that `node` owns. The
-    /// same arguments give the same id. `node` is a node's id, such as `node-0`.
-    pub async fn peer_at(&self, node: &str, prefix: &str) -> Peer {
+    /// Connects a plain client to the first running balancer, with an id `PREFIX-N` that `node`
+    /// owns. `node` is a node's id, such as `node-0`. Among the same nodes the same arguments give
+    /// the same id.
+    pub async fn peer_owned_by(&self, node: &str, prefix: &str) -> Peer {
         self.peer(&self.id_owned_by(node, prefix)).await
     }
 
@@ -202,7 +207,7 @@ impl TestMesh {
         Peer::connect_all(&self.url(), ids).await
     }
 
-    /// Returns the log of a server.
+    /// Returns the log of all processes of a server, such as `node-0`. Panics if it never started.
     pub fn log(&self, id: &str) -> String {
         std::fs::read_to_string(self.dir.path().join(format!("logs/{id}.log"))).unwrap()
     }
@@ -218,12 +223,12 @@ impl TestMesh {
         self.state().balancers[0].url.clone()
     }
 
-    /// Returns the client address of the first balancer, `HOST:PORT`.
+    /// Returns the client address of the first running balancer, `HOST:PORT`.
     pub fn address(&self) -> String {
         host(&self.url()).to_owned()
     }
 
-    /// Returns the mesh secret.
+    /// Returns the content of the file of the mesh secret, without surrounding whitespace.
     pub fn secret(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("mesh.secret")).unwrap().trim().to_owned()
     }
@@ -236,18 +241,18 @@ impl TestMesh {
         ranking.candidates(KeyHash::of(name)).into_iter().map(|index| ranking.id(index).to_owned()).collect()
     }
 
-    /// Returns the id of the node that owns a client or room.
+    /// Returns the id of the running node that owns a client or room. Panics if no node runs.
     pub fn owner(&self, name: &str) -> String {
         self.ranked(name).remove(0)
     }
 
     /// Waits until the first running balancer has handed off exactly this number of sessions since
     /// its start. Moves after a crash do not count. Panics after 60 s.
-    pub async fn hands_off(&self, clients: usize) {
-        becomes(&self.balancer(), "signaling_handoffs_total", clients).await;
+    pub async fn until_handed_off(&self, clients: usize) {
+        becomes(&self.balancer_internal(), "signaling_handoffs_total", clients).await;
     }
 
-    /// Returns a client id with this prefix whose owner is `node`.
+    /// Returns a client id `PREFIX-N` whose owner is `node`. Does not return if no such node runs.
     pub fn id_owned_by(&self, node: &str, prefix: &str) -> String {
         (0..).map(|n| format!("{prefix}-{n}")).find(|id| self.owner(id) == node).unwrap()
     }

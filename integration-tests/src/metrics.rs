@@ -1,24 +1,25 @@
-//! Reads a server's metrics page.
+//! Reads a server's metrics page, for the tests and `mesh`.
 
 use crate::{eventually, get};
 
-/// Returns the sum of all samples of a metric whose labels contain `label` (empty: all), on the
-/// internal listener at `internal`.
+/// Returns the sum of all samples of a metric whose labels contain the text `label` (empty: all),
+/// or 0 without any. `internal` is the `http://HOST:PORT` of a server's internal listener.
 pub async fn metric(internal: &str, name: &str, label: &str) -> f64 {
     let page = get(internal, "/metrics").await.body;
     let samples = page.lines().filter(|line| {
         let rest = line.strip_prefix(name);
-        rest.is_some_and(|rest| rest.starts_with([' ', '{'])) && line.contains(label)
+        rest.is_some_and(|rest| rest.starts_with([' ', '{']) && rest.contains(label))
     });
     samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Waits until the sum of all samples of a metric equals `value`.
+/// Waits until the sum of all samples of a metric equals `value`. Panics after 60 s.
 pub async fn becomes(internal: &str, name: &str, value: usize) {
     until(internal, name, "", |now| now == value as f64).await;
 }
 
-/// Waits until the sum of all samples of a metric whose labels contain `label` satisfies `fits`.
+/// Waits until the sum of all samples of a metric whose labels contain the text `label` satisfies
+/// `fits`. Panics after 60 s.
 pub async fn until(internal: &str, name: &str, label: &str, fits: impl Fn(f64) -> bool) {
     let fitting = async || fits(metric(internal, name, label).await).then_some(());
     eventually(&format!("{name} {label} at {internal} to change"), fitting).await;

@@ -16,7 +16,8 @@ use crate::Peer;
 pub struct PacedSenders(JoinSet<()>);
 
 impl PacedSenders {
-    /// Sends `rate` messages/s of `bytes` bytes to another client. `ttl_ms` limits their hold time.
+    /// Connects a client that sends `rate` messages/s, each with `bytes` bytes of data, to another
+    /// client. `ttl_ms` limits their hold time in milliseconds; `None` leaves it to the node.
     pub async fn writes(&mut self, url: &str, id: &str, to: &str, (rate, bytes): (u32, usize), ttl_ms: Option<u64>) {
         let (mut sink, mut stream) = Peer::connect(url, id).await.socket.split();
         let mut message = json!({ "type": "signal", "to": to, "data": "x".repeat(bytes) });
@@ -45,11 +46,11 @@ impl PacedSenders {
     /// Connects a client that reads and discards its input.
     pub async fn listens(&mut self, url: &str, id: &str) {
         let mut peer = Peer::connect(url, id).await;
-        self.0.spawn(async move { peer.stay().await });
+        self.0.spawn(async move { peer.discard_input().await });
     }
 
-    /// Connects and closes at each interval, also after refusals.
-    pub fn knocks(&mut self, url: &str, id: &str, every: Duration) {
+    /// Starts a client that connects and closes at each interval, also after refusals.
+    pub fn reconnects(&mut self, url: &str, id: &str, every: Duration) {
         let (url, id) = (url.to_owned(), id.to_owned());
         self.0.spawn(async move {
             let mut ticks = interval(every);

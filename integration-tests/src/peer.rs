@@ -17,6 +17,7 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A connected client, over TCP or another stream.
 pub struct Peer<S = TcpStream> {
+    /// The `client_id`.
     pub id: String,
     pub socket: WebSocketStream<S>,
     /// The `welcome` message.
@@ -39,12 +40,12 @@ impl Peer {
         Self::open(url, client_id, "&reliable=1").await.unwrap()
     }
 
-    /// Resumes the session of a token of [`Peer::resume_token`].
+    /// Resumes the session of a token of [`Peer::resume_token`]. Panics if the server refuses it.
     pub async fn resume(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, client_id, &format!("&resume={token}")).await.unwrap()
     }
 
-    /// Connects with an access token (JWT).
+    /// Connects with an access token (JWT). Panics if the server refuses it.
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, client_id, &format!("&token={token}")).await.unwrap()
     }
@@ -59,7 +60,7 @@ impl Peer {
         Self::over(stream, client_id, more).await
     }
 
-    /// Connects clients, one after the other.
+    /// Connects plain clients, one after the other. Panics if the server refuses one.
     pub async fn connect_all(url: &str, ids: impl IntoIterator<Item = String>) -> Vec<Self> {
         let mut peers = Vec::new();
         for id in ids {
@@ -98,7 +99,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         self.socket.send(Message::text(text)).await.unwrap();
     }
 
-    /// Sends a signal. `id`: the server answers with an `ack` or `error`.
+    /// Sends a signal. With an `id` the server answers with an `ack` or `error`.
     pub async fn signal(&mut self, to: &str, data: Value, id: Option<u64>) {
         let mut message = json!({ "type": "signal", "to": to, "data": data });
         if let Some(id) = id {
@@ -129,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         }
     }
 
-    /// Returns the next message of this type and discards others.
+    /// Returns the next message of this type and discards others. Panics after 30 s without any.
     pub async fn recv_type(&mut self, kind: &str) -> Value {
         loop {
             let message = self.recv().await;
@@ -140,7 +141,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 
     /// Waits until the server closes and returns the code of its close frame; `None` without one.
-    /// Discards earlier messages.
+    /// Discards earlier messages. Panics after 30 s without any.
     pub async fn closed(&mut self) -> Option<u16> {
         loop {
             match timeout(MESSAGE_TIMEOUT, self.socket.next()).await.expect("not closed in time") {
@@ -159,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
     }
 
     /// Discards input until the socket closes, which answers pings meanwhile.
-    pub async fn stay(&mut self) {
+    pub async fn discard_input(&mut self) {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 

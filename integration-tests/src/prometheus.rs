@@ -69,7 +69,8 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         this
     }
 
-    /// Returns the firing alerts, as pairs of a name and the server, if the alert has one.
+    /// Returns the firing alerts, as pairs of a name and the server, which is empty if the alert
+    /// has none. Returns no alerts if Prometheus does not answer.
     pub async fn firing(&self) -> BTreeSet<(String, String)> {
         sleep(REQUEST_INTERVAL).await;
         let text = self.ask("api/v1/alerts").await.unwrap_or_default();
@@ -80,7 +81,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         firing.map(|alert| (text(&alert["labels"]["alertname"]), text(&alert["labels"]["instance"]))).collect()
     }
 
-    /// Waits until the alert fires.
+    /// Waits until the alert fires. Panics after 20 s.
     pub async fn fires(&self, alert: &str) {
         let start = Instant::now();
         let fires = async || self.firing().await.into_iter().find(|(name, _)| name == alert);
@@ -88,7 +89,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         println!("{alert} fires after {:.1?}: {server}", start.elapsed());
     }
 
-    /// Waits until the alert has not fired for 1.5 s.
+    /// Waits until the alert has not fired for 1.5 s. Panics after 20 s.
     pub async fn is_over(&self, alert: &str) {
         let (start, mut since) = (Instant::now(), Instant::now());
         let is_over = async || {

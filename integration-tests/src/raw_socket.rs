@@ -28,7 +28,8 @@ pub struct RawSocket {
 }
 
 impl RawSocket {
-    /// Connects a client and reads its `welcome`. Panics if the server refuses it.
+    /// Connects a client to `HOST:PORT` or a URL, and reads its `welcome`. Panics if the server
+    /// refuses it.
     pub async fn connect(address: &str, client_id: &str) -> Self {
         let mut socket = Self::open(address, &Head::connect(client_id)).await;
         assert_eq!(socket.message().await["type"], "welcome");
@@ -57,7 +58,7 @@ impl RawSocket {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// Returns the first byte and the payload of the next frame.
+    /// Returns the first byte and the payload of the next frame. Panics after 15 s without any.
     pub async fn frame(&mut self) -> (u8, Vec<u8>) {
         timeout(FRAME_TIMEOUT, self.read_frame()).await.expect("no frame in time")
     }
@@ -75,7 +76,7 @@ impl RawSocket {
         (first, payload)
     }
 
-    /// Returns the next text message. Panics on a close frame.
+    /// Returns the next text message, and discards other frames before it. Panics on a close frame.
     pub async fn message(&mut self) -> Value {
         loop {
             match self.frame().await {

@@ -22,12 +22,14 @@ pub fn repository() -> &'static Path {
 
 /// All objects of one folder.
 pub struct Rendered {
+    /// Path of the folder, relative to the repository.
     pub folder: &'static str,
     pub objects: Vec<Value>,
 }
 
 impl Rendered {
-    /// Renders all meshes. Returns none without `kubectl`.
+    /// Renders all meshes. Without `kubectl` prints that the test is skipped and returns none, but
+    /// panics with `CI=true`.
     pub fn meshes() -> Vec<Self> {
         let run = Command::new(repository().join(".ci/tool")).arg("kubectl").output().unwrap();
         if !run.status.success() {
@@ -59,10 +61,12 @@ impl Rendered {
 /// A pod with one container.
 #[derive(Clone, Copy)]
 pub struct Pod<'a> {
+    /// Object with the pod's template: a Deployment.
     pub owner: &'a Value,
 }
 
 impl<'a> Pod<'a> {
+    /// Returns the name of the owner.
     pub fn name(self) -> &'a str {
         self.owner["metadata"]["name"].as_str().unwrap()
     }
@@ -75,6 +79,7 @@ impl<'a> Pod<'a> {
         &self.spec()["containers"][0]
     }
 
+    /// Returns the arguments of the container; none if it has no list of them.
     pub fn arguments(self) -> Vec<&'a str> {
         list(&self.container()["args"]).iter().filter_map(Value::as_str).collect()
     }
@@ -90,8 +95,8 @@ pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Asserts that a generated document of the repository equals `text`. Writes it first if the
-/// environment variable `variable` is set.
+/// Asserts that a generated document of the repository, at the relative `path`, equals `text`.
+/// Writes it first if the environment variable `variable` is set.
 pub fn assert_document(path: &str, text: &str, variable: &str) {
     let file = repository().join(path);
     if std::env::var_os(variable).is_some() {

@@ -23,6 +23,7 @@ const MAX_UNSENT: usize = 1_000;
 
 /// A connected client. Dropping it drops the socket without a close frame: the session lingers.
 pub struct RoomClient {
+    /// The `client_id`.
     pub id: String,
     resume: String,
     /// `true` if its socket resumed an earlier session.
@@ -69,7 +70,7 @@ impl RoomClient {
         self.outbox.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    /// Waits until the record fits. Panics after 10 s.
+    /// Waits until the record fits. Panics after 10 s, with the text `what`.
     pub async fn until(&self, what: &str, fits: impl Fn(&Seen) -> bool) {
         let start = Instant::now();
         while !fits(&self.seen()) {
@@ -101,7 +102,7 @@ impl RoomClient {
         self.room(room).seat
     }
 
-    /// Waits until the client has this seat.
+    /// Waits until the client has this seat. Panics after 10 s.
     pub async fn gets(&self, room: &str, seat: SeatStatus) {
         self.until("its seat", |seen| seen.room(room).seat == seat).await;
     }
@@ -118,7 +119,8 @@ impl RoomClient {
         answer["delivered"].as_u64().unwrap_or_else(|| panic!("{} broadcasts to {room}: {answer}", self.id))
     }
 
-    /// Requests a page of members after `after`, and returns the `joined` message.
+    /// Requests the page of members after the client `after` (`None`: the first page), and returns
+    /// the `joined` message.
     pub async fn members(&mut self, room: &str, after: Option<&str>) -> Value {
         let before = self.seen().states.len();
         let mut request = json!({ "type": "members", "room": room });

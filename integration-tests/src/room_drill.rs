@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
-use crate::{Crowd, FullRoom, RoomClient, RoomTimes, SeatStatus, TestMesh, go_on, setting};
+use crate::{Crowd, FullRoom, RoomClient, RoomTimes, SeatStatus, TestMesh, setting};
 
 const VISITORS: usize = 10;
 
@@ -37,7 +38,7 @@ impl RoomDrill {
     pub async fn start(removal_delay: Duration) -> Self {
         let (clients, rooms) = (setting("DRILL_CLIENTS", 500), setting("DRILL_ROOMS", 50));
         let capacity = clients / rooms + 2;
-        let mesh = TestMesh::with(|options: &mut MeshOptions| {
+        let mesh = TestMesh::with_options(|options: &mut MeshOptions| {
             (options.nodes, options.balancers, options.removal_delay) = (3, 2, removal_delay);
             options.node_args = RoomTimes::SHORT.flags();
             options.node_args.push(format!("--room-capacity={capacity}"));
@@ -66,7 +67,7 @@ impl RoomDrill {
     /// shown as leaving, lost its seat or socket, or received inconsistent messages. Asserts also
     /// that each seat is at exactly one node.
     pub async fn assert_all_stayed(&self) {
-        go_on(RoomTimes::SHORT.max_seat_without_refresh() + Duration::from_secs(2)).await;
+        sleep(RoomTimes::SHORT.max_seat_without_refresh() + Duration::from_secs(2)).await;
         let gone = self.crowd.departures().filter(|(_, departure)| departure.client_id.starts_with("crowd-"));
         let gone: Vec<_> = gone.collect();
         assert!(gone.is_empty(), "{} shown as leaving, the first: {:?}", gone.len(), gone[0]);
@@ -110,9 +111,9 @@ async fn while_visited<T>(mesh: &TestMesh, rooms: &[String], event: impl Future<
             answers
         });
     }
-    go_on(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
     let result = event.await;
-    go_on(Duration::from_millis(500)).await;
+    sleep(Duration::from_millis(500)).await;
     let _ = stop.send(true);
     (visitors.join_all().await.into_iter().flatten().collect(), result)
 }

@@ -1,4 +1,4 @@
-//! The committed alerts and their runbook.
+//! The committed alerts and their runbook, `docs/RUNBOOK.md`, for the drill of alerts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,6 +23,7 @@ pub fn alerts() -> BTreeSet<String> {
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub alert: String,
+    /// Shell command of at least one line, for `bash -euo pipefail`.
     pub command: String,
 }
 
@@ -39,11 +40,12 @@ impl Entry {
     }
 
     /// Runs the entry's command unchanged, with `path` as its `PATH` and with these variables.
+    /// Panics if it fails.
     pub async fn run(&self, path: &str, variables: &[(&str, String)]) {
         let mut bash = Command::new("bash");
         bash.args(["-euo", "pipefail", "-c", &self.command]).env("PATH", path).stdin(Stdio::null()).kill_on_drop(true);
         let output = bash.envs(variables.iter().map(|(name, value)| (name, value))).output().await.unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        assert!(output.status.success(), "{}: {}\n{}", self.alert, self.command, String::from_utf8_lossy(&said));
+        let text = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}: {}\n{}", self.alert, self.command, String::from_utf8_lossy(&text));
     }
 }

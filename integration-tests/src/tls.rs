@@ -18,7 +18,9 @@ use crate::http::host;
 
 /// The files of a self-signed certificate for `localhost`.
 pub struct Certificate {
+    /// The certificate, in PEM.
     pub path: PathBuf,
+    /// Its private key, in PEM.
     pub key: PathBuf,
 }
 
@@ -50,8 +52,8 @@ impl Certificate {
         vec![format!("--tls-cert={}", self.path.display()), format!("--tls-key={}", self.key.display())]
     }
 
-    /// Replaces the certificate by another one file after file, like an operator.
-    pub fn becomes(&self, other: &Self) {
+    /// Overwrites the files by those of another certificate, the key first, like an operator.
+    pub fn overwrite_by(&self, other: &Self) {
         std::fs::copy(&other.key, &self.key).unwrap();
         std::fs::copy(&other.path, &self.path).unwrap();
     }
@@ -67,11 +69,12 @@ impl Certificate {
             .with_no_client_auth()
     }
 
-    /// Completes a TLS handshake with a server that must present this certificate, and offers these
-    /// protocols.
+    /// Completes a TLS handshake with a server, `HOST:PORT` or a URL, that must present this
+    /// certificate. Offers the protocols `alpn`; empty: none.
     ///
     /// # Errors
-    /// If the server presents another certificate or closes the connection.
+    /// If the server presents another certificate, accepts none of the protocols or closes the
+    /// connection.
     pub async fn connect(&self, address: &str, alpn: &[&str]) -> std::io::Result<TlsStream<TcpStream>> {
         let mut config = self.trusted();
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
@@ -87,17 +90,19 @@ impl Certificate {
 pub struct SecureMesh {
     pub mesh: TestMesh,
     pub certificate: Certificate,
+    /// Folder of the certificate's files.
     pub folder: TempDir,
 }
 
 impl SecureMesh {
-    /// Starts a mesh with this many nodes and a certificate for `days` days.
+    /// Starts a mesh with this number of nodes and a certificate for `days` days. The flags are the
+    /// balancer's.
     pub async fn start(nodes: u32, days: u32, flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificate = Certificate::lasting(folder.path(), "first", days);
         let shown = certificate.flags();
         let flags: Vec<_> = shown.iter().map(String::as_str).chain(flags.iter().copied()).collect();
-        let mesh = TestMesh::with_flags(nodes, &flags).await;
+        let mesh = TestMesh::with_balancer_flags(nodes, &flags).await;
         Self { mesh, certificate, folder }
     }
 }

@@ -8,9 +8,9 @@ use crate::TestMesh;
 use crate::mint::{AUDIENCE, ISSUER, Signer};
 
 impl TestMesh {
-    /// Starts a mesh that requires tokens of this signer. The balancers get these extra flags.
+    /// Starts a mesh that requires tokens of this signer. The flags are those of balancers.
     pub async fn with_tokens(signer: &Signer, nodes: u32, balancers: u32, flags: &[&str]) -> Self {
-        Self::with(|options| {
+        Self::with_options(|options| {
             (options.nodes, options.balancers) = (nodes, balancers);
             ask_for_tokens(options, signer);
             options.balancer_args.extend(flags.iter().map(ToString::to_string));

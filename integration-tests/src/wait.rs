@@ -31,7 +31,7 @@ pub async fn try_within<T>(limit: Duration, mut check: impl AsyncFnMut() -> Opti
     }
 }
 
-/// Asserts that a condition holds for all of `time`.
+/// Asserts that a condition holds at each check for all of `time`.
 pub async fn stays(what: &str, time: Duration, mut holds: impl AsyncFnMut() -> bool) {
     let start = Instant::now();
     while start.elapsed() < time {

@@ -8,17 +8,18 @@ use serde_json::Value;
 /// A request in the terms of a Role that must allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// `list` or `watch`; for other requests the method, which no Role allows.
+    /// `list` or `watch`; for other requests the HTTP method, which no Role allows.
     pub verb: String,
     /// The namespace; empty means all, or none for a request without a resource.
     pub namespace: String,
-    /// The required right in the form of [`rights`]: `list discovery.k8s.io/endpointslices`, or the
-    /// path for a request without a resource.
+    /// The required right in the form of [`rights`]: `list discovery.k8s.io/endpointslices`. For a
+    /// request without a resource, the verb, `/` and the path.
     pub right: String,
 }
 
 impl Asked {
-    /// Parses a request's method and path. `watch` is `true` if its query requests a watch.
+    /// Parses a request's method and path, which has no query. `watch` is `true` if the query
+    /// requests a watch.
     pub fn new(method: &Method, path: &str, watch: bool) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (group, rest) = match parts.as_slice() {

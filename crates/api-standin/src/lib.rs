@@ -50,16 +50,18 @@ pub struct ApiServer {
     address: SocketAddr,
     /// Keeps the port while the server is stopped: bound, but not listening.
     _reserved: TcpSocket,
+    /// `None` while the server is stopped.
     serving: Option<AbortOnDropHandle<()>>,
 }
 
 /// State shared by the handle and all connections.
 pub(crate) type Shared = watch::Sender<State>;
 
+/// Objects, faults and recorded requests.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) store: Store,
-    /// Failures of present and later requests.
+    /// Failures of open watches and later requests.
     pub(crate) faults: Faults,
     /// Number of calls of [`ApiServer::ends_watches`]. A watch ends when it has changed.
     pub(crate) era: u64,
@@ -114,27 +116,30 @@ impl ApiServer {
         self.shared.send_modify(|state| state.store.delete(namespace, name));
     }
 
-    /// Replaces the faults. They hold for open watches and all later requests.
+    /// Replaces the faults. They hold for all later requests, and for open watches as each
+    /// [`Fault`] describes.
     pub fn fails(&self, faults: Faults) {
         self.shared.send_modify(|state| state.faults = faults);
     }
 
-    /// Ends all open watches in good order.
+    /// Ends all open watches in good order, except silent ones.
     pub fn ends_watches(&self) {
         self.shared.send_modify(|state| state.era += 1);
     }
 
-    /// Drops the history: a watch of an earlier version ends by an `ERROR` event.
+    /// Drops the history and raises the version. Open watches, and later ones of an earlier
+    /// version, end by an `ERROR` event of code 410.
     pub fn expires(&self) {
         self.shared.send_modify(|state| state.store.compact());
     }
 
-    /// Drops all objects and versions, as a restore from an old backup.
+    /// Drops all objects and restarts versions at 0, as a restore from an old backup. A watch of a
+    /// higher version ends by an `ERROR` event of code 410.
     pub fn forgets_all(&self) {
         self.shared.send_modify(|state| state.store = Store::default());
     }
 
-    /// Returns all requests since the start, the oldest first.
+    /// Returns all requests since the start, also refused ones, the oldest first.
     pub fn asked(&self) -> Vec<Asked> {
         self.shared.borrow().asked.clone()
     }

@@ -1,4 +1,5 @@
-//! EndpointSlices in the form that the Kubernetes controller writes.
+//! EndpointSlices in the form that the Kubernetes controller writes. Tests build them and pass them
+//! to `ApiServer`.
 
 use serde_json::{Value, json};
 
@@ -60,13 +61,13 @@ pub struct Slice {
     pub name: String,
     /// The namespace of slice, service and pods.
     pub namespace: String,
-    /// The service.
+    /// The name of the service.
     pub service: String,
-    /// The port's name.
+    /// The name of the port in the service.
     pub port_name: String,
-    /// The port.
+    /// The TCP port of each pod.
     pub port: u16,
-    /// The pods.
+    /// The pods; empty for a slice without endpoints.
     pub pods: Vec<Pod>,
 }
 

@@ -1,4 +1,5 @@
-//! The HTTP server: routes, the token, and failures of lists. `ApiServer` starts it.
+//! The HTTP server: routes, the token, and requests that fail by a status or hang. `ApiServer`
+//! starts it. `watching` sends the lines of a watch.
 
 use std::collections::HashMap;
 
@@ -118,7 +119,7 @@ pub(crate) fn status_object(code: u16) -> Value {
     let reason = StatusCode::from_u16(code).unwrap().canonical_reason();
     json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
-        "message": format!("the stand-in says {code}"), "reason": reason, "code": code,
+        "message": format!("the stand-in answers {code}"), "reason": reason, "code": code,
     })
 }
 

@@ -1,5 +1,5 @@
-//! EndpointSlices of the API, their versions and history, without I/O. `serve` lists and changes
-//! them.
+//! EndpointSlices of the API, their versions and history, without I/O. `ApiServer` changes them,
+//! `serve` lists them, and `watching` reads the history.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub(crate) struct Store {
     /// Rises with each change of any object.
     version: u64,
-    /// First version with complete history.
+    /// Lowest version from which the history is complete.
     oldest: u64,
     object_by_name: BTreeMap<(String, String), Value>,
     history: Vec<Event>,
@@ -39,8 +39,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Parses `selector`, which is `KEY=VALUE,...`. Empty: objects with any labels. Panics on other
-    /// operators.
+    /// Parses `selector`, which is `KEY=VALUE,...`. Empty: objects with any labels. Panics at a
+    /// part without `=`. Does not support other operators.
     pub(crate) fn new(namespace: String, selector: &str) -> Self {
         let pairs = selector.split(',').filter(|pair| !pair.is_empty());
         let labels = pairs.map(|pair| pair.split_once('=').expect("only KEY=VALUE is known"));
@@ -51,13 +51,6 @@ impl Selection {
         let metadata = &object["metadata"];
         metadata["namespace"] == self.namespace.as_str()
             && self.labels.iter().all(|(key, value)| metadata["labels"][key] == value.as_str())
-    }
-}
-
-impl Event {
-    /// Returns the event as a line of a watch.
-    pub(crate) fn line(&self) -> String {
-        line(self.kind, &self.object)
     }
 }
 
@@ -72,7 +65,7 @@ impl Store {
         self.version
     }
 
-    /// Adds or replaces an object. Panics if it has no name.
+    /// Adds or replaces an object. Panics if it has no namespace or no name.
     pub(crate) fn put(&mut self, object: Value) {
         let name = ["namespace", "name"].map(|part| object["metadata"][part].as_str().unwrap().to_owned());
         let name = name.into();

@@ -16,7 +16,7 @@ use crate::{Fault, Shared};
 
 /// Maximum lines that the connection has not accepted; the watch waits then.
 const MAX_QUEUED_LINES: usize = 16;
-/// Interval of bookmarks on a quiet watch. The real server uses 1 minute.
+/// Interval of bookmarks on a watch. The real server uses 1 minute.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Parameters of a watch.
@@ -64,7 +64,7 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
             return lines.send(Ok(line("ERROR", &status_object(410)))).await;
         };
         for event in events {
-            let line = event.line();
+            let line = line(event.kind, &event.object);
             if fault == Some(Fault::Truncated) {
                 lines.send(Ok(line[..line.len() / 2].to_owned())).await?;
                 return Ok(());

@@ -1,3 +1,5 @@
+//! Searches for programs on this machine: the servers in a folder, other tools in `PATH`.
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -13,10 +15,11 @@ pub struct Binaries {
 
 impl Binaries {
     /// Searches `dir`, or with `None` the folder of the running program. A test binary lies in
-    /// `deps`, one folder below its package's binaries, so its parent folder is searched too.
+    /// `deps`, one folder below its package's binaries, so its parent folder is searched too. The
+    /// returned paths are absolute.
     ///
     /// # Errors
-    /// If a program is missing.
+    /// If a program is missing or its path cannot be resolved.
     pub fn locate(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::in_dir(dir);
@@ -48,7 +51,7 @@ impl Binaries {
 const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Returns the path of the first file of this name in `PATH`, or else in a system directory; `None`
-/// if there is none.
+/// if there is none, or without the variable `PATH`.
 #[must_use]
 pub fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -1,3 +1,5 @@
+//! The command line of `mesh-dev`, and the table of its command `status`. `main` calls it.
+
 use std::path::PathBuf;
 
 use anyhow::Result;

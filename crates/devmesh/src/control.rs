@@ -1,5 +1,6 @@
 //! The control socket `DIR/control.sock`: one JSON line as request, one as answer, then the
-//! connection ends.
+//! connection ends. `mesh-dev` uses both ends. Balancers with `--demo-control` and `mesh-load
+//! drill` send requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub enum Act {
     Kill(Target),
     /// Drain and stop a server (SIGTERM)
     Drain(Target),
-    /// Drain a server and start it again with the same id and ports
+    /// Drain a server unless it is down, and start it again with the same id and ports
     Restart(Target),
     /// Start another node and drain this one
     Replace(Target),
@@ -44,7 +45,7 @@ pub enum Act {
     Pause(Target),
     /// Resume a paused server (SIGCONT)
     Resume(Target),
-    /// Reset the connection of the lane from one node to another, as a broken network does
+    /// Reset the connections of the lane from one node to another, as a broken network does
     CutLane {
         /// Node that sends, or `any` for one drawn at random
         from: String,
@@ -120,7 +121,7 @@ impl Control {
 /// Serves the control socket of `mesh` until a `down` request, which stops all servers.
 ///
 /// # Errors
-/// If the socket cannot be opened or removed.
+/// If the socket cannot be opened, accept a connection, or be removed.
 pub async fn serve_control(mesh: Arc<Mesh>) -> Result<()> {
     let path = control_socket(mesh.folder().root());
     mesh.folder().remove(SOCKET)?;

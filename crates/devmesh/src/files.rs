@@ -1,18 +1,21 @@
+//! Formats of the files in a mesh's folder that other programs read. `state` fills them, and `mesh`
+//! writes them.
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// Content of `DIR/mesh.json`: the running servers.
+/// Content of `DIR/mesh.json`: the servers that run, also paused ones, except starting ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeshFile {
-    /// Balancers by number.
+    /// Balancers, by rising number.
     pub balancers: Vec<Server>,
-    /// Nodes by number.
+    /// Nodes, by rising number.
     pub nodes: Vec<Server>,
-    /// `redis://HOST:PORT/` of a mesh with `--redis`, otherwise `None`.
+    /// `redis://HOST:PORT/` of a mesh with `--redis`, even while it is down; otherwise `None`.
     pub redis: Option<String>,
-    /// The file with the admin token of its servers.
+    /// Path of the file with the admin token of its servers.
     pub admin_token_file: PathBuf,
 }
 
@@ -25,7 +28,7 @@ pub struct Server {
     pub url: String,
     /// The internal listener, `http://HOST:PORT`.
     pub internal: String,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
 }
 
@@ -57,7 +60,7 @@ impl MeshFile {
         self.nodes.iter().chain(&self.balancers)
     }
 
-    /// Reads the admin token of the servers.
+    /// Reads the admin token of the servers, without surrounding whitespace.
     ///
     /// # Errors
     /// If the file cannot be read.

@@ -1,3 +1,5 @@
+//! The folder of a mesh: its lock, secrets, files and logs. `mesh` opens it and writes into it.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,7 +10,9 @@ use serde::Serialize;
 
 use crate::id::ServerId;
 
+/// Name of the file with the running servers, [`crate::MeshFile`].
 pub(crate) const MESH_FILE: &str = "mesh.json";
+/// Name of the file with the nodes, each a [`crate::DiscoveredNode`].
 pub(crate) const DISCOVERY_FILE: &str = "nodes.json";
 pub(crate) const SECRET_FILE: &str = "mesh.secret";
 pub(crate) const ADMIN_TOKEN_FILE: &str = "admin.secret";
@@ -20,7 +24,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder if necessary and locks it. Fails if another mesh has it locked.
+    /// Creates the folder if it is missing, and locks it. Fails if another mesh has it locked.
     pub(crate) fn open(root: &Path) -> Result<Self> {
         fs::create_dir_all(root.join("logs")).with_context(|| format!("cannot create {}", root.display()))?;
         let root = root.canonicalize().with_context(|| format!("cannot open {}", root.display()))?;
@@ -35,14 +39,17 @@ impl Folder {
         Ok(Self { root, _lock: lock })
     }
 
+    /// Returns the absolute path of the folder, without symbolic links.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
+    /// Returns the path of a file of this name in the folder.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
+    /// Returns the path of a server's log, to which all its processes append.
     pub(crate) fn log_file(&self, id: ServerId) -> PathBuf {
         self.root.join("logs").join(format!("{id}.log"))
     }
@@ -72,6 +79,7 @@ impl Folder {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
+    /// Removes a file if it exists.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         match fs::remove_file(self.file(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -82,7 +90,8 @@ impl Folder {
     }
 }
 
-/// Returns the last 8 lines of a log, to show with an error; empty without a log.
+/// Returns the last 8 lines of a log, to show with an error; empty without a log. All but the first
+/// are indented by two spaces.
 #[must_use]
 pub fn log_tail(log: &Path) -> String {
     const LINES: usize = 8;

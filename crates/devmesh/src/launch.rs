@@ -1,3 +1,5 @@
+//! Command lines of the servers, from ids, addresses and options. `state` calls it.
+
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,7 +18,8 @@ pub(crate) fn redis_url(addresses: Addresses) -> String {
     format!("redis://{}/", addresses.public)
 }
 
-/// Returns the requested address of a server's client listener. Port 0 takes any free one.
+/// Returns the requested address of a server's client listener, or of the Redis. Port 0 takes any
+/// free one.
 pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr {
     match id {
         ServerId::Balancer(0) => options.listen,
@@ -25,7 +28,8 @@ pub(crate) fn public_address(id: ServerId, options: &MeshOptions) -> SocketAddr 
     }
 }
 
-/// Returns the program of a server, and its arguments.
+/// Returns the program of a server, and its arguments. `redis` is the URL of the mesh's Redis, if
+/// it has one. The mesh's admin token is omitted if the options name another one.
 pub(crate) fn command_line(
     id: ServerId,
     addresses: Addresses,

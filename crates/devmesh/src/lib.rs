@@ -19,6 +19,7 @@
 //! | `folder`, `files` | content of the mesh's folder |
 //! | `cut` | resets of connections between nodes |
 //! | `control` | the control socket: requests, answers, both ends |
+//! | `binaries`, `options`, `id` | paths of programs; settings; names of servers |
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {

@@ -1,5 +1,5 @@
 //! Operations on a mesh. An operation checks the state, acts on processes, and waits for its end.
-//! One watcher task per process reports its exit.
+//! One watcher task per process reports its exit. `control`, tests and load generators call it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl Mesh {
     /// [`MeshOptions::removal_delay`] after its end.
     ///
     /// # Errors
-    /// If there is no such server, or it does not run.
+    /// If there is no such server, it does not run, or it is still listed 10 s after that delay.
     pub async fn kill(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
         self.change(|state| state.begin_kill(id))?;
@@ -137,13 +137,14 @@ impl Mesh {
         self.end_drain(former).await
     }
 
-    /// Pauses a server (SIGSTOP). The files do not show the pause.
+    /// Pauses a server (SIGSTOP). Returns once all its threads have stopped. The files do not show
+    /// the pause.
     ///
     /// # Errors
-    /// When there is no such server, or it is not ready.
+    /// When there is no such server, it is not ready, or a thread still runs after 5 s.
     pub async fn pause(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        self.change(|state| state.turn("pause", id, &Phase::Ready, Phase::Paused))?;
+        self.change(|state| state.change_phase("pause", id, &Phase::Ready, Phase::Paused))?;
         let process = self.signal(id, Signal::SIGSTOP)?;
         let stopped = until(|| process.is_stopped());
         timeout(PAUSE_TIMEOUT, stopped).await.with_context(|| format!("{id} does not stop within {PAUSE_TIMEOUT:?}"))
@@ -155,7 +156,7 @@ impl Mesh {
     /// When there is no such server, or it is not paused.
     pub async fn resume(&self, id: &str) -> Result<()> {
         let id = id.parse()?;
-        self.change(|state| state.turn("resume", id, &Phase::Paused, Phase::Ready))?;
+        self.change(|state| state.change_phase("resume", id, &Phase::Paused, Phase::Ready))?;
         self.signal(id, Signal::SIGCONT).map(drop)
     }
 
@@ -167,8 +168,8 @@ impl Mesh {
         cut_lane(&self.state().nodes, from, to)
     }
 
-    /// Stops all servers and kills servers that take longer than 3 s. Removes the mesh's files
-    /// except logs and secrets.
+    /// Stops all servers and kills servers that take longer than 3 s. Removes `mesh.json` and
+    /// `nodes.json`.
     ///
     /// # Errors
     /// When a file cannot be removed.
@@ -189,7 +190,6 @@ impl Mesh {
         self.remove_files()
     }
 
-    /// Returns the folder, without symbolic links.
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -312,6 +312,6 @@ async fn watch_exit(mesh: Weak<Mesh>, id: ServerId, process: Process) {
     drop(running);
     sleep(removal_delay).await;
     if let Some(running) = mesh.upgrade() {
-        running.change(|state| state.noticed(id, process.pid));
+        running.change(|state| state.remove_listing(id, process.pid));
     }
 }

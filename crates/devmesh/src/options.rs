@@ -1,3 +1,5 @@
+//! Settings of a mesh. Those with a flag are arguments of `mesh-dev up`.
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,7 +29,7 @@ pub struct MeshOptions {
     /// Client address of the first balancer; port 0 and further balancers take any free port
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// Time that the discovery file still lists a killed node.
+    /// Time that the discovery file still lists a node that was killed or ended by itself.
     #[arg(skip = REMOVAL_DELAY)]
     pub removal_delay: Duration,
     /// Further flag for each node, such as --node-arg=--hold-ms=5000; repeatable

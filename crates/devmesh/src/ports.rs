@@ -1,3 +1,5 @@
+//! Addresses of servers, fixed while the mesh runs. `state` calls it for each new server.
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -1,3 +1,5 @@
+//! Child processes with a log, for servers of a mesh and for the servers that `mesh-load` compares.
+
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,22 +17,22 @@ use crate::binaries::find_in_path;
 /// Ending of a process that succeeded.
 pub(crate) const EXITED: &str = "exited";
 
-/// A child process, the leader of its own process group. It ends with this process if `setpriv` is
-/// installed.
+/// A child process, the leader of its own process group. With an installed `setpriv` it receives a
+/// signal when this process ends, even by SIGKILL.
 #[derive(Clone)]
 pub struct Process {
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// How it ended. `None` while it runs.
+    /// How it ended, as [`Process::ended`] returns it. `None` while it runs.
     ending: watch::Receiver<Option<String>>,
 }
 
 impl Process {
-    /// Starts a program with its arguments and with output to `log`. It receives `death_signal` at
-    /// the end of the thread that starts it.
+    /// Starts a program, the first word of `line`, with its arguments. Appends its output to `log`.
+    /// It receives `death_signal`, such as `KILL`, at the end of the thread that starts it.
     ///
     /// # Errors
-    /// If the program cannot start, or the log cannot be written.
+    /// If `line` is empty, the program cannot start, or the log cannot be written.
     pub fn start(line: &[OsString], log: &Path, death_signal: &str) -> Result<Self> {
         let (program, arguments) = line.split_first().context("no program to start")?;
         let cannot_start = || format!("cannot start {}", Path::new(program).display());
@@ -45,14 +47,15 @@ impl Process {
         Ok(Self { pid, ending })
     }
 
-    /// Waits for its end. Returns how it ended.
+    /// Waits for its end. Returns how it ended: `exited`, `exited with code 3`, `killed by SIGKILL`
+    /// or another text if the system does not report it.
     pub async fn ended(&self) -> String {
         let mut ending = self.ending.clone();
         let ended = ending.wait_for(Option::is_some).await;
         ended.ok().and_then(|ending| ending.clone()).unwrap_or_else(|| "ended unobserved".to_owned())
     }
 
-    /// Sends a signal to the process and its children.
+    /// Sends a signal to the process group: to the process, and to children in the same group.
     ///
     /// # Errors
     /// If the process has ended.

@@ -1,3 +1,5 @@
+//! Waits for a started server to answer. `mesh` calls it and limits the time.
+
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -9,7 +11,8 @@ use crate::ports::Addresses;
 const TRY_INTERVAL: Duration = Duration::from_millis(20);
 const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns once the server reports readiness, or a Redis listens. Polls without a limit.
+/// Returns once the server answers `/readyz` with 200, or a Redis accepts connections. Polls every
+/// 20 ms without a limit.
 pub(crate) async fn until_ready(id: ServerId, addresses: Addresses, http: &reqwest::Client) {
     let readyz = format!("http://{}/readyz", addresses.internal);
     loop {

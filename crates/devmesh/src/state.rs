@@ -1,4 +1,5 @@
 //! The servers of a mesh: their processes, allowed operations, and content of the mesh's files.
+//! `mesh` calls it under a lock.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -41,19 +42,22 @@ struct ServerState {
     addresses: Addresses,
     _ports: [TcpSocket; 2],
     phase: Phase,
-    /// Entry in the discovery file, if any.
+    /// Entry in the discovery file; `None` if it has none.
     listing: Option<DiscoveredNode>,
     /// The latest process. `None` before the first one.
     process: Option<Process>,
 }
 
+/// Phase of a server, which decides the operations that it allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Starting,
     Ready,
     Paused,
     Draining,
+    /// The kill has begun, and the process has not ended.
     Killed,
+    /// The server has no process. The text is how the latest one ended.
     Down(String),
 }
 
@@ -62,13 +66,13 @@ pub(crate) enum Phase {
 pub struct ServerStatus {
     /// `node-N`, `balancer-N` or `redis`.
     pub id: String,
-    /// `ready`, `paused`, `draining`, ... or how the process ended.
+    /// `starting`, `ready`, `paused`, `draining`, `being killed`, or `down: ` and how it ended.
     pub phase: String,
-    /// The process id; `None` without a process.
+    /// The process id; `None` if the server is down.
     pub pid: Option<u32>,
-    /// `HOST:PORT` of the internal listener.
+    /// `HOST:PORT` of the internal listener. A Redis does not use it.
     pub internal: String,
-    /// `HOST:PORT` of the client listener.
+    /// `HOST:PORT` of the client listener, or of the Redis.
     pub public: String,
 }
 
@@ -148,6 +152,7 @@ impl State {
         }
     }
 
+    /// Marks a server as draining, in the discovery file too. Fails if it is not ready.
     pub(crate) fn begin_drain(&mut self, id: ServerId) -> Result<()> {
         let server = self.expect("drain", id, |phase| *phase == Phase::Ready)?;
         server.phase = Phase::Draining;
@@ -157,13 +162,14 @@ impl State {
         Ok(())
     }
 
+    /// Marks a server as being killed. Fails if it is already, or is down.
     pub(crate) fn begin_kill(&mut self, id: ServerId) -> Result<()> {
         self.expect("kill", id, |phase| *phase != Phase::Killed && !phase.is_down())?.phase = Phase::Killed;
         Ok(())
     }
 
-    /// Pauses or resumes a server.
-    pub(crate) fn turn(&mut self, verb: &str, id: ServerId, from: &Phase, to: Phase) -> Result<()> {
+    /// Changes the phase of a server, which must be `from`. An error names the operation by `verb`.
+    pub(crate) fn change_phase(&mut self, verb: &str, id: ServerId, from: &Phase, to: Phase) -> Result<()> {
         self.expect(verb, id, |phase| phase == from)?.phase = to;
         Ok(())
     }
@@ -180,8 +186,8 @@ impl State {
         running.filter_map(stop).collect()
     }
 
-    /// Records an exit, and returns the phase before it. A drained server leaves the discovery file
-    /// at once, any other when it is `noticed`.
+    /// Records an exit, and returns the phase before it; `None` for an unknown server. A drained
+    /// server leaves the discovery file at once, any other by [`Self::remove_listing`].
     pub(crate) fn exited(&mut self, id: ServerId, ending: String) -> Option<Phase> {
         let server = self.server_by_id.get_mut(&id)?;
         let before = replace(&mut server.phase, Phase::Down(ending));
@@ -191,8 +197,8 @@ impl State {
         Some(before)
     }
 
-    /// Removes an ended process from the discovery file after the removal delay.
-    pub(crate) fn noticed(&mut self, id: ServerId, pid: u32) {
+    /// Removes a server from the discovery file, if it is down and `pid` was its latest process.
+    pub(crate) fn remove_listing(&mut self, id: ServerId, pid: u32) {
         if let Some(server) = self.server_by_id.get_mut(&id)
             && server.phase.is_down()
             && server.process.as_ref().is_some_and(|process| process.pid == pid)
@@ -201,7 +207,7 @@ impl State {
         }
     }
 
-    /// Returns `true` once a process has ended and has left the discovery file.
+    /// Returns `true` once a process has ended and has left the discovery file, or has a successor.
     pub(crate) fn has_left(&self, id: ServerId, pid: u32) -> bool {
         self.server_by_id.get(&id).is_none_or(|server| {
             let is_latest = server.process.as_ref().is_some_and(|process| process.pid == pid);
@@ -209,16 +215,18 @@ impl State {
         })
     }
 
-    /// Returns the latest process of a server.
+    /// Returns the latest process of a server. Fails before its first one.
     pub(crate) fn process(&self, id: ServerId) -> Result<Process> {
         let process = self.server_by_id.get(&id).and_then(|server| server.process.clone());
         process.with_context(|| format!("{id} has no process"))
     }
 
+    /// Returns the latest process of each server, also if it has ended.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.server_by_id.values().filter_map(|server| server.process.as_ref())
     }
 
+    /// Returns `true` if a server is down. Fails if there is no such server.
     pub(crate) fn is_down(&mut self, id: ServerId) -> Result<bool> {
         Ok(self.expect("restart", id, |_| true)?.phase.is_down())
     }
@@ -252,10 +260,12 @@ impl State {
         file
     }
 
+    /// Returns the content of the discovery file.
     pub(crate) fn discovery(&self) -> Vec<&DiscoveredNode> {
         self.server_by_id.values().filter_map(|server| server.listing.as_ref()).collect()
     }
 
+    /// Returns the lines of `mesh-dev status`: balancers, nodes, then the Redis.
     pub(crate) fn status(&self) -> Vec<ServerStatus> {
         let status = |(id, server): (&ServerId, &ServerState)| ServerStatus {
             id: id.to_string(),

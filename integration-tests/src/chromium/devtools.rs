@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-use crate::upstream::published_file;
+use crate::upstream::installed_file;
 
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -81,7 +81,7 @@ impl Link {
     /// Answers an intercepted request as a CDN of packages does.
     async fn fulfill(&mut self, event: &Value) {
         let params = &event["params"];
-        let file = published_file(params["request"]["url"].as_str().unwrap());
+        let file = installed_file(params["request"]["url"].as_str().unwrap());
         let headers = json!([
             { "name": "Access-Control-Allow-Origin", "value": "*" },
             { "name": "Content-Type", "value": "text/javascript" },

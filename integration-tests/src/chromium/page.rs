@@ -74,7 +74,7 @@ impl<'a> Page<'a> {
         self.evaluate(&last).await.as_str().map(str::to_owned)
     }
 
-    /// Waits until the last matching element has this text, at most 20 s.
+    /// Waits until the last matching element has this text. Fails the test after 20 s.
     pub async fn shows(&self, selector: &str, text: &str) {
         let is_shown = async || (self.text(selector).await.as_deref() == Some(text)).then_some(());
         if try_within(CHANGE_TIMEOUT, is_shown).await.is_none() {
@@ -83,7 +83,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Waits until an expression is `true`, at most 20 s.
+    /// Waits until an expression is `true`. Fails the test after 20 s.
     pub async fn becomes(&self, expression: &str) {
         let is_true = async || (self.evaluate(expression).await == json!(true)).then_some(());
         if try_within(CHANGE_TIMEOUT, is_true).await.is_none() {
@@ -116,6 +116,7 @@ impl<'a> Page<'a> {
         self.becomes(is_new).await;
     }
 
+    /// Closes the page, whose client loses its socket.
     pub async fn close(self) {
         self.devtools.call(None, "Target.closeTarget", json!({ "targetId": self.target })).await;
     }

@@ -14,6 +14,7 @@ pub struct Seen {
     pub answer_by_request: BTreeMap<u64, Value>,
     /// All `joined` messages, in order.
     pub states: Vec<Value>,
+    /// All `broadcast` messages, in order.
     pub broadcasts: Vec<Value>,
     /// Close frame or error at the end of the socket; `None` while it is open.
     pub closed: Option<String>,
@@ -52,7 +53,9 @@ pub enum SeatStatus {
 /// A departure of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
+    /// Arrival of the message that showed it.
     pub at: Instant,
+    /// The member that left.
     pub client_id: String,
     /// `left`, `expired`, or `unlisted` if the member was missing in a full state.
     pub reason: String,

@@ -23,39 +23,40 @@ const PAGE: usize = 137;
 
 #[tokio::test]
 async fn lists_and_explanations_of_a_thousand_clients_are_true() {
-    let mesh = TestMesh::with_flags(3, &["--max-per-address=0"]).await;
+    let mesh = TestMesh::with_balancer_flags(3, &["--max-per-address=0"]).await;
     let url = &mesh.url();
     let connect = |n| async move { Peer::connect(url, &name(n)).await };
     let mut peers = JoinSet::new();
     let mut connected = stream::iter(0..CLIENTS).map(connect).buffered(MAX_CONCURRENT);
     while let Some(mut peer) = connected.next().await {
-        peers.spawn(async move { peer.stay().await });
+        peers.spawn(async move { peer.discard_input().await });
     }
     let before = all_clients(&mesh).await;
     assert_eq!(before.len(), CLIENTS);
-    assert_eq!(mesh.of_balancer("signaling_client_sockets", "").await, CLIENTS as f64);
+    assert_eq!(mesh.balancer_metric("signaling_client_sockets", "").await, CLIENTS as f64);
     assert!((0..CLIENTS).all(|n| before[&name(n)] == mesh.owner(&name(n))), "each is at its owner");
     assert_eq!(explained(&mesh).await, before);
 
     // One more node.
     mesh.scale(4).await.unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     let joined = settled(&mesh).await;
     let moved = differences(&before, &joined);
     assert!(moved.values().all(|to| to == "node-3"));
-    mesh.hands_off(moved.len()).await;
+    mesh.until_handed_off(moved.len()).await;
     assert_eq!(explained(&mesh).await, joined);
 
     // One less.
     mesh.drain("node-1").await.unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     let left = settled(&mesh).await;
     assert!(differences(&joined, &left).keys().all(|id| joined[id] == "node-1"));
     assert_eq!(explained(&mesh).await, left);
 
     peers.shutdown().await;
     let are_gone = async || {
-        let left = mesh.total("signaling_sessions").await + mesh.of_balancer("signaling_client_sockets", "").await;
+        let left = mesh.sum_over_nodes("signaling_sessions").await
+            + mesh.balancer_metric("signaling_client_sockets", "").await;
         (left == 0.0).then_some(())
     };
     eventually("all sessions and sockets to go", are_gone).await;
@@ -65,7 +66,7 @@ async fn lists_and_explanations_of_a_thousand_clients_are_true() {
 async fn answers_fit_the_openapi_document() {
     // A drained balancer closes no client during the test.
     let slow_drain = |options: &mut MeshOptions| options.balancer_args = vec!["--drain-ms=3600000".to_owned()];
-    let mesh = TestMesh::with(slow_drain).await;
+    let mesh = TestMesh::with_options(slow_drain).await;
     let mut clients = Vec::new();
     for id in ["alice", "bob", "carol"] {
         clients.push(RoomClient::connect(&mesh.url(), id).await);
@@ -127,17 +128,17 @@ async fn answers_fit_the_openapi_document() {
 
 #[tokio::test]
 async fn mesh_ctl_reports_its_result_by_exit_code() {
-    let mesh = TestMesh::with(|options| {
+    let mesh = TestMesh::with_options(|options| {
         let token = options.dir.join("admin.token");
         std::fs::write(&token, "a-token-of-the-operators").unwrap();
         options.removal_delay = Duration::from_secs(60);
         options.node_args = vec![format!("--admin-token-file={}", token.display())];
     })
     .await;
-    let mut alice = mesh.peer_at("node-1", "victim").await;
-    let bob = mesh.peer_at("node-2", "bob").await;
+    let mut alice = mesh.peer_owned_by("node-1", "victim").await;
+    let bob = mesh.peer_owned_by("node-2", "bob").await;
     let victim = alice.id.clone();
-    let node = mesh.node(0);
+    let node = mesh.node_internal(0);
     let token = mesh.dir.path().join("admin.token");
     let ctl = async |words: &[&str]| mesh_ctl(&node, token.to_str(), words).await;
 
@@ -150,10 +151,10 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     let (code, clients, _) = ctl(&["clients", "--prefix", "victim"]).await;
     assert!(code == 0 && clients.lines().count() == 2 && clients.contains(&victim), "{clients}");
     let (code, json, _) = ctl(&["--json", "client", &victim]).await;
-    let told: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((code, &told["at"]["node"], &told["state"]), (0, &json!("node-1"), &json!("connected")));
+    let shown: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, &shown["at"]["node"], &shown["state"]), (0, &json!("node-1"), &json!("connected")));
     assert_eq!(ctl(&["client", "nobody"]).await.0, 1);
-    assert_eq!(ctl(&["client", "no body"]).await.0, 2, "the server says that this is no name");
+    assert_eq!(ctl(&["client", "no body"]).await.0, 2, "the server refuses it as no name");
     let (code, why, _) = ctl(&["explain", &victim]).await;
     assert!(code == 0 && why.contains("node-1 owns it") && why.contains("RANK"), "{why}");
     let (code, script, _) = ctl(&["completions", "bash"]).await;
@@ -162,8 +163,8 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     assert!(nowhere.0 == 3 && nowhere.2.contains("cannot reach http://127.0.0.1:1"), "{}", nowhere.2);
 
     // The clients of a node that is drained move, and come back.
-    let (code, _, told) = ctl(&["drain", "node-1", "--wait"]).await;
-    assert!(code == 0 && told.contains("no clients any more"), "{told}");
+    let (code, _, progress) = ctl(&["drain", "node-1", "--wait"]).await;
+    assert!(code == 0 && progress.contains("no clients any more"), "{progress}");
     let (_, drained, _) = ctl(&["explain", &victim]).await;
     assert!(!drained.contains("node-1 serves it") && !drained.contains("and it serves it"), "{drained}");
     assert!(ctl(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));
@@ -174,7 +175,7 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     // A kick, through a node that does not serve the client.
     assert_eq!(ctl(&["kick", &victim]).await.0, 0);
     assert_eq!(alice.closed().await, Some(4411));
-    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4411\"", |closes| closes == 1.0).await;
+    until(&mesh.balancer_internal(), "signaling_client_closes_total", "code=\"4411\"", |closes| closes == 1.0).await;
     let gone = async || (ctl(&["client", &victim]).await.0 == 1).then_some(());
     eventually("its session to be gone", gone).await;
     assert_eq!(ctl(&["kick", &victim]).await.0, 1, "it was not there");
@@ -198,7 +199,7 @@ fn name(n: usize) -> String {
 }
 
 async fn ask(mesh: &TestMesh, path: &str) -> Value {
-    let (status, answer) = operator(&mesh.node(0), "GET", path, None).await;
+    let (status, answer) = operator(&mesh.node_internal(0), "GET", path, None).await;
     assert_eq!(status, 200, "{path}: {answer}");
     answer
 }

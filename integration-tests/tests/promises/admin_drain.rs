@@ -7,13 +7,13 @@ use serde_json::json;
 use signaling_integration_tests::{Head, Peer, TestMesh, admin, ask, becomes, get, metric, stays, talk, until};
 
 const CLIENTS: usize = 30;
-/// Time over which the balancer closes its clients, in milliseconds.
+/// Drain time in milliseconds. The balancer closes its clients over this time less 1 s.
 const DRAIN_MS: u64 = 2_000;
 
 #[tokio::test]
 async fn drained_node_hands_off_its_clients_until_undrained() {
     let mesh = TestMesh::start().await;
-    let node = mesh.node(0);
+    let node = mesh.node_internal(0);
     let ids = (0..CLIENTS).map(|number| mesh.id_owned_by("node-0", &format!("client{number}")));
     let mut peers = mesh.connect(ids).await;
     becomes(&node, "signaling_sessions", CLIENTS).await;
@@ -21,13 +21,13 @@ async fn drained_node_hands_off_its_clients_until_undrained() {
     assert_eq!(admin(&node, "drain").await, json!({ "draining": true }));
     assert_eq!(get(&node, "/readyz").await.status, 503);
     becomes(&node, "signaling_sessions", 0).await;
-    mesh.hands_off(CLIENTS).await;
+    mesh.until_handed_off(CLIENTS).await;
     talk(&mut peers, "while it drains").await;
 
     assert_eq!(admin(&node, "undrain").await, json!({ "draining": false }));
     assert_eq!(get(&node, "/readyz").await.status, 200);
     becomes(&node, "signaling_sessions", CLIENTS).await;
-    mesh.hands_off(2 * CLIENTS).await;
+    mesh.until_handed_off(2 * CLIENTS).await;
     talk(&mut peers, "after it").await;
 }
 
@@ -67,8 +67,8 @@ async fn undrain_keeps_the_clients_that_are_not_closed_yet() {
 
 /// Returns a mesh, the internal listener of its balancer, and the clients of that.
 async fn balancer_with_clients() -> (TestMesh, String, Vec<Peer>) {
-    let mesh = TestMesh::with_flags(3, &[&format!("--drain-ms={DRAIN_MS}")]).await;
+    let mesh = TestMesh::with_balancer_flags(3, &[&format!("--drain-ms={DRAIN_MS}")]).await;
     let peers = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;
-    let balancer = mesh.balancer();
+    let balancer = mesh.balancer_internal();
     (mesh, balancer, peers)
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::{TestMesh, go_on};
+use signaling_integration_tests::TestMesh;
+use tokio::time::sleep;
 
 /// Each writes as much as its edge keeps for it: 20 MB in all, more than the system's buffers and
 /// one trunk message hold.
@@ -22,8 +23,8 @@ async fn backlog_of_paused_nodes_arrives_when_they_resume() {
     for node in nodes {
         mesh.pause(node).await.unwrap();
     }
-    let go_on = async {
-        go_on(PAUSE).await;
+    let resume = async {
+        sleep(PAUSE).await;
         for node in nodes {
             mesh.resume(node).await.unwrap();
         }
@@ -36,7 +37,7 @@ async fn backlog_of_paused_nodes_arrives_when_they_resume() {
             }
         }
     };
-    tokio::join!(go_on, write);
+    tokio::join!(resume, write);
 
     for peer in &mut peers {
         let (mut signals, mut acks) = (Vec::new(), Vec::new());
@@ -48,5 +49,5 @@ async fn backlog_of_paused_nodes_arrives_when_they_resume() {
         assert_eq!(signals, (1..=MESSAGES).map(Value::from).collect::<Vec<_>>(), "in the sender's order");
         assert_eq!(acks.len(), signals.len());
     }
-    assert_eq!(mesh.total("signaling_sessions_attached_total").await, CLIENTS as f64, "no trunk was lost");
+    assert_eq!(mesh.sum_over_nodes("signaling_sessions_attached_total").await, CLIENTS as f64, "no trunk was lost");
 }

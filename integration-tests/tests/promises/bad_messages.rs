@@ -34,7 +34,7 @@ async fn bad_message_is_answered_by_an_error() {
     }
     exchange((&mut alice, &mut bob), &json!("all well"), 99).await;
     let all = bad_messages().len() as f64;
-    let counted = async || (mesh.total("signaling_requests_refused_total").await == all).then_some(());
+    let counted = async || (mesh.sum_over_nodes("signaling_requests_refused_total").await == all).then_some(());
     eventually("all to be counted", counted).await;
 }
 
@@ -59,8 +59,8 @@ fn bad_messages() -> Vec<(String, Option<u64>, &'static str)> {
 #[tokio::test]
 async fn forbidden_request_is_refused_and_counted_by_its_code() {
     const REFUSED: &str = "signaling_requests_refused_total";
-    let mesh = TestMesh::of((1, 1), &["--signal-scope=room"], &[]).await;
-    let node = mesh.node(0);
+    let mesh = TestMesh::with_servers((1, 1), &["--signal-scope=room"], &[]).await;
+    let node = mesh.node_internal(0);
     let mut alice = mesh.peer("alice").await;
     // With its quotes as much as may be shown in one room.
     let most = "x".repeat(4_094);
@@ -90,7 +90,7 @@ async fn forbidden_request_is_refused_and_counted_by_its_code() {
 #[tokio::test]
 async fn message_without_ttl_fails_at_once_when_recipient_is_absent() {
     let mesh = TestMesh::start().await;
-    let mut alice = mesh.peer_at("node-0", "alice").await;
+    let mut alice = mesh.peer_owned_by("node-0", "alice").await;
     for node in ["node-0", "node-1", "node-2"] {
         let ghost = mesh.id_owned_by(node, "ghost");
         let start = Instant::now();
@@ -172,8 +172,8 @@ async fn unfinished_message_over_the_limit_closes_its_sender() {
     const MEBIBYTE: usize = 1024 * 1024;
     let (longest, buffer) =
         (format!("--max-message-bytes={MEBIBYTE}"), format!("--max-client-buffer-bytes={MEBIBYTE}"));
-    let mesh = TestMesh::of((1, 1), &[&longest], &[&longest, &buffer]).await;
-    let balancer = mesh.balancer();
+    let mesh = TestMesh::with_servers((1, 1), &[&longest], &[&longest, &buffer]).await;
+    let balancer = mesh.balancer_internal();
     let begun =
         async |bytes: f64| until(&balancer, "signaling_partial_message_bytes", "", |begun| begun >= bytes).await;
     let message = frame(TEXT, " ".repeat(900_000).as_bytes());
@@ -193,7 +193,7 @@ async fn unfinished_message_over_the_limit_closes_its_sender() {
     assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"1013\"").await, 1.0);
 
     early.send(end).await;
-    assert_eq!(early.message().await["code"], "bad_message", "it is read, and it says nothing");
+    assert_eq!(early.message().await["code"], "bad_message", "it is read, and it is no message");
     becomes(&balancer, "signaling_partial_message_bytes", 0).await;
 }
 
@@ -238,7 +238,7 @@ async fn flood_of_an_unreading_client_takes_little_memory() {
     const MAX_GROWTH: f64 = 16e6;
     let mesh = small_messages().await;
     let flood = [frame(PING, &[b'x'; 125]).repeat(400), frame(TEXT, br#"{"type":"ping"}"#).repeat(400)];
-    let resident = async || mesh.of_balancer("process_resident_memory_bytes", "").await;
+    let resident = async || mesh.balancer_metric("process_resident_memory_bytes", "").await;
     let before = resident().await;
     for (n, bytes) in flood.iter().enumerate() {
         let mut eve = RawSocket::connect(&mesh.address(), &format!("eve-{n}")).await;
@@ -247,15 +247,15 @@ async fn flood_of_an_unreading_client_takes_little_memory() {
         let growth = resident().await - before;
         assert!(growth < MAX_GROWTH, "flood {n} made the balancer grow by {growth} bytes");
     }
-    let closed = async || (mesh.of_balancer("signaling_client_sockets", "").await == 0.0).then_some(());
+    let closed = async || (mesh.balancer_metric("signaling_client_sockets", "").await == 0.0).then_some(());
     within(Duration::from_secs(15), "the floods to be closed", closed).await;
 }
 
 async fn small_messages() -> TestMesh {
     let limit = format!("--max-message-bytes={MAX_MESSAGE_BYTES}");
-    TestMesh::of((2, 1), &[&limit], &[&limit]).await
+    TestMesh::with_servers((2, 1), &[&limit], &[&limit]).await
 }
 
 async fn violations(mesh: &TestMesh, label: &str) -> f64 {
-    mesh.of_balancer("signaling_client_violations_total", label).await
+    mesh.balancer_metric("signaling_client_violations_total", label).await
 }

@@ -189,7 +189,7 @@ async fn one_of_two_tabs_resumes_their_saved_session() {
 }
 
 async fn connected_page(browser: &Chromium) -> (TestMesh, Page<'_>) {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let page = browser.open("page", &format!("http://{}/client.js", mesh.address())).await;
     page.evaluate(CONNECT).await;
     page.becomes(IS_CONNECTED).await;
@@ -203,7 +203,7 @@ async fn start(change: impl FnOnce(&mut MeshOptions)) -> Option<(Chromium, TestM
         with_buttons(options);
         change(options);
     };
-    Some((browser, TestMesh::with(with_page).await))
+    Some((browser, TestMesh::with_options(with_page).await))
 }
 
 /// Opens the page in the room, and waits until it is in.

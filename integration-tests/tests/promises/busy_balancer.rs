@@ -13,7 +13,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 #[tokio::test]
 async fn busy_balancer_admits_clients_while_it_coalesces() {
     let flag = format!("--coalesce-us={}", MAX_READ_DELAY.as_micros());
-    let mesh = TestMesh::of((1, 1), &["--coalesce-us=0"], &[&flag]).await;
+    let mesh = TestMesh::with_servers((1, 1), &["--coalesce-us=0"], &[&flag]).await;
 
     let load = mesh_load(&mesh, &["steady", "--rate=16000", "--clients=100", "--warmup=1", "--seconds=3"]);
     let newcomers = async {

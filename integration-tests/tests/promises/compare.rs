@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use signaling_integration_tests::load::Run;
-use signaling_integration_tests::upstream::upstream_clients;
+use signaling_integration_tests::upstream::upstream_script;
 use signaling_integration_tests::{mesh_load_alone, program};
 
 const CLIENTS: u32 = 60;
@@ -26,7 +26,7 @@ async fn balancer_delivers_every_message_of_peerjs_clients() {
 
 #[tokio::test]
 async fn topics_get_each_copy_once_from_balancer_and_upstream() {
-    let upstream = upstream_clients().map(|_| "y-webrtc");
+    let upstream = upstream_script().map(|_| "y-webrtc");
     let contestants: Vec<&str> = ["balancer"].into_iter().chain(upstream).collect();
     check("y-webrtc", &contestants, MESSAGES * COPIES).await;
 }
@@ -45,11 +45,11 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
     let all_arrived = json!({ "sent": messages, "delivered": messages, "lost": 0, "duplicated": 0, "reordered": 0 });
     let rows = report["rows"].as_array().unwrap();
     for &contestant in contestants {
-        let of_it = |is: &dyn Fn(&Value) -> bool| -> Vec<&Value> {
+        let runs_of_contestant = |is: &dyn Fn(&Value) -> bool| -> Vec<&Value> {
             let runs = report["runs"].as_array().unwrap().iter();
             runs.filter(|run| run["contestant"] == contestant && is(run)).collect()
         };
-        let loads = of_it(&|run| run["is_load"] == true);
+        let loads = runs_of_contestant(&|run| run["is_load"] == true);
         assert_eq!(loads.len(), 2, "{contestant}: both sizes");
         let mut is_in_time = true;
         for load in loads {
@@ -61,11 +61,11 @@ async fn check(dialect: &str, contestants: &[&str], messages: u32) {
             }
         }
         for what in ["connects", "memory"] {
-            assert_eq!(of_it(&|run| run["what"] == what).len(), 1, "{contestant}, {what}: {complaints}");
+            assert_eq!(runs_of_contestant(&|run| run["what"] == what).len(), 1, "{contestant}, {what}: {complaints}");
         }
         let has_nodes = contestant != "y-webrtc";
-        let is_of_it = |row: &&Value| has_nodes || !row["what"].to_string().contains("memory of the nodes");
-        for row in rows.iter().filter(|_| is_in_time).filter(is_of_it) {
+        let is_expected = |row: &&Value| has_nodes || !row["what"].to_string().contains("memory of the nodes");
+        for row in rows.iter().filter(|_| is_in_time).filter(is_expected) {
             assert!(row["medians"][contestant].is_number(), "{contestant}: {row}");
         }
     }

@@ -13,7 +13,7 @@ const CLIENTS: usize = 60;
 #[tokio::test]
 async fn page_shows_kill_join_and_drain_within_two_seconds() {
     let Some(browser) = Chromium::start().await else { return };
-    let mesh = TestMesh::of((3, 2), &[], &[]).await;
+    let mesh = TestMesh::with_servers((3, 2), &[], &[]).await;
     let clients = connect(&mesh).await;
     let page = open(&browser, &mesh, "node-0").await;
     let at_balancer = open(&browser, &mesh, "balancer-0").await;
@@ -106,13 +106,13 @@ async fn page_shows_hung_node_and_stale_discovery_until_mended() {
 
 #[tokio::test]
 async fn messages_and_their_delays_are_reported() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let (mut alice, mut bob) = (mesh.peer("alice").await, mesh.peer("bob").await);
     for id in 1..=20 {
         exchange((&mut alice, &mut bob), &json!(id), id).await;
     }
     let are_counted = async || {
-        let answer = ask(&mesh.node(0)).await;
+        let answer = ask(&mesh.node_internal(0)).await;
         let (node, balancer) = (&answer["nodes"][0]["server"], &answer["balancers"][0]["server"]);
         let delays: u64 = balancer["latency_us"].as_array()?.iter().map(|pair| pair[1].as_u64().unwrap()).sum();
         let counts = [node, balancer].map(|server| (&server["totals"]["messages"], &server["totals"]["delivered"]));

@@ -1,10 +1,7 @@
 //! Clients of PeerJS, y-webrtc and rxdb connect peers, at different balancers and during faults.
 
 use serde_json::json;
-use signaling_integration_tests::{Page, UpstreamMesh, becomes, eventually};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use signaling_integration_tests::{Page, Relay, UpstreamMesh, becomes, eventually};
 
 /// Internal name of PeerJS ids, before the id.
 const PEERJS: &str = "~pj:peerjs:";
@@ -13,7 +10,7 @@ const Y_WEBRTC: &str = "~yw:";
 /// Internal name of rxdb's rooms, before the topic.
 const RXDB: &str = "~rx:";
 
-/// Opens a peer that returns what it receives on others' connections. `call` connects to another
+/// Opens a peer that returns the data of others' connections to them. `call` connects to another
 /// peer and sends a text. `events` has the peer's id once it is open, types of errors, and all that
 /// it receives on its own connections.
 const PEER: &str = "({ id, address, key }) => {
@@ -79,7 +76,7 @@ const COLLECTION: &str = "async ({ name, address, topic }) => {
 const IS_COLLECTION_ONLINE: &str = "receivedMessages.some(({ type }) => type === 'joined')";
 
 async fn peer<'a>(setup: &'a UpstreamMesh, id: &str, address: &str, key: &str) -> Page<'a> {
-    setup.page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
+    setup.open_page(id, address, PEER, json!({ "id": id, "address": address, "key": key })).await
 }
 
 /// Opens a peer and waits until it is open.
@@ -99,7 +96,7 @@ async fn document<'a>(
 ) -> Page<'a> {
     let address = &setup.balancers[balancer];
     let options = json!({ "name": name, "address": address, "room": room, "password": password });
-    let page = setup.page(name, address, DOCUMENT, options).await;
+    let page = setup.open_page(name, address, DOCUMENT, options).await;
     page.becomes(IS_DOCUMENT_ONLINE).await;
     page
 }
@@ -108,7 +105,7 @@ async fn document<'a>(
 async fn collection<'a>(setup: &'a UpstreamMesh, name: &str, balancer: usize, topic: &str) -> Page<'a> {
     let address = &setup.balancers[balancer];
     let options = json!({ "name": name, "address": address, "topic": topic });
-    let page = setup.page(name, address, COLLECTION, options).await;
+    let page = setup.open_page(name, address, COLLECTION, options).await;
     page.becomes(IS_COLLECTION_ONLINE).await;
     page
 }
@@ -176,14 +173,14 @@ async fn peerjs_peer_is_refused_when_its_key_is_wrong() {
 #[tokio::test]
 async fn peerjs_call_waits_until_its_callee_reconnects() {
     let Some(setup) = UpstreamMesh::start().await else { return };
-    let (address, _proxy) = front_proxy(setup.balancers.clone()).await;
-    let alice = open_peer(&setup, "alice", &address).await;
+    let front_proxy = Relay::to(&setup.balancers.each_ref().map(String::as_str)).await;
+    let alice = open_peer(&setup, "alice", &front_proxy.address.to_string()).await;
     let bob = open_peer(&setup, "bob", &setup.balancers[1]).await;
     setup.mesh.kill("balancer-0").await.unwrap();
     has(&alice, &["alice", "network", "disconnected"]).await;
 
     call(&bob, "alice").await;
-    let is_held = async || (setup.mesh.total("signaling_held_bytes").await > 0.0).then_some(());
+    let is_held = async || (setup.mesh.sum_over_nodes("signaling_held_bytes").await > 0.0).then_some(());
     eventually("the offer to be held", is_held).await;
     alice.evaluate("peer.reconnect()").await;
     has(&alice, &["alice", "network", "disconnected", "alice"]).await;
@@ -221,7 +218,7 @@ async fn y_webrtc_documents_agree_when_a_node_is_killed() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let room = owned_by_first_node(&setup, Y_WEBRTC, "room");
     let ada = document(&setup, "ada", 0, &room, None).await;
-    becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
+    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
     let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), document(&setup, "bob", 1, &room, None));
     killed.unwrap();
     agree([&ada, &bob], "ada,bob").await;
@@ -263,7 +260,7 @@ async fn rxdb_collections_agree_when_a_node_is_killed() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let topic = owned_by_first_node(&setup, RXDB, "my-topic");
     let ada = collection(&setup, "ada", 0, &topic).await;
-    becomes(&setup.mesh.node(0), "signaling_rooms_owned", 1).await;
+    becomes(&setup.mesh.node_internal(0), "signaling_rooms_owned", 1).await;
     let (killed, bob) = tokio::join!(setup.mesh.kill("node-0"), collection(&setup, "bob", 1, &topic));
     killed.unwrap();
     agree([&ada, &bob], "ada,bob").await;
@@ -283,28 +280,4 @@ async fn rxdb_collections_agree_when_a_lost_socket_returns() {
     assert_eq!(bob.evaluate("names()").await, "bob");
     setup.mesh.restart("balancer-0").await.unwrap();
     agree([&ada, &bob], "ada,bob").await;
-}
-
-/// Serves one address for all balancers: a connection goes to the first that accepts it. Ends when
-/// the returned set is dropped.
-async fn front_proxy(balancers: [String; 2]) -> (String, JoinSet<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let mut serving = JoinSet::new();
-    serving.spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let (mut client, _) = listener.accept().await.unwrap();
-            let balancers = balancers.clone();
-            connections.spawn(async move {
-                for balancer in balancers {
-                    if let Ok(mut server) = TcpStream::connect(balancer).await {
-                        let _ = copy_bidirectional(&mut client, &mut server).await;
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, serving)
 }

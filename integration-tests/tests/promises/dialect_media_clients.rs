@@ -37,7 +37,7 @@ const STREAMER: &str = "({ address, id, text }) => {
     };
 }";
 
-/// Opens a player. `texts` has what it has received.
+/// Opens a player. `texts` has the texts that it received.
 const PLAYER: &str = "({ address, id }) => {
     const ss = `ws://${address}/pixelstreaming/player`;
     const config = new upstream.Config({ initialSettings: { ss, AutoConnect: true, StreamerId: id } });
@@ -81,7 +81,7 @@ const CONSUME: &str = "(() => {
 /// Opens a streamer and waits until it has its id.
 async fn streamer<'a>(setup: &'a UpstreamMesh, balancer: usize, text: &str) -> Page<'a> {
     let address = &setup.balancers[balancer];
-    let page = setup.page(text, address, STREAMER, json!({ "address": address, "id": "Foo", "text": text })).await;
+    let page = setup.open_page(text, address, STREAMER, json!({ "address": address, "id": "Foo", "text": text })).await;
     page.becomes("window.committedId === 'Foo'").await;
     page
 }
@@ -89,7 +89,7 @@ async fn streamer<'a>(setup: &'a UpstreamMesh, balancer: usize, text: &str) -> P
 /// Opens a client of GStreamer and waits until it is connected.
 async fn peer<'a>(setup: &'a UpstreamMesh, balancer: usize, name: &str) -> Page<'a> {
     let address = &setup.balancers[balancer];
-    let page = setup.page(name, address, PEER, json!({ "address": address, "name": name })).await;
+    let page = setup.open_page(name, address, PEER, json!({ "address": address, "name": name })).await;
     page.becomes("isReady").await;
     page
 }
@@ -99,7 +99,7 @@ async fn pixel_streaming_player_gets_a_returned_streamers_stream() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let first = streamer(&setup, 0, "first").await;
     let address = &setup.balancers[1];
-    let player = setup.page("player", address, PLAYER, json!({ "address": address, "id": "Foo" })).await;
+    let player = setup.open_page("player", address, PLAYER, json!({ "address": address, "id": "Foo" })).await;
     player.becomes("texts.at(-1) === 'first'").await;
     first.becomes("playerCount() === 1").await;
     first.close().await;

@@ -39,8 +39,8 @@ async fn windows_of_the_y_webrtc_page_share_a_text() {
 
 /// Opens a page in two windows, at different balancers.
 async fn windows<'a>(setup: &'a UpstreamMesh, path: &str, fragment: &str) -> [Page<'a>; 2] {
-    let first = setup.demo_page(&setup.balancers[0], path, fragment).await;
-    [first, setup.demo_page(&setup.balancers[1], path, fragment).await]
+    let first = setup.open_demo_page(&setup.balancers[0], path, fragment).await;
+    [first, setup.open_demo_page(&setup.balancers[1], path, fragment).await]
 }
 
 async fn complain_of_nothing(pages: [Page<'_>; 2]) {

@@ -1,5 +1,5 @@
-//! Clients of dialects connect by their own wire protocols, to any balancer, without a store. What
-//! they send arrives once and in order, also while nodes are killed.
+//! Clients of dialects connect by their own wire protocols, to any balancer, without a store. Their
+//! messages arrive once and in order, also while nodes are killed.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn offered(from: &str, to: &str, number: u32) -> Value {
 
 #[tokio::test]
 async fn dialect_is_absent_until_it_is_enabled() {
-    let mesh = TestMesh::of((1, 1), &[], &["--dialects=y-webrtc"]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &["--dialects=y-webrtc"]).await;
     for head in [Head::get("/peerjs/"), Head::upgrade(&peerjs("alice", "t")), Head::upgrade("/trystero")] {
         assert_eq!(ask(&mesh.address(), &head).await.status, 404, "{head}");
     }
@@ -73,7 +73,7 @@ async fn peerjs_calls_pass_between_balancers_in_order() {
     }
     bob.send_as(BINARY, &json!({ "type": "LEAVE", "dst": "alice" }).to_string()).await;
     alice.gets(json!({ "type": "LEAVE", "src": "bob", "dst": "alice" })).await;
-    let frames = mesh.of_balancer("signaling_dialect_frames_total", "dialect=\"peerjs\",direction=\"in\"").await;
+    let frames = mesh.balancer_metric("signaling_dialect_frames_total", "dialect=\"peerjs\",direction=\"in\"").await;
     assert!(frames >= 200.0, "{frames}");
 }
 
@@ -168,7 +168,7 @@ async fn peerjs_calls_outlast_a_killed_node() {
 #[tokio::test]
 async fn dialect_socket_outlasts_native_ones_in_a_drain() {
     let flags = ["--dialects=matchbox", "--drain-ms=1500", "--dialect-drain-ms=6000"];
-    let mesh = TestMesh::of((1, 1), &[], &flags).await;
+    let mesh = TestMesh::with_servers((1, 1), &[], &flags).await;
     let mut native = mesh.peer("native").await;
     let mut player = DialectClient::with_id(&mesh.address(), "/matchbox/room", "IdAssigned").await;
     let begin = Instant::now();
@@ -194,10 +194,10 @@ async fn y_webrtc_subscribers_at_two_balancers_meet() {
     for (client, name) in clients.iter_mut().zip(["a", "b"]) {
         client.send(subscribe.clone()).await;
         client.send(announce(name)).await;
-        hears(client, name).await;
+        until_announced(client, name).await;
     }
     let [first, second] = &mut clients;
-    hears(first, "b").await;
+    until_announced(first, "b").await;
     second.send(json!({ "type": "unsubscribe", "topics": ["doc ü"] })).await;
     for client in [first, second] {
         client.send(json!({ "type": "ping" })).await;
@@ -206,11 +206,11 @@ async fn y_webrtc_subscribers_at_two_balancers_meet() {
 }
 
 /// Waits for the announce of a subscriber, its own included. The first one's may come before.
-async fn hears(client: &mut DialectClient, name: &str) {
+async fn until_announced(client: &mut DialectClient, name: &str) {
     loop {
-        let heard = client.receive().await;
-        assert!(heard["topic"] == "doc ü" && heard["clients"].is_u64(), "{heard}");
-        if heard["data"]["from"] == name {
+        let received = client.receive().await;
+        assert!(received["topic"] == "doc ü" && received["clients"].is_u64(), "{received}");
+        if received["data"]["from"] == name {
             return;
         }
     }
@@ -224,8 +224,8 @@ async fn trystero_publishes_without_a_subscription() {
     let mut publisher = DialectClient::open(&two, "/trystero").await;
     let met = async || {
         publisher.send(json!({ "type": "publish", "topic": "t", "payload": [1, null] })).await;
-        let heard = tokio::time::timeout(Duration::from_millis(200), subscriber.receive()).await.ok()?;
-        assert_eq!(heard, json!({ "topic": "t", "payload": [1, null] }));
+        let received = tokio::time::timeout(Duration::from_millis(200), subscriber.receive()).await.ok()?;
+        assert_eq!(received, json!({ "topic": "t", "payload": [1, null] }));
         Some(())
     };
     eventually("a publication to arrive", met).await;

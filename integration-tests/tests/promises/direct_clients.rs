@@ -16,7 +16,7 @@ const DRAIN: Duration = Duration::from_secs(8);
 
 #[tokio::test]
 async fn reassigned_direct_clients_are_closed_over_the_window() {
-    let mesh = TestMesh::of((2, 0), &[&format!("--reassign-window-ms={}", WINDOW.as_millis())], &[]).await;
+    let mesh = TestMesh::with_servers((2, 0), &[&format!("--reassign-window-ms={}", WINDOW.as_millis())], &[]).await;
     let mut clients = direct_clients(&mesh).await;
 
     let start = Instant::now();
@@ -31,7 +31,7 @@ async fn reassigned_direct_clients_are_closed_over_the_window() {
 
 #[tokio::test]
 async fn drained_node_closes_direct_clients_until_undrained() {
-    let mesh = TestMesh::of((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await;
+    let mesh = TestMesh::with_servers((2, 0), &[&format!("--drain-ms={}", DRAIN.as_millis())], &[]).await;
     let node = mesh.state().nodes[1].clone();
     let mut clients = direct_clients(&mesh).await;
     let there: Vec<_> = clients.extract_if(.., |peer| mesh.owner(&peer.id) == node.id).collect();

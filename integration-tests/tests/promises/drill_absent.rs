@@ -12,15 +12,15 @@ const HOLD: Duration = Duration::from_secs(6);
 
 #[tokio::test]
 async fn message_is_held_until_recipient_connects_or_time_ends() {
-    let mesh = TestMesh::of((3, 1), &[&format!("--hold-ms={}", HOLD.as_millis())], &[]).await;
+    let mesh = TestMesh::with_servers((3, 1), &[&format!("--hold-ms={}", HOLD.as_millis())], &[]).await;
     let late = mesh.id_owned_by("node-1", "late");
-    let mut sender = mesh.peer_at("node-0", "sender").await;
+    let mut sender = mesh.peer_owned_by("node-0", "sender").await;
     let sent = Instant::now();
     sender.signal("absent", json!(1), Some(1)).await;
     for id in 2..=4 {
         sender.signal(&late, json!("hello"), Some(id)).await;
     }
-    until(&mesh.node(1), "signaling_held_bytes", "", |bytes| bytes > 0.0).await;
+    until(&mesh.node_internal(1), "signaling_held_bytes", "", |bytes| bytes > 0.0).await;
 
     sleep_until(sent + HOLD / 2).await;
     let mut recipient = mesh.peer(&late).await;
@@ -44,7 +44,7 @@ const WRITING: Duration = Duration::from_secs(8);
 /// Memory of a node beyond the hold: for each message in custody, and in all.
 const KEPT_BYTES: u64 = 1024;
 const SLACK_BYTES: u64 = 32 * 1024 * 1024;
-/// Minimum interval of retransmissions of a message; 5 s if it is known to be held.
+/// Interval of retransmissions of a message without an outcome; 5 s if its destination holds it.
 const RETRANSMIT_INTERVAL: Duration = Duration::from_secs(2);
 /// Factor of a noisy clock on a rate.
 const NOISE: f64 = 1.2;
@@ -53,7 +53,7 @@ const NOISE: f64 = 1.2;
 async fn messages_to_absent_clients_are_bounded_in_memory_and_rate() {
     raise_descriptor_limit().unwrap();
     let hold = [format!("--hold-ms={}", SHORT_HOLD.as_millis()), format!("--hold-bytes={HOLD_BYTES}")];
-    let mesh = TestMesh::of((3, 1), &hold.each_ref().map(String::as_str), &[]).await;
+    let mesh = TestMesh::with_servers((3, 1), &hold.each_ref().map(String::as_str), &[]).await;
     let mut writers = JoinSet::new();
     let (begin, begun) = tokio::sync::watch::channel(false);
     for number in 0..WRITERS {
@@ -140,7 +140,7 @@ impl Sample {
         Self {
             held: max(mesh.metrics("node-", "signaling_held_bytes", "").await),
             rss: max(mesh.metrics("node-", "process_resident_memory_bytes", "").await),
-            resends: mesh.total("signaling_node_retransmissions_total").await,
+            resends: mesh.sum_over_nodes("signaling_node_retransmissions_total").await,
         }
     }
 }

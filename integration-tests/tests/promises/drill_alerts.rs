@@ -3,7 +3,7 @@
 //!
 //! The rules are the committed ones with all durations divided by
 //! [`HASTE`](signaling_integration_tests::prometheus::HASTE); commands run as they stand in the
-//! runbook, with a stand-in for kubectl that does to processes what the real one would do to pods.
+//! runbook, with a stand-in for kubectl that acts on processes instead of pods.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ async fn alert_fires_on_its_fault_until_its_runbook_ends_it() {
     let Some(program) = program(&["prometheus"], "prometheus") else { return };
     assert!(find_in_path("curl").is_some(), "the runbook's commands need curl");
     let (Some(main), second) = (with_little_room().await, SecureMesh::start(1, 1, &[]).await) else { return };
-    let third = TestMesh::of((3, 1), &[], &[]).await;
+    let third = TestMesh::with_servers((3, 1), &[], &[]).await;
     let servers = [servers(&main, ""), servers(&second.mesh, "second-"), servers(&third, "third-")].concat();
     let prometheus = Prometheus::start(&program, &servers).await;
     let (operator, tls_operator) = (Operator::new(&prometheus, &main), Operator::new(&prometheus, &second.mesh));
@@ -184,7 +184,7 @@ async fn a_balancer_is_full(operator: &Operator<'_>) {
 
 async fn a_drained_balancer_gets_requests(operator: &Operator<'_>) {
     let mut knocking = PacedSenders::default();
-    knocking.knocks(&operator.url(0), "knocking", Duration::from_millis(50));
+    knocking.reconnects(&operator.url(0), "knocking", Duration::from_millis(50));
     admin(&operator.internal("balancer-0"), "drain").await;
     let refuses = [("REASON", "503".to_owned()), operator.server("balancer-0")];
     operator.drill("SignalingRefusals", &refuses).await;
@@ -198,7 +198,7 @@ async fn room_store_is_down(operator: &Operator<'_>) {
 /// Has a client join rooms of all nodes while one of them is paused.
 async fn an_owner_of_rooms_hangs(operator: &Operator<'_>) {
     let joins = async {
-        let mut peer = operator.mesh.peer_at("node-0", "asker").await;
+        let mut peer = operator.mesh.peer_owned_by("node-0", "asker").await;
         for number in 0.. {
             peer.send(&json!({"type": "join", "room": format!("r{}", number % 100), "id": number})).await;
             sleep(Duration::from_millis(50)).await;

@@ -8,7 +8,8 @@ use serde_json::Value;
 use signaling_api_standin::asked::rights;
 use signaling_api_standin::{Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
-use signaling_integration_tests::{Drill, get, go_on, metric, repository};
+use signaling_integration_tests::{Drill, get, metric, repository};
+use tokio::time::sleep;
 
 /// Limit of all changes: less than the hold time for each.
 const ALL_CHANGES: Duration = Duration::from_secs(40);
@@ -27,15 +28,15 @@ async fn scaling_by_kubernetes_loses_no_message() {
         .run(&mut kubernetes.mesh, async |mesh| {
             for nodes in [5, 2] {
                 mesh.scale(nodes).await.unwrap();
-                mesh.agrees().await;
+                mesh.until_views_agree().await;
             }
             for node in mesh.state().nodes {
                 mesh.replace(&node.id).await.unwrap();
-                mesh.agrees().await;
+                mesh.until_views_agree().await;
             }
             for node in mesh.state().nodes {
                 mesh.restart(&node.id).await.unwrap();
-                mesh.agrees().await;
+                mesh.until_views_agree().await;
             }
         })
         .await;
@@ -47,7 +48,7 @@ async fn scaling_by_kubernetes_loses_no_message() {
 
 #[tokio::test]
 async fn messages_flow_when_a_node_restarts_without_a_view() {
-    let mut kubernetes = KubernetesMesh::with(|options| {
+    let mut kubernetes = KubernetesMesh::with_options(|options| {
         options.removal_delay = Duration::from_secs(600);
         options.ready_within = MAX_RETRY_INTERVAL + SILENCE;
     })
@@ -61,16 +62,16 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
             api.ends_watches();
             mesh.kill_unnoticed("node-1").await;
             let silence = async {
-                go_on(SILENCE).await;
+                sleep(SILENCE).await;
                 let ready = get(&node.internal, "/readyz").await;
                 assert_eq!((ready.status, ready.body.as_str()), (503, "starting\n"), "it has no view");
-                let balancer = &mesh.balancer();
+                let balancer = &mesh.balancer_internal();
                 assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
                 api.fails(Faults::NONE);
             };
             let (restarted, ()) = tokio::join!(mesh.restart("node-1"), silence);
             restarted.unwrap();
-            mesh.agrees().await;
+            mesh.until_views_agree().await;
         })
         .await;
 

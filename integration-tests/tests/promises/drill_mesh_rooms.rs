@@ -1,10 +1,11 @@
 //! Rooms that nodes own, on three real nodes without a store: visitors join and leave all the time
-//! while nodes are killed, drained, paused, parted and restarted.
+//! while nodes are killed, drained, paused, partitioned and restarted.
 
 use std::time::{Duration, Instant};
 
 use signaling_devmesh::MeshOptions;
-use signaling_integration_tests::{FullRoom, Relay, RoomDrill, RoomTimes, TestMesh, eventually, go_on, metric, until};
+use signaling_integration_tests::{FullRoom, Relay, RoomDrill, RoomTimes, TestMesh, eventually, metric, until};
+use tokio::time::sleep;
 
 /// Time until the view drops a killed node.
 const REMOVAL_DELAY: Duration = Duration::from_millis(500);
@@ -20,9 +21,9 @@ async fn rooms_survive_kill_drain_and_pause_of_their_nodes() {
 
     let join_and_drain = async |mesh: &TestMesh, _: &mut FullRoom| {
         mesh.scale(4).await.unwrap();
-        mesh.agrees().await;
+        mesh.until_views_agree().await;
         mesh.drain("node-2").await.unwrap();
-        mesh.agrees().await;
+        mesh.until_views_agree().await;
         None
     };
     drill.run("a node joined and a node drained", join_and_drain).await;
@@ -30,17 +31,17 @@ async fn rooms_survive_kill_drain_and_pause_of_their_nodes() {
     let kill = async |mesh: &TestMesh, _: &mut FullRoom| {
         let killed = Instant::now();
         mesh.kill("node-1").await.unwrap();
-        go_on(Duration::from_secs(4)).await;
+        sleep(Duration::from_secs(4)).await;
         Some(killed + REMOVAL_DELAY)
     };
     drill.run("a node was killed", kill).await;
 
     let pause = async |mesh: &TestMesh, _: &mut FullRoom| {
         mesh.pause("node-0").await.unwrap();
-        go_on(PAUSE).await;
+        sleep(PAUSE).await;
         mesh.resume("node-0").await.unwrap();
         let resumed = Instant::now();
-        go_on(PAUSE).await;
+        sleep(PAUSE).await;
         Some(resumed)
     };
     drill.run("a node was paused", pause).await;
@@ -58,14 +59,14 @@ async fn rooms_survive_a_partition_between_two_nodes() {
     let partition = async |_: &TestMesh, _: &mut FullRoom| {
         to_first.hold_lanes_of(&["node-1"]);
         to_second.hold_lanes_of(&["node-0"]);
-        go_on(PAUSE).await;
+        sleep(PAUSE).await;
         to_first.let_go();
         to_second.let_go();
         let healed = Instant::now();
-        go_on(PAUSE).await;
+        sleep(PAUSE).await;
         Some(healed)
     };
-    drill.run("two nodes were parted", partition).await;
+    drill.run("two nodes were partitioned", partition).await;
     drill.assert_all_stayed().await;
 }
 
@@ -81,14 +82,14 @@ async fn lost_rooms_get_all_members_back_before_they_admit() {
         let killed = Instant::now();
         let (owner, backup) = tokio::join!(mesh.kill(&ranked[0]), mesh.kill(&ranked[1]));
         owner.and(backup).unwrap();
-        go_on(RoomDrill::REPAIR).await;
+        sleep(RoomDrill::REPAIR).await;
         full.move_up().await;
         let admitted = killed.elapsed();
         println!("owner and backup were killed: {lost} rooms lost, the first client admitted after {admitted:?}");
         let expected = SETTLE..SETTLE + REMOVAL_DELAY + RoomDrill::REPAIR;
         assert!(expected.contains(&admitted), "{admitted:?}");
         assert!(full.incarnation(mesh).await > before);
-        assert_eq!(mesh.total("signaling_rooms_rebuilt_total").await, lost as f64);
+        assert_eq!(mesh.sum_over_nodes("signaling_rooms_rebuilt_total").await, lost as f64);
         Some(killed + REMOVAL_DELAY)
     };
     drill.run("owner and backup were killed", kill_both).await;
@@ -100,20 +101,20 @@ async fn dropped_owner_commits_nothing_after_its_pause() {
     let mut drill = RoomDrill::start(UNNOTICED).await;
 
     let pause_and_drop = async |mesh: &TestMesh, full: &mut FullRoom| {
-        let (owner, listed) = (mesh.owner(FullRoom::NAME), mesh.named_nodes());
+        let (owner, listed) = (mesh.owner(FullRoom::NAME), mesh.discovery_entries());
         let others: Vec<_> = listed.iter().filter(|node| node["id"] != owner.as_str()).cloned().collect();
         mesh.pause(&owner).await.unwrap();
-        go_on(REMOVAL_DELAY).await;
-        mesh.name_nodes(&others);
+        sleep(REMOVAL_DELAY).await;
+        mesh.set_discovery_entries(&others);
         let dropped = Instant::now();
-        go_on(PAUSE).await;
+        sleep(PAUSE).await;
         full.move_up().await;
         mesh.resume(&owner).await.unwrap();
-        go_on(Duration::from_secs(2)).await;
+        sleep(Duration::from_secs(2)).await;
         full.move_up().await;
-        mesh.name_nodes(&listed);
-        mesh.agrees().await;
-        go_on(Duration::from_secs(2)).await;
+        mesh.set_discovery_entries(&listed);
+        mesh.until_views_agree().await;
+        sleep(Duration::from_secs(2)).await;
         Some(dropped)
     };
     drill.run("an owner was paused and dropped", pause_and_drop).await;
@@ -131,7 +132,7 @@ async fn restarted_node_finds_its_rooms_and_clients_again() {
         let restarted = Instant::now();
         full.move_up().await;
         assert_eq!(full.incarnation(mesh).await, before);
-        assert_eq!(mesh.total("signaling_rooms_rebuilt_total").await, 0.0);
+        assert_eq!(mesh.sum_over_nodes("signaling_rooms_rebuilt_total").await, 0.0);
         let nodes = mesh.state().nodes;
         let node = nodes.iter().find(|node| node.id == owner).unwrap();
         assert!(metric(&node.internal, "signaling_rooms_owned", "").await > 0.0);
@@ -145,7 +146,7 @@ async fn restarted_node_finds_its_rooms_and_clients_again() {
 #[tokio::test]
 async fn full_room_keeps_order_when_owner_and_backup_change() {
     const SEATS: usize = 4;
-    let mesh = TestMesh::with(|options: &mut MeshOptions| {
+    let mesh = TestMesh::with_options(|options: &mut MeshOptions| {
         (options.nodes, options.balancers, options.removal_delay) = (4, 1, REMOVAL_DELAY);
         options.node_args = RoomTimes::SHORT.flags();
         options.node_args.push(format!("--room-capacity={SEATS}"));
@@ -159,7 +160,7 @@ async fn full_room_keeps_order_when_owner_and_backup_change() {
             mesh.kill(&lost).await.unwrap();
             let is_dropped = async || (!mesh.ranked(FullRoom::NAME).contains(&lost)).then_some(());
             eventually("the view to drop the node", is_dropped).await;
-            go_on(RoomDrill::REPAIR).await;
+            sleep(RoomDrill::REPAIR).await;
         }
         room.move_up().await;
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::room_client::{SeatStatus, join};
-use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, TestMesh, go_on, within};
+use signaling_integration_tests::{Crowd, Drill, RoomClient, RoomTimes, TestMesh, within};
+use tokio::time::sleep;
 
 const CLIENTS: usize = 100;
 const ROOMS: usize = 10;
@@ -47,7 +48,7 @@ async fn without_redis_nothing_is_lost(is_killed: bool, away: Duration, times: R
             stopped.unwrap();
             assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
             println!("{fault}: a join is refused after {:.1?}", begin.elapsed());
-            go_on(away).await;
+            sleep(away).await;
             if is_killed {
                 assert_refused(&late.ask(join(&crowd.room(0), "latecomer")).await);
                 mesh.restart("redis").await.unwrap();

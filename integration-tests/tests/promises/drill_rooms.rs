@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use signaling_integration_tests::room_times::printed_seat_bound;
-use signaling_integration_tests::{Crowd, RoomTimes, TestMesh, go_on, setting, within};
+use signaling_integration_tests::{Crowd, RoomTimes, TestMesh, setting, within};
+use tokio::time::sleep;
 
 /// Added to times by settings, for a machine that runs all servers and clients.
 const SLACK: Duration = Duration::from_secs(2);
@@ -27,7 +28,7 @@ async fn members_leave_once_when_their_server_is_killed() {
 
     let (begin, times) = (Instant::now(), RoomTimes::SHORT);
     mesh.kill("node-1").await.unwrap();
-    // Long enough for what was not refreshed to go.
+    // Long enough for seats without a refresh to expire.
     crowd.all_stay_for(times.max_seat_without_refresh() + times.seat_grace + SLACK, begin).await;
     crowd.assert_broadcasts_arrive("a node was killed").await;
     println!("kill -9 of a node with {of_node} clients: no client was shown leaving");
@@ -43,7 +44,7 @@ async fn members_leave_once_when_their_server_is_killed() {
     let slowest = departures_by_pair(&crowd, &lost).values().flatten().max().copied().unwrap() - begin;
     assert!(slowest <= bound, "shown leaving after {slowest:?}, and the nodes said within {bound:?}");
     // A second leave would be shown by the next refreshes.
-    go_on(times.max_seat_without_refresh()).await;
+    sleep(times.max_seat_without_refresh()).await;
     let doubled = departures_by_pair(&crowd, &lost).values().filter(|times| times.len() > 1).count();
     assert_eq!(doubled, 0, "shown as leaving more than once");
     let strangers = crowd.departures().filter(|(_, departure)| !lost.contains(&departure.client_id)).count();

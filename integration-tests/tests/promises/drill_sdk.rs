@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use signaling_client::{Client, Event, Options, SavedSession};
-use signaling_integration_tests::{Relay, TestMesh, eventually, go_on};
+use signaling_integration_tests::{Relay, TestMesh, eventually};
 use signaling_load::raise_descriptor_limit;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 const PAIRS: usize = 200;
 /// Interval of each pair's messages: 1,000 messages/s of all.
@@ -22,45 +22,45 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 #[tokio::test]
 async fn messages_of_sdk_clients_arrive_once_in_order_whatever_dies() {
     raise_descriptor_limit().unwrap();
-    let mesh = TestMesh::of((3, 2), &[], &[]).await;
+    let mesh = TestMesh::with_servers((3, 2), &[], &[]).await;
     let mut relays = Vec::new();
     for balancer in mesh.state().balancers {
-        relays.push(Relay::to(&balancer.url).await);
+        relays.push(Relay::to(&[&balancer.url]).await);
     }
     let urls: Vec<_> = relays.iter().map(|relay| format!("ws://{}", relay.address)).collect();
-    let (tell, told) = watch::channel(Step::Talk);
+    let (step, steps) = watch::channel(Step::Talk);
     let mut pairs = JoinSet::new();
     for pair in 0..PAIRS {
         let urls = if pair % 2 == 0 { urls.clone() } else { urls.iter().rev().cloned().collect() };
-        pairs.spawn(talk(pair, urls, told.clone()));
+        pairs.spawn(talk(pair, urls, steps.clone()));
     }
     all_are_connected(&mesh).await;
-    go_on(CALM).await;
+    sleep(CALM).await;
 
     mesh.kill("balancer-0").await.unwrap();
     all_are_connected(&mesh).await;
     mesh.restart("balancer-0").await.unwrap();
-    go_on(CALM).await;
+    sleep(CALM).await;
 
     mesh.kill("node-1").await.unwrap();
-    go_on(CALM).await;
+    sleep(CALM).await;
     all_are_connected(&mesh).await;
 
     relays.iter().for_each(Relay::hold);
-    go_on(CUT / 2).await;
+    sleep(CUT / 2).await;
     let before = uplink_frames(&mesh).await;
-    go_on(CUT / 2).await;
+    sleep(CUT / 2).await;
     assert_eq!(uplink_frames(&mesh).await, before, "clients are cut off");
     relays.iter().for_each(Relay::let_go);
-    go_on(CALM).await;
+    sleep(CALM).await;
     all_are_connected(&mesh).await;
 
-    tell.send_replace(Step::Reload);
-    go_on(CALM).await;
+    step.send_replace(Step::Reload);
+    sleep(CALM).await;
     all_are_connected(&mesh).await;
-    go_on(CALM).await;
+    sleep(CALM).await;
 
-    tell.send_replace(Step::End);
+    step.send_replace(Step::End);
     let mut messages = 0;
     while let Some(sent) = timeout(SETTLE_TIMEOUT, pairs.join_next()).await.expect("some pair is not done") {
         messages += sent.unwrap();
@@ -162,8 +162,8 @@ fn saved_session(client: &Client) -> SavedSession {
 
 async fn all_are_connected(mesh: &TestMesh) {
     let sockets = async || mesh.metrics("balancer-", "signaling_client_sockets", "").await.iter().sum::<f64>();
-    let look = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
-    eventually("all clients to be connected", look).await;
+    let are_connected = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
+    eventually("all clients to be connected", are_connected).await;
 }
 
 async fn uplink_frames(mesh: &TestMesh) -> f64 {

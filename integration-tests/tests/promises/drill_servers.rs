@@ -1,15 +1,16 @@
-//! Plain clients notice nothing, or resume, when servers are killed, paused, separated or
+//! Plain clients notice nothing, or resume, when servers are killed, paused, partitioned or
 //! restarted.
 
 use std::fs;
 use std::time::Duration;
 
-use signaling_integration_tests::{Drill, Relay, TestMesh, go_on, metric};
+use signaling_integration_tests::{Drill, Relay, TestMesh, metric};
+use tokio::time::sleep;
 
 const NODES: [&str; 3] = ["node-0", "node-1", "node-2"];
 const PAUSED: Duration = Duration::from_secs(5);
 /// Longer than it takes to suspect, shorter than the hold time.
-const PARTED: Duration = Duration::from_secs(8);
+const PARTITION: Duration = Duration::from_secs(8);
 /// Time for which discovery is empty, and then gone.
 const EMPTY: Duration = Duration::from_secs(4);
 const GONE: Duration = Duration::from_secs(6);
@@ -23,8 +24,8 @@ async fn kill_of_each_node_in_turn_loses_no_message() {
             for node in NODES {
                 mesh.kill(node).await.unwrap();
                 mesh.restart(node).await.unwrap();
-                mesh.agrees().await;
-                go_on(Duration::from_secs(1)).await;
+                mesh.until_views_agree().await;
+                sleep(Duration::from_secs(1)).await;
             }
         })
         .await;
@@ -37,7 +38,7 @@ async fn pause_of_a_node_for_five_seconds_loses_no_message() {
     let outcome = Drill::new("SIGSTOP a node for 5 s")
         .run(&mut TestMesh::start().await, async |mesh| {
             mesh.pause("node-1").await.unwrap();
-            go_on(PAUSED).await;
+            sleep(PAUSED).await;
             mesh.resume("node-1").await.unwrap();
         })
         .await;
@@ -53,7 +54,7 @@ async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
                 for _ in 0..count {
                     // The lanes of a node that has just come or gone may be absent.
                     let _ = mesh.cut_lane("any", "any");
-                    go_on(Duration::from_millis(50)).await;
+                    sleep(Duration::from_millis(50)).await;
                 }
             };
             mesh.cut_lane("node-0", "node-1").unwrap();
@@ -73,7 +74,7 @@ async fn cuts_of_lanes_lose_no_message_between_pause_and_kill() {
 }
 
 #[tokio::test]
-async fn messages_of_parted_nodes_take_the_way_by_a_third() {
+async fn messages_of_partitioned_nodes_detour_by_a_third_node() {
     let mut mesh = TestMesh::start().await;
     let (to_first, to_second) = (Relay::to_node(&mesh, "node-0").await, Relay::to_node(&mesh, "node-1").await);
     to_first.until_used(&mesh, "node-1", "node-0").await;
@@ -83,39 +84,44 @@ async fn messages_of_parted_nodes_take_the_way_by_a_third() {
         .run(&mut mesh, async |_| {
             to_first.hold_lanes_of(&["node-1"]);
             to_second.hold_lanes_of(&["node-0"]);
-            go_on(PARTED).await;
+            sleep(PARTITION).await;
             to_first.let_go();
             to_second.let_go();
         })
         .await;
 
-    outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTED);
-    let passed_on = metric(&mesh.node(2), "signaling_relayed_envelopes_total", "").await;
-    println!("partition of two nodes: {passed_on} messages took the way through the third node");
-    assert!(passed_on > 0.0);
+    outcome.assert_nothing_lost().assert_repeated().assert_no_message_waited(PARTITION);
+    let relayed = metric(&mesh.node_internal(2), "signaling_relayed_envelopes_total", "").await;
+    println!("partition of two nodes: {relayed} messages took a detour by the third node");
+    assert!(relayed > 0.0);
 }
 
 #[tokio::test]
 async fn kill_of_a_node_without_discovery_loses_no_message() {
-    // The kill is told to discovery only at the end, and brings it back.
-    let mut mesh = TestMesh::with(|options| options.removal_delay = EMPTY + GONE - Duration::from_secs(2)).await;
+    // The removal of the killed node writes the discovery file again near the end.
+    let mut mesh =
+        TestMesh::with_options(|options| options.removal_delay = EMPTY + GONE - Duration::from_secs(2)).await;
     let file = mesh.dir.path().join("nodes.json");
 
     let outcome = Drill::new("discovery empty and then gone for 10 s, a node killed meanwhile")
         .run(&mut mesh, async |mesh| {
             fs::write(&file, "").unwrap();
-            go_on(Duration::from_secs(2)).await;
+            sleep(Duration::from_secs(2)).await;
             let losing = async {
-                go_on(EMPTY - Duration::from_secs(2)).await;
+                sleep(EMPTY - Duration::from_secs(2)).await;
                 fs::remove_file(&file).unwrap();
-                go_on(GONE - Duration::from_secs(1)).await;
+                sleep(GONE - Duration::from_secs(1)).await;
                 assert!(!file.exists(), "discovery is back too early");
-                assert_eq!(metric(&mesh.balancer(), "signaling_view_nodes", "").await, 3.0, "the last view is kept");
-                assert!(metric(&mesh.balancer(), "signaling_discovery_failures_total", "").await > 0.0);
+                assert_eq!(
+                    metric(&mesh.balancer_internal(), "signaling_view_nodes", "").await,
+                    3.0,
+                    "the last view is kept"
+                );
+                assert!(metric(&mesh.balancer_internal(), "signaling_discovery_failures_total", "").await > 0.0);
             };
             let (killed, ()) = tokio::join!(mesh.kill("node-1"), losing);
             killed.unwrap();
-            mesh.agrees().await;
+            mesh.until_views_agree().await;
         })
         .await;
 
@@ -126,7 +132,7 @@ async fn kill_of_a_node_without_discovery_loses_no_message() {
 async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
     let outcome = Drill::new("rolling restart of nodes and balancers")
         .with_reconnecting_clients()
-        .run(&mut TestMesh::of((3, 2), &[], &["--drain-ms=3000"]).await, async |mesh| {
+        .run(&mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=3000"]).await, async |mesh| {
             for (node, balancer) in NODES.into_iter().zip([Some("balancer-0"), Some("balancer-1"), None]) {
                 let restart_balancer = async {
                     if let Some(balancer) = balancer {
@@ -135,7 +141,7 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
                 };
                 let (node_restarted, ()) = tokio::join!(mesh.restart(node), restart_balancer);
                 node_restarted.unwrap();
-                mesh.agrees().await;
+                mesh.until_views_agree().await;
             }
         })
         .await;
@@ -144,10 +150,10 @@ async fn resuming_clients_lose_nothing_in_a_rolling_restart() {
 }
 
 #[tokio::test]
-async fn drain_of_a_balancer_sends_all_its_clients_away_without_loss() {
+async fn drain_of_a_balancer_closes_all_its_clients_without_loss() {
     let outcome = Drill::new("drain of a balancer")
         .with_reconnecting_clients()
-        .run(&mut TestMesh::of((3, 2), &[], &["--drain-ms=4000"]).await, async |mesh| {
+        .run(&mut TestMesh::with_servers((3, 2), &[], &["--drain-ms=4000"]).await, async |mesh| {
             mesh.drain("balancer-0").await.unwrap();
         })
         .await;

@@ -26,7 +26,7 @@ async fn direct_client_exchanges_signals_with_any_client() {
     let mesh = TestMesh::start().await;
     let direct = mesh.id_owned_by("node-1", "direct");
     let mut direct = Peer::connect(&mesh.state().nodes[1].url, &direct).await;
-    let mut behind = mesh.peer_at("node-2", "behind").await;
+    let mut behind = mesh.peer_owned_by("node-2", "behind").await;
     exchange((&mut behind, &mut direct), &json!("hello"), 1).await;
     exchange((&mut direct, &mut behind), &json!("hello back"), 1).await;
 }

@@ -41,7 +41,7 @@ async fn rate_class_limits_its_clients_only() {
 
 #[tokio::test]
 async fn flood_is_refused_then_closed_beside_other_clients() {
-    let mesh = TestMesh::with_flags(2, &["--message-rate=30/20000"]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &["--message-rate=30/20000"]).await;
     let talk = Chatter::every(Duration::from_millis(100), &mesh).await;
     let messages = async {
         let text = r#"{"type":"signal","to":"flood-1","data":1,"id":7}"#;
@@ -62,16 +62,16 @@ async fn flood_is_refused_then_closed_beside_other_clients() {
     let (error, of_bytes, ()) = tokio::join!(messages, bytes, pings);
     assert_eq!((&error["id"], &error["to"]), (&json!(7), &json!("flood-1")), "{error}");
     assert_eq!((&of_bytes["id"], &of_bytes["room"]), (&json!(8), &json!("r")), "{of_bytes}");
-    until(&mesh.balancer(), LIMITED, "sockets", |closed| closed == 4.0).await;
-    assert!(mesh.of_balancer(LIMITED, "messages").await > 100.0);
-    assert!(mesh.of_balancer(LIMITED, "bytes").await > 10.0);
+    until(&mesh.balancer_internal(), LIMITED, "sockets", |closed| closed == 4.0).await;
+    assert!(mesh.balancer_metric(LIMITED, "messages").await > 100.0);
+    assert!(mesh.balancer_metric(LIMITED, "bytes").await > 10.0);
     let talk = talk.stop().await;
     assert!(talk.p99 < Duration::from_millis(250), "{talk:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_behind_a_broken_frame_delay_no_other_client() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let talk = Chatter::start(&mesh).await;
     let end = Instant::now() + Duration::from_secs(3);
     let nonsense = [frame(0x83, b""), vec![0; 256 * 1024]].concat();

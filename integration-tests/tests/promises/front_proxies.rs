@@ -1,6 +1,6 @@
 //! nginx and HAProxy before several balancers, with the configurations of `deploy/front`. Clients
-//! reach each other, connect to the balancer with the fewest connections, never to a draining one,
-//! and count by the address that the proxy sees.
+//! reach each other. They connect to the balancer with the fewest connections, never to a draining
+//! one. They count by the address that the proxy sees.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -56,7 +56,7 @@ async fn haproxy_chooses_the_balancer_with_the_fewest_clients() {
 async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let limit = format!("--max-per-address={MAX_PER_ADDRESS}");
     let flags = ["--client-address=x-forwarded-for:127.0.0.1/32", "--drain-ms=200", &limit];
-    let mesh = TestMesh::of((3, 2), &[], &flags).await;
+    let mesh = TestMesh::with_servers((3, 2), &[], &flags).await;
     let dir = tempfile::tempdir().unwrap();
     let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let _front: Child =

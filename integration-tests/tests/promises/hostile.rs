@@ -12,7 +12,7 @@ use signaling_integration_tests::{
 use signaling_wire::trunk::SUBPROTOCOL;
 use tokio::io::AsyncWriteExt as _;
 
-/// What pages of any origin may load.
+/// Files that pages of any origin may load.
 const SDK: [&str; 3] = ["client.js", "peer.js", "room.js"];
 
 /// Paths that an attacker may try beside the root.
@@ -58,7 +58,7 @@ async fn probe(address: &str, files: &[&str], has_buttons: bool) -> usize {
 
 #[tokio::test]
 async fn public_listeners_serve_documented_paths_only() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for (url, internal, files) in [(&balancer.url, &balancer.internal, &SDK[..]), (&node.url, &node.internal, &[])] {
@@ -69,10 +69,10 @@ async fn public_listeners_serve_documented_paths_only() {
 
 #[tokio::test]
 async fn demo_buttons_refuse_requests_of_other_origins() {
-    let mesh = TestMesh::with_flags(1, &["--demo"]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &["--demo"]).await;
     let files: Vec<_> = iter::once("").chain(SDK).chain(DEMO.split(' ')).collect();
     let refused = probe(&mesh.address(), &files, true).await;
-    becomes(&mesh.balancer(), "signaling_refused_connects_total", refused).await;
+    becomes(&mesh.balancer_internal(), "signaling_refused_connects_total", refused).await;
     // A page of another origin gets no permission, and a forged request is refused.
     let foreign = |method: &str| Head::get("/demo/mesh").method(method).with("Origin", "https://evil.example");
     let asks = foreign("OPTIONS").with("Access-Control-Request-Method", "POST");
@@ -88,7 +88,7 @@ async fn demo_buttons_refuse_requests_of_other_origins() {
 /// The attacker has the mesh secret, and reaches only the public listeners.
 #[tokio::test]
 async fn public_listener_refuses_internal_requests_with_secrets() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let state = mesh.state();
     let (balancer, node) = (&state.balancers[0], &state.nodes[0]);
     for bearer in [mesh.secret(), admin_token(&node.internal).unwrap()] {
@@ -116,7 +116,7 @@ async fn public_listener_refuses_internal_requests_with_secrets() {
 
 #[tokio::test]
 async fn bytes_behind_a_request_are_no_second_request() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let second = Head::get("/client.js").to_string();
     let hidden = format!("POST /internal/v1/lane HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n{second}");
     let sent = async |text: String| ask_to_the_end(connect(&mesh.url()).await, text.as_bytes()).await;
@@ -148,7 +148,7 @@ const BREAK: (&str, &str) = ("\\r\\nInjected: yes", "%0d%0aInjected:%20yes");
 
 #[tokio::test]
 async fn line_breaks_get_into_no_answer_and_no_log() {
-    let mesh = TestMesh::with_flags(2, &["--log=debug"]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &["--log=debug"]).await;
     let (json, query) = BREAK;
     for target in [
         format!("/v1/connect?client_id=a{query}"),
@@ -193,7 +193,7 @@ async fn line_breaks_get_into_no_answer_and_no_log() {
 
 #[tokio::test]
 async fn deeply_nested_data_is_delivered_unchanged() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     let mut alice = RawSocket::connect(&mesh.address(), "alice").await;
     let mut bob = RawSocket::connect(&mesh.address(), "bob").await;
     for depth in [100, 1_000, 30_000] {
@@ -208,8 +208,8 @@ async fn deeply_nested_data_is_delivered_unchanged() {
 
 #[tokio::test]
 async fn oldest_silent_connection_is_closed_for_a_new_one() {
-    let mesh = TestMesh::with_flags(2, &["--max-handshakes=3"]).await;
-    let before = mesh.refused("handshakes").await;
+    let mesh = TestMesh::with_balancer_flags(2, &["--max-handshakes=3"]).await;
+    let before = mesh.refused_connects("handshakes").await;
     let mut silent = Vec::new();
     for _ in 0..5 {
         silent.push(connect(&mesh.url()).await);
@@ -217,7 +217,7 @@ async fn oldest_silent_connection_is_closed_for_a_new_one() {
     for (n, stream) in silent.iter_mut().enumerate() {
         assert_eq!(ends(stream, Duration::from_millis(if n < 2 { 2_000 } else { 50 })).await, n < 2, "the oldest two");
     }
-    assert_eq!(mesh.refused("handshakes").await, before + 2.0);
+    assert_eq!(mesh.refused_connects("handshakes").await, before + 2.0);
     // Connections with a request do not count.
     let peers = [mesh.peer("alice").await, mesh.peer("bob").await];
     for _ in 0..5 {
@@ -233,7 +233,7 @@ async fn oldest_silent_connection_is_closed_for_a_new_one() {
 #[tokio::test]
 async fn idle_connections_leave_descriptors_for_the_mesh() {
     let dir = tempfile::tempdir().unwrap();
-    let mesh = TestMesh::with(|options| {
+    let mesh = TestMesh::with_options(|options| {
         options.nodes = 1;
         options.balancer_args = vec!["--handshake-ms=60000".to_owned()];
         let (real, limited) = (options.binaries.balancer.clone(), dir.path().join("balancer"));
@@ -254,8 +254,8 @@ async fn idle_connections_leave_descriptors_for_the_mesh() {
     }
     let mut alice = mesh.peer("alice").await;
     mesh.scale(2).await.unwrap();
-    mesh.agrees().await;
-    let internal = mesh.balancer();
+    mesh.until_views_agree().await;
+    let internal = mesh.balancer_internal();
     assert_eq!(metric(&internal, "signaling_accept_errors_total", "").await, 0.0);
     let mut bob = mesh.peer("bob").await;
     exchange((&mut alice, &mut bob), &serde_json::json!("hello"), 1).await;

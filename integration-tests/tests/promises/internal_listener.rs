@@ -21,8 +21,8 @@ const LANE_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn internal_request_needs_the_mesh_secret() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    let node = mesh.node(0);
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let node = mesh.node_internal(0);
     let secret = mesh.secret();
     let mut tried = 0.0;
     for head in [trunk(), Head::post(lane::PATH, 0), Head::get(TRUNK), Head::get(lane::PATH)] {
@@ -55,9 +55,9 @@ async fn internal_request_needs_the_mesh_secret() {
 
 #[tokio::test]
 async fn bad_request_with_the_mesh_secret_is_answered() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let authorized = |head: Head| head.bearer(&mesh.secret());
-    let node = mesh.node(0);
+    let node = mesh.node_internal(0);
 
     for (head, status, (header, value), code) in [
         (Head::get(lane::PATH), 405, ("allow", Some("POST")), "method_not_allowed"),
@@ -80,7 +80,7 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
         assert_eq!((answer.status, answer.error_code().as_str()), (status, code), "{query}");
     }
 
-    let mut junk = RawSocket::open(&mesh.node(0), &authorized(trunk())).await;
+    let mut junk = RawSocket::open(&mesh.node_internal(0), &authorized(trunk())).await;
     junk.send(&frame(BINARY, b"\xff no trunk frames")).await;
     assert!(ends(&mut junk.stream, Duration::from_secs(5)).await);
     mesh.peer("alice").await.close().await;
@@ -88,7 +88,8 @@ async fn bad_request_with_the_mesh_secret_is_answered() {
 
 #[tokio::test]
 async fn node_without_view_refuses_trunks_lanes_and_clients() {
-    let mesh = TestMesh::with(|options| (options.nodes, options.removal_delay) = (1, Duration::from_secs(600))).await;
+    let mesh =
+        TestMesh::with_options(|options| (options.nodes, options.removal_delay) = (1, Duration::from_secs(600))).await;
     let state = mesh.state();
     let authorized = |head: Head| head.bearer(&mesh.secret()).to_string();
     let lane = Head::post(lane::PATH, 0);
@@ -99,20 +100,22 @@ async fn node_without_view_refuses_trunks_lanes_and_clients() {
     mesh.restart("node-0").await.unwrap();
 
     let clients = (state.nodes[0].url.clone(), Head::connect("alice").to_string());
-    for (address, request) in [(mesh.node(0), authorized(trunk())), (mesh.node(0), authorized(lane)), clients] {
+    for (address, request) in
+        [(mesh.node_internal(0), authorized(trunk())), (mesh.node_internal(0), authorized(lane)), clients]
+    {
         let answer = ask(&address, &request).await;
         assert_eq!((answer.status, answer.error_code().as_str()), (503, "no_view"), "{request}");
     }
 
     std::fs::rename(&kept, &file).unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     Peer::connect(&state.nodes[0].url, "alice").await.close().await;
-    becomes(&mesh.balancer(), "signaling_usable_nodes", 1).await;
+    becomes(&mesh.balancer_internal(), "signaling_usable_nodes", 1).await;
 }
 
 #[tokio::test]
 async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let mut alice = mesh.peer("alice").await;
     let mut number = 0;
     for (exchange, bad) in (1..).zip([
@@ -152,7 +155,7 @@ async fn bad_batch_ends_its_exchange_and_the_next_one_goes_on() {
 
 #[tokio::test]
 async fn lane_from_before_a_pause_ends_unread() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let mut alice = mesh.peer("alice").await;
     let mut lane = Lane::open(&mesh, 1).await;
     mesh.pause("node-0").await.unwrap();
@@ -168,9 +171,11 @@ async fn lane_from_before_a_pause_ends_unread() {
 
 #[tokio::test]
 async fn admin_needs_its_token_and_health_does_not() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    let (balancer, secret) = (mesh.balancer(), mesh.secret());
-    for (address, metric) in [(mesh.node(0), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")] {
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let (balancer, secret) = (mesh.balancer_internal(), mesh.secret());
+    for (address, metric) in
+        [(mesh.node_internal(0), "signaling_sessions"), (balancer.clone(), "signaling_client_sockets")]
+    {
         let (livez, readyz) = (get(&address, "/livez").await, get(&address, "/readyz").await);
         assert_eq!((livez.status, livez.body.as_str()), (200, "ok\n"));
         assert_eq!((readyz.status, readyz.body.as_str()), (200, "ready\n"));
@@ -220,7 +225,7 @@ impl Lane {
     async fn open(mesh: &TestMesh, exchange: u64) -> Self {
         let opening = format!("{}?sender=node-9&incarnation=0000000000000001&exchange={exchange}", lane::PATH);
         let head = Head::get(&opening).method("POST").with("Transfer-Encoding", "chunked").bearer(&mesh.secret());
-        let (answer, stream) = ask_on(connect(&mesh.node(0)).await, head.to_string().as_bytes()).await;
+        let (answer, stream) = ask_on(connect(&mesh.node_internal(0)).await, head.to_string().as_bytes()).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(answer.header(lane::INCARNATION_HEADER).is_some_and(|value| value.len() == 16), "{answer:?}");
         Self(stream)

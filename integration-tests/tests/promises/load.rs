@@ -1,4 +1,4 @@
-//! The load generator counts every message, and acts and judges as its options say.
+//! The load generator counts every message, and acts and judges as its options require.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use procfs::process::{Process, all_processes};
 use serde_json::{Value, json};
 use signaling_integration_tests::load::Run;
-use signaling_integration_tests::{TestMesh, binaries, eventually, go_on, mesh_load, until};
+use signaling_integration_tests::{TestMesh, binaries, eventually, mesh_load, until};
 use tokio::process::Command;
+use tokio::time::sleep;
 
 #[tokio::test]
 async fn steady_load_arrives_once_in_order_from_1_or_3_processes() {
@@ -33,16 +34,16 @@ async fn steady_load_arrives_once_in_order_from_1_or_3_processes() {
 
 #[tokio::test]
 async fn steady_clients_resume_while_balancers_are_replaced() {
-    let mesh = TestMesh::of((3, 2), &[], &["--drain-ms=2000"]).await;
+    let mesh = TestMesh::with_servers((3, 2), &[], &["--drain-ms=2000"]).await;
     let urls: Vec<String> = mesh.state().balancers.iter().map(|balancer| balancer.url.clone()).collect();
     let arguments = ["steady", "--resume", "--clients=100", "--rate=1000", "--seconds=12", "--warmup=1"];
     let arguments = [&arguments[..], &["--url", &urls[0], "--url", &urls[1]]].concat();
     let replace = async {
-        go_on(Duration::from_secs(3)).await;
+        sleep(Duration::from_secs(3)).await;
         mesh.kill("balancer-0").await.unwrap();
-        go_on(Duration::from_millis(500)).await;
+        sleep(Duration::from_millis(500)).await;
         mesh.restart("balancer-0").await.unwrap();
-        go_on(Duration::from_secs(3)).await;
+        sleep(Duration::from_secs(3)).await;
         mesh.restart("balancer-1").await.unwrap();
     };
 
@@ -71,7 +72,7 @@ async fn load_processes_end_with_the_first_one_when_it_is_killed() {
         .unwrap();
     let first_pid = first.id().unwrap();
     // The first message follows the start of all processes.
-    until(&mesh.balancer(), "signaling_downlink_frames_total", "", |frames| frames > 0.0).await;
+    until(&mesh.balancer_internal(), "signaling_downlink_frames_total", "", |frames| frames > 0.0).await;
     let all = all_processes().unwrap().filter_map(|process| process.ok()?.stat().ok());
     let others: Vec<_> = all.filter(|stat| stat.ppid.cast_unsigned() == first_pid).map(|stat| stat.pid).collect();
     assert_eq!(others.len(), 2);
@@ -107,7 +108,7 @@ const DEAF: u64 = 60;
 async fn clients_lose_no_message_while_hostile_clients_connect() {
     let flags =
         ["--max-client-buffer-bytes=4194304", "--max-handshakes=250", "--max-sockets=200", "--handshake-ms=2000"];
-    let mesh = TestMesh::with_flags(3, &flags).await;
+    let mesh = TestMesh::with_balancer_flags(3, &flags).await;
     let crowd = [format!("--handshakes={HANDSHAKES}"), format!("--deaf={DEAF}")];
     // The latency limit is loose: the test counts messages, and the machine may be slow.
     let arguments = ["hostile", "--clients=20", "--rate=200", "--seconds=3", "--warmup=1", "--max-p99-ms=1000"];

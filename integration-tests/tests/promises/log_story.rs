@@ -1,4 +1,4 @@
-//! The logs of a rescale tell its events in order. Lines about a client name it and its session,
+//! The logs of a rescale have its events in order. Lines about a client name it and its session,
 //! and no line contains a message.
 
 use std::collections::BTreeMap;
@@ -55,8 +55,8 @@ async fn rescale_leaves_about_ten_log_lines_a_server() {
 
 #[tokio::test]
 async fn debug_log_names_clients_but_no_messages() {
-    let mesh = TestMesh::of((3, 1), &["--log=debug"], &["--log=debug"]).await;
-    let (mut ada, mut bob) = (mesh.peer_at("node-0", "debug").await, mesh.peer_at("node-1", "debug").await);
+    let mesh = TestMesh::with_servers((3, 1), &["--log=debug"], &["--log=debug"]).await;
+    let (mut ada, mut bob) = (mesh.peer_owned_by("node-0", "debug").await, mesh.peer_owned_by("node-1", "debug").await);
     let ids = [ada.id.clone(), bob.id.clone()];
     let mut exchanges = async |count: u64| {
         for id in 1..=count {
@@ -69,7 +69,7 @@ async fn debug_log_names_clients_but_no_messages() {
         assert!(lines.len() < 50, "{server}: lines for 1,000 messages, such as\n{}", lines[..20].join("\n"));
     }
 
-    admin(&mesh.node(0), &format!("clients/{}/kick", ids[1])).await;
+    admin(&mesh.node_internal(0), &format!("clients/{}/kick", ids[1])).await;
     ada.close().await;
     let gone =
         async || all(&mesh).values().flatten().filter(|line| line.contains("closing the socket of a client")).count();
@@ -87,20 +87,20 @@ async fn debug_log_names_clients_but_no_messages() {
 
 /// Waits until every server has this number of nodes, and every client is at its owner.
 async fn settled(mesh: &TestMesh, nodes: usize) {
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     let state = mesh.state();
     assert_eq!(state.nodes.len(), nodes);
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;
     becomes(balancer, "signaling_unattached_sessions", 0).await;
-    let served = async || (mesh.total("signaling_sessions").await == CLIENTS as f64).then_some(());
+    let served = async || (mesh.sum_over_nodes("signaling_sessions").await == CLIENTS as f64).then_some(());
     eventually("all sessions to be served", served).await;
-    let said = async || {
+    let is_over = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();
         let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
         (last("handoffs done") > last("handoffs planned")).then_some(())
     };
-    eventually("the end of the story", said).await;
+    eventually("the end of the story", is_over).await;
 }
 
 async fn logged_by(mesh: &TestMesh, act: impl AsyncFnOnce()) -> BTreeMap<String, Vec<String>> {
@@ -127,7 +127,7 @@ fn all(mesh: &TestMesh) -> BTreeMap<String, Vec<String>> {
 fn joined(lines: &[String]) -> Vec<&str> {
     let views = lines.iter().filter(|line| line.contains("the view has changed"));
     let names = views.filter_map(|line| Some(line.split_once(" joined=")?.1.split_once(" left=")?.0));
-    let mut joined: Vec<_> = names.flat_map(|names| names.split(", ")).filter(|name| *name != "nobody").collect();
+    let mut joined: Vec<_> = names.flat_map(|names| names.split(", ")).filter(|name| *name != "none").collect();
     joined.sort_unstable();
     joined
 }

@@ -15,10 +15,10 @@ use signaling_node::config::Args as NodeArgs;
 use signaling_server::load_readiness::MAX_UNREADY;
 use tempfile::TempDir;
 
-/// Bytes of the kernel for one socket: its structures, and the content of its buffers.
-const KERNEL: usize = 5 * 1024;
-/// The memory limit exceeds the bound of a server's clients by at least one part in so many.
-const SPARE: usize = 4;
+/// Memory of the kernel for one socket: its structures, and the content of its buffers.
+const KERNEL_SOCKET_BYTES: usize = 5 * 1024;
+/// The memory limit exceeds the bound of a server's clients by at least a quarter of it.
+const SPARE_DIVISOR: usize = 4;
 /// Seconds after which Kubernetes fails a rollout, by default.
 const PROGRESS_DEADLINE_S: u64 = 600;
 /// An alert fires at this part of the socket limit.
@@ -53,7 +53,7 @@ fn fits(mesh: &Rendered, pod: Pod<'_>, of_itself: usize, clients: Option<MemoryB
     let limit = bytes(&pod.container()["resources"]["limits"]["memory"]);
     let (bound, sockets) = clients.map_or((0, 0), |clients| (clients.total(), clients.sockets));
     let bound = bound + of_itself;
-    let needed = bound + (bound / SPARE).max(sockets * KERNEL);
+    let needed = bound + (bound / SPARE_DIVISOR).max(sockets * KERNEL_SOCKET_BYTES);
     assert!(needed <= limit, "{} of {}: takes {needed} of {limit} bytes", pod.name(), mesh.folder);
 }
 

@@ -120,10 +120,10 @@ fn metrics_page_matches_the_code() {
 
 #[tokio::test]
 async fn servers_serve_exactly_the_metrics_of_the_table() {
-    let mesh = TestMesh::with_flags(2, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &[]).await;
     // A call, a room, and refusals.
-    let mut ada = mesh.peer_at("node-0", "ada").await;
-    let mut bob = mesh.peer_at("node-1", "bob").await;
+    let mut ada = mesh.peer_owned_by("node-0", "ada").await;
+    let mut bob = mesh.peer_owned_by("node-1", "bob").await;
     exchange((&mut ada, &mut bob), &json!("hello"), 1).await;
     ada.send(&json!({ "type": "join", "room": "den", "id": 2 })).await;
     ada.send(&json!({ "type": "nonsense", "id": 3 })).await;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
-    Certificate, Head, Peer, RawSocket, Signer, Store, TestMesh, ask, becomes, claims, claims_with, connect, eventually,
+    Certificate, Head, Peer, RawSocket, Signer, TestMesh, ask, becomes, claims, claims_with, connect, eventually,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -47,7 +48,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
     .await;
     let Some(mesh) = mesh else { return };
     // Without `requirepass`, Redis refuses a password.
-    Store::of(&mesh).await.ask::<String>(&["CONFIG", "SET", "requirepass", STORE]).await;
+    ask_store(&mut store_of(&mesh).await, &["CONFIG", "SET", "requirepass", STORE]).await;
     for node in mesh.state().nodes {
         becomes(&node.internal, "signaling_room_store_up", 1).await;
     }
@@ -69,7 +70,7 @@ async fn trace_logs_hold_no_secret_and_no_message() {
         }
     }
     let drain = Head::get("/admin/drain").method("POST").bearer("some-wrong-secret");
-    assert_eq!(ask(&mesh.balancer(), drain).await.status, 401);
+    assert_eq!(ask(&mesh.balancer_internal(), drain).await.status, 401);
     secrets.push("some-wrong-secret".to_owned());
     secrets.extend(tokens);
 
@@ -124,19 +125,19 @@ async fn logs_hold_no_password_of_the_room_stores_url() {
     /// The password in a URL.
     const IN_URL: &str = "the%2Fpassword%3Aof%40the%2Croom-store";
     let Some(other) = TestMesh::with_redis(|options| (options.nodes, options.balancers) = (1, 0)).await else { return };
-    let mut store = Store::of(&other).await;
+    let mut store = store_of(&other).await;
     let good = format!(">{STORE}");
-    store.ask::<String>(&["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
+    ask_store(&mut store, &["ACL", "SETUSER", "keeper", "on", &good, "~*", "&*", "+@all"]).await;
     let redis = other.mesh.state().redis.unwrap();
     let address = redis.replace("redis://", &format!("redis://keeper:{IN_URL}@"));
-    let mesh = TestMesh::of((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
+    let mesh = TestMesh::with_servers((1, 1), &["--log=trace", &format!("--room-store={address}")], &[]).await;
     let mut ada = mesh.peer("ada").await;
     let join = |id: u64| json!({ "type": "join", "room": format!("room-{id}"), "id": id });
     ada.send(&join(1)).await;
     assert_eq!(ada.recv_type("ack").await["id"], 1);
 
-    store.ask::<String>(&["ACL", "SETUSER", "keeper", "resetpass", ">another-one"]).await;
-    store.ask::<u64>(&["CLIENT", "KILL", "USER", "keeper"]).await;
+    ask_store(&mut store, &["ACL", "SETUSER", "keeper", "resetpass", ">another-one"]).await;
+    ask_store(&mut store, &["CLIENT", "KILL", "USER", "keeper"]).await;
     // The first loses its connection, the second gets no new one.
     for id in [2, 3] {
         ada.send(&join(id)).await;
@@ -144,6 +145,17 @@ async fn logs_hold_no_password_of_the_room_stores_url() {
     }
     let secrets = [STORE, IN_URL, "the%2Fpassword"].map(str::to_owned);
     assert_none_of(&secrets, &all_logs(&mesh).await);
+}
+
+/// Connects to the Redis of a mesh.
+async fn store_of(mesh: &TestMesh) -> MultiplexedConnection {
+    let url = mesh.state().redis.unwrap();
+    redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()
+}
+
+/// Executes a command, given as its words.
+async fn ask_store(store: &mut MultiplexedConnection, words: &[&str]) {
+    redis::cmd(words[0]).arg(&words[1..]).exec_async(store).await.unwrap();
 }
 
 /// Creates requests that show a token in each place.

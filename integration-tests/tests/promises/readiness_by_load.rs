@@ -63,7 +63,7 @@ async fn balancer_is_ready_when_it_has_no_peers() {
 
 #[tokio::test]
 async fn loaded_node_is_unready_for_clients_only() {
-    let mesh = TestMesh::of((2, 0), &FLAGS, &[]).await;
+    let mesh = TestMesh::with_servers((2, 0), &FLAGS, &[]).await;
     let nodes = mesh.state().nodes;
     let _peers = connect(&nodes[0].url).await;
 
@@ -75,7 +75,7 @@ async fn loaded_node_is_unready_for_clients_only() {
 
 /// Starts three balancers that read their peers from a file.
 async fn balancers() -> TestMesh {
-    TestMesh::with(|options| {
+    TestMesh::with_options(|options| {
         (options.nodes, options.balancers) = (1, 3);
         options.balancer_args = FLAGS.map(str::to_owned).to_vec();
         options.balancer_args.push(format!("--balancer-discovery=file:{}", options.dir.join("peers.json").display()));
@@ -100,11 +100,11 @@ async fn connect(url: &str) -> Vec<Peer> {
 }
 
 async fn answers(internal: &str, path: &str, expected: (u16, &str)) {
-    let look = async || {
+    let is_expected = async || {
         let answer = get(internal, path).await;
         ((answer.status, answer.body.as_str()) == expected).then_some(())
     };
-    eventually(&format!("{internal}{path} to answer {expected:?}"), look).await;
+    eventually(&format!("{internal}{path} to answer {expected:?}"), is_expected).await;
 }
 
 async fn statuses(internal: &[String], path: &str) -> Vec<u16> {

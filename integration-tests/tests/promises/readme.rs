@@ -54,7 +54,7 @@ async fn rust_of_the_client_readme_is_its_example() {
 #[tokio::test]
 async fn example_bot_answers_the_example_chat() {
     let Some(node) = program(&["node"], "nodejs") else { return };
-    let mesh = TestMesh::with(|options| options.nodes = 1).await;
+    let mesh = TestMesh::with_options(|options| options.nodes = 1).await;
     let start = |command: &mut Command| {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
     };

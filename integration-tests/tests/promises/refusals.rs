@@ -119,11 +119,11 @@ fn with_lines(count: usize) -> Head {
 
 #[tokio::test]
 async fn bad_request_is_answered_by_its_error_and_counted() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     for case in [bad_queries(), bad_heads(), odd_targets(), no_http()].into_iter().flatten() {
         let what = format!("{}: {:.80?}", case.what, case.request);
         let reason = case.status.to_string();
-        let before = mesh.refused(&reason).await;
+        let before = mesh.refused_connects(&reason).await;
         let answer = ask(&mesh.url(), &case.request).await;
         assert_eq!(answer.status, case.status, "{what}: {answer:?}");
         if case.code.is_empty() {
@@ -138,13 +138,13 @@ async fn bad_request_is_answered_by_its_error_and_counted() {
         assert!(answer.header("set-cookie").is_none() && answer.header("access-control-allow-origin").is_none());
         counted(&mesh, &reason, before + 1.0).await;
     }
-    assert_eq!(mesh.of_balancer("signaling_client_sockets_opened_total", "").await, 0.0);
+    assert_eq!(mesh.balancer_metric("signaling_client_sockets_opened_total", "").await, 0.0);
     mesh.peer("alice").await.close().await;
 }
 
 #[tokio::test]
 async fn request_head_is_refused_past_16_kib_or_64_lines() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     // The head has five other lines.
     let bytes = |count: usize| Head::connect("bytes").with("X", &"x".repeat(count));
     for (head, status) in [(with_lines(59), 101), (with_lines(60), 431), (bytes(15_000), 101), (bytes(17_000), 431)] {
@@ -156,7 +156,7 @@ async fn request_head_is_refused_past_16_kib_or_64_lines() {
 
 #[tokio::test]
 async fn bad_query_has_a_close_code_with_the_subprotocol() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     for query in ["", "client_id=a%20b", "client_id=a&client_id=b"] {
         let head = Head::upgrade(&format!("/v1/connect?{query}")).offer("signaling.v1");
         let mut socket = RawSocket::open(&mesh.url(), &head).await;
@@ -164,7 +164,7 @@ async fn bad_query_has_a_close_code_with_the_subprotocol() {
         let (code, reason) = socket.closed().await;
         assert!(code == 4400 && reason.contains("client_id"), "{query}: {code} {reason}");
     }
-    assert_eq!(mesh.refused("400").await, 3.0);
+    assert_eq!(mesh.refused_connects("400").await, 3.0);
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn id_in_use_is_refused_when_its_holder_answers() {
     let forged = Head::upgrade(&format!("/v1/connect?client_id=alice&resume={}", "A".repeat(75)));
     assert_eq!(ask(&mesh.url(), forged).await.status, 409);
 
-    assert_eq!(mesh.refused("409").await, 3.0);
+    assert_eq!(mesh.refused_connects("409").await, 3.0);
     let mut bob = mesh.peer("bob").await;
     bob.signal("alice", json!("still there?"), Some(1)).await;
     assert_eq!(bob.recv().await, json!({ "type": "ack", "id": 1 }));
@@ -228,12 +228,12 @@ async fn resume_token_takes_its_session_over_at_once() {
         assert_eq!(new.answer.header("sec-websocket-protocol"), None, "a token is never echoed");
         assert_eq!(old.closed().await.0, 4410);
     }
-    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4410\"", |closes| closes == 2.0).await;
+    until(&mesh.balancer_internal(), "signaling_client_closes_total", "code=\"4410\"", |closes| closes == 2.0).await;
 }
 
 #[tokio::test]
 async fn client_is_refused_until_there_is_a_node() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     mesh.kill("node-0").await.unwrap();
 
     let answer = ask(&mesh.url(), Head::connect("alice")).await;
@@ -246,7 +246,7 @@ async fn client_is_refused_until_there_is_a_node() {
     assert_eq!(goodbye["type"], "goodbye");
     assert!(goodbye["retry_after_ms"].as_u64().unwrap() >= 500, "{goodbye}");
     assert_eq!(socket.closed().await.0, 1013);
-    assert_eq!(mesh.refused("503").await, 2.0);
+    assert_eq!(mesh.refused_connects("503").await, 2.0);
 
     mesh.restart("node-0").await.unwrap();
     let come_back = async || Peer::try_connect(&mesh.url(), "alice").await.ok();
@@ -255,14 +255,14 @@ async fn client_is_refused_until_there_is_a_node() {
 
 #[tokio::test]
 async fn stopping_balancer_refuses_new_clients() {
-    let mesh = TestMesh::with_flags(3, &["--drain-ms=3000"]).await;
+    let mesh = TestMesh::with_balancer_flags(3, &["--drain-ms=3000"]).await;
     let mut alice = mesh.peer("alice").await;
     let refused = async {
         let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
         let answer = eventually("a refusal", refused).await;
         assert_eq!(answer.error_code(), "draining");
         assert!(retry_after(&answer) >= 1);
-        assert!(mesh.refused("503").await >= 1.0);
+        assert!(mesh.refused_connects("503").await >= 1.0);
         alice.leaves_by_goodbye(1001).await;
     };
     let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refused);
@@ -278,15 +278,15 @@ async fn client_over_a_limit_is_refused_until_there_is_room() {
         ("--accept-rate=1", "rate", false),
         ("--accept-rate-per-address=1", "address_rate", true),
     ] {
-        let mesh = TestMesh::with_flags(1, &[flag]).await;
+        let mesh = TestMesh::with_balancer_flags(1, &[flag]).await;
         let alice = mesh.peer("alice").await;
-        let before = mesh.refused(reason).await;
+        let before = mesh.refused_connects(reason).await;
         for head in [Head::connect("late"), Head::connect("late").offer("signaling.v1")] {
             let answer = ask(&mesh.url(), head).await;
             assert_eq!((answer.status, answer.error_code().as_str()), (429, "too_many"));
             assert!(retry_after(&answer) >= 1);
         }
-        assert_eq!(mesh.refused(reason).await, before + 2.0);
+        assert_eq!(mesh.refused_connects(reason).await, before + 2.0);
         if is_per_address {
             let stream = connect_from([127, 0, 0, 2], &mesh.url()).await;
             let (answer, _) = ask_on(stream, Head::connect("bob").to_string().as_bytes()).await;
@@ -309,14 +309,14 @@ async fn bad_tokens_do_not_use_the_accept_rate() {
         assert_eq!(ask(&mesh.url(), Head::connect("alice")).await.status, 401);
     }
     let _alice = Peer::connect_with(&mesh.url(), "alice", &signer.token(&claims("alice"))).await;
-    assert_eq!(mesh.refused("rate").await, 0.0);
+    assert_eq!(mesh.refused_connects("rate").await, 0.0);
 }
 
 #[tokio::test]
 async fn join_of_more_than_256_rooms_is_refused_and_counted() {
     const REFUSED_JOINS: &str = "signaling_refused_joins_total";
-    let mesh = TestMesh::with_flags(1, &[]).await;
-    let node = mesh.node(0);
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
+    let node = mesh.node_internal(0);
     let mut alice = mesh.peer("alice").await;
     for id in 1..=257 {
         alice.send(&json!({ "type": "join", "room": format!("room-{id}"), "id": id })).await;
@@ -329,8 +329,8 @@ async fn join_of_more_than_256_rooms_is_refused_and_counted() {
 
 #[tokio::test]
 async fn broadcast_over_its_rate_is_refused_and_counted() {
-    let mesh = TestMesh::of((1, 1), &["--broadcast-rate=1"], &[]).await;
-    let node = mesh.node(0);
+    let mesh = TestMesh::with_servers((1, 1), &["--broadcast-rate=1"], &[]).await;
+    let node = mesh.node_internal(0);
     let peers = mesh.connect(["alice", "bob", "carol"].map(str::to_owned)).await;
     let [mut alice, mut bob, mut carol]: [_; 3] = peers.try_into().ok().unwrap();
     for peer in [&mut alice, &mut bob, &mut carol] {
@@ -340,9 +340,9 @@ async fn broadcast_over_its_rate_is_refused_and_counted() {
     let broadcast = |id: u64| json!({ "type": "broadcast", "room": "hall", "data": id, "id": id });
     for (id, answer) in [(2, "ack"), (3, "error")] {
         alice.send(&broadcast(id)).await;
-        let told = alice.recv_type(answer).await;
-        assert!(answer == "ack" || (told["code"] == "rate_limited" && told["room"] == "hall"), "{told}");
-        assert!(answer == "ack" || (1..=2_000).contains(&told["retry_after_ms"].as_u64().unwrap()), "{told}");
+        let reply = alice.recv_type(answer).await;
+        assert!(answer == "ack" || (reply["code"] == "rate_limited" && reply["room"] == "hall"), "{reply}");
+        assert!(answer == "ack" || (1..=2_000).contains(&reply["retry_after_ms"].as_u64().unwrap()), "{reply}");
     }
     bob.send(&broadcast(2)).await;
     assert_eq!(bob.recv_type("ack").await["delivered"], 2);
@@ -359,5 +359,5 @@ fn retry_after(answer: &Answer) -> u64 {
 /// Waits until clients are counted as refused, which follows the end of their connection.
 async fn counted(mesh: &TestMesh, reason: &str, count: f64) {
     let label = format!("reason=\"{reason}\"");
-    until(&mesh.balancer(), "signaling_refused_connects_total", &label, |refused| refused == count).await;
+    until(&mesh.balancer_internal(), "signaling_refused_connects_total", &label, |refused| refused == count).await;
 }

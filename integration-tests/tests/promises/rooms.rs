@@ -20,7 +20,7 @@ async fn mesh(has_redis: bool, times: RoomTimes, flags: &[&str]) -> Option<TestM
         options.node_args = times.flags();
         options.node_args.extend(flags.iter().map(ToString::to_string));
     };
-    if has_redis { TestMesh::with_redis(with_rooms).await } else { Some(TestMesh::with(with_rooms).await) }
+    if has_redis { TestMesh::with_redis(with_rooms).await } else { Some(TestMesh::with_options(with_rooms).await) }
 }
 
 /// Runs each test without a store and with a Redis.
@@ -71,10 +71,10 @@ async fn members_see_joins_broadcasts_and_leaves(mesh: TestMesh) {
     assert_eq!(alice.broadcast("r", json!({ "muted": true })).await, 2);
     for client in [&bob, &carol] {
         client.until("the broadcast", |seen| !seen.broadcasts.is_empty()).await;
-        let heard = client.seen().broadcasts.clone();
-        assert_eq!(heard.len(), 1);
-        assert_eq!((&heard[0]["from"], &heard[0]["room"]), (&json!("alice"), &json!("r")));
-        assert_eq!(heard[0]["data"], json!({ "muted": true }));
+        let received = client.seen().broadcasts.clone();
+        assert_eq!(received.len(), 1);
+        assert_eq!((&received[0]["from"], &received[0]["room"]), (&json!("alice"), &json!("r")));
+        assert_eq!(received[0]["data"], json!({ "muted": true }));
     }
     assert!(alice.seen().broadcasts.is_empty(), "not to the sender");
 
@@ -180,7 +180,7 @@ async fn resumed_member_has_not_left(mesh: TestMesh) {
 
 async fn raised_capacity_admits_the_waiting_queue_in_order(mesh: TestMesh) {
     let mut clients = joined(&mesh, 4).await;
-    let node = mesh.node(0);
+    let node = mesh.node_internal(0);
     let shown = operator(&node, "GET", "rooms/r", None).await.1;
     assert_eq!((&shown["capacity"], &shown["count"], &shown["waiting"]), (&json!(1), &json!(1), &json!(3)));
     assert_eq!(shown["members"][0]["client_id"], "client-0");
@@ -213,10 +213,10 @@ async fn members_stay_unchanged_while_nodes_come_and_go(mesh: TestMesh) {
     let before = versions(&crowd);
 
     mesh.scale(5).await.unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     crowd.assert_broadcasts_arrive("five nodes").await;
     mesh.scale(2).await.unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     crowd.assert_broadcasts_arrive("two nodes").await;
 
     crowd.all_stay_for(SHORT.max_seat_without_refresh() + Duration::from_secs(1), begin).await;

@@ -17,7 +17,7 @@ async fn churn_of_joins_leaks_no_memory_and_no_keys() {
 
 #[tokio::test]
 async fn churn_of_joins_leaks_no_memory_without_a_store() {
-    churn(&TestMesh::with(|options| options.node_args = RoomTimes::SHORT.flags()).await).await;
+    churn(&TestMesh::with_options(|options| options.node_args = RoomTimes::SHORT.flags()).await).await;
 }
 
 /// Joins and leaves rooms, and returns the report of the load generator.

@@ -20,7 +20,7 @@ async fn mesh_secret_rotation_loses_no_message() {
     mesh.restart("node-2").await.unwrap();
     set_secrets(&mesh, &[NEW, &old]).await;
     mesh.restart("node-2").await.unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
 
     // A session continues with a token that the old secret signed.
     let head = Head::upgrade(&format!("/v1/connect?client_id=early&resume={token}"));
@@ -31,7 +31,7 @@ async fn mesh_secret_rotation_loses_no_message() {
     set_secrets(&mesh, &[NEW]).await;
     assert_eq!((status(&mesh, &old).await, status(&mesh, NEW).await), (401, 405));
     mesh.restart("node-2").await.unwrap();
-    mesh.agrees().await;
+    mesh.until_views_agree().await;
     // The new secret signed its newest token.
     let token = welcome["resume"].as_str().unwrap();
     let head = Head::upgrade(&format!("/v1/connect?client_id=early&resume={token}"));
@@ -41,7 +41,7 @@ async fn mesh_secret_rotation_loses_no_message() {
     assert!(talk.messages > 100, "{talk:?}");
     let unusable = mesh.metrics("", "signaling_mesh_secret_loads_total", "unusable").await;
     assert!(unusable.iter().all(|loads| *loads == 0.0), "{unusable:?}");
-    let refused = mesh.total("signaling_refused_internal_total").await;
+    let refused = mesh.sum_over_nodes("signaling_refused_internal_total").await;
     assert!(refused <= 2.0, "only what this test asked without the right secret: {refused}");
     mesh.peer("late").await.close().await;
 }
@@ -63,5 +63,5 @@ async fn loads(mesh: &TestMesh) -> Vec<f64> {
 
 /// Returns the status of a POST for a trunk at the first node: 405 for a valid secret.
 async fn status(mesh: &TestMesh, secret: &str) -> u16 {
-    ask(&mesh.node(0), Head::post("/internal/v1/trunk", 0).bearer(secret)).await.status
+    ask(&mesh.node_internal(0), Head::post("/internal/v1/trunk", 0).bearer(secret)).await.status
 }

@@ -21,7 +21,7 @@ const CLOSED_AFTER: std::ops::Range<u128> = 4_900..8_000;
 async fn five_thousand_unfinished_handshakes_are_closed_in_time() {
     raise_open_files().unwrap();
     let mesh = TestMesh::start().await;
-    let open_files = async || mesh.of_balancer("process_open_fds", "").await;
+    let open_files = async || mesh.balancer_metric("process_open_fds", "").await;
     let before = open_files().await;
     let talk = Chatter::start(&mesh).await;
     let address = mesh.address();
@@ -44,7 +44,7 @@ async fn five_thousand_unfinished_handshakes_are_closed_in_time() {
     assert!(talk.slowest < Duration::from_secs(2), "{talk:?}");
 
     let all = waits.len() as f64;
-    let counted = async || (mesh.refused("timeout").await == all).then_some(());
+    let counted = async || (mesh.refused_connects("timeout").await == all).then_some(());
     eventually("all to be counted", counted).await;
     let back = async || (open_files().await <= before).then_some(());
     eventually("the balancer to close its descriptors", back).await;
@@ -52,7 +52,7 @@ async fn five_thousand_unfinished_handshakes_are_closed_in_time() {
 
 #[tokio::test]
 async fn slow_request_is_closed_at_the_handshake_limit() {
-    let mesh = TestMesh::with_flags(1, &[]).await;
+    let mesh = TestMesh::with_balancer_flags(1, &[]).await;
     let mut stream = connect(&mesh.url()).await;
     let start = Instant::now();
     let mut pace = interval(Duration::from_millis(200));
@@ -72,10 +72,10 @@ async fn client_is_closed_when_it_answers_no_ping() {
     /// Time limit of the answer to a ping.
     const ANSWER: Duration = Duration::from_secs(10);
     let flag = format!("--heartbeat-ms={}", HEARTBEAT.as_millis());
-    let mesh = TestMesh::of((1, 1), &[&flag], &[&flag]).await;
+    let mesh = TestMesh::with_servers((1, 1), &[&flag], &[&flag]).await;
     let mut lively = mesh.peer("lively").await;
     assert_eq!(lively.welcome["heartbeat_ms"], 5_000);
-    let lively = tokio::spawn(async move { lively.stay().await });
+    let lively = tokio::spawn(async move { lively.discard_input().await });
 
     let start = Instant::now();
     let mut idle = RawSocket::connect(&mesh.address(), "idle").await;
@@ -84,7 +84,7 @@ async fn client_is_closed_when_it_answers_no_ping() {
     assert_eq!(idle.closed().await.0, 4004);
     assert!(start.elapsed() >= HEARTBEAT + ANSWER, "after {:?}", start.elapsed());
 
-    let balancer = mesh.balancer();
+    let balancer = mesh.balancer_internal();
     becomes(&balancer, "signaling_client_closes_total", 1).await;
     assert_eq!(metric(&balancer, "signaling_client_closes_total", "code=\"4004\"").await, 1.0);
     assert!(!lively.is_finished());

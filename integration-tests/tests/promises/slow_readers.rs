@@ -20,7 +20,7 @@ const BEHIND: u64 = 3;
 
 #[tokio::test]
 async fn unreading_client_is_closed_and_resumes_without_loss() {
-    let mesh = TestMesh::with_flags(2, &["--message-rate=200/0"]).await;
+    let mesh = TestMesh::with_balancer_flags(2, &["--message-rate=200/0"]).await;
     let mut alice = mesh.peer("alice").await;
     let mut bob = reads_little(&mesh, "bob").await;
     let resume = bob.message().await["resume"].as_str().unwrap().to_owned();
@@ -40,7 +40,7 @@ async fn unreading_client_is_closed_and_resumes_without_loss() {
         send(&mut alice, id).await;
     }
     assert!(alice.has_nothing().await);
-    until(&mesh.balancer(), "signaling_client_closes_total", "code=\"4002\"", |closes| closes == 1.0).await;
+    until(&mesh.balancer_internal(), "signaling_client_closes_total", "code=\"4002\"", |closes| closes == 1.0).await;
     let after = full.elapsed();
     assert!(CLOSED_AFTER.contains(&(after.as_millis() as u64)), "after {after:?}");
     drop(bob);

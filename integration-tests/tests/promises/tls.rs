@@ -42,16 +42,16 @@ async fn new_certificate_keeps_open_tls_connections() {
 
     let second = Certificate::new(secure.folder.path(), "second");
     assert!(second.connect(&secure.mesh.url(), &[]).await.is_err(), "the server shows the first one");
-    secure.certificate.becomes(&second);
+    secure.certificate.overwrite_by(&second);
     let shown = async || second.connect(&secure.mesh.url(), &[]).await.ok();
     eventually("the second certificate to be shown", shown).await;
-    assert_eq!(secure.mesh.of_balancer("signaling_tls_certificate_loads_total", "shown").await, 1.0);
+    assert_eq!(secure.mesh.balancer_metric("signaling_tls_certificate_loads_total", "shown").await, 1.0);
     exchange((&mut alice, &mut bob), &json!("x".repeat(100)), 20).await;
 
     // Half a file is unusable: the former certificate stays.
     std::fs::write(&secure.certificate.path, "-----BEGIN CERTIFICATE-----\nnonsense").unwrap();
     let loads = "signaling_tls_certificate_loads_total";
-    until(&secure.mesh.balancer(), loads, "unusable", |tried| tried > 0.0).await;
+    until(&secure.mesh.balancer_internal(), loads, "unusable", |tried| tried > 0.0).await;
     second.connect(&secure.mesh.url(), &[]).await.unwrap();
     exchange((&mut bob, &mut alice), &json!("x".repeat(100)), 1).await;
 }
@@ -118,12 +118,12 @@ async fn close_is_followed_by_the_end_of_tls() {
 #[tokio::test]
 async fn plain_text_is_closed_unanswered_and_counted() {
     let secure = start().await;
-    let before = secure.mesh.refused("tls").await;
+    let before = secure.mesh.refused_connects("tls").await;
     for bytes in [Head::connect("alice").to_string().into_bytes(), vec![0; 100], b"\x16\x03\x01\0\x05hello".to_vec()] {
         let (answer, _) = ask_to_the_end(connect(&secure.mesh.url()).await, &bytes).await;
         assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     }
-    assert_eq!(secure.mesh.refused("tls").await, before + 3.0);
+    assert_eq!(secure.mesh.refused_connects("tls").await, before + 3.0);
     let mut silent = connect(&secure.mesh.url()).await;
     assert!(ends(&mut silent, Duration::from_secs(3)).await);
 
@@ -135,12 +135,12 @@ async fn plain_text_is_closed_unanswered_and_counted() {
 #[tokio::test]
 async fn tls_handshake_fails_when_only_http_2_is_offered() {
     let secure = start().await;
-    let counted = async || secure.mesh.refused("tls").await;
+    let counted = async || secure.mesh.refused_connects("tls").await;
     let before = counted().await;
     let error = secure.certificate.connect(&secure.mesh.url(), &["h2"]).await.expect_err("no protocol is agreed on");
     assert!(error.to_string().contains("NoApplicationProtocol"), "{error}");
     let refusals = "signaling_refused_connects_total";
-    until(&secure.mesh.balancer(), refusals, "reason=\"tls\"", |refused| refused == before + 1.0).await;
+    until(&secure.mesh.balancer_internal(), refusals, "reason=\"tls\"", |refused| refused == before + 1.0).await;
     // A client that offers no protocol by ALPN is admitted.
     let stream = secure.certificate.connect(&secure.mesh.url(), &[]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), None);
@@ -151,7 +151,7 @@ async fn tls_handshake_fails_when_only_http_2_is_offered() {
 async fn node_with_a_certificate_serves_direct_clients_over_tls() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = Certificate::new(folder.path(), "nodes");
-    let mesh = TestMesh::with(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
+    let mesh = TestMesh::with_options(|options| (options.nodes, options.node_args) = (2, certificate.flags())).await;
     let nodes = mesh.state().nodes;
     let (alice_id, bob_id) = (mesh.id_owned_by("node-0", "alice"), mesh.id_owned_by("node-1", "bob"));
     let mut alice = client_at(&certificate, &nodes[0].url, &alice_id).await;

@@ -147,13 +147,13 @@ async fn newest_connection_with_a_token_gets_the_id() {
 async fn socket_is_closed_when_its_token_expires() {
     let signer = Signer::eddsa();
     let mesh = TestMesh::with_tokens(&signer, 2, 1, &[]).await;
-    let internal = &mesh.balancer();
+    let internal = &mesh.balancer_internal();
     let short = |client: &str| signer.token(&claims_with(client, &json!({ "exp": now() + 4 })));
     let long = |client: &str| signer.token(&claims(client));
     let mut lazy = Peer::connect_with(&mesh.url(), "lazy", &short("lazy")).await;
     let mut careful = Peer::connect_with(&mesh.url(), "careful", &short("careful")).await;
     let mut thief = Peer::connect_with(&mesh.url(), "thief", &short("thief")).await;
-    // The SDK knows the lifetime of its tokens, and requests another before its end.
+    // The SDK has the lifetime of its tokens, and requests another before its end.
     let minted = Signer::eddsa();
     let source = move || {
         let token = minted.token(&claims_with("sdk", &json!({ "exp": now() + 4 })));
@@ -239,10 +239,10 @@ async fn kick_outlasts_restarts_of_all_servers() {
     let mesh = TestMesh::with_tokens(&signer, 2, 2, &[]).await;
     let old = signer.token(&claims("mallory"));
     let head = Head::connect("mallory").bearer(&old);
-    admin(&mesh.node(0), "clients/mallory/kick").await;
+    admin(&mesh.node_internal(0), "clients/mallory/kick").await;
     for server in ["balancer-1", "node-0", "balancer-0", "node-1", "balancer-1"] {
         mesh.restart(server).await.unwrap();
-        mesh.agrees().await;
+        mesh.until_views_agree().await;
         for Server { id, url, internal, .. } in mesh.state().servers() {
             becomes(internal, "signaling_kicks_remembered", 1).await;
             let answer = ask(url, &head).await;
@@ -259,7 +259,7 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
     let signer = Signer::hs256();
     let mesh = TestMesh::with_tokens(&signer, 2, 0, &[]).await;
     let old = signer.token(&claims("mallory"));
-    admin(&mesh.node(1), "clients/mallory/kick").await;
+    admin(&mesh.node_internal(1), "clients/mallory/kick").await;
     mesh.restart("node-0").await.unwrap();
     let node = mesh.state().nodes[0].clone();
     becomes(&node.internal, "signaling_kicks_remembered", 1).await;
@@ -271,12 +271,12 @@ async fn starting_node_gets_the_kick_list_of_its_peers() {
 async fn token_keys_are_reloaded_when_their_file_is_valid() {
     let (signer, next) = (Signer::hs256(), Signer::secret(b"the next secret, of 32 bytes and more"));
     let mesh = TestMesh::with_tokens(&signer, 1, 1, &[]).await;
-    let internal = &mesh.balancer();
+    let internal = &mesh.balancer_internal();
     let path = key_file(mesh.dir.path());
     let becomes_status = async |token: String, status: u16| {
         let head = Head::connect("alice").bearer(&token).to_string();
-        let look = async || (ask(&mesh.address(), &head).await.status == status).then_some(());
-        eventually(&format!("status {status}"), look).await;
+        let has_status = async || (ask(&mesh.address(), &head).await.status == status).then_some(());
+        eventually(&format!("status {status}"), has_status).await;
     };
     let mut old = Peer::connect_with(&mesh.url(), "old", &signer.token(&claims("old"))).await;
     std::fs::write(&path, next.key_file()).unwrap();
@@ -292,7 +292,7 @@ async fn token_keys_are_reloaded_when_their_file_is_valid() {
 #[tokio::test]
 async fn token_limits_rooms_and_recipients() {
     let signer = Signer::hs256();
-    let mesh = TestMesh::with(|options| {
+    let mesh = TestMesh::with_options(|options| {
         options.node_args.push("--signal-scope=room".into());
         ask_for_tokens(options, &signer);
     })

@@ -40,11 +40,11 @@ async fn page_renews_its_token_or_reconnects() {
     let counts = async || {
         let mut counts = Vec::new();
         for name in ["tokens_expired_total", "client_sockets_opened_total", "client_sockets"] {
-            counts.push(mesh.of_balancer(&format!("signaling_{name}"), "").await);
+            counts.push(mesh.balancer_metric(&format!("signaling_{name}"), "").await);
         }
         counts
     };
     let settled = async || (counts().await == [1.0, 3.0, 2.0]).then_some(());
     eventually("both to be in, the careful one on its first socket", settled).await;
-    assert!(mesh.of_balancer("signaling_tokens_renewed_total", "").await >= 1.0);
+    assert!(mesh.balancer_metric("signaling_tokens_renewed_total", "").await >= 1.0);
 }

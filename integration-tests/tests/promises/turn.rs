@@ -112,7 +112,7 @@ async fn turn_server_accepts_credentials_until_they_expire() {
         files.path().join(name).display().to_string()
     };
     let (secret, list) = (file("secret", SECRET), file("list", r#"[{"urls":"stun:stun.example:3478"}]"#));
-    let mesh = TestMesh::with(|options| {
+    let mesh = TestMesh::with_options(|options| {
         options.nodes = 1;
         options.node_args = vec![
             format!("--turn-urls=turn:127.0.0.1:{}?transport=udp", coturn.port),
