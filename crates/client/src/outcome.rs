@@ -7,14 +7,14 @@ use signaling_protocol::ErrorCode;
 /// A request was carried out. A signal was delivered to its recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
-    /// Number of members that a broadcast reached; `None` for other requests.
+    /// Number of members that received a broadcast; `None` for other requests.
     pub members: Option<u64>,
 }
 
 /// Error answer of a server to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Error code of the protocol, possibly of a later release.
+    /// Error code, one of [`ErrorCode`] or of a later release.
     pub code: String,
     /// Explanation of the server, as text.
     pub message: String,
@@ -53,7 +53,8 @@ pub enum SendError {
     /// The queue is full: wait for the outcome of earlier requests.
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
-    /// The message is too large: the server would close the socket.
+    /// The message is too large: the server would close the socket. The limit is that of the latest
+    /// `welcome`, 64 KiB before the first one.
     #[error("the message has {bytes} bytes, the server accepts at most {max}")]
     TooLarge {
         /// Size of the message, in bytes.

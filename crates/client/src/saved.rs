@@ -12,6 +12,7 @@ pub struct SavedSession {
     pub(crate) client_id: String,
     /// Token that resumes the session; `None` before the first `welcome`.
     pub(crate) resume: Option<String>,
+    /// Number of the next request in this session, from 1.
     pub(crate) next_id: u64,
     /// Sent requests without an answer, in order.
     pub(crate) unanswered: Vec<SavedRequest>,

@@ -4,10 +4,11 @@
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | [`outgoing`], [`requests`] | requests of the application |
-//! | [`connection`] | an open socket |
+//! | [`outgoing`], [`request`], [`requests`] | requests of the application |
+//! | [`connection`], [`tokens`] | an open socket; the token and its renewal |
 //! | [`retry_state`] | waits between attempts |
-//! | [`incoming`], [`received`] | messages of the server |
+//! | [`incoming`], [`received`], [`seen_messages`] | messages of the server |
+//! | [`rooms`] | rooms to rejoin |
 
 mod connection;
 mod incoming;
@@ -108,7 +109,7 @@ pub(crate) struct Core {
     phase: Phase,
     resume: Option<String>,
     tokens: Tokens,
-    /// Retry delay that the server of this socket asked for, if any.
+    /// Wait before the next attempt that the server of this socket asked for; `None`: none.
     hint: Option<Ms>,
     max_message_bytes: usize,
     requests: Requests,
@@ -284,7 +285,8 @@ impl Core {
         self.lost(at, Ending::Fault(fault));
     }
 
-    /// Handles the end of a socket or a failed attempt: waits for the next one, or closes.
+    /// Handles the end of a socket or a failed attempt: waits for the next one, or closes. Does
+    /// nothing if no attempt or socket is open.
     pub(crate) fn lost(&mut self, at: Moment, why: Ending) {
         let was_welcome = match &self.phase {
             Phase::Closed | Phase::Waiting { .. } => return,
@@ -313,13 +315,14 @@ impl Core {
         self.emit(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
     }
 
-    /// Handles an HTTP answer other than 101 to the upgrade request.
+    /// Handles an HTTP answer other than 101 to the upgrade request. `retry_after_ms` is the wait
+    /// that it asks for; `None`: the backoff.
     pub(crate) fn refused(&mut self, at: Moment, status: u16, reason: String, retry_after_ms: Option<Ms>) {
         self.hint = retry_after_ms;
         self.lost(at, Ending::Refused { status, reason });
     }
 
-    /// Ends the session for good.
+    /// Closes this client. An open socket closes with 1000, which ends the session.
     pub(crate) fn close(&mut self) {
         self.effects.extend(match self.phase {
             Phase::Closed => return,
@@ -330,7 +333,7 @@ impl Core {
         self.end(None);
     }
 
-    /// Returns the session for another process and closes this client; `None` if it is closed.
+    /// Returns the session for another process and closes this client; `None` if it was closed.
     pub(crate) fn detach(&mut self) -> Option<SavedSession> {
         match self.phase {
             Phase::Closed => return None,
