@@ -65,7 +65,7 @@ impl Settings {
     }
 }
 
-/// Counts of clients that come back after their socket ended.
+/// Counts of clients that come back after their socket ended; all 0 if clients do not come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returns {
     /// Sockets that were closed with 1001.
@@ -169,7 +169,8 @@ impl<W: Workload> Exchange<W> {
         Ok(())
     }
 
-    /// Sends by the schedule until it ends or `over` completes, and measures costs of `watched`.
+    /// Sends by the schedule until it ends or `over` completes. Measures costs of `watched` unless
+    /// `over` completes first. Fails if the timer breaks.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
         let schedule = self.settings.schedule();
         let warmup_us = self.settings.run.warmup * 1_000_000;

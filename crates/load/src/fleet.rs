@@ -33,8 +33,8 @@ pub(crate) trait Listener: 'static {
     /// Handles a text. Returns the id of the message whose outcome it reports, if any. `client` is
     /// a number in the fleet.
     fn text(&self, client: usize, text: &str) -> Option<u64>;
-    /// Handles the end of a socket that this process had not closed. `reason` is its close code, or
-    /// a text for a break.
+    /// Handles the end of a socket that this process had not closed. `reason` is that of
+    /// [`Client::read`].
     fn ended(&self, client: usize, reason: String);
     /// Handles the reconnect of a client.
     fn returned(&self, _client: usize, _how: &Return) {}
@@ -74,7 +74,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Opens all sockets at a bounded rate. The first failure ends it.
+    /// Opens all sockets, at most at the rate of the plan and 64 at once. Fails with the first
+    /// client that cannot connect.
     pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
         let FleetPlan { urls, hello, rate, reconnect } = plan;
         let begin = Instant::now();
@@ -252,7 +253,7 @@ impl FleetOptions {
         if self.urls.is_empty() { balancers.collect() } else { self.urls.clone() }
     }
 
-    /// Returns the servers of `--dir`; `None` without it. Fails if the file cannot be read.
+    /// Returns the mesh of `--dir`; `None` without it. Fails if its file cannot be read.
     pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {
         self.dir.as_ref().map(MeshFile::read).transpose()
     }

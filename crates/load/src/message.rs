@@ -79,7 +79,7 @@ impl FromStr for Size {
 }
 
 impl Size {
-    /// Returns the length of message `number`. It depends on nothing else.
+    /// Returns the length of the `data` of message `number`, in bytes. It depends on nothing else.
     pub(crate) fn bytes(self, number: u64) -> usize {
         match self {
             Self::Ice => ICE_BYTES,
@@ -123,6 +123,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) number: u64,
     /// Time at which it was due, in microseconds on the run's clock.
     pub(crate) time_us: u64,
+    /// Tag of its workload.
     pub(crate) tag: u64,
 }
 

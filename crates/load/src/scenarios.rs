@@ -61,7 +61,8 @@ impl Scenario {
     /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
     ///
     /// # Errors
-    /// When options conflict, the clients cannot connect, or an action on the mesh fails.
+    /// If options conflict, clients cannot connect, or servers cannot be started or measured. A
+    /// fault of the mesh is no error, but a failure in the report.
     pub async fn run(&self) -> Result<Option<Report>> {
         match self {
             Self::Steady(options) => steady::run(options).await,

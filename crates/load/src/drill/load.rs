@@ -139,7 +139,7 @@ pub struct Figures {
     pub record: Record,
     /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
-    /// 99th percentile latency of the messages before the fault.
+    /// 99th percentile latency of the messages before the fault; 0 without any.
     pub calm_p99: Duration,
     /// Duration of the fault.
     pub fault: Duration,

@@ -21,7 +21,7 @@ pub(crate) struct Evidence {
     pub(crate) record: Record,
 }
 
-/// Effects of an action. Times count from its start.
+/// Effects of an action. Times are microseconds from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effect {
     /// Counters of the servers from its start to the end of the window.
@@ -29,9 +29,11 @@ pub struct Effect {
     pub counts: Counts,
     /// Time until the last session moved; `None` if none did.
     pub last_move_us: Option<u64>,
-    /// Time until every session was at one node and stayed there. `None` if that did not happen.
+    /// Time until every session was at one node and stayed there. `None` if that did not happen;
+    /// 0 without samples.
     pub complete_us: Option<u64>,
-    /// 99th percentile latency of the messages that arrived in the window; `None` without any.
+    /// 99th percentile latency of the messages that arrived in the window, in microseconds; `None`
+    /// without any.
     pub p99_us: Option<u64>,
     /// Number of sockets that ended.
     pub sockets_lost: u64,

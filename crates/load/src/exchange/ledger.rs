@@ -14,9 +14,11 @@ pub(crate) struct Ledger {
     missing: BTreeSet<u64>,
     /// Copies that may still arrive, since the sender itself has sent them.
     copies: BTreeMap<u64, u32>,
-    /// Numbers received on earlier sockets, and the retransmitted ones of them.
+    /// Highest number received on an earlier socket of the receiver.
     on_earlier_sockets: u64,
+    /// Numbers up to that one that arrived again on this socket.
     again_on_this: BTreeSet<u64>,
+    /// Numbers that have an `ack` and have not arrived.
     acked: BTreeSet<u64>,
     /// Time at which each message with a requested `ack` was due, in microseconds, by its number.
     /// `None` once it is answered.

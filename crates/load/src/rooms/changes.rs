@@ -184,7 +184,7 @@ impl Changes {
         }
     }
 
-    /// Records a received join of another client.
+    /// Records that `receiver` received the change of this number.
     pub(super) fn received(&mut self, receiver: usize, number: u64, now_us: u64) {
         let open = self.open_by_number.get_mut(&number);
         let new = open.and_then(|change| change.unreceived.remove(&receiver).then_some(change.begun_us));
