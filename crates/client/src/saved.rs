@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::core::Rooms;
+
 /// State that continues a session: the token that proves it, requests without an answer, and
 /// messages already delivered. [`Client::detach`](crate::Client::detach) creates it. It is
 /// serialisable, and valid as long as the mesh keeps a session without a socket (30 s by default).
@@ -19,7 +21,7 @@ pub struct SavedSession {
     /// Requests that were not sent, in order.
     pub(crate) queued: Vec<Box<RawValue>>,
     /// Rooms to rejoin in a new session.
-    pub(crate) rooms: Vec<SavedRoom>,
+    pub(crate) rooms: Rooms,
     /// Names of the latest received messages, for deduplication.
     pub(crate) names: Vec<String>,
 }

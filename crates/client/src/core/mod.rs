@@ -33,7 +33,7 @@ pub(crate) use self::outgoing::to_json;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::retry_state::RetryState;
-use self::rooms::Rooms;
+pub(crate) use self::rooms::Rooms;
 use self::seen_messages::SeenMessages;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
@@ -145,7 +145,7 @@ impl Core {
         let queued = queued.iter().filter_map(|saved| Request::restore(saved));
         self.requests.restore(next_id, sent.collect(), queued.collect());
         self.resume = resume;
-        self.rooms = Rooms::new(rooms);
+        self.rooms = rooms;
         for name in names {
             self.names.insert(0, &name);
         }
@@ -347,7 +347,7 @@ impl Core {
             next_id,
             unanswered,
             queued,
-            rooms: self.rooms.save(),
+            rooms: self.rooms.clone(),
             names: self.names.latest(),
         };
         self.end(None);
