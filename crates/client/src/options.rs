@@ -22,6 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     pub(crate) text: String,
+    /// Validity from the return of the callback; `None`: until a server rejects it.
     pub(crate) valid_for: Option<Duration>,
 }
 
@@ -32,8 +33,8 @@ impl Token {
         Self { text: text.into(), valid_for: None }
     }
 
-    /// Sets the validity from now. The client renews the token 30 s before its end, or a tenth of
-    /// the validity if that is less.
+    /// Sets the validity, from the return of the callback on. The client renews the token 30 s
+    /// before its end, or a tenth of the validity if that is less.
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }
@@ -76,7 +77,9 @@ pub struct Options {
     pub(crate) urls: Vec<Uri>,
     pub(crate) limits: Limits,
     pub(crate) tokens: Option<TokenSource>,
+    /// Session of another process, of this client; `None`: a new one.
     pub(crate) session: Option<SavedSession>,
+    /// Seed of all random draws; `None`: drawn from the system.
     pub(crate) seed: Option<u64>,
     /// TLS of `wss` URLs; `None` for the default.
     pub(crate) connector: Option<Connector>,

@@ -65,6 +65,7 @@ pub(crate) struct FleetPlan {
 
 /// Connected clients. Dropping it ends their tasks.
 pub(crate) struct Fleet {
+    /// In the order of the plan.
     pub(crate) clients: Vec<Rc<Client>>,
     /// Time from the start of each connection to `welcome`.
     pub(crate) connect: Latencies,

@@ -31,7 +31,8 @@ pub enum Scenario {
     Calls(calls::Options),
     /// Clients hold open sockets without traffic: memory per client
     Idle(idle::Options),
-    /// Steady load while a script scales, kills, pauses or restarts servers, or cuts client sockets
+    /// Steady load while a script scales, kills, pauses, drains, replaces or restarts servers, or
+    /// cuts client sockets or lanes
     Drill(drill::Options),
     /// Steady load beside slow handshakes and clients that never read
     Hostile(hostile::Options),

@@ -107,6 +107,7 @@ pub(crate) struct Core {
     url: usize,
     retries: RetryState,
     phase: Phase,
+    /// Token that resumes the session; `None` before its first `welcome`.
     resume: Option<String>,
     tokens: Tokens,
     /// Wait before the next attempt that the server of this socket asked for; `None`: none.

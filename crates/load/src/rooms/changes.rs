@@ -28,6 +28,7 @@ pub(super) struct Changes {
 pub(super) struct ChangeTotals {
     /// Scheduled changes that were requested.
     pub(super) begun: u64,
+    /// Joins answered by the room's state, and leaves answered by an `ack`.
     pub(super) answered: u64,
     /// Changes that a server answered by an error.
     pub(super) refused: u64,

@@ -121,6 +121,7 @@ impl WaitingQueue {
         self.admissions.len() as u64
     }
 
+    /// Returns the results so far, for a room of this capacity.
     pub(super) fn totals(&self, seats: u32) -> QueueTotals {
         QueueTotals {
             left: self.left,
