@@ -14,8 +14,7 @@ use crate::dial::{Dial, Tcp};
 use crate::driver::Driver;
 use crate::event::{Event, State};
 use crate::options::Options;
-use crate::outcome::SendError;
-use crate::receipt::Receipt;
+use crate::outcome::{Receipt, SendError};
 use crate::saved::SavedSession;
 
 /// Maximum queued events; [`Events`] describes a full queue.
