@@ -29,7 +29,7 @@ use workload::{Groups, Message, Plan, Workload, turns};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
-pub(crate) use ledger::{Arrival, Recording};
+pub(crate) use ledger::{FirstArrival, Recording};
 pub(crate) use workload::{RunOptions, TrafficOptions};
 
 /// Close code, as text, with which a server drains a client.
@@ -367,7 +367,7 @@ impl<W: Workload> Listener for Exchange<W> {
         let now_us = self.clock.now_us();
         let latency_us = now_us.saturating_sub(arrival.time_us);
         if self.settings.is_recorded {
-            self.recording.borrow_mut().arrivals.push(Arrival::new(now_us, latency_us));
+            self.recording.borrow_mut().arrivals.push(FirstArrival::new(now_us, latency_us));
         }
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::sampler::{Counts, Sample};
-use crate::exchange::{Arrival, Recording};
+use crate::exchange::{FirstArrival, Recording};
 use crate::record::Record;
 
 /// All records of a run. Times are microseconds on the run's clock, and lists are in their order.
@@ -113,7 +113,7 @@ fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64
 }
 
 /// Returns the exact 99th percentile latency, or `None` without arrivals.
-fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+fn p99_us(arrivals: &[FirstArrival]) -> Option<u64> {
     let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
@@ -138,7 +138,7 @@ mod tests {
             sessions: *sessions,
         };
         let recording = Recording {
-            arrivals: vec![Arrival::new(1_100 * MS, 7), Arrival::new(1_900 * MS, 900)],
+            arrivals: vec![FirstArrival::new(1_100 * MS, 7), FirstArrival::new(1_900 * MS, 900)],
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn percentile_of_few_times_is_exact() {
-        let arrivals = |times: Vec<u64>| -> Vec<Arrival> { times.into_iter().map(|us| Arrival::new(0, us)).collect() };
+        let arrivals =
+            |times: Vec<u64>| -> Vec<FirstArrival> { times.into_iter().map(|us| FirstArrival::new(0, us)).collect() };
 
         assert_eq!(p99_us(&arrivals((1..=200).rev().collect())), Some(198));
         assert_eq!(p99_us(&arrivals(vec![7])), Some(7));

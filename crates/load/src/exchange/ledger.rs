@@ -211,7 +211,7 @@ impl AckTotals {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
     /// First arrivals of messages.
-    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<FirstArrival>,
     /// End times of the sockets of clients that come back.
     pub(crate) closed_us: Vec<u64>,
     /// Times at which clients have come back.
@@ -220,7 +220,7 @@ pub(crate) struct Recording {
 
 /// First arrival of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub(crate) struct FirstArrival {
     /// Time on the run's clock, in microseconds.
     pub(crate) at_us: u64,
     /// Microseconds since the intended time of sending.
@@ -234,7 +234,7 @@ impl Recording {
     }
 }
 
-impl Arrival {
+impl FirstArrival {
     pub(crate) fn new(at_us: u64, latency_us: u64) -> Self {
         Self { at_us, latency_us: u32::try_from(latency_us).unwrap_or(u32::MAX) }
     }

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn shortest_gap_of_two_place_messages_is_kept() {
+    fn shortest_gap_of_two_queue_positions_is_kept() {
         let mut queue = queue();
         queue.waiting(4, 500);
         queue.waiting(4, 3 * S + 500);
