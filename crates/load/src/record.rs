@@ -58,7 +58,8 @@ pub(crate) struct Generator {
     pub(crate) cpu_us: u64,
 }
 
-/// Durations in microseconds, each from its intended start.
+/// Durations in microseconds, each from its intended start. All but `connect` and `ack` are those
+/// of events that were due in the measured time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// From the start of a connection to `welcome`.
