@@ -141,7 +141,7 @@ impl Client {
     }
 
     /// Sends `data`, which the mesh holds for an absent recipient for at most `ttl`, rounded down
-    /// to ms and at most as long as the mesh permits. With zero it is not held at all.
+    /// to ms. The mesh's own hold time is the upper limit. With zero `data` is not held at all.
     ///
     /// # Errors
     /// As [`Client::signal`].

@@ -44,8 +44,8 @@ impl Driver {
     }
 
     /// Runs until `end_us`, a time of the schedule in microseconds since its start. Calls `begin`
-    /// per due unit with its number (from 0) and its time on the clock in microseconds, and `turn`
-    /// at each tick of 1 ms. Fails if the timer breaks.
+    /// per due unit with its number (from 0) and its time on the clock in microseconds. Calls
+    /// `turn` at each tick of 1 ms. Fails if the timer breaks.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,

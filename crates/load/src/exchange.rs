@@ -1,6 +1,7 @@
 //! Pairs of clients, or members of topics, that exchange numbered messages by a schedule.
-//! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
-//! ledgers of its sender and each receiver, reads the numbers of arrivals, and judges the delivery.
+//! A [`Workload`] plans the messages. The exchange sends each at its time, and numbers it in the
+//! ledgers of its sender and each receiver. It reads the numbers of arrivals, and judges the
+//! delivery.
 //! `steady`, `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses
 //! [`Calls`].
 
