@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures_util::{StreamExt as _, stream};
 use rand::RngExt as _;
@@ -211,12 +211,9 @@ impl FleetOptions {
 
     /// Checks that the number of clients is even, with at least one pair for each process.
     pub(crate) fn check_pairs(&self, processes: u32) -> Result<()> {
-        if !self.clients.is_multiple_of(2) {
-            bail!("--clients is odd: clients come in pairs");
-        }
-        if self.clients / 2 < processes {
-            bail!("--clients {} is not a pair for each of {processes} processes", self.clients);
-        }
+        let clients = self.clients;
+        ensure!(clients.is_multiple_of(2), "--clients is odd: clients come in pairs");
+        ensure!(clients / 2 >= processes, "--clients {clients} is not a pair for each of {processes} processes");
         Ok(())
     }
 
@@ -234,9 +231,7 @@ impl FleetOptions {
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
         let bases = self.bases(mesh.as_ref());
-        if bases.is_empty() {
-            bail!("no server to connect to: use --url ws://HOST:PORT, or --dir of a running mesh-dev");
-        }
+        ensure!(!bases.is_empty(), "no server to connect to: use --url ws://HOST:PORT, or --dir of a running mesh-dev");
         let urls_of = |number: usize| {
             let first = self.first as usize + number;
             let bases = (first..first + bases.len()).map(|turn| &bases[turn % bases.len()]);
