@@ -14,8 +14,7 @@ use crate::dial::{Dial, Tcp};
 use crate::driver::Driver;
 use crate::event::{Event, State};
 use crate::options::Options;
-use crate::outcome::SendError;
-use crate::receipt::Receipt;
+use crate::outcome::{Receipt, SendError};
 use crate::saved::SavedSession;
 
 /// Maximum queued events; [`Events`] describes a full queue.
@@ -41,7 +40,7 @@ pub struct Events {
     _shared: Arc<Shared>,
 }
 
-/// Share of one handle in the core. Dropping the last one closes the client.
+/// Kept by all handles and by [`Events`]. Its drop, with the last of them, closes the client.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Arc<Inner>,
@@ -76,7 +75,7 @@ impl Inner {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time since the client was created.
+    /// Returns the time since the client was created, in milliseconds.
     pub(crate) fn now(&self) -> Ms {
         u64::try_from(self.epoch.elapsed().as_millis()).unwrap_or(Ms::MAX)
     }
@@ -86,7 +85,7 @@ impl Inner {
         Moment { now: self.now(), random: self.lock().random.random() }
     }
 
-    /// Converts a time of the core.
+    /// Converts a time of the core, for timers of the runtime.
     pub(crate) fn instant(&self, at: Ms) -> Instant {
         self.epoch + std::time::Duration::from_millis(at)
     }
@@ -109,7 +108,7 @@ impl Client {
         Self::connect_by(options, Tcp)
     }
 
-    /// Starts a client that opens its connections with `dialer`.
+    /// Starts a client, as [`Client::connect`] does, that opens its connections with `dialer`.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -142,7 +141,7 @@ impl Client {
     }
 
     /// Sends `data`, which the mesh holds for an absent recipient for at most `ttl`, rounded down
-    /// to ms and at most as long as the mesh permits. With zero it is not held at all.
+    /// to ms. The mesh's own hold time is the upper limit. With zero `data` is not held at all.
     ///
     /// # Errors
     /// As [`Client::signal`].
@@ -156,12 +155,12 @@ impl Client {
         self.request(Request::Signal { to: to.to_owned(), data: to_json(data)?, ttl_ms })
     }
 
-    /// Joins a room and shows `data` (at most 4 KiB) to its members. The state of the room arrives
-    /// as [`Event::Joined`] or [`Event::Waiting`]. After the loss of its session the client rejoins
-    /// its rooms by itself.
+    /// Joins a room and shows `data` to its members: at most 4 KiB, or the mesh refuses the join.
+    /// `None` shows nothing, or keeps a member's present data. The state of the room arrives as
+    /// [`Event::Joined`] or [`Event::Waiting`]. In a new session the client rejoins its rooms.
     ///
     /// # Errors
-    /// As [`Client::signal`]; also if the client is in 256 rooms.
+    /// As [`Client::signal`], for the name of the room; also if the client is in 256 rooms.
     pub fn join<T: Serialize>(&self, room: &str, data: Option<&T>) -> Result<Receipt, SendError> {
         let data = data.map(to_json).transpose()?;
         self.request(Request::Join { room: room.to_owned(), data })
@@ -170,24 +169,25 @@ impl Client {
     /// Leaves a room or its waiting queue. The client no longer rejoins it.
     ///
     /// # Errors
-    /// As [`Client::signal`].
+    /// As [`Client::signal`], for the name of the room.
     pub fn leave(&self, room: &str) -> Result<Receipt, SendError> {
         self.request(Request::Leave { room: room.to_owned() })
     }
 
-    /// Sends `data` to all other members of a room of the client. The receipt has their number.
+    /// Sends `data` to all other members of a room of the client. The receipt has the number of
+    /// members that received it.
     ///
     /// # Errors
-    /// As [`Client::signal`].
+    /// As [`Client::signal`], for the name of the room.
     pub fn broadcast<T: Serialize + ?Sized>(&self, room: &str, data: &T) -> Result<Receipt, SendError> {
         self.request(Request::Broadcast { room: room.to_owned(), data: to_json(data)? })
     }
 
     /// Requests the members of a room, at most 500 per page: those after the client `after`, or the
-    /// first ones. The answer is an [`Event::Joined`].
+    /// first ones. The answer is an [`Event::Joined`], or an [`Event::Problem`] for a refusal.
     ///
     /// # Errors
-    /// If there is no connection now, or a name is invalid.
+    /// If there is no connection now, a name is invalid, or the client is closed.
     pub fn members(&self, room: &str, after: Option<&str>) -> Result<(), SendError> {
         self.change(|guarded, _| guarded.core.members(room, after))
     }
@@ -195,18 +195,19 @@ impl Client {
     /// Requests fresh ICE servers. The answer is an [`Event::IceServers`].
     ///
     /// # Errors
-    /// If there is no connection now.
+    /// If there is no connection now, or the client is closed.
     pub fn ice_servers(&self) -> Result<(), SendError> {
         self.change(|guarded, _| guarded.core.ice_servers())
     }
 
-    /// Reports that the network is back or has changed. Shortens a wait, and checks an open socket
-    /// with a ping.
+    /// Reports that the network is back or has changed. Shortens a wait to at most 1 s, unless the
+    /// server asked for it, and checks an open socket with a ping.
     pub fn network_changed(&self) {
         self.change(|guarded, at| guarded.core.network_changed(at));
     }
 
-    /// Ends the session for good. Requests without an outcome get
+    /// Closes the client and ends its session. Without a connection the mesh keeps the session
+    /// until it expires, by default 30 s after the loss. Requests without an outcome get
     /// [`RequestError::Closed`](crate::RequestError::Closed).
     pub fn close(&self) {
         self.change(|guarded, _| guarded.core.close());

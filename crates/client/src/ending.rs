@@ -1,4 +1,4 @@
-//! Ends of connections, and the reaction to each. `socket` and `Core` create them.
+//! Ends of connections, which `socket` and `Core` create, and the reaction of `Core` to each.
 
 use signaling_protocol::CloseCode;
 use signaling_protocol::close::Advice;

@@ -39,7 +39,7 @@ pub enum Event {
         room: String,
         /// Version of the room after these changes. See [`Joined::version`].
         version: u64,
-        /// New members.
+        /// New members, and members with new data.
         joined: Vec<Member>,
         /// Departed members.
         left: Vec<DepartedMember>,
@@ -52,7 +52,7 @@ pub enum Event {
         /// or the error code of the rejoin that failed.
         reason: String,
     },
-    /// The ICE servers, as answer to `Client::ice_servers`.
+    /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).
     IceServers(Vec<IceServer>),
     /// Another node serves the client now. No action is needed. Sent only if the operator reveals
     /// nodes.
@@ -60,7 +60,8 @@ pub enum Event {
         /// Id of that node.
         node: String,
     },
-    /// The server rejected a message without an `id`, for example a renewed token.
+    /// The server refused a message without an `id`: a renewed token, or a request of members or
+    /// ICE servers.
     Problem(Refusal),
 }
 
@@ -163,7 +164,7 @@ pub struct Joined {
     pub count: u64,
     /// Members, oldest first, at most 500.
     pub members: Vec<Member>,
-    /// `true` if more members follow the last one. `Client::members` requests them.
+    /// `true` if more members follow; [`Client::members`](crate::Client::members) requests them.
     pub more: bool,
 }
 

@@ -22,17 +22,19 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     pub(crate) text: String,
+    /// Validity from the return of the callback; `None`: until a server rejects it.
     pub(crate) valid_for: Option<Duration>,
 }
 
 impl Token {
-    /// Creates a token from a JWT, for use until a server rejects it.
+    /// Creates a token from a JWT (RFC 7519), for use until a server rejects it.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), valid_for: None }
     }
 
-    /// Sets the validity from now. The client renews the token at most 30 s before its end.
+    /// Sets the validity, from the return of the callback on. The client renews the token 30 s
+    /// before its end, or a tenth of the validity if that is less.
     #[must_use]
     pub fn valid_for(self, time: Duration) -> Self {
         Self { valid_for: Some(time), ..self }
@@ -75,7 +77,9 @@ pub struct Options {
     pub(crate) urls: Vec<Uri>,
     pub(crate) limits: Limits,
     pub(crate) tokens: Option<TokenSource>,
+    /// Session of another process, of this client; `None`: a new one.
     pub(crate) session: Option<SavedSession>,
+    /// Seed of all random draws; `None`: drawn from the system.
     pub(crate) seed: Option<u64>,
     /// TLS of `wss` URLs; `None` for the default.
     pub(crate) connector: Option<Connector>,
@@ -125,7 +129,8 @@ impl Options {
     }
 
     /// Sets the source of tokens. It is called before the first attempt, before a token expires,
-    /// and after a server rejected a token that it had accepted before. Its time limit is 30 s.
+    /// and after a server rejected a token that was used before. Its time limit is 30 s. The
+    /// client closes if a server rejects a new token.
     #[must_use]
     pub fn tokens<F, T>(mut self, source: F) -> Self
     where
@@ -137,16 +142,17 @@ impl Options {
     }
 
     /// Sets the maximum number and bytes of queued requests, 256 and 1 MiB by default. Further
-    /// requests are refused with [`SendError::QueueFull`](crate::SendError::QueueFull).
+    /// requests are refused with [`SendError::QueueFull`](crate::SendError::QueueFull). A request
+    /// that need not wait for answers to others is accepted at any size of the queue.
     #[must_use]
     pub fn queue(mut self, requests: usize, bytes: usize) -> Self {
         (self.limits.queue, self.limits.queue_bytes) = (requests, bytes);
         self
     }
 
-    /// Sets the time limit of a request, including time without a connection; 60 s by default. The
-    /// mesh itself gives a message up after about 23 s. A shorter limit makes sense only if the
-    /// application does not need the answer later.
+    /// Sets the time limit of a request, including time without a connection; 60 s by default. With
+    /// its default hold time the mesh gives a message up after about 23 s. A shorter limit makes
+    /// sense only if the application does not need the answer later.
     #[must_use]
     pub fn request_timeout(mut self, time: Duration) -> Self {
         self.limits.timeout = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

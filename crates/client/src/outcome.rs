@@ -1,20 +1,45 @@
-//! Outcomes of requests, for [`Receipt`](crate::Receipt), and errors of methods of `Client`.
+//! Outcomes of requests, which methods of `Client` return as a [`Receipt`], and errors of methods.
 
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use signaling_protocol::ErrorCode;
+use tokio::sync::oneshot;
+
+use crate::core::Outcome;
+
+/// Future of a request's outcome. `Ok` has a [`Delivered`]: the request was carried out, and a
+/// signal delivered. Dropping the future does not cancel the request.
+///
+/// # Errors
+/// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
+/// client was closed.
+#[derive(Debug)]
+#[must_use = "the receipt has the outcome of the request; use `let _ =` to ignore it"]
+pub struct Receipt {
+    pub(crate) outcome: oneshot::Receiver<Outcome>,
+}
+
+impl Future for Receipt {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        Pin::new(&mut self.outcome).poll(context).map(|outcome| outcome.unwrap_or(Err(RequestError::Closed)))
+    }
+}
 
 /// A request was carried out. A signal was delivered to its recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
-    /// Number of members that a broadcast reached; `None` for other requests.
+    /// Number of members that received a broadcast; `None` for other requests.
     pub members: Option<u64>,
 }
 
 /// Error answer of a server to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Error code of the protocol, possibly of a later release.
+    /// Error code, one of [`ErrorCode`] or of a later release.
     pub code: String,
     /// Explanation of the server, as text.
     pub message: String,
@@ -53,7 +78,8 @@ pub enum SendError {
     /// The queue is full: wait for the outcome of earlier requests.
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
-    /// The message is too large: the server would close the socket.
+    /// The message is too large: the server would close the socket. The limit is that of the latest
+    /// `welcome`, 64 KiB before the first one.
     #[error("the message has {bytes} bytes, the server accepts at most {max}")]
     TooLarge {
         /// Size of the message, in bytes.

@@ -14,16 +14,16 @@ pub(crate) const MIN_POLICY_WAIT: Ms = 30_000;
 /// Time after `welcome` from which a connection resets the backoff.
 pub(crate) const STABLE_AFTER: Ms = 10_000;
 
-/// Time limit from the start of an attempt to `welcome`.
+/// Time limit from the opening of a connection to `welcome`.
 pub(crate) const WELCOME_TIMEOUT: Ms = 10_000;
 /// Time limit of the token callback, which may call a server of its own.
 pub(crate) const TOKEN_TIMEOUT: Ms = 30_000;
 /// Time between renewal and expiry of a token; a tenth of its validity if that is less.
 pub(crate) const RENEW_BEFORE: Ms = 30_000;
 
-/// Interval of pings on an open socket.
+/// Time from `welcome` or the last ping to the next ping.
 pub(crate) const PING_INTERVAL: Ms = 10_000;
-/// Time limit of any input after a ping.
+/// Time from a ping to any input, after which the socket counts as dead.
 pub(crate) const PONG_TIMEOUT: Ms = 5_000;
 /// Delay of a timer from which this process counts as paused, instead of the server as silent.
 pub(crate) const PAUSE_TOLERANCE: Ms = 5_000;
@@ -36,7 +36,7 @@ pub(crate) const MAX_UNACKNOWLEDGED: u64 = 64;
 pub(crate) const NAME_LIFETIME: Ms = 17 * 60 * 1_000;
 /// Maximum names kept. At 500 messages/s they last about 2 minutes, enough for the default times.
 pub(crate) const MAX_NAMES: usize = 65_536;
-/// Maximum names in a saved session. No sender can have more messages without a `received`.
+/// Maximum names in a saved session: more than the messages that a node sends without a `received`.
 pub(crate) const MAX_SAVED_NAMES: usize = 4_096;
 
 /// Maximum requests without an answer, equal to the mesh's limit per client.

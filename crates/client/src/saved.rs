@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::core::Rooms;
+
 /// State that continues a session: the token that proves it, requests without an answer, and
 /// messages already delivered. [`Client::detach`](crate::Client::detach) creates it. It is
 /// serialisable, and valid as long as the mesh keeps a session without a socket (30 s by default).
@@ -12,13 +14,14 @@ pub struct SavedSession {
     pub(crate) client_id: String,
     /// Token that resumes the session; `None` before the first `welcome`.
     pub(crate) resume: Option<String>,
+    /// Number of the next request in this session, from 1.
     pub(crate) next_id: u64,
     /// Sent requests without an answer, in order.
     pub(crate) unanswered: Vec<SavedRequest>,
     /// Requests that were not sent, in order.
     pub(crate) queued: Vec<Box<RawValue>>,
     /// Rooms to rejoin in a new session.
-    pub(crate) rooms: Vec<SavedRoom>,
+    pub(crate) rooms: Rooms,
     /// Names of the latest received messages, for deduplication.
     pub(crate) names: Vec<String>,
 }

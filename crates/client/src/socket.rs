@@ -32,9 +32,9 @@ const MAX_REASON: usize = 200;
 /// Target of a handshake, and the client's identity.
 pub(crate) struct Address {
     pub(crate) url: Uri,
-    /// Token that resumes a session, if there is one.
+    /// Token that resumes a session; `None` for a new one.
     pub(crate) resume: Option<String>,
-    /// The client's own token, if it has one.
+    /// The client's own token; `None` if it has none.
     pub(crate) token: Option<String>,
     /// TLS for `wss`; `None` for the default.
     pub(crate) connector: Option<Connector>,
@@ -157,7 +157,7 @@ where
         }
     }
 
-    /// Resolves once all queued messages are written, or to the error of the connection.
+    /// Resolves once all queued messages are written, or to an error if the connection is lost.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         if self.is_flushed {
             return Poll::Ready(Ok(()));

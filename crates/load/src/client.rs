@@ -101,7 +101,8 @@ impl Client {
         })
     }
 
-    /// Makes the client keep messages with an id until their outcome arrives.
+    /// Makes the client keep messages with an id until their outcome arrives, so that it can
+    /// [`reconnect`](Self::reconnect).
     pub(crate) fn keep_unanswered(&mut self) {
         self.unanswered = Some(RefCell::default());
     }
@@ -126,7 +127,8 @@ impl Client {
         }
     }
 
-    /// Resumes the session on a new socket and sends messages without an outcome again, in order.
+    /// Resumes the session on a new socket to `url` and sends messages without an outcome again, in
+    /// order. One attempt; fails as [`Self::connect`].
     pub(crate) async fn reconnect(&self, url: &str) -> Result<Return, ConnectError> {
         let url = format!("{url}&resume={}", self.welcome.borrow().resume);
         let next = Self::connect(&url, None).await?;
@@ -174,8 +176,8 @@ impl Client {
         socket.poll_next_unpin(context)
     }
 
-    /// Passes texts to `on_text` until the socket ends. Returns its close code, or a text on a
-    /// break.
+    /// Passes texts to `on_text` until the socket ends. Returns its close code, or a text for a
+    /// break and for a close frame without a code.
     pub(crate) async fn read(&self, mut on_text: impl FnMut(&str)) -> String {
         let mut ending = None;
         loop {

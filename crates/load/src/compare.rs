@@ -58,8 +58,8 @@ pub struct Options {
     /// First rate of the search for the highest rate, in messages per second; 0 skips the search
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     search_from: u64,
-    /// Wire protocol of the clients. Clients of PeerJS connect to the balancer and to the server of
-    /// the npm package `peer`, those of y-webrtc to the balancer and to the one of `y-webrtc`
+    /// Wire protocol of the clients. They connect to the balancer, and with peerjs or y-webrtc
+    /// also to the server of the npm package `peer` or `y-webrtc`
     #[arg(long, value_enum, default_value_t)]
     dialect: Wire,
     /// Number of clients of each topic of y-webrtc clients; a message is copied to all others

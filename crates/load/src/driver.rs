@@ -43,8 +43,9 @@ impl Driver {
         Ok(Self { schedule, clock, start_us, ticker, begun: 0, bar })
     }
 
-    /// Runs until a time of the schedule, in microseconds since its start. Calls `begin` per due
-    /// unit with its number (from 0) and its time on the clock, and `turn` at each tick of 1 ms.
+    /// Runs until `end_us`, a time of the schedule in microseconds since its start. Calls `begin`
+    /// per due unit with its number (from 0) and its time on the clock in microseconds. Calls
+    /// `turn` at each tick of 1 ms. Fails if the timer breaks.
     pub(crate) async fn until(
         &mut self,
         end_us: u64,
@@ -86,7 +87,7 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
     sleep(QUIET).await;
 }
 
-/// Returns a random mark that distinguishes messages of runs with equal client ids.
+/// Returns a mark, from the clock, that distinguishes messages of runs with equal client ids.
 pub(crate) fn run_mark() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
 }
@@ -110,7 +111,7 @@ impl Ticker {
         Ok(Self { timer })
     }
 
-    /// Waits for the next tick. Missed ticks count as one.
+    /// Waits for the next tick. Missed ticks count as one. Fails if the timer breaks.
     pub(crate) async fn tick(&mut self) -> Result<()> {
         loop {
             let mut guard = self.timer.readable_mut().await.context("the timer is broken")?;

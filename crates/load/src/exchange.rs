@@ -1,6 +1,7 @@
 //! Pairs of clients, or members of topics, that exchange numbered messages by a schedule.
-//! A [`Workload`] plans the messages. The exchange sends each at its time, numbers it in the
-//! ledgers of its sender and each receiver, reads the numbers of arrivals, and judges the delivery.
+//! A [`Workload`] plans the messages. The exchange sends each at its time, and numbers it in the
+//! ledgers of its sender and each receiver. It reads the numbers of arrivals, and judges the
+//! delivery.
 //! `steady`, `hostile`, `compare` and `drill` use [`Size`](crate::message::Size), `calls` uses
 //! [`Calls`].
 
@@ -29,7 +30,7 @@ use workload::{Groups, Message, Plan, Workload, turns};
 
 pub(crate) use calls::{CallOptions, CallTotals, Calls};
 pub use ledger::{AckTotals, Totals};
-pub(crate) use ledger::{Arrival, Recording};
+pub(crate) use ledger::{FirstArrival, Recording};
 pub(crate) use workload::{RunOptions, TrafficOptions};
 
 /// Close code, as text, with which a server drains a client.
@@ -65,7 +66,7 @@ impl Settings {
     }
 }
 
-/// Counts of clients that come back after their socket ended.
+/// Counts of clients that come back after their socket ended; all 0 if clients do not come back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returns {
     /// Sockets that were closed with 1001.
@@ -169,7 +170,8 @@ impl<W: Workload> Exchange<W> {
         Ok(())
     }
 
-    /// Sends by the schedule until it ends or `over` completes, and measures costs of `watched`.
+    /// Sends by the schedule until it ends or `over` completes. Measures costs of `watched` unless
+    /// `over` completes first. Fails if the timer breaks.
     pub(crate) async fn run(&self, watched: &[Watched], over: impl Future<Output = ()>) -> Result<()> {
         let schedule = self.settings.schedule();
         let warmup_us = self.settings.run.warmup * 1_000_000;
@@ -366,7 +368,7 @@ impl<W: Workload> Listener for Exchange<W> {
         let now_us = self.clock.now_us();
         let latency_us = now_us.saturating_sub(arrival.time_us);
         if self.settings.is_recorded {
-            self.recording.borrow_mut().arrivals.push(Arrival::new(now_us, latency_us));
+            self.recording.borrow_mut().arrivals.push(FirstArrival::new(now_us, latency_us));
         }
         let is_planned = {
             let (mut plan, mut record) = (self.plan.borrow_mut(), self.record.borrow_mut());

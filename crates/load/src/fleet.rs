@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use futures_util::{StreamExt as _, stream};
 use rand::RngExt as _;
@@ -33,8 +33,8 @@ pub(crate) trait Listener: 'static {
     /// Handles a text. Returns the id of the message whose outcome it reports, if any. `client` is
     /// a number in the fleet.
     fn text(&self, client: usize, text: &str) -> Option<u64>;
-    /// Handles the end of a socket that this process had not closed. `reason` is its close code, or
-    /// a text for a break.
+    /// Handles the end of a socket that this process had not closed. `reason` is that of
+    /// [`Client::read`].
     fn ended(&self, client: usize, reason: String);
     /// Handles the reconnect of a client.
     fn returned(&self, _client: usize, _how: &Return) {}
@@ -65,6 +65,7 @@ pub(crate) struct FleetPlan {
 
 /// Connected clients. Dropping it ends their tasks.
 pub(crate) struct Fleet {
+    /// In the order of the plan.
     pub(crate) clients: Vec<Rc<Client>>,
     /// Time from the start of each connection to `welcome`.
     pub(crate) connect: Latencies,
@@ -74,7 +75,8 @@ pub(crate) struct Fleet {
 }
 
 impl Fleet {
-    /// Opens all sockets at a bounded rate. The first failure ends it.
+    /// Opens all sockets, at most at the rate of the plan and 64 at once. Fails with the first
+    /// client that cannot connect.
     pub(crate) async fn connect<L: Listener>(plan: FleetPlan, listener: &Rc<L>) -> Result<Self> {
         let FleetPlan { urls, hello, rate, reconnect } = plan;
         let begin = Instant::now();
@@ -209,12 +211,9 @@ impl FleetOptions {
 
     /// Checks that the number of clients is even, with at least one pair for each process.
     pub(crate) fn check_pairs(&self, processes: u32) -> Result<()> {
-        if !self.clients.is_multiple_of(2) {
-            bail!("--clients is odd: clients come in pairs");
-        }
-        if self.clients / 2 < processes {
-            bail!("--clients {} is not a pair for each of {processes} processes", self.clients);
-        }
+        let clients = self.clients;
+        ensure!(clients.is_multiple_of(2), "--clients is odd: clients come in pairs");
+        ensure!(clients / 2 >= processes, "--clients {clients} is not a pair for each of {processes} processes");
         Ok(())
     }
 
@@ -232,9 +231,7 @@ impl FleetOptions {
     pub(crate) fn plan(&self) -> Result<(FleetPlan, Vec<Watched>)> {
         let mesh = self.mesh()?;
         let bases = self.bases(mesh.as_ref());
-        if bases.is_empty() {
-            bail!("no server to connect to: use --url ws://HOST:PORT, or --dir of a running mesh-dev");
-        }
+        ensure!(!bases.is_empty(), "no server to connect to: use --url ws://HOST:PORT, or --dir of a running mesh-dev");
         let urls_of = |number: usize| {
             let first = self.first as usize + number;
             let bases = (first..first + bases.len()).map(|turn| &bases[turn % bases.len()]);
@@ -252,7 +249,7 @@ impl FleetOptions {
         if self.urls.is_empty() { balancers.collect() } else { self.urls.clone() }
     }
 
-    /// Returns the servers of `--dir`; `None` without it. Fails if the file cannot be read.
+    /// Returns the mesh of `--dir`; `None` without it. Fails if its file cannot be read.
     pub(crate) fn mesh(&self) -> Result<Option<MeshFile>> {
         self.dir.as_ref().map(MeshFile::read).transpose()
     }

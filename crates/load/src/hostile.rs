@@ -1,5 +1,5 @@
 //! Good clients alone, and then beside a crowd of hostile clients: latency, losses and memory.
-//! `crowd` has the hostile clients.
+//! `crowd` has the hostile clients, which need servers on this machine.
 
 mod crowd;
 

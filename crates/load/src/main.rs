@@ -28,7 +28,8 @@ fn run(scenario: &Scenario) -> Result<Vec<String>> {
     let (json, sockets) = scenario.json_and_sockets();
     if sockets + 50 > limit {
         anyhow::bail!(
-            "{sockets} sockets exceed the limit of {limit} open files per process: raise `ulimit -n`, or use more --processes"
+            "{sockets} sockets exceed the limit of {limit} open files per process: raise `ulimit -n`, use fewer clients, \
+             or with steady, calls and idle more --processes"
         );
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

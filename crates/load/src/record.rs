@@ -32,8 +32,8 @@ pub struct Record {
     pub errors: u64,
     /// Received errors by code, and other frames by type.
     pub received: BTreeMap<String, u64>,
-    /// Ended sockets by close code or reason. Sockets closed with 1001 of returning clients are in
-    /// `returns`.
+    /// Ended sockets by close code or reason. `returns` counts those of returning clients that were
+    /// closed with 1001.
     pub closed: BTreeMap<String, u64>,
     pub(crate) times: Times,
     /// Costs of the servers; `None` in a process that does not read them.
@@ -58,7 +58,8 @@ pub(crate) struct Generator {
     pub(crate) cpu_us: u64,
 }
 
-/// Durations in microseconds, each from its intended start.
+/// Durations in microseconds, each from its intended start. All but `connect` and `ack` are those
+/// of events that were due in the measured time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// From the start of a connection to `welcome`.
@@ -90,7 +91,8 @@ impl Record {
         }
     }
 
-    /// Adds up the records of the processes of one run. Only one of them has costs.
+    /// Adds up the records of the processes of one run. Only one of them has costs. Fails without a
+    /// record.
     pub(crate) fn sum(records: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut sum = Value::Null;
         for record in records {
@@ -99,7 +101,7 @@ impl Record {
         Ok(serde_json::from_value(sum)?)
     }
 
-    /// Returns the part of the schedule that was begun and sent, 0 to 1.
+    /// Returns the part of the schedule that was begun and sent, 0 to 1; 0 without a schedule.
     #[must_use]
     pub fn sent_share(&self) -> f64 {
         let Generator { planned, begun, unsent, .. } = self.generator;
@@ -167,7 +169,8 @@ pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
     }
 }
 
-/// Returns `true` if the reason is no close code: the socket ended without a close frame.
+/// Returns `true` if the reason is no close code: the socket ended without a close frame, or its
+/// close frame had none.
 pub(crate) fn is_break(reason: &str) -> bool {
     reason.parse::<u16>().is_err()
 }

@@ -64,7 +64,7 @@ impl Report {
     /// Returns the report as JSON.
     ///
     /// # Errors
-    /// When a value cannot be written as JSON.
+    /// If a value cannot be written as JSON.
     pub fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -83,7 +83,7 @@ impl Report {
     /// Prints the text and writes the JSON to this file; `-` prints the JSON instead of the text.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn publish(&self, json: Option<&Path>) -> Result<()> {
         match json {
             Some(path) if path == Path::new("-") => print!("{}", self.json()?),

@@ -31,7 +31,8 @@ pub enum Scenario {
     Calls(calls::Options),
     /// Clients hold open sockets without traffic: memory per client
     Idle(idle::Options),
-    /// Steady load while a script scales, kills, pauses or restarts servers, or cuts client sockets
+    /// Steady load while a script scales, kills, pauses, drains, replaces or restarts servers, or
+    /// cuts client sockets or lanes
     Drill(drill::Options),
     /// Steady load beside slow handshakes and clients that never read
     Hostile(hostile::Options),
@@ -61,7 +62,8 @@ impl Scenario {
     /// Runs it within a [`tokio::task::LocalSet`]. Returns `None` in a worker.
     ///
     /// # Errors
-    /// When options conflict, the clients cannot connect, or an action on the mesh fails.
+    /// If options conflict, clients cannot connect, or servers cannot be started or measured. A
+    /// fault of the mesh is no error, but a failure in the report.
     pub async fn run(&self) -> Result<Option<Report>> {
         match self {
             Self::Steady(options) => steady::run(options).await,

@@ -32,7 +32,7 @@ pub(crate) struct Reading {
 /// Usage of the servers between two readings.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Costs {
-    /// Time between the readings.
+    /// Time between the readings, in seconds.
     pub(crate) seconds: f64,
     /// Messages delivered between the readings.
     pub(crate) messages: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Cost {
     pub(crate) name: String,
     /// Group of the process; `None` for the sum of all.
     pub(crate) group: Option<String>,
-    /// CPU time between the readings.
+    /// CPU time between the readings, in seconds.
     pub(crate) cpu_seconds: f64,
     /// CPU time in microseconds per delivered message; `None` without messages.
     pub(crate) cpu_us_per_message: Option<f64>,
@@ -150,7 +150,7 @@ pub(crate) fn usage(pid: u32) -> Option<Usage> {
     Some(Usage { cpu_seconds, rss_kib: process.status().ok()?.vmrss? })
 }
 
-/// Returns the CPU time of this process since its start, or 0 if unknown.
+/// Returns the CPU time of this process since its start, in seconds, or 0 if unknown.
 pub(crate) fn own_cpu_seconds() -> f64 {
     usage(std::process::id()).map_or(0.0, |usage| usage.cpu_seconds)
 }

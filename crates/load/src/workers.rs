@@ -1,4 +1,4 @@
-//! Several processes that put one load on the mesh.
+//! Several processes that put one load on the mesh, for `steady`, `calls` and `idle`.
 //! The first process starts the others with its own command line and `--share NUMBER`. It sends
 //! nothing itself, and they end with it. Each worker connects its clients, prints `ready` and waits
 //! until all are ready. At the end it prints its [`Record`] as one line of JSON, and the first

@@ -1,4 +1,5 @@
 //! Messages from clients: one JSON object per text frame, parsed without copying its payload.
+//! Edges call [`peek`], nodes [`parse`].
 
 use std::borrow::Cow;
 
@@ -18,16 +19,18 @@ pub enum ClientMessage<'a> {
         to: Cow<'a, str>,
         /// Any JSON, forwarded unchanged.
         data: &'a RawValue,
-        /// Number of the request, which its `ack` repeats. `None`: no `ack`.
+        /// Number of the request, 1 to 2^53 - 1, which its answer repeats. `None`: no `ack`.
         id: Option<u64>,
-        /// Maximum hold time for an absent recipient, in milliseconds. `None`: the node's.
+        /// Maximum hold time for an absent recipient, in ms; 0 for none. `None`: the node's own,
+        /// which is also the upper limit.
         ttl_ms: Option<u64>,
     },
     /// Joins a room, or requests its current state.
     Join {
         /// Name of the room.
         room: Cow<'a, str>,
-        /// JSON that the other members see. `None`: none, or for a member its present data.
+        /// JSON of at most 4 KiB that the other members see. `None`: none, or for a member its
+        /// present data.
         data: Option<&'a RawValue>,
         /// As in `Signal`.
         id: Option<u64>,
@@ -59,7 +62,7 @@ pub enum ClientMessage<'a> {
     },
     /// A reliable client has received all messages of its socket up to `n`.
     Received {
-        /// The `n` of the last received message, from 1 on.
+        /// The `n` of the last received message. The edge checks it.
         n: u64,
     },
     /// Replaces the token before it expires.
@@ -92,7 +95,7 @@ impl ClientMessage<'_> {
     }
 }
 
-/// Error of an invalid message, with its readable fields for the answer.
+/// Error of an invalid message, for the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadMessage {
     /// `bad_message` or `too_large`.
@@ -163,8 +166,8 @@ impl Reader<'_> {
 /// Parses one client message. Unknown fields are ignored; duplicate fields are rejected.
 ///
 /// # Errors
-/// If it is no JSON object, has an unknown `type`, or a field is missing, of a wrong type or over
-/// its limit.
+/// `too_large` if the `data` of a `join` is over its limit. `bad_message` if the text is no JSON
+/// object, its `type` is unknown, or a field is missing or invalid.
 pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     let unreadable = |why: &str| BadMessage {
         code: ErrorCode::BadMessage,
@@ -222,7 +225,8 @@ pub struct Names<'a> {
     pub room: Option<Cow<'a, str>>,
 }
 
-/// Returns the fields that an `error` repeats. All are `None` if the text is not readable JSON.
+/// Returns the fields that an `error` repeats. All are `None` if the text is no JSON object with a
+/// `type`, or a known field has a wrong type.
 #[must_use]
 pub fn names(text: &[u8]) -> Names<'_> {
     let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
@@ -234,17 +238,17 @@ fn valid_name(field: Option<Text<'_>>) -> Option<Cow<'_, str>> {
     field.map(|Text(text)| text).filter(|text| check_name(text).is_ok())
 }
 
-/// Kind of a client message for an edge, which handles the first three itself.
+/// Kind of a client message for an edge, which answers `Ping` and handles `Received` itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EdgeMessage {
     /// The edge answers with `pong`.
     Ping,
-    /// A reliable client has received all messages of its socket up to `n`.
+    /// As [`ClientMessage::Received`].
     Received {
-        /// The `n` of the last received message, from 1 on.
+        /// As in [`ClientMessage::Received`].
         n: u64,
     },
-    /// A new token. An edge that verifies tokens parses the full message.
+    /// A new token. An edge that verifies tokens parses the full message; others forward it.
     Token,
     /// A message for the node.
     Other,
@@ -257,8 +261,9 @@ struct TypeAndNumber<'a> {
     n: Option<u64>,
 }
 
-/// Parses only the parts that concern the edge. A leading `{"type":"` takes the fast path. An
-/// unreadable payload is `Other`, so that the node reports the error.
+/// Parses only the parts that concern the edge. A `signal`, `broadcast` or `join` whose `type`
+/// comes first takes the fast path. An unreadable text is `Other`, so that the node reports the
+/// error.
 #[must_use]
 pub fn peek(text: &[u8]) -> EdgeMessage {
     const FRONT: &[u8] = b"{\"type\":\"";

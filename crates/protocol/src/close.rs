@@ -1,6 +1,6 @@
-//! WebSocket close codes (RFC 6455 section 7.4) and the client's reaction to each.
+//! WebSocket close codes (RFC 6455 section 7.4), which edges send, and the SDK's reaction to each.
 
-/// Close code of a socket. The client reconnects after 4000 to 4399, and not after 4400 to 4499.
+/// Close code of a socket. [`Self::advice`] has the client's reaction to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CloseCode(pub u16);
 
@@ -16,7 +16,7 @@ pub enum Advice {
 }
 
 impl CloseCode {
-    /// The client closed the socket, or its close frame is answered.
+    /// The client ended its session. The server answers with the same code.
     pub const NORMAL: Self = Self(1000);
     /// The server shuts down or drains.
     pub const GOING_AWAY: Self = Self(1001);
@@ -26,7 +26,7 @@ impl CloseCode {
     pub const UNSUPPORTED: Self = Self(1003);
     /// The text is not UTF-8.
     pub const INVALID_TEXT: Self = Self(1007);
-    /// The message never ends, or control frames flood the server.
+    /// The message has too many fragments or no end, or the client pings too often.
     pub const POLICY: Self = Self(1008);
     /// The message exceeds the size limit.
     pub const TOO_BIG: Self = Self(1009);
@@ -38,7 +38,7 @@ impl CloseCode {
     pub const TRY_AGAIN: Self = Self(1013);
     /// The client leaves its socket and keeps its session.
     pub const SOCKET_LEFT: Self = Self(4001);
-    /// The client does not read its messages.
+    /// The client reads too slowly, or a reliable one sends no `received`.
     pub const TOO_SLOW: Self = Self(4002);
     /// The token has expired. The client reconnects with a new one.
     pub const TOKEN_EXPIRED: Self = Self(4003);
@@ -52,7 +52,7 @@ impl CloseCode {
     pub const BAD_REQUEST: Self = Self(4400);
     /// The token is missing or invalid.
     pub const UNAUTHORIZED: Self = Self(4401);
-    /// The token does not allow this.
+    /// The page's origin or the token does not allow the request.
     pub const FORBIDDEN: Self = Self(4403);
     /// A responsive socket has the client id.
     pub const ID_IN_USE: Self = Self(4409);
@@ -61,13 +61,15 @@ impl CloseCode {
     /// An operator closed the session.
     pub const KICKED: Self = Self(4411);
 
-    /// Returns `true` if a client that closes with this code ends its session.
+    /// Returns `true` if a client that closes with this code ends its session; after all others
+    /// the session can be resumed.
     #[must_use]
     pub const fn is_goodbye(self) -> bool {
         self.0 == Self::NORMAL.0
     }
 
-    /// Returns the client's reaction to the code.
+    /// Returns the client's reaction to the code, [`Advice::ComeBack`] for an unknown one except
+    /// 4400 to 4499.
     #[must_use]
     pub const fn advice(self) -> Advice {
         match self.0 {
@@ -77,7 +79,8 @@ impl CloseCode {
         }
     }
 
-    /// Returns the close code for an HTTP status, which browsers hide. `None`: it has no own code.
+    /// Returns the close code that replaces the HTTP status of a refusal, which browsers hide.
+    /// `None`: the status has no close code.
     #[must_use]
     pub const fn of_status(status: u16) -> Option<Self> {
         match status {

@@ -1,4 +1,4 @@
-//! Error codes of failed requests.
+//! Error codes of failed requests, which edges and nodes send.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,22 @@ use serde::{Deserialize, Serialize};
 pub enum ErrorCode {
     /// The message is not JSON, has an unknown type, or a field is missing or invalid.
     BadMessage,
-    /// A size limit is exceeded.
+    /// A field exceeds its limit.
     TooLarge,
-    /// A rate limit is exceeded.
+    /// A rate limit is exceeded. The request had no effect.
     RateLimited,
-    /// Delivery is not confirmed and no longer tried.
+    /// Delivery is not confirmed and no longer tried. The message may have arrived.
     RecipientUnavailable,
-    /// The sender is not in that room.
+    /// The sender is not a member of the room.
     NotInRoom,
-    /// The room store cannot be reached.
+    /// Rooms cannot be read or changed now, or the store may lack members of this room.
     RoomStoreUnavailable,
-    /// The token does not allow the request.
+    /// The token or the operator does not allow the request, a name is reserved, a new token was
+    /// refused, or tokens are not in use.
     Forbidden,
     /// The mesh has no capacity for the request now.
     Overloaded,
-    /// The mesh has an internal error.
+    /// A fault of the mesh. Reserved: no server sends it.
     Internal,
 }
 

@@ -1,4 +1,4 @@
-//! Identifiers of clients, rooms, nodes, sessions and processes.
+//! Names of clients, rooms and nodes. A value of these types is valid: it was checked.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,7 @@ pub enum NameError {
     /// The text has a character outside `A-Z a-z 0-9 . _ ~ : @ -`.
     #[error("may have only A-Z a-z 0-9 . _ ~ : @ - (byte {at} is another)")]
     Alphabet {
-        /// Position of the first such byte.
+        /// Position of the first such byte, from 0.
         at: usize,
     },
 }

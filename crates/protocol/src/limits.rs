@@ -10,21 +10,21 @@ pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 pub const MAX_MEMBER_DATA_BYTES: usize = 4 * 1024;
 /// Maximum `id` of a request: the largest exact integer in JavaScript.
 pub const MAX_REQUEST_ID: u64 = (1 << 53) - 1;
-/// Maximum length of a token of either kind, in bytes: it fits in a header beside others.
+/// Maximum length of a JWT, in bytes: it fits in a header beside others. Resume tokens are shorter.
 pub const MAX_TOKEN_BYTES: usize = 4 * 1024;
 /// Maximum query string of a connect request, in bytes: two tokens of 4 KiB and the ids.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024 + 512;
 
-/// Default hold time for an absent recipient. A setting or the message's `ttl_ms` overrides it.
+/// Default hold time for an absent recipient. A setting replaces it; a `ttl_ms` can shorten it.
 pub const DEFAULT_HOLD: Duration = Duration::from_secs(20);
-/// Maximum hold time: the range of two bytes in steps of 10 ms.
+/// Maximum hold time (655 s): the range of two bytes in steps of 10 ms.
 pub const MAX_HOLD: Duration = Duration::from_millis(u16::MAX as u64 * 10);
-/// Maximum time that a lingering session can be resumed. Edges of recipients remember the messages
-/// that they have written for this time.
+/// Maximum time that a lingering session can be resumed. Recipients' edges remember a reliable
+/// sender for this time and that of a heartbeat, since it may retransmit after its resume.
 pub const MAX_RESUME: Duration = Duration::from_secs(5 * 60);
 /// Silence of a client before the edge pings it. Mobile carriers drop idle flows after 30 s.
 pub const HEARTBEAT: Duration = Duration::from_secs(25);
-/// Time for a client to answer that ping.
+/// Time for a client to answer that ping by any byte. Then its socket closes with 4004.
 pub const HEARTBEAT_ANSWER: Duration = Duration::from_secs(10);
 /// Time for the open socket of a client id to answer before a newcomer gets the id.
 pub const TAKEOVER_ANSWER: Duration = Duration::from_secs(2);

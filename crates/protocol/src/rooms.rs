@@ -30,13 +30,13 @@ pub struct Former<'a> {
 pub enum LeftReason {
     /// The client left on request.
     Left,
-    /// An operator removed it.
+    /// An operator removed it. Reserved: no server sends it.
     Kicked,
-    /// Its seat was not refreshed in time.
+    /// Its seat was not refreshed in time, or a `leave` that had failed was carried out late.
     Expired,
 }
 
-/// A message about a room.
+/// A message about a room, which nodes encode.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RoomMessage<'a> {

@@ -1,11 +1,11 @@
-//! Messages from servers to clients. `type` always comes first.
+//! Messages from edges and nodes to clients. `type` always comes first.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::ErrorCode;
 
-/// One entry of `ice_servers`, as `RTCPeerConnection` takes it.
+/// One entry of `ice_servers`, in the form of `RTCPeerConnection`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IceServer {
     /// STUN and TURN addresses.

@@ -19,12 +19,13 @@ pub(super) enum DueAction {
 pub(super) struct Connection {
     welcomed_at: Ms,
     ping_at: Ms,
-    /// Time limit of the answer to a ping; `None` if none is pending.
+    /// Time until which a ping must be answered; `None` if none is pending.
     answer_by: Option<Ms>,
-    /// Latest message number received, and latest number acknowledged.
+    /// Number of the latest message, from 1; 0 before the first.
     received: u64,
+    /// Number in the latest `received`.
     acknowledged: u64,
-    /// Time limit of the next `received`; `None` if all messages are acknowledged.
+    /// Time of the next `received`; `None` if all messages are acknowledged.
     acknowledge_by: Option<Ms>,
 }
 
@@ -45,7 +46,7 @@ impl Connection {
     }
 
     /// Records message number `n`. Returns the number to acknowledge at once; `None` if that can
-    /// wait. An error means that an earlier message is missing.
+    /// wait. Fails if `n` is not the number after the latest one.
     pub(super) fn receive(&mut self, now: Ms, n: u64) -> Result<Option<u64>, Gap> {
         if n != self.received + 1 {
             return Err(Gap);
@@ -95,6 +96,6 @@ impl Connection {
     }
 }
 
-/// Error of a message whose predecessor is missing.
+/// Error of a message that is not the next one.
 #[derive(Debug)]
 pub(super) struct Gap;

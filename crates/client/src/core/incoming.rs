@@ -1,4 +1,4 @@
-//! Parses text messages of the server, for `received`.
+//! Parses text messages of the server, for `received`. Unknown fields and types are ignored.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) enum Incoming {
     Goodbye { retry_after_ms: Option<Ms> },
     /// From another client, with its number on this socket and its name; `None` if it has none.
     Message(Event, Option<(u64, String)>),
-    /// An event that is passed to the application unchanged.
+    /// Any other message of interest to the application.
     Event(Event),
     /// A pong, or a type of a later release.
     Ignored,

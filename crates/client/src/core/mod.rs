@@ -4,10 +4,11 @@
 //!
 //! | module | responsibility |
 //! |---|---|
-//! | [`outgoing`], [`requests`] | requests of the application |
-//! | [`connection`] | an open socket |
+//! | [`outgoing`], [`request`], [`requests`] | requests of the application |
+//! | [`connection`], [`tokens`] | an open socket; the token and its renewal |
 //! | [`retry_state`] | waits between attempts |
-//! | [`incoming`], [`received`] | messages of the server |
+//! | [`incoming`], [`received`], [`seen_messages`] | messages of the server |
+//! | [`rooms`] | rooms to rejoin |
 
 mod connection;
 mod incoming;
@@ -32,7 +33,7 @@ pub(crate) use self::outgoing::to_json;
 pub(crate) use self::request::Request;
 use self::requests::Requests;
 use self::retry_state::RetryState;
-use self::rooms::Rooms;
+pub(crate) use self::rooms::Rooms;
 use self::seen_messages::SeenMessages;
 use self::tokens::Tokens;
 use crate::ending::{Ending, Fault, delay};
@@ -106,9 +107,10 @@ pub(crate) struct Core {
     url: usize,
     retries: RetryState,
     phase: Phase,
+    /// Token that resumes the session; `None` before its first `welcome`.
     resume: Option<String>,
     tokens: Tokens,
-    /// Retry delay that the server of this socket asked for, if any.
+    /// Wait before the next attempt that the server of this socket asked for; `None`: none.
     hint: Option<Ms>,
     max_message_bytes: usize,
     requests: Requests,
@@ -144,7 +146,7 @@ impl Core {
         let queued = queued.iter().filter_map(|saved| Request::restore(saved));
         self.requests.restore(next_id, sent.collect(), queued.collect());
         self.resume = resume;
-        self.rooms = Rooms::new(rooms);
+        self.rooms = rooms;
         for name in names {
             self.names.insert(0, &name);
         }
@@ -284,7 +286,8 @@ impl Core {
         self.lost(at, Ending::Fault(fault));
     }
 
-    /// Handles the end of a socket or a failed attempt: waits for the next one, or closes.
+    /// Handles the end of a socket or a failed attempt: waits for the next one, or closes. Does
+    /// nothing if no attempt or socket is open.
     pub(crate) fn lost(&mut self, at: Moment, why: Ending) {
         let was_welcome = match &self.phase {
             Phase::Closed | Phase::Waiting { .. } => return,
@@ -313,13 +316,14 @@ impl Core {
         self.emit(Event::State(State::Waiting { retry_in: Duration::from_millis(wait), why }));
     }
 
-    /// Handles an HTTP answer other than 101 to the upgrade request.
+    /// Handles an HTTP answer other than 101 to the upgrade request. `retry_after_ms` is the wait
+    /// that it asks for; `None`: the backoff.
     pub(crate) fn refused(&mut self, at: Moment, status: u16, reason: String, retry_after_ms: Option<Ms>) {
         self.hint = retry_after_ms;
         self.lost(at, Ending::Refused { status, reason });
     }
 
-    /// Ends the session for good.
+    /// Closes this client. An open socket closes with 1000, which ends the session.
     pub(crate) fn close(&mut self) {
         self.effects.extend(match self.phase {
             Phase::Closed => return,
@@ -330,7 +334,7 @@ impl Core {
         self.end(None);
     }
 
-    /// Returns the session for another process and closes this client; `None` if it is closed.
+    /// Returns the session for another process and closes this client; `None` if it was closed.
     pub(crate) fn detach(&mut self) -> Option<SavedSession> {
         match self.phase {
             Phase::Closed => return None,
@@ -344,7 +348,7 @@ impl Core {
             next_id,
             unanswered,
             queued,
-            rooms: self.rooms.save(),
+            rooms: self.rooms.clone(),
             names: self.names.latest(),
         };
         self.end(None);

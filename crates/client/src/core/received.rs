@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::incoming::{self, Incoming};
 use super::request::Request;
-use super::requests::Answered;
+use super::requests::Pending;
 use super::{Core, DueAction, Effect, Moment, Ms, Phase};
 use crate::ending::Fault;
 use crate::event::{Event, State, Welcome};
@@ -92,7 +92,7 @@ impl Core {
     }
 
     fn on_ack(&mut self, id: u64, members: Option<u64>) {
-        let Some(Answered { ticket, request, .. }) = self.requests.take_answered(id) else { return };
+        let Some(Pending { ticket, request, .. }) = self.requests.take_answered(id) else { return };
         match request {
             Request::Join { room, data } => self.rooms.enter(&room, data),
             Request::Leave { room } => self.rooms.leave(&room),
@@ -109,7 +109,7 @@ impl Core {
             self.emit(Event::Problem(refusal));
             return;
         };
-        let Some(Answered { ticket, request, rejoins }) = self.requests.take_answered(id) else { return };
+        let Some(Pending { ticket, request, rejoins, .. }) = self.requests.take_answered(id) else { return };
         if let Request::Join { room, .. } = request
             && rejoins
         {

@@ -12,25 +12,17 @@ use crate::outcome::SendError;
 use crate::rules::{MAX_UNANSWERED, MAX_UNANSWERED_BYTES};
 use crate::saved::SavedRequest;
 
-/// A request that got its answer.
+/// A request until its answer.
 #[derive(Debug)]
-pub(crate) struct Answered {
-    /// Ticket of the application; `None` if it expects no outcome.
+pub(crate) struct Pending {
+    /// Number in the session, once the request has been sent.
+    id: u64,
+    /// Ticket of the application; `None` if that has the outcome already, and for requests of an
+    /// earlier process and of the client itself.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) request: Request,
     /// `true` for a join that the client sends by itself after a lost session.
     pub(crate) rejoins: bool,
-}
-
-#[derive(Debug)]
-struct Entry {
-    /// Number in the session, once the request has been sent.
-    id: u64,
-    /// Ticket of the application; `None` for requests of an earlier process and of the client
-    /// itself.
-    ticket: Option<Ticket>,
-    request: Request,
-    rejoins: bool,
     bytes: usize,
     /// `None` after it expired, and for requests of the client itself.
     expires: Option<Ms>,
@@ -44,9 +36,9 @@ pub(crate) struct Requests {
     limits: Limits,
     next_id: u64,
     last_ticket: Ticket,
-    sent: VecDeque<Entry>,
+    sent: VecDeque<Pending>,
     sent_bytes: usize,
-    queued: VecDeque<Entry>,
+    queued: VecDeque<Pending>,
     queued_bytes: usize,
 }
 
@@ -61,11 +53,11 @@ impl Requests {
         let expires = Some(self.limits.timeout);
         for (id, request) in sent {
             self.sent_bytes += request.bytes();
-            self.sent.push_back(Entry { id, expires, ..Entry::new(request) });
+            self.sent.push_back(Pending { id, expires, ..Pending::new(request) });
         }
         for request in queued {
             self.queued_bytes += request.bytes();
-            self.queued.push_back(Entry { expires, ..Entry::new(request) });
+            self.queued.push_back(Pending { expires, ..Pending::new(request) });
         }
     }
 
@@ -85,7 +77,7 @@ impl Requests {
         self.last_ticket += 1;
         self.queued_bytes += bytes;
         let expires = Some(now.saturating_add(self.limits.timeout));
-        self.queued.push_back(Entry { ticket: Some(self.last_ticket), expires, ..Entry::new(request) });
+        self.queued.push_back(Pending { ticket: Some(self.last_ticket), expires, ..Pending::new(request) });
         Ok(self.last_ticket)
     }
 
@@ -134,22 +126,22 @@ impl Requests {
         }
         self.queued.retain(|entry| !entry.rejoins && entry.expires.is_some());
         for request in rooms.joins().rev() {
-            self.queued.push_front(Entry { rejoins: true, ..Entry::new(request) });
+            self.queued.push_front(Pending { rejoins: true, ..Pending::new(request) });
         }
         self.queued_bytes = self.queued.iter().map(|entry| entry.bytes).sum();
     }
 
     /// Removes and returns the request of this number, which got its answer; `None` if unknown.
-    pub(crate) fn take_answered(&mut self, id: u64) -> Option<Answered> {
+    pub(crate) fn take_answered(&mut self, id: u64) -> Option<Pending> {
         let at = self.sent.iter().position(|entry| entry.id == id)?;
-        let Entry { ticket, request, rejoins, bytes, .. } = self.sent.remove(at)?;
-        self.sent_bytes -= bytes;
-        Some(Answered { ticket, request, rejoins })
+        let answered = self.sent.remove(at)?;
+        self.sent_bytes -= answered.bytes;
+        Some(answered)
     }
 
     /// Returns when the next request expires, if any does. Both queues are sorted by time.
     pub(crate) fn deadline(&self) -> Option<Ms> {
-        let first = |queue: &VecDeque<Entry>| queue.iter().find_map(|entry| entry.expires);
+        let first = |queue: &VecDeque<Pending>| queue.iter().find_map(|entry| entry.expires);
         first(&self.sent).into_iter().chain(first(&self.queued)).min()
     }
 
@@ -195,7 +187,7 @@ impl Requests {
     }
 }
 
-impl Entry {
+impl Pending {
     fn new(request: Request) -> Self {
         let bytes = request.bytes();
         Self { id: 0, ticket: None, request, rejoins: false, bytes, expires: None, was_sent: false }

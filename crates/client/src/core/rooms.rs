@@ -2,23 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::request::Request;
 use crate::rules::MAX_ROOMS;
 use crate::saved::SavedRoom;
 
-/// Rooms in the order joined.
-#[derive(Debug, Default)]
+/// Rooms in the order joined. A saved session has them as a list.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub(crate) struct Rooms {
     rooms: Vec<SavedRoom>,
 }
 
 impl Rooms {
-    pub(crate) fn new(rooms: Vec<SavedRoom>) -> Self {
-        Self { rooms }
-    }
-
     /// Returns `true` if the limit of 256 rooms, with `pending` ones, allows a join of `room`.
     pub(crate) fn may_join<'a>(&'a self, room: &str, pending: impl Iterator<Item = &'a str>) -> bool {
         let names: BTreeSet<&str> = self.rooms.iter().map(|kept| kept.room.as_str()).chain(pending).collect();
@@ -41,10 +39,5 @@ impl Rooms {
     /// Returns a join per room, in the order joined.
     pub(crate) fn joins(&self) -> impl DoubleEndedIterator<Item = Request> {
         self.rooms.iter().map(|kept| Request::Join { room: kept.room.clone(), data: kept.data.clone() })
-    }
-
-    /// Returns the rooms for a saved session.
-    pub(crate) fn save(&self) -> Vec<SavedRoom> {
-        self.rooms.clone()
     }
 }

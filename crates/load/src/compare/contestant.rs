@@ -1,4 +1,4 @@
-//! Servers under comparison: their programs, configurations and order in a round.
+//! Servers under comparison, for `compare`: programs, configurations and order in a round.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

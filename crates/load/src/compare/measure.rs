@@ -1,4 +1,5 @@
-//! One measurement of one contestant: under a load, and with clients that only connect.
+//! One measurement of one contestant, for `rounds`: under a load, and with clients that only
+//! connect. An error makes the run invalid.
 
 use std::cell::RefCell;
 use std::rc::Rc;

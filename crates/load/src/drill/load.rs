@@ -67,8 +67,8 @@ impl Load {
 /// Returns the results of the load and of `fault`.
 ///
 /// # Errors
-/// If the number of clients is invalid, they cannot connect, the metrics of the mesh cannot be
-/// read, or `fault` takes longer than about 180 s.
+/// If the number of clients is invalid, a client cannot connect, or the metrics of the mesh cannot
+/// be read. Also if `fault` takes longer than about 180 s.
 pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
     LocalSet::new().run_until(load_and_fault(dir, load, fault)).await
 }
@@ -139,7 +139,7 @@ pub struct Figures {
     pub record: Record,
     /// Maximum latency of a message since its intended time of sending.
     pub longest: Duration,
-    /// 99th percentile latency of the messages before the fault.
+    /// 99th percentile latency of the messages before the fault; 0 without any.
     pub calm_p99: Duration,
     /// Duration of the fault.
     pub fault: Duration,

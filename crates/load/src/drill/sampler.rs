@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn tally_is_complete_once_all_servers_have_answered() {
+    fn sums_are_complete_once_all_servers_have_answered() {
         let (mut sums, servers) = (CounterSums::default(), [run("node-0", 1), run("node-1", 1)]);
         sums.answered(run("node-0", 1), page(10, 10, 10));
         assert!(!sums.is_complete(&servers, 10));

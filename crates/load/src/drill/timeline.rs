@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::sampler::{Counts, Sample};
-use crate::exchange::{Arrival, Recording};
+use crate::exchange::{FirstArrival, Recording};
 use crate::record::Record;
 
 /// All records of a run. Times are microseconds on the run's clock, and lists are in their order.
@@ -21,7 +21,7 @@ pub(crate) struct Evidence {
     pub(crate) record: Record,
 }
 
-/// Effects of an action. Times count from its start.
+/// Effects of an action. Times are microseconds from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effect {
     /// Counters of the servers from its start to the end of the window.
@@ -29,9 +29,11 @@ pub struct Effect {
     pub counts: Counts,
     /// Time until the last session moved; `None` if none did.
     pub last_move_us: Option<u64>,
-    /// Time until every session was at one node and stayed there. `None` if that did not happen.
+    /// Time until every session was at one node and stayed there. `None` if that did not happen;
+    /// 0 without samples.
     pub complete_us: Option<u64>,
-    /// 99th percentile latency of the messages that arrived in the window; `None` without any.
+    /// 99th percentile latency of the messages that arrived in the window, in microseconds; `None`
+    /// without any.
     pub p99_us: Option<u64>,
     /// Number of sockets that ended.
     pub sockets_lost: u64,
@@ -111,7 +113,7 @@ fn between<'a, T>(items: &'a [T], window: &Range<u64>, at_us: impl Fn(&T) -> u64
 }
 
 /// Returns the exact 99th percentile latency, or `None` without arrivals.
-fn p99_us(arrivals: &[Arrival]) -> Option<u64> {
+fn p99_us(arrivals: &[FirstArrival]) -> Option<u64> {
     let mut times_us: Vec<u32> = arrivals.iter().map(|arrival| arrival.latency_us).collect();
     let rank = (times_us.len() * 99).div_ceil(100);
     let (_, p99, _) = times_us.select_nth_unstable(rank.checked_sub(1)?);
@@ -136,7 +138,7 @@ mod tests {
             sessions: *sessions,
         };
         let recording = Recording {
-            arrivals: vec![Arrival::new(1_100 * MS, 7), Arrival::new(1_900 * MS, 900)],
+            arrivals: vec![FirstArrival::new(1_100 * MS, 7), FirstArrival::new(1_900 * MS, 900)],
             closed_us: vec![1_000 * MS, 1_100 * MS],
             returned_us: vec![1_300 * MS, 1_400 * MS],
         };
@@ -170,7 +172,8 @@ mod tests {
 
     #[test]
     fn percentile_of_few_times_is_exact() {
-        let arrivals = |times: Vec<u64>| -> Vec<Arrival> { times.into_iter().map(|us| Arrival::new(0, us)).collect() };
+        let arrivals =
+            |times: Vec<u64>| -> Vec<FirstArrival> { times.into_iter().map(|us| FirstArrival::new(0, us)).collect() };
 
         assert_eq!(p99_us(&arrivals((1..=200).rev().collect())), Some(198));
         assert_eq!(p99_us(&arrivals(vec![7])), Some(7));

@@ -14,9 +14,11 @@ pub(crate) struct Ledger {
     missing: BTreeSet<u64>,
     /// Copies that may still arrive, since the sender itself has sent them.
     copies: BTreeMap<u64, u32>,
-    /// Numbers received on earlier sockets, and the retransmitted ones of them.
+    /// Highest number received on an earlier socket of the receiver.
     on_earlier_sockets: u64,
+    /// Numbers up to that one that arrived again on this socket.
     again_on_this: BTreeSet<u64>,
+    /// Numbers that have an `ack` and have not arrived.
     acked: BTreeSet<u64>,
     /// Time at which each message with a requested `ack` was due, in microseconds, by its number.
     /// `None` once it is answered.
@@ -209,7 +211,7 @@ impl AckTotals {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recording {
     /// First arrivals of messages.
-    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<FirstArrival>,
     /// End times of the sockets of clients that come back.
     pub(crate) closed_us: Vec<u64>,
     /// Times at which clients have come back.
@@ -218,7 +220,7 @@ pub(crate) struct Recording {
 
 /// First arrival of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
+pub(crate) struct FirstArrival {
     /// Time on the run's clock, in microseconds.
     pub(crate) at_us: u64,
     /// Microseconds since the intended time of sending.
@@ -232,7 +234,7 @@ impl Recording {
     }
 }
 
-impl Arrival {
+impl FirstArrival {
     pub(crate) fn new(at_us: u64, latency_us: u64) -> Self {
         Self { at_us, latency_us: u32::try_from(latency_us).unwrap_or(u32::MAX) }
     }

@@ -32,7 +32,8 @@ pub(crate) struct Plan {
     due: BinaryHeap<Reverse<Message>>,
 }
 
-/// A planned message: its time on the run's clock, sender, the workload's tag, and length.
+/// A planned message: its time on the run's clock in microseconds, sender, the workload's tag, and
+/// length in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Message {
     pub(super) at_us: u64,

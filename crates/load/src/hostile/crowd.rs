@@ -59,7 +59,8 @@ pub(super) struct CrowdSize {
 }
 
 impl Crowd {
-    /// Connects all clients, in turn to `targets`. Fails if less than 90% connect in time.
+    /// Connects all clients, in turn to `targets`, loopback IPv4 addresses. Fails if less than 90%
+    /// connect in time.
     pub(super) async fn gather(expected: CrowdSize, targets: Vec<SocketAddr>) -> Result<Self> {
         let connected = Arc::new(Connected::default());
         let (end, ended) = oneshot::channel();
@@ -104,7 +105,7 @@ impl CrowdSize {
         self.handshakes >= expected.handshakes * share && self.deaf >= expected.deaf * share
     }
 
-    /// Returns the average size, or 0 without any.
+    /// Returns the average size, or zeros without any.
     pub(super) fn mean(sizes: &[Self]) -> Self {
         let mean = |of: fn(&Self) -> f64| sizes.iter().map(of).sum::<f64>() / sizes.len().max(1) as f64;
         Self { handshakes: mean(|size| size.handshakes), deaf: mean(|size| size.deaf) }
@@ -139,6 +140,7 @@ async fn attack(CrowdSize { handshakes, deaf }: CrowdSize, connected: &Arc<Conne
     pending::<()>().await;
 }
 
+/// Returns one of 50 loopback addresses, in turn.
 fn source(number: u32) -> IpAddr {
     let last = u8::try_from(number % ADDRESSES).unwrap_or_default() + 1;
     Ipv4Addr::new(127, 0, 0, last).into()

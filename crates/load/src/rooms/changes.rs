@@ -28,6 +28,7 @@ pub(super) struct Changes {
 pub(super) struct ChangeTotals {
     /// Scheduled changes that were requested.
     pub(super) begun: u64,
+    /// Joins answered by the room's state, and leaves answered by an `ack`.
     pub(super) answered: u64,
     /// Changes that a server answered by an error.
     pub(super) refused: u64,
@@ -154,7 +155,9 @@ impl Changes {
             Act::Join => self.record.time(|times| &mut times.join, change.begun_us, took_us),
             Act::Leave => self.record.time(|times| &mut times.leave, change.begun_us, took_us),
         }
-        self.close_if_done(number);
+        if change.is_done() {
+            self.open_by_number.remove(&number);
+        }
     }
 
     /// Records a refused request, which changes nothing.
@@ -184,11 +187,13 @@ impl Changes {
         }
     }
 
-    /// Records a received join of another client.
+    /// Records that `receiver` received the change of this number. Servers gather changes for 0.2 s
+    /// and report the last one of a client, so its earlier ones count as merged.
     pub(super) fn received(&mut self, receiver: usize, number: u64, now_us: u64) {
         let open = self.open_by_number.get_mut(&number);
-        let new = open.and_then(|change| change.unreceived.remove(&receiver).then_some(change.begun_us));
-        let Some(begun_us) = new else {
+        let new =
+            open.and_then(|change| change.unreceived.remove(&receiver).then_some((change.client, change.begun_us)));
+        let Some((client, begun_us)) = new else {
             // A duplicate, a receiver that is no resident, or a change of another run.
             let is_duplicate = self.assignment.is_resident(receiver)
                 && (self.covered_by_client[receiver]..self.next).contains(&number);
@@ -197,14 +202,6 @@ impl Changes {
         };
         self.totals.received += 1;
         self.record.time(|times| &mut times.event, begun_us, now_us.saturating_sub(begun_us));
-        self.merge_earlier(receiver, number);
-        self.close_if_done(number);
-    }
-
-    /// Settles earlier changes of the same client that a receiver lacks. Servers gather changes for
-    /// 0.2 s and report the last one of a client.
-    fn merge_earlier(&mut self, receiver: usize, number: u64) {
-        let Some(client) = self.open_by_number.get(&number).map(|change| change.client) else { return };
         for (_, change) in self.open_by_number.range_mut(..number).filter(|(_, change)| change.client == client) {
             self.totals.merged += u64::from(change.unreceived.remove(&receiver));
         }
@@ -220,12 +217,6 @@ impl Changes {
             self.totals.received_by_state += u64::from(change.unreceived.remove(&resident));
         }
         self.open_by_number.retain(|_, change| !change.is_done());
-    }
-
-    fn close_if_done(&mut self, number: u64) {
-        if self.open_by_number.get(&number).is_some_and(Change::is_done) {
-            self.open_by_number.remove(&number);
-        }
     }
 
     /// Returns the number of changes without an answer or not yet received by all residents.

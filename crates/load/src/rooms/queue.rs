@@ -121,6 +121,7 @@ impl WaitingQueue {
         self.admissions.len() as u64
     }
 
+    /// Returns the results so far, for a room of this capacity.
     pub(super) fn totals(&self, seats: u32) -> QueueTotals {
         QueueTotals {
             left: self.left,
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn shortest_gap_of_two_place_messages_is_kept() {
+    fn shortest_gap_of_two_queue_positions_is_kept() {
         let mut queue = queue();
         queue.waiting(4, 500);
         queue.waiting(4, 3 * S + 500);
