@@ -1,4 +1,5 @@
-//! Metrics of dialects' clients, each with the label `dialect`. `state` publishes them.
+//! Metrics of dialects' clients, each with the label `dialect`. `state` publishes them before each
+//! `/metrics` page.
 
 use signaling_core::edge::{DialectCounts, EdgeCore};
 use signaling_dialects::Dialect;
