@@ -94,6 +94,7 @@ const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 /// Record of all messages, which finds broken promises.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// Present time, which the world sets.
     pub(crate) now: Micros,
     messages: Vec<Message>,
     /// Number of each stream's last message that was written to a recipient's socket.
@@ -105,7 +106,9 @@ pub(crate) struct Ledger {
     pending_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
     /// Twice an edge's buffer limit, since outcomes free space before their replies are written.
     max_pending: usize,
+    /// Hold time of the mesh.
     hold: Micros,
+    /// Time at which an edge last accepted a message.
     pub(crate) last_taken: Micros,
     /// The first broken promise.
     pub(crate) violation: Option<Violation>,

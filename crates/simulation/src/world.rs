@@ -90,6 +90,7 @@ pub(crate) struct World {
     pub(crate) cut: BTreeSet<(Host, Host)>,
     /// The nodes in discovery, with `true` for draining ones.
     pub(crate) truth: BTreeMap<usize, bool>,
+    /// Published views, by version.
     pub(crate) views: Vec<Arc<View>>,
     /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
@@ -97,8 +98,10 @@ pub(crate) struct World {
     /// Number of the last batch of any node.
     pub(crate) sent_batches: u64,
     pub(crate) edge_settings: edge::Settings,
+    /// Hold time of the mesh.
     pub(crate) hold: Duration,
     pub(crate) rules: Arc<node::Rules>,
+    /// The rule that this mesh breaks; `None` in a sound one.
     pub(crate) mutant: Option<Mutant>,
     /// For a mutant: outcomes held back for order.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,

@@ -190,6 +190,7 @@ impl World {
         }
     }
 
+    /// Sends a client's frame over its socket, behind all earlier ones.
     pub(crate) fn say(&mut self, id: SocketId, said: Said) {
         let delay = self.rng.delay();
         let now = self.agenda.now();

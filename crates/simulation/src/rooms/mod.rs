@@ -1,5 +1,5 @@
-//! Rooms: one store for all nodes with the real rules on the simulated clock, clients in rooms,
-//! and checks of their guarantees.
+//! Rooms of one store or of the nodes, with the real rules on the simulated clock, clients in
+//! rooms, and checks of their guarantees.
 
 mod mesh;
 mod plan;
@@ -39,6 +39,7 @@ pub(crate) struct RoomWorld {
     watch: Watch,
     /// A replica's state, with the number of changes in it.
     copy: Option<(Rooms, Watch, u64)>,
+    /// Number of observed changes to all rooms.
     changes: u64,
     /// The last operation that a node announced, by room.
     observed: BTreeMap<RoomName, LogPosition>,

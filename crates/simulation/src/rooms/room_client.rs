@@ -27,13 +27,16 @@ pub(super) enum RequestKind {
 /// A client's request to a room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RoomRequest {
+    /// Planned time; 0 for a request that was not planned.
     pub(super) at: Micros,
     pub(super) from: ClientIx,
     pub(super) room: usize,
     pub(super) what: RequestKind,
     /// Socket and time of the last send.
     pub(super) said: Option<(SocketId, Micros)>,
+    /// Position of that send among the sends of all clients.
     pub(super) turn: u64,
+    /// `true` once it has its answer, or if it gets none.
     pub(super) answered: bool,
     /// The store failed, so the answer does not show if the request was carried out.
     pub(super) failed: bool,
@@ -54,6 +57,7 @@ pub(super) struct ClientSeat {
     pub(super) view: SeatView,
     /// Socket of the latest information.
     pub(super) socket: SocketId,
+    /// Time of that information.
     pub(super) since: Micros,
     /// Time at which the client became a member, as received on this socket.
     entered: Micros,
