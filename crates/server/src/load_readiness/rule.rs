@@ -2,9 +2,9 @@
 //! A server becomes a candidate when its count exceeds the mean of all servers by
 //! [`Settings::above`] and by more than chance explains. It stays one until its count is near the
 //! mean. Candidates within the top third of all servers by count report unready. Each server
-//! computes that from the same polled counts. Silent and closed servers use up places of the third,
-//! so at least half of the servers stay ready. While a peer drains, its clients are about to come,
-//! and every server is ready.
+//! computes that from the same polled counts. Silent and closed servers count as ahead, so at least
+//! half of the servers stay ready. While a peer drains, its clients are about to come, and every
+//! server is ready.
 
 use std::time::{Duration, Instant};
 
@@ -87,27 +87,27 @@ impl LoadReadiness {
 
     /// Decides from the reports of this server and of its peers. A silent peer is `None`.
     pub fn decide(&mut self, now: Instant, own: &LoadReport, peers: &[Option<LoadReport>]) -> Decision {
-        let reports = || peers.iter().flatten();
-        let serving: Vec<_> = reports().chain([own]).filter(|report| report.serves()).collect();
-        let mean = serving.iter().map(|report| report.clients).sum::<u64>() as f64 / serving.len().max(1) as f64;
+        let serving = || peers.iter().flatten().chain([own]).filter(|report| report.serves());
+        let servers = serving().count();
+        let mean = serving().map(|report| report.clients).sum::<u64>() as f64 / servers.max(1) as f64;
         let margin = match self.is_candidate {
             true => NEAR_MEAN * mean,
             false => (self.settings.above * mean).max(BEYOND_CHANCE * mean.sqrt()),
         };
         self.is_candidate = mean >= self.settings.min_clients as f64 && own.clients as f64 > mean + margin;
 
-        let away = peers.len() + usize::from(own.serves()) - serving.len();
-        let places = (peers.len() + 1).div_ceil(3).saturating_sub(away);
-        let rank = serving.iter().filter(|other| (other.clients, &other.id) > (own.clients, &own.id)).count();
-        let is_draining = reports().any(|report| report.state == ReadinessState::Draining);
-        let wants = own.serves() && self.is_candidate && !is_draining && rank < places;
+        // A silent or closed peer counts as ahead.
+        let is_ahead = |peer: &LoadReport| !peer.serves() || (peer.clients, &peer.id) > (own.clients, &own.id);
+        let ahead = peers.iter().map(Option::as_ref).filter(|peer| peer.is_none_or(is_ahead)).count();
+        let is_draining = peers.iter().flatten().any(|peer| peer.state == ReadinessState::Draining);
+        let wants = own.serves() && self.is_candidate && !is_draining && ahead < (peers.len() + 1).div_ceil(3);
 
         let lasts = self.unready_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         if lasts >= 2 * MAX_UNREADY || (lasts < MAX_UNREADY && !wants) {
             self.unready_since = None;
         }
         let is_unready = wants && now < *self.unready_since.get_or_insert(now) + MAX_UNREADY;
-        Decision { is_unready, mean, servers: serving.len() }
+        Decision { is_unready, mean, servers }
     }
 }
 
