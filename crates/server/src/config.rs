@@ -20,7 +20,7 @@ use crate::secrets::Secrets;
 /// Settings of both servers, as flags. A server flattens them into its own.
 #[derive(Debug, Clone, Args)]
 pub struct CommonArgs {
-    /// A file with settings.
+    /// Flags about the settings as a whole.
     #[command(flatten)]
     pub file: ConfigFileArgs,
 

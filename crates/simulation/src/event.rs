@@ -1,4 +1,4 @@
-//! Servers, their inputs, and the frames of clients.
+//! Names of servers, connections, clients and messages, inputs of servers, and frames of clients.
 
 use std::fmt;
 

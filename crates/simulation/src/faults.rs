@@ -1,4 +1,4 @@
-//! Faults: their targets, effects and ends.
+//! Faults: their targets, effects and ends. `world` schedules the faults of the plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

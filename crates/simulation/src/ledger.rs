@@ -1,4 +1,5 @@
-//! The reference model. It records messages and answers, and reports broken delivery promises.
+//! The reference model. `clients` reports messages and answers to it; it finds broken delivery
+//! promises. All modules report other violations by [`Ledger::broken`], which ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

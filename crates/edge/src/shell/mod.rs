@@ -260,7 +260,8 @@ impl Edge {
         }
     }
 
-    /// Runs the periodic work of the core and the links. Never returns.
+    /// Runs the periodic work of the core and the links, and publishes metrics before each
+    /// `/metrics` page. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.state);
         publish_on_scrape(move || {
