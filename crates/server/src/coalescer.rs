@@ -26,7 +26,8 @@ pub struct BusyThresholds {
 pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 
 impl Coalescer {
-    /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy.
+    /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy; 0
+    /// disables it.
     #[must_use]
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
         Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))

@@ -131,7 +131,7 @@ impl EdgeConfig {
     }
 }
 
-/// An edge. Clones share one state, on one thread. Calls must not nest.
+/// An edge. Clones share one state, on one thread. A call within another one panics.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
