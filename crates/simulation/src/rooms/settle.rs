@@ -68,7 +68,7 @@ impl World {
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
         let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
         let result = match self.rooms.plan.mesh {
-            true => super::mesh::list(self.owned_room(&request.room), &self.rooms.rules),
+            true => self.owned_room(&request.room).apply(&self.rooms.rules, 0, &request.op),
             false => self.store_applies(&request),
         };
         let shown = |data: &str| -> Shown { data.parse().ok() };
