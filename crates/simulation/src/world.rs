@@ -146,7 +146,7 @@ impl World {
             mutant.edge(&mut edge_settings);
         }
         let rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
-        let subscribers = Subscribers::new(size.clients, rooms.is_mesh());
+        let subscribers = Subscribers::new(size.clients, rooms.mesh);
         let all = traits.iter().copied().chain(vec![Traits::default(); subscribers.count]);
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
