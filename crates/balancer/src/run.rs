@@ -41,7 +41,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let balancers = balancers.unwrap_or_else(|| Source::Static(View::default()));
     let settings = Settings { subject: Subject::Peers, ..Settings::default() };
     let balancers = watch_with(balancers, &settings).await.context("--balancer-discovery")?;
-    let health = Health::for_clients();
+    let health = Health::of_balancer();
     info!(
         id = %config.common.id,
         listen = %public.local_addr(),

@@ -47,7 +47,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
     let node = Node::new(core);
-    let health = Health::new();
+    let health = Health::of_node();
     let mut tasks = JoinSet::new();
     info!(
         id = %config.common.id,
