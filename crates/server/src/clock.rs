@@ -1,11 +1,16 @@
-//! Common times of all delayed and periodic work of a process, so that one wake-up serves all.
+//! Common times of all delayed and periodic work of a process, so that one wake-up serves all, and
+//! the time of day.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::time::{self, Interval, MissedTickBehavior, interval_at};
 
-use crate::unix_time;
+/// Returns the time since the Unix epoch, for tokens and sessions; 0 if the clock is earlier.
+#[must_use]
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 /// Returns the first multiple of `period` after `now`, on the time of day at the first call. All
 /// servers of a machine have equal multiples, so that their delayed output arrives together.

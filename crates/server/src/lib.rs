@@ -39,8 +39,8 @@ pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod trunk;
-mod unix_time;
 
+pub use clock::unix_time;
 pub use config::{Common, CommonArgs, ConfigError};
 pub use file_watcher::FileWatcher;
 pub use flush_signal::FlushSignal;
@@ -52,4 +52,3 @@ pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::Shutdown;
 pub use switch::DrainSwitch;
-pub use unix_time::unix_time;
