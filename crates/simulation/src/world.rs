@@ -12,7 +12,7 @@ use crate::agenda::{Agenda, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
-use crate::event::{ConnId, Host, Input, Kind, Process, Wish};
+use crate::event::{ClientRequest, ConnId, Host, Input, Kind, Process};
 use crate::lanes::Exchange;
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Once, Ordered};
@@ -166,7 +166,9 @@ impl World {
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
             world.ledger.expect(*from, *to, *ttl_ms);
             let from = *from;
-            world.agenda.schedule(*at, move |world: &mut Self| world.client_wants(from, Wish::Send(message)));
+            world
+                .agenda
+                .schedule(*at, move |world: &mut Self| world.client_wants(from, ClientRequest::Message(message)));
         }
         world.plan_rooms();
         world.plan_subscribers(&mut Rng::new(seed ^ 0x0005_b5c2));
@@ -211,7 +213,7 @@ impl World {
             self.pass_until(settled);
         }
         if self.ledger.violation.is_none() {
-            self.ledger.settle(quiet_from, |socket| self.sockets[socket].can_be_told());
+            self.ledger.settle(quiet_from, |socket| self.sockets[socket].takes_outcomes());
             settled += self.list_rooms();
             self.pass_until(settled);
             self.settle_rooms();

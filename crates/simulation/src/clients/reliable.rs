@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::agenda::MS;
-use crate::event::{ClientIx, Said, SocketId, Wish};
+use crate::event::{ClientFrame, ClientIx, ClientRequest, SocketId};
 use crate::ledger::{Place, Stream};
 use crate::world::World;
 
@@ -24,7 +24,7 @@ pub(crate) struct Reliable {
     session: u64,
     /// Id of the latest request in this session.
     id: u64,
-    unanswered: VecDeque<(u64, Wish)>,
+    unanswered: VecDeque<(u64, ClientRequest)>,
     /// Maximum number of unanswered requests, so that the edge never has to stop reading.
     window: usize,
     /// Names of the messages that the application got.
@@ -60,33 +60,33 @@ impl Reliable {
     }
 
     /// Resumes the session. Returns the requests to retransmit.
-    fn resumed(&mut self) -> Vec<(u64, Wish)> {
+    fn resumed(&mut self) -> Vec<(u64, ClientRequest)> {
         self.ready = true;
         self.unanswered.iter().copied().collect()
     }
 
     /// Starts a new session. Returns the requests to send under new ids.
-    fn starts_again(&mut self) -> Vec<Wish> {
+    fn starts_again(&mut self) -> Vec<ClientRequest> {
         self.ready = true;
         self.session += 1;
         self.id = 0;
-        std::mem::take(&mut self.unanswered).into_iter().map(|(_, wish)| wish).collect()
+        std::mem::take(&mut self.unanswered).into_iter().map(|(_, request)| request).collect()
     }
 
     fn may_send(&self) -> bool {
         self.ready && self.unanswered.len() < self.window
     }
 
-    fn numbered(&mut self, wish: Wish) -> u64 {
+    fn numbered(&mut self, request: ClientRequest) -> u64 {
         self.id += 1;
-        self.unanswered.push_back((self.id, wish));
+        self.unanswered.push_back((self.id, request));
         self.id
     }
 
     /// Returns the request of the id, if this is its first answer.
-    pub(super) fn answered(&mut self, id: u64) -> Option<Wish> {
+    pub(super) fn answered(&mut self, id: u64) -> Option<ClientRequest> {
         let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
-        self.unanswered.remove(at).map(|(_, wish)| wish)
+        self.unanswered.remove(at).map(|(_, request)| request)
     }
 
     /// Records a message with number `n` on the socket, and its name.
@@ -115,14 +115,14 @@ impl World {
         let Some(reliable) = self.reliable(index) else { return };
         if resumed {
             let session = reliable.session;
-            for (id, wish) in reliable.resumed() {
+            for (id, request) in reliable.resumed() {
                 self.counters.add("clients: requests repeated in a resumed session", 1);
-                self.say(socket, Said::Request(wish, place(index, session, id)));
+                self.send_frame(socket, ClientFrame::Request(request, place(index, session, id)));
             }
         } else {
             // A message that may have been delivered under its old name counts as a new message.
-            for wish in reliable.starts_again().into_iter().rev() {
-                let Some(anew) = self.anew(wish) else { continue };
+            for request in reliable.starts_again().into_iter().rev() {
+                let Some(anew) = self.anew(request) else { continue };
                 self.counters.add("clients: requests sent anew in another session", 1);
                 self.clients[index].pending.push_front(anew);
             }
@@ -131,22 +131,22 @@ impl World {
     }
 
     /// Registers the same request as a new one.
-    fn anew(&mut self, wish: Wish) -> Option<Wish> {
-        match wish {
-            Wish::Send(message) => {
+    fn anew(&mut self, request: ClientRequest) -> Option<ClientRequest> {
+        match request {
+            ClientRequest::Message(message) => {
                 let sending = self.sendings[message];
                 self.sendings.push(sending);
                 self.ledger.expect(sending.from, sending.to, sending.ttl_ms);
-                Some(Wish::Send(self.sendings.len() - 1))
+                Some(ClientRequest::Message(self.sendings.len() - 1))
             }
-            Wish::Ask(ask) => self.rooms.anew(ask).map(Wish::Ask),
+            ClientRequest::Room(ask) => self.rooms.anew(ask).map(ClientRequest::Room),
         }
     }
 
-    fn bytes(&self, wish: Wish) -> usize {
-        match wish {
-            Wish::Send(message) => self.sendings[message].padding + REQUEST_BYTES,
-            Wish::Ask(_) => REQUEST_BYTES,
+    fn bytes(&self, request: ClientRequest) -> usize {
+        match request {
+            ClientRequest::Message(message) => self.sendings[message].padding + REQUEST_BYTES,
+            ClientRequest::Room(_) => REQUEST_BYTES,
         }
     }
 
@@ -154,14 +154,14 @@ impl World {
     pub(super) fn reliable_sends(&mut self, index: ClientIx) {
         while let Some(reliable) = &self.clients[index].reliable
             && reliable.may_send()
-            && reliable.unanswered.iter().map(|(_, wish)| self.bytes(*wish)).sum::<usize>() < MAX_UNANSWERED_BYTES
+            && reliable.unanswered.iter().map(|(_, request)| self.bytes(*request)).sum::<usize>() < MAX_UNANSWERED_BYTES
             && let client = &mut self.clients[index]
             && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
-            && let Some(wish) = client.pending.pop_front()
+            && let Some(request) = client.pending.pop_front()
         {
-            let id = reliable.numbered(wish);
+            let id = reliable.numbered(request);
             let place = place(index, reliable.session, id);
-            self.say(socket, Said::Request(wish, place));
+            self.send_frame(socket, ClientFrame::Request(request, place));
         }
     }
 
@@ -187,7 +187,7 @@ impl World {
 
     fn reliable_says(&mut self, index: ClientIx, socket: SocketId) {
         if let Some(n) = self.reliable(index).and_then(Reliable::says) {
-            self.say(socket, Said::Received(n));
+            self.send_frame(socket, ClientFrame::Received(n));
         }
     }
 }
