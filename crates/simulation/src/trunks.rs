@@ -205,9 +205,9 @@ impl World {
     /// Cuts a connection. Bytes in flight are lost; each end detects it later or by keep-alive.
     pub(crate) fn sever(&mut self, id: ConnId) {
         for end in [End::Edge, End::Node] {
-            let told = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
+            let detected = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
             self.conns[id].severed = true;
-            if let Some(delay) = told.filter(|_| self.conns[id].is_open(end)) {
+            if let Some(delay) = detected.filter(|_| self.conns[id].is_open(end)) {
                 self.later(self.conns[id].host(end), delay, move |world| world.close_conn(id, end));
             }
         }

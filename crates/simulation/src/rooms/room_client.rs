@@ -178,7 +178,7 @@ impl World {
                     false => 0,
                 };
                 if seat.repeated_states >= MAX_REPEATED_STATES {
-                    wrong = Some(("room told again", format!("{MAX_REPEATED_STATES} times without need")));
+                    wrong = Some(("room state repeated", format!("{MAX_REPEATED_STATES} times without need")));
                 }
                 (seat.view, seat.ended) = (SeatView::Member(room_view), None);
             }
