@@ -33,8 +33,10 @@ pub(crate) struct Reliable {
     pub(super) ready: bool,
     /// Number of the latest message on the socket.
     n: u64,
-    said: u64,
-    will_say: bool,
+    /// Number of the last `received` on the socket.
+    acknowledged: u64,
+    /// `true` while a `received` is scheduled.
+    will_acknowledge: bool,
 }
 
 /// Classification of a received message.
@@ -56,7 +58,7 @@ impl Reliable {
 
     /// Resets the numbering, which starts anew on the next socket.
     pub(super) fn disconnected(&mut self) {
-        (self.ready, self.n, self.said, self.will_say) = (false, 0, 0, false);
+        (self.ready, self.n, self.acknowledged, self.will_acknowledge) = (false, 0, 0, false);
     }
 
     /// Resumes the session. Returns the requests to retransmit.
@@ -98,9 +100,10 @@ impl Reliable {
         if self.names.insert(name.to_owned()) { Got::News } else { Got::Repeat }
     }
 
-    fn says(&mut self) -> Option<u64> {
-        let news = self.n > self.said;
-        self.said = self.n;
+    /// Returns the number for the next `received`; `None` if no message is unacknowledged.
+    fn take_received(&mut self) -> Option<u64> {
+        let news = self.n > self.acknowledged;
+        self.acknowledged = self.n;
         news.then_some(self.n)
     }
 }
@@ -169,24 +172,24 @@ impl World {
     pub(super) fn reliable_has_received(&mut self, index: ClientIx, socket: SocketId) {
         let delay = self.rng.within(0, MAX_RECEIVED_DELAY);
         let Some(reliable) = self.reliable(index) else { return };
-        if reliable.n - reliable.said >= MAX_UNACKNOWLEDGED {
-            self.reliable_says(index, socket);
-        } else if !std::mem::replace(&mut reliable.will_say, true) {
-            self.agenda.after(delay, move |world: &mut Self| world.reliable_says_received(index, socket));
+        if reliable.n - reliable.acknowledged >= MAX_UNACKNOWLEDGED {
+            self.reliable_acknowledges(index, socket);
+        } else if !std::mem::replace(&mut reliable.will_acknowledge, true) {
+            self.agenda.after(delay, move |world: &mut Self| world.reliable_acknowledges_late(index, socket));
         }
     }
 
-    fn reliable_says_received(&mut self, index: ClientIx, socket: SocketId) {
+    fn reliable_acknowledges_late(&mut self, index: ClientIx, socket: SocketId) {
         if self.clients[index].socket == Some(socket) {
             if let Some(reliable) = self.reliable(index) {
-                reliable.will_say = false;
+                reliable.will_acknowledge = false;
             }
-            self.reliable_says(index, socket);
+            self.reliable_acknowledges(index, socket);
         }
     }
 
-    fn reliable_says(&mut self, index: ClientIx, socket: SocketId) {
-        if let Some(n) = self.reliable(index).and_then(Reliable::says) {
+    fn reliable_acknowledges(&mut self, index: ClientIx, socket: SocketId) {
+        if let Some(n) = self.reliable(index).and_then(Reliable::take_received) {
             self.send_frame(socket, ClientFrame::Received(n));
         }
     }

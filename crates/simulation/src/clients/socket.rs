@@ -114,7 +114,7 @@ impl World {
                 ClientFrame::Subscribe | ClientFrame::Announce => subscribers::text(id, socket.client, frame),
                 ClientFrame::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
                 ClientFrame::Request(ClientRequest::Room(ask), place) => {
-                    match self.rooms.says(self.agenda.now(), ask, id, place.number) {
+                    match self.rooms.sends(self.agenda.now(), ask, id, place.number) {
                         Some(text) => text,
                         None => continue,
                     }

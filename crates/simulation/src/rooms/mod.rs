@@ -124,7 +124,7 @@ impl RoomWorld {
     }
 
     /// Returns the JSON of a request and records its send. Returns `None` for an unknown request.
-    pub(crate) fn says(&mut self, now: Micros, ask: RoomRequestIx, socket: SocketId, id: u64) -> Option<String> {
+    pub(crate) fn sends(&mut self, now: Micros, ask: RoomRequestIx, socket: SocketId, id: u64) -> Option<String> {
         let request = self.requests.get_mut(ask)?;
         // A socket that is read later may carry an earlier request.
         if request.said.is_none_or(|(before, _)| before <= socket) {
