@@ -102,7 +102,8 @@ pub struct EdgeConfig {
     pub handshakes: usize,
     /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`].
     pub connections: usize,
-    /// Limits of a request before its answer. The head timeout also limits the TLS handshake.
+    /// Limits of a request before its answer. The head timeout also limits the PROXY header and the
+    /// TLS handshake, each on its own.
     pub http: HttpLimits,
     /// Source of clients' addresses.
     pub addresses: ClientAddresses,
