@@ -5,7 +5,7 @@
 //! `Send`.
 //!
 //! Order of a server's life: [`config_file::load`], [`telemetry::start`], [`Shutdown::install`],
-//! [`limits::raise_open_files`], [`Listener::bind`], ready. [`runtime`] executes the first three
+//! [`process::raise_open_files`], [`Listener::bind`], ready. [`runtime`] executes the first three
 //! steps, and the `run` of each server the others. The first signal makes the server unready and
 //! drains it; a drained server stops.
 
@@ -20,7 +20,6 @@ mod file_watcher;
 pub mod flush_signal;
 pub mod health;
 pub mod http;
-pub mod limits;
 pub mod listener;
 pub mod load_readiness;
 pub mod local_calls;
