@@ -106,6 +106,7 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
     }
 
     /// Returns the task as a future that runs until it is dropped. It updates the report every 1 s.
+    /// With the rule it polls the peers first, which takes up to 5 s if many are silent.
     ///
     /// # Errors
     /// If the system refuses a resource of the HTTP client.
