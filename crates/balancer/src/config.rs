@@ -10,7 +10,7 @@ use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::config::check_source;
-use signaling_server::load_readiness::{LoadReadinessArgs, Settings};
+use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError};
 
 /// Signaling balancer: holds client sockets and hands sessions off between nodes behind them.
@@ -82,7 +82,7 @@ pub struct Config {
     /// Control socket of `mesh-dev` for the page's buttons; `None`: it has none.
     pub demo_control: Option<PathBuf>,
     /// Balancers behind one front proxy, and thresholds of unreadiness; `None`: load is ignored.
-    pub load_readiness: Option<(Source, Settings)>,
+    pub load_readiness: Option<(Source, LoadReadinessArgs)>,
     /// Settings of the edge.
     pub edge: EdgeConfig,
 }
@@ -106,9 +106,9 @@ impl Args {
     /// Names the flag whose value cannot be used.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
-        let load_readiness = match (self.load_readiness.settings(), self.balancer_discovery) {
+        let load_readiness = match (self.load_readiness.thresholds(), self.balancer_discovery) {
             (None, _) => None,
-            (Some(settings), Some(balancers)) => Some((balancers, settings)),
+            (Some(thresholds), Some(balancers)) => Some((balancers, thresholds)),
             (Some(_), None) => {
                 let why = "needs --balancer-discovery with the balancers to compare with".to_owned();
                 return Err(ConfigError { flag: "--unready-above-percent", why });

@@ -12,7 +12,7 @@ use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
 use tokio::task::JoinSet;
 use tracing::info;
 
@@ -32,7 +32,7 @@ const MAX_ANSWER_BYTES: usize = 512 * 1024;
 /// # Errors
 /// If it cannot start: an address is taken, discovery is unreadable, or a resource is refused.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
-    let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
+    let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = Listener::bind(config.listen).context("--listen")?;
@@ -41,7 +41,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let balancers = balancers.unwrap_or_else(|| Source::Static(View::default()));
     let settings = Settings { subject: Subject::Peers, ..Settings::default() };
     let balancers = watch_with(balancers, &settings).await.context("--balancer-discovery")?;
-    let health = Health::for_clients();
+    let health = Health::of_balancer();
     info!(
         id = %config.common.id,
         listen = %public.local_addr(),

@@ -1,4 +1,6 @@
-//! The WebSocket edge: admission, limits, heartbeat, slow clients, and the client side of custody.
+//! The I/O of the WebSocket edge: TLS, upgrades, tokens, admission, and the event loop of client
+//! sockets and links. `signaling_core::edge` makes its decisions. Balancers run it, and nodes with
+//! direct clients.
 
 pub mod handshake;
 pub mod identity;

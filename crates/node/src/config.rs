@@ -10,7 +10,7 @@ use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_rooms::KeyPrefix;
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
 use signaling_server::config::check_source;
-use signaling_server::load_readiness::{self, LoadReadinessArgs};
+use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
 
@@ -150,7 +150,7 @@ pub struct Config {
     /// ICE servers for clients.
     pub ice: IceConfig,
     /// Thresholds of unreadiness by direct clients; `None`: readiness ignores the load.
-    pub load_readiness: Option<load_readiness::Settings>,
+    pub load_readiness: Option<LoadReadinessArgs>,
     /// Settings of the edge for direct clients.
     pub edge: EdgeConfig,
 }
@@ -184,7 +184,7 @@ impl Args {
     /// Names the flag whose value cannot be used.
     pub fn check(self) -> Result<Config, ConfigError> {
         let common = self.common.check()?;
-        let load_readiness = self.load_readiness.settings();
+        let load_readiness = self.load_readiness.thresholds();
         if load_readiness.is_some() && self.public_listen.is_none() {
             let why = "needs --public-listen: without it the node has no clients to count".to_owned();
             return Err(ConfigError { flag: "--unready-above-percent", why });

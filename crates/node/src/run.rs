@@ -14,7 +14,7 @@ use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, limits, telemetry};
+use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
 use signaling_wire::Incarnation;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -38,7 +38,7 @@ const MIN_DRAIN_TIME: Duration = Duration::from_secs(1);
 /// # Errors
 /// If it cannot start: an address is taken, discovery is unreadable, or a resource is refused.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
-    let open_files = limits::raise_open_files().context("cannot raise the limit of open files")?;
+    let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
     let internal = Listener::bind(config.common.internal_listen).context("--internal-listen")?;
     let public = config.public.map(Listener::bind).transpose().context("--public-listen")?;
@@ -47,7 +47,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let mut core = NodeCore::new(settings(&config)?);
     core.set_ice_servers(config.ice.servers());
     let node = Node::new(core);
-    let health = Health::new();
+    let health = Health::of_node();
     let mut tasks = JoinSet::new();
     info!(
         id = %config.common.id,

@@ -1,4 +1,5 @@
-//! Authorization on the internal listener by the mesh secret or the admin token.
+//! Authorization on the internal listener by the mesh secret or the admin token. `admin`,
+//! `secrets`, `load_readiness` and the node's internal listener call it.
 
 use std::collections::HashSet;
 use std::net::IpAddr;

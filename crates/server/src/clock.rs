@@ -1,14 +1,20 @@
-//! Common times of all delayed and periodic work of a process, so that one wake-up serves all.
+//! Common times of all delayed and periodic work of a process, so that one wake-up serves all, and
+//! the time of day.
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::time::{self, Interval, MissedTickBehavior, interval_at};
 
-use crate::unix_time;
+/// Returns the time since the Unix epoch, for tokens and sessions; 0 if the clock is earlier.
+#[must_use]
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
-/// Returns the next multiple of `period` on the clock. Servers of one machine have the same, so
-/// that their delayed output arrives together. `period` must divide one second.
+/// Returns the first multiple of `period` after `now`, on the time of day at the first call. All
+/// servers of a machine have equal multiples, so that their delayed output arrives together.
+/// `period` must divide one second; 0 panics.
 #[must_use]
 pub fn next_multiple(now: Instant, period: Duration) -> Instant {
     static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
@@ -19,7 +25,7 @@ pub fn next_multiple(now: Instant, period: Duration) -> Instant {
     now + period - Duration::from_nanos(u64::try_from(since_multiple).unwrap_or_default())
 }
 
-/// Returns an interval that ticks at multiples of `period` on the clock. It skips missed ticks.
+/// Returns an interval that ticks at the multiples of [`next_multiple`]. It skips missed ticks.
 #[must_use]
 pub fn ticks(period: Duration) -> Interval {
     let mut ticks = interval_at(next_multiple(time::Instant::now().into_std(), period).into(), period);

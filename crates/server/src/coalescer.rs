@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 /// Window over which the busy share of time is measured.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// Thresholds of the share of time in which the thread works, in percent of 50 ms or more.
+/// Thresholds of the share of time in which the thread works, in percent, measured over windows of
+/// at least 50 ms.
 #[derive(Debug, Clone, Copy)]
 pub struct BusyThresholds {
     /// Percentage from which reads are delayed.
     pub enter: u32,
-    /// Percentage below which the delays end. It is below `enter`: coalesced input costs less.
+    /// Percentage below which the delays end, at most `enter`: coalesced input costs less.
     pub exit: u32,
     /// Percentage from which delays have their maximum. Below it they are in proportion.
     pub full_delay_percent: u32,
@@ -25,7 +26,8 @@ pub struct BusyThresholds {
 pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 
 impl Coalescer {
-    /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy.
+    /// Creates a coalescer that delays reads by at most `max_delay` while the thread is busy; 0
+    /// disables it.
     #[must_use]
     pub fn new(max_delay: Duration, thresholds: BusyThresholds) -> Self {
         Self(Arc::new(Mutex::new(BusyMeter::new(Instant::now(), max_delay, thresholds))))

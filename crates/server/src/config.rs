@@ -20,7 +20,7 @@ use crate::secrets::Secrets;
 /// Settings of both servers, as flags. A server flattens them into its own.
 #[derive(Debug, Clone, Args)]
 pub struct CommonArgs {
-    /// A file with settings.
+    /// Flags about the settings as a whole.
     #[command(flatten)]
     pub file: ConfigFileArgs,
 
@@ -172,10 +172,7 @@ fn parse_filter(text: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use clap::Parser;
-    use tempfile::TempDir;
 
     use super::*;
 
@@ -187,39 +184,23 @@ mod tests {
 
     #[test]
     fn files_are_read_and_secrets_do_not_show() {
-        let files = Files::new();
-        let seed = files.write("seed", "0x10\n");
-        let token = files.write("token", "an-admin-token-of-mine");
-        let flags = ["--hash-seed-file", &seed, "--admin-token-file", &token, "--reveal-nodes"];
-        let common = files.parse(&flags).unwrap().check().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path.display().to_string()
+        };
+        let secret = write("secret", "a-mesh-secret-of-ours\n");
+        let seed = write("seed", "0x10\n");
+        let token = write("token", "an-admin-token-of-mine");
+        let required = ["server", "--id", "a", "--discovery", "file:x", "--mesh-secret-file", &secret];
+        let others = ["--hash-seed-file", &seed, "--admin-token-file", &token, "--reveal-nodes"];
+        let cli = Cli::try_parse_from(required.iter().chain(&others)).unwrap();
+        let common = cli.common.check().unwrap();
         assert_eq!((common.hash_seed.get(), common.reveal_nodes), (16, true));
         assert!(common.mesh_secrets.primary().matches(b"a-mesh-secret-of-ours"));
         assert!(common.admin_token.as_ref().unwrap().matches(b"an-admin-token-of-mine"));
         let printed = format!("{common:?}");
         assert!(!printed.contains("secret-of") && !printed.contains("token-of"), "{printed}");
-    }
-
-    struct Files {
-        dir: TempDir,
-    }
-
-    impl Files {
-        fn new() -> Self {
-            let files = Self { dir: tempfile::tempdir().unwrap() };
-            files.write("secret", "a-mesh-secret-of-ours\n");
-            files
-        }
-
-        fn write(&self, name: &str, content: &str) -> String {
-            let path = self.dir.path().join(name);
-            fs::write(&path, content).unwrap();
-            path.display().to_string()
-        }
-
-        fn parse(&self, flags: &[&str]) -> Result<CommonArgs, clap::Error> {
-            let secret = self.dir.path().join("secret").display().to_string();
-            let args = ["server", "--id", "a", "--discovery", "file:x", "--mesh-secret-file", &secret];
-            Cli::try_parse_from([&args, flags].concat()).map(|cli| cli.common)
-        }
     }
 }

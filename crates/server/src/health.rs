@@ -33,7 +33,7 @@ impl Health {
 
     /// Creates the health of a node. Its obstacle is `starting` until [`Health::set_ready`].
     #[must_use]
-    pub fn new() -> Self {
+    pub fn of_node() -> Self {
         let state = State { obstacle: Some("starting"), out_of_service: false, stops: false, elsewhere: None };
         let health = Self { state: watch::Sender::new(state), is_for_clients: false };
         health.publish();
@@ -43,8 +43,8 @@ impl Health {
     /// Creates the health of a balancer: its `/readyz` also fails if new clients should use another
     /// server.
     #[must_use]
-    pub fn for_clients() -> Self {
-        Self { is_for_clients: true, ..Self::new() }
+    pub fn of_balancer() -> Self {
+        Self { is_for_clients: true, ..Self::of_node() }
     }
 
     /// Sets whether the server can take work. If not, `reason` is its obstacle.
@@ -102,12 +102,6 @@ impl Health {
     }
 }
 
-impl Default for Health {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Returns the health routes and `/metrics`.
 /// `/livez` answers while the event loop runs. `/readyz` answers 503 if the server cannot take
 /// work, `/readyz/clients` also if new clients should use another server.
@@ -138,7 +132,7 @@ mod tests {
 
     #[tokio::test]
     async fn readiness_follows_the_state_with_a_reason() {
-        let health = Health::new();
+        let health = Health::of_node();
         let router = router(health.clone());
         assert_eq!(ask(&router, "/readyz").await, (503, "starting\n".into()));
         health.set_ready(true, "");
@@ -149,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn draining_server_never_becomes_ready_again_but_lives() {
-        let health = Health::new();
+        let health = Health::of_node();
         let router = router(health.clone());
         health.set_stopping();
         health.set_ready(true, "");
@@ -159,7 +153,7 @@ mod tests {
 
     #[test]
     fn readiness_changed_while_out_of_service_counts_afterwards() {
-        let health = Health::new();
+        let health = Health::of_node();
         health.set_ready(true, "");
         health.set_out_of_service(true);
         assert_eq!(health.obstacle(), Some("draining"));
@@ -171,7 +165,7 @@ mod tests {
 
     #[tokio::test]
     async fn load_unready_keeps_readyz_only_where_peers_rely_on_it() {
-        for (health, relied_on) in [(Health::new(), true), (Health::for_clients(), false)] {
+        for (health, relied_on) in [(Health::of_node(), true), (Health::of_balancer(), false)] {
             let router = router(health.clone());
             health.set_ready(true, "");
             assert_eq!(ask(&router, "/readyz/clients").await, (200, "ready\n".into()));

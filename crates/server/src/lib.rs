@@ -1,11 +1,13 @@
 //! Shared parts of both servers: configuration, telemetry, health, admin API, listeners, shutdown.
 //!
 //! A server runs its data plane on one thread: a current-thread runtime with a `LocalSet`. Each
-//! HTTP connection and each trunk has a local task, so connection services need not be `Send`.
+//! HTTP connection and each accepted trunk has a local task, so connection services need not be
+//! `Send`.
 //!
-//! Order of a server's life: parse and check the flags, [`telemetry::start`],
-//! [`limits::raise_open_files`], [`Shutdown::install`], [`Listener::bind`], ready. The first signal
-//! makes it unready and drains it; a drained server stops.
+//! Order of a server's life: [`config_file::load`], [`telemetry::start`], [`Shutdown::install`],
+//! [`process::raise_open_files`], [`Listener::bind`], ready. [`runtime`] executes the first three
+//! steps, and the `run` of each server the others. The first signal makes the server unready and
+//! drains it; a drained server stops.
 
 pub mod admin;
 pub mod auth;
@@ -18,7 +20,6 @@ mod file_watcher;
 pub mod flush_signal;
 pub mod health;
 pub mod http;
-pub mod limits;
 pub mod listener;
 pub mod load_readiness;
 pub mod local_calls;
@@ -37,8 +38,8 @@ pub mod telemetry;
 #[cfg(test)]
 mod testing;
 pub mod trunk;
-mod unix_time;
 
+pub use clock::unix_time;
 pub use config::{Common, CommonArgs, ConfigError};
 pub use file_watcher::FileWatcher;
 pub use flush_signal::FlushSignal;
@@ -50,4 +51,3 @@ pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::Shutdown;
 pub use switch::DrainSwitch;
-pub use unix_time::unix_time;

@@ -1,4 +1,5 @@
-//! Listening sockets, which survive a shortage of descriptors.
+//! Listening sockets, which survive a shortage of descriptors. The servers' `run` binds them; the
+//! edge, the node's shell and `http` accept from them.
 
 use std::io;
 use std::net::SocketAddr;

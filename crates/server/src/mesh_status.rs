@@ -62,7 +62,8 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Requests reports of the nodes of `view`, and then of the balancers with trunks to them, within
-/// 5 s together. `own` is the report of this server. Nodes without an answer are in `missing`.
+/// 5 s together. `own` is the report of this server. Nodes without an answer are in `missing`;
+/// balancers without one are listed with `server: None`.
 pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
     let client = client.at_most(REPORT_TIMEOUT);

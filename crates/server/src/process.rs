@@ -1,9 +1,10 @@
-//! Figures of this process from the operating system, for `/metrics` and the mesh status.
+//! Figures of this process from the operating system, for `/metrics` and the mesh status, and its
+//! limit of open files, which both servers raise at their start.
 
-use std::fs;
 use std::time::Duration;
+use std::{fs, io};
 
-use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 use signaling_metrics::{FloatCounter, Gauge, Publish, metrics, publish_seconds};
 
@@ -15,6 +16,19 @@ metrics! {
         open_fds: Gauge = "process_open_fds", "Open file descriptors of this process";
         max_fds: Gauge = "process_max_fds", "Maximum open file descriptors of this process";
     }
+}
+
+/// Raises the limit of open files to the hard limit, and returns that number of descriptors. Each
+/// client takes one.
+///
+/// # Errors
+/// If the system refuses. The limit then stays.
+pub fn raise_open_files() -> io::Result<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    }
+    Ok(hard)
 }
 
 /// Updates the metrics of this process. A figure that the system does not report becomes 0.
@@ -68,6 +82,13 @@ mod tests {
         assert_eq!(parse_resident("VmPeak:\t   99 kB\nVmRSS:\t    1234 kB\n"), Some(1234 * 1024));
         assert_eq!(parse_resident("VmRSS: x kB"), None);
         assert_eq!(parse_resident(""), None);
+    }
+
+    #[test]
+    fn limit_in_force_becomes_the_highest_allowed() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        assert_eq!(raise_open_files().unwrap(), hard);
+        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));
     }
 
     #[cfg(target_os = "linux")]

@@ -1,4 +1,5 @@
-//! Secrets from files, compared in constant time and never printed: mesh secret, admin token, seed.
+//! Secrets from files, which are never printed: the mesh secret and the admin token ([`Secret`]),
+//! and the seed of the rendezvous hash ([`HashSeed`]). `config` and `secrets` parse them.
 
 use std::fmt;
 

@@ -1,7 +1,8 @@
 //! The mesh's secrets: the one that a server sends, and a second one that it accepts too.
 //! A change takes three steps, each on all servers before the next. First, add the new secret as
 //! the second line of the file. Then swap the lines. Then remove the old one. At each moment every
-//! server accepts the secret of any other.
+//! server accepts the secret of any other. `config` reads the file, and the servers' `run` follows
+//! it.
 
 use std::path::Path;
 use std::sync::Arc;

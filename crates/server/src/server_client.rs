@@ -1,5 +1,5 @@
 //! Requests of one server to others, with limits on answer size, concurrency and total time. The
-//! operators' handlers and `load_readiness` use it.
+//! operators' handlers, `mesh_status` and `load_readiness` use it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct Answer {
 pub struct Answers<T> {
     /// Server and its answer, in the order of arrival.
     pub answers: Vec<(NodeId, T)>,
-    /// Servers without a usable answer, sorted.
+    /// Servers without a usable answer, each with the reason, sorted.
     pub missing: Vec<Missing>,
 }
 

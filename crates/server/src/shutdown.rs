@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-/// Flag of a server that must drain and stop. It is never cleared. Clones share it.
+/// Flag of a server that must drain and stop. It is never cleared. Clones share it. The default one
+/// ignores signals.
 #[derive(Clone, Default)]
 pub struct Shutdown {
     has_begun: watch::Sender<bool>,
@@ -16,12 +17,6 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Creates a flag that ignores signals, for tests and servers inside another process.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Creates a flag that SIGTERM or SIGINT sets.
     /// A signal after the flag is set exits the process at once, with 128 plus the signal's number.
     /// Also works for process 1. Needs a Tokio runtime with I/O.
@@ -31,7 +26,7 @@ impl Shutdown {
     pub fn install() -> io::Result<Self> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let shutdown = Self::new();
+        let shutdown = Self::default();
         let flag = shutdown.clone();
         let signals = tokio::spawn(async move {
             loop {

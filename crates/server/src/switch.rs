@@ -60,7 +60,7 @@ mod tests {
 
     #[tokio::test]
     async fn stopping_server_cannot_be_undrained() {
-        let (health, shutdown) = (Health::new(), Shutdown::new());
+        let (health, shutdown) = (Health::of_node(), Shutdown::default());
         let routes = DrainSwitch::new(health.clone(), shutdown.clone()).routes();
         shutdown.begin();
         health.set_stopping();

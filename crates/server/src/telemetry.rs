@@ -58,7 +58,7 @@ pub fn publish_on_scrape(publish: impl Fn() + 'static) {
     PUBLISHERS.with_borrow_mut(|publishers| publishers.push(Box::new(publish)));
 }
 
-/// Returns the `/metrics` page, in Prometheus' text format.
+/// Returns the `/metrics` page of this thread, in Prometheus' text format.
 #[must_use]
 pub(crate) fn page() -> String {
     process::publish();

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 /// Simulated time: microseconds since the world began.
 pub(crate) type Micros = u64;
+/// Microseconds of a millisecond.
 pub(crate) const MS: Micros = 1_000;
+/// Microseconds of a second.
 pub(crate) const SECOND: Micros = 1_000_000;
 
-/// Returns a duration in microseconds; at most half of the maximum.
+/// Returns a duration in microseconds; half of the maximum if it does not fit.
 pub(crate) fn micros(duration: Duration) -> Micros {
     Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX / 2)
 }

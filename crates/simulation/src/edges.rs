@@ -27,6 +27,7 @@ pub(crate) enum Link {
 /// One edge, over all its processes.
 pub(crate) struct EdgeHost {
     pub(crate) server: Server,
+    /// Start of the present process.
     started: Micros,
     pub(crate) core: EdgeCore,
     /// `true` once the edge accepts no clients.
@@ -35,7 +36,9 @@ pub(crate) struct EdgeHost {
     moves: HandoffScheduler,
     /// By node: the nodes of the view, and removed nodes that still have a trunk.
     links: BTreeMap<usize, Link>,
+    /// Connections of clients that the edge has not ended.
     pub(crate) socket_by_client: BTreeMap<ClientKey, SocketId>,
+    /// Time of the last sweep.
     swept: Micros,
 }
 

@@ -1,4 +1,4 @@
-//! Servers, their inputs, and the frames of clients.
+//! Names of servers, connections, clients and messages, inputs of servers, and frames of clients.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ pub(crate) type ClientIx = usize;
 /// Index of a message.
 pub(crate) type MessageId = usize;
 /// Index of a client's room request.
-pub(crate) type AskId = usize;
+pub(crate) type RoomRequestIx = usize;
 
 /// A process of a server. The number differs after a restart.
 pub(crate) type Process = (Host, u32);
@@ -77,18 +77,18 @@ impl Exit {
     pub(crate) const GOODBYE: Self = Self::Close(Some(CloseCode::NORMAL));
 }
 
-/// A client's intended request.
+/// A message or room request that a client sends as soon as it can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Send(MessageId),
-    Ask(AskId),
+pub(crate) enum ClientRequest {
+    Message(MessageId),
+    Room(RoomRequestIx),
 }
 
 /// A client's frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Said {
+pub(crate) enum ClientFrame {
     /// A request, with its position in the sender's stream.
-    Request(Wish, Place),
+    Request(ClientRequest, Place),
     /// A subscriber's frames, in this order.
     Subscribe,
     Announce,

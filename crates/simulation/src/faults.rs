@@ -1,4 +1,4 @@
-//! Faults: their targets, effects and ends.
+//! Faults: their targets, effects and ends. `world` schedules the faults of the plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -217,8 +217,8 @@ impl World {
         Some(Undo::Resume(host))
     }
 
-    /// Resumes a paused server: first the received inputs, then its timers. After a pause longer
-    /// than the heartbeat it closes its trunks and lanes unread.
+    /// Resumes a paused server: first the received inputs, then its timers. After a pause of at
+    /// least 2 s it closes its trunks, and the lanes to it, unread.
     fn resume(&mut self, host: Host) {
         let Some(Pause { since, backlog }) = self.server_mut(host).pause.take() else { return };
         let jumped = self.agenda.now() - since >= SILENCE && self.mutant != Some(Mutant::ProcessPause);

@@ -1,4 +1,4 @@
-//! WebSocket frames as a client sees them.
+//! WebSocket frames as a client sees them. `clients` reads sockets with it.
 
 use signaling_core::ws::encode;
 

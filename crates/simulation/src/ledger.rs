@@ -1,4 +1,5 @@
-//! The reference model. It records messages and answers, and reports broken delivery promises.
+//! The reference model. `clients` reports messages and answers to it; it finds broken delivery
+//! promises. All modules report other violations by [`Ledger::broken`], which ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -72,7 +73,8 @@ struct Message {
     written: Vec<SocketId>,
     /// A reliable recipient's application got the message.
     got: bool,
-    told: Option<(SenderResult, Micros)>,
+    /// The first answer that the sender's socket received, with its time.
+    answer: Option<(SenderResult, Micros)>,
 }
 
 /// Maximum recovery time after a fault ends. Reconnects back off up to 5 s, and a node retransmits
@@ -94,6 +96,7 @@ const MAX_OUTCOME_DELAY: Micros = 5 * SECOND;
 /// Record of all messages, which finds broken promises.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    /// Present time, which the world sets.
     pub(crate) now: Micros,
     messages: Vec<Message>,
     /// Number of each stream's last message that was written to a recipient's socket.
@@ -105,7 +108,9 @@ pub(crate) struct Ledger {
     pending_by_socket: BTreeMap<SocketId, BTreeSet<MessageId>>,
     /// Twice an edge's buffer limit, since outcomes free space before their replies are written.
     max_pending: usize,
+    /// Hold time of the mesh.
     hold: Micros,
+    /// Time at which an edge last accepted a message.
     pub(crate) last_taken: Micros,
     /// The first broken promise.
     pub(crate) violation: Option<Violation>,
@@ -188,11 +193,11 @@ impl Ledger {
         if entry.to != to {
             return self.broken("wrong recipient", format!("{name} was written to c{to}"));
         }
-        let Message { told, repeated, first_taken, to_slow: half_written, .. } = *entry;
+        let Message { answer, repeated, first_taken, to_slow: half_written, .. } = *entry;
         let (earlier, elsewhere) = (entry.written.contains(&socket), !entry.written.is_empty());
         entry.written.push(socket);
         entry.to_slow |= slow;
-        let told = told.map(|(told, _)| told);
+        let answer = answer.map(|(answer, _)| answer);
         let since = first_taken.unwrap_or(now).saturating_sub(RECOVERY);
         let troubled = !trouble.any.covers_nothing(since, now);
         if earlier {
@@ -206,7 +211,7 @@ impl Ledger {
                 self.broken("doubled in calm", format!("{name} came again on socket {socket}"));
             }
         }
-        match told {
+        match answer {
             Some(SenderResult::Unavailable) if slow || repeated && troubled => {}
             Some(SenderResult::Unavailable) => self.broken("written after unavailable", name),
             Some(SenderResult::Ack) if calm => {
@@ -256,11 +261,11 @@ impl Ledger {
     /// Records an answer that the sender's socket received. `trouble` covers faults in the mesh,
     /// `away` the time without a recipient socket, and `busy` the time in which that socket was
     /// full. `slow` is `true` if the sender reads answers late.
-    pub(crate) fn told(
+    pub(crate) fn answered(
         &mut self,
         message: MessageId,
         socket: SocketId,
-        told: SenderResult,
+        answer: SenderResult,
         (trouble, away, busy): (&Trouble, &Spans, &Spans),
         slow: bool,
     ) {
@@ -269,8 +274,8 @@ impl Ledger {
         let Some((sender, at)) = entry.taken.filter(|(sender, _)| *sender == socket) else {
             return self.broken("wrong sender", format!("{name} has an outcome on socket {socket}"));
         };
-        if let Some((before, _)) = entry.told.replace((told, now)) {
-            return self.broken("two outcomes", format!("{name} was told {before:?} and then {told:?}"));
+        if let Some((before, _)) = entry.answer.replace((answer, now)) {
+            return self.broken("two outcomes", format!("{name} was answered {before:?} and then {answer:?}"));
         }
         let Message { from, to, hold, first_taken, repeated, got, .. } = *entry;
         let written = !entry.written.is_empty();
@@ -279,7 +284,7 @@ impl Ledger {
         pending.remove(&message);
         let (since, either) = (at.saturating_sub(RECOVERY), trouble.any.with(away));
         let impassable = trouble.impassable.with(away);
-        match told {
+        match answer {
             SenderResult::Ack => {
                 if !written {
                     return self.broken("ack without writing", name);
@@ -338,9 +343,9 @@ impl Ledger {
     /// one.
     pub(crate) fn settle(&mut self, quiet_from: Micros, answerable: impl Fn(SocketId) -> bool) {
         for id in 0..self.messages.len() {
-            let Message { taken: Some((socket, at)), told, .. } = self.messages[id] else { continue };
+            let Message { taken: Some((socket, at)), answer, .. } = self.messages[id] else { continue };
             let due = at.max(quiet_from) + self.hold + MAX_OUTCOME_DELAY;
-            let what = match told {
+            let what = match answer {
                 None if answerable(socket) => format!("{} has no outcome", self.name(id)),
                 Some((_, at)) if at > due => format!("{} got its outcome {} ms late", self.name(id), (at - due) / MS),
                 _ => continue,

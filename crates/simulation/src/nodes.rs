@@ -15,7 +15,9 @@ use crate::world::{Server, World};
 pub(crate) struct NodeHost {
     pub(crate) server: Server,
     pub(crate) core: NodeCore,
+    /// The open connection of each trunk.
     pub(crate) conns: BTreeMap<TrunkKey, ConnId>,
+    /// Index of each peer node.
     pub(crate) peers: BTreeMap<PeerKey, usize>,
     /// The last exchange of the lane to each peer.
     pub(crate) lanes: BTreeMap<PeerKey, LaneId>,

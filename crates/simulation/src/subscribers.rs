@@ -13,7 +13,7 @@ use signaling_dialects::{Answer, Dialect, Head};
 use signaling_wire::{Credential, SessionId};
 
 use crate::agenda::{MS, SECOND};
-use crate::event::{ClientIx, Exit, Said, SocketId};
+use crate::event::{ClientFrame, ClientIx, Exit, SocketId};
 use crate::players::{self, PLAYERS};
 use crate::rng::Rng;
 use crate::world::World;
@@ -61,10 +61,10 @@ fn topic(client: ClientIx) -> usize {
 }
 
 /// Returns the text of a subscriber's frame.
-pub(crate) fn text(id: SocketId, client: ClientIx, said: Said) -> String {
+pub(crate) fn text(id: SocketId, client: ClientIx, frame: ClientFrame) -> String {
     let topic = topic(client);
-    match said {
-        Said::Subscribe => format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#),
+    match frame {
+        ClientFrame::Subscribe => format!(r#"{{"type":"subscribe","topics":["t{topic}"]}}"#),
         _ => format!(r#"{{"type":"publish","topic":"t{topic}","data":{{"from":{id}}}}}"#),
     }
 }
@@ -106,8 +106,8 @@ impl World {
         if self.subscribers.players().contains(&self.sockets[id].client) {
             return;
         }
-        self.say(id, Said::Subscribe);
-        self.say(id, Said::Announce);
+        self.send_frame(id, ClientFrame::Subscribe);
+        self.send_frame(id, ClientFrame::Announce);
     }
 
     /// Records an announce that a subscriber received.

@@ -1,4 +1,4 @@
-//! The log of one run.
+//! The log of one run, to which all modules add lines.
 
 use std::fmt;
 

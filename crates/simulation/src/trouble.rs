@@ -1,4 +1,5 @@
-//! Times of faults in the mesh, by the deviations that they excuse.
+//! Times of faults in the mesh, by the deviations that they excuse. `faults` records them; the
+//! checks of `ledger`, `clients` and `rooms` read them.
 
 use crate::agenda::Micros;
 use crate::ledger::RECOVERY;

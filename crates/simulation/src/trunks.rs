@@ -32,7 +32,9 @@ impl End {
 /// State of one end, and its output.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Side {
+    /// `true` while this end has the connection. A node has it once it accepted it.
     pub(crate) open: bool,
+    /// Number of this end's process among those of its server.
     generation: u32,
     /// Arrival time of the last byte sent from here.
     arrives: Micros,
@@ -41,6 +43,7 @@ pub(crate) struct Side {
     flush_at: Option<Micros>,
     /// Time of the last input at this end.
     pub(crate) heard: Micros,
+    /// Time of the last output from here.
     said: Micros,
 }
 
@@ -166,7 +169,7 @@ impl World {
         });
     }
 
-    /// Detects at one end that a connection is closed.
+    /// Closes one end at a later time, when it detects that the other end is closed.
     fn conn_ends_later(&mut self, at: Micros, id: ConnId, end: End) {
         let process = self.conns[id].process(end);
         self.deliver(at, process, Kind::Received, move |world| world.close_conn(id, end));
@@ -202,9 +205,9 @@ impl World {
     /// Cuts a connection. Bytes in flight are lost; each end detects it later or by keep-alive.
     pub(crate) fn sever(&mut self, id: ConnId) {
         for end in [End::Edge, End::Node] {
-            let told = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
+            let detected = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
             self.conns[id].severed = true;
-            if let Some(delay) = told.filter(|_| self.conns[id].is_open(end)) {
+            if let Some(delay) = detected.filter(|_| self.conns[id].is_open(end)) {
                 self.later(self.conns[id].host(end), delay, move |world| world.close_conn(id, end));
             }
         }
@@ -238,7 +241,8 @@ impl World {
         }
     }
 
-    /// Delivers bytes. An empty batch also counts for the keep-alive.
+    /// Records input at one end for the keep-alive; an empty batch counts too. Returns `false` if
+    /// the connection is severed, or this end is closed.
     pub(crate) fn arrives(&mut self, id: ConnId, end: End) -> bool {
         let conn = &mut self.conns[id];
         if conn.severed || !conn.is_open(end) {

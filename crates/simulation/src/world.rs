@@ -12,7 +12,7 @@ use crate::agenda::{Agenda, Micros, SECOND, micros};
 use crate::clients::{Client, Socket};
 use crate::counters::Counters;
 use crate::edges::{EdgeHost, node_id};
-use crate::event::{ConnId, Host, Input, Kind, Process, Wish};
+use crate::event::{ClientRequest, ConnId, Host, Input, Kind, Process};
 use crate::lanes::Exchange;
 use crate::ledger::{Ledger, Violation};
 use crate::mutant::{Mutant, Once, Ordered};
@@ -90,6 +90,7 @@ pub(crate) struct World {
     pub(crate) cut: BTreeSet<(Host, Host)>,
     /// The nodes in discovery, with `true` for draining ones.
     pub(crate) truth: BTreeMap<usize, bool>,
+    /// Published views, by version.
     pub(crate) views: Vec<Arc<View>>,
     /// Number of active faults that silence discovery.
     pub(crate) silences: usize,
@@ -97,8 +98,10 @@ pub(crate) struct World {
     /// Number of the last batch of any node.
     pub(crate) sent_batches: u64,
     pub(crate) edge_settings: edge::Settings,
+    /// Hold time of the mesh.
     pub(crate) hold: Duration,
     pub(crate) rules: Arc<node::Rules>,
+    /// The rule that this mesh breaks; `None` in a sound one.
     pub(crate) mutant: Option<Mutant>,
     /// For a mutant: outcomes held back for order.
     pub(crate) ordered: BTreeMap<ConnId, Ordered>,
@@ -143,7 +146,7 @@ impl World {
             mutant.edge(&mut edge_settings);
         }
         let rules = size.mutant.map_or_else(node::Rules::default, Mutant::rules);
-        let subscribers = Subscribers::new(size.clients, rooms.is_mesh());
+        let subscribers = Subscribers::new(size.clients, rooms.mesh);
         let all = traits.iter().copied().chain(vec![Traits::default(); subscribers.count]);
         let mut world = Self {
             rng: Rng::new(seed ^ 0x00c0_ffee),
@@ -163,7 +166,9 @@ impl World {
         for (message, Sending { at, from, to, ttl_ms, .. }) in world.sendings.iter().enumerate() {
             world.ledger.expect(*from, *to, *ttl_ms);
             let from = *from;
-            world.agenda.schedule(*at, move |world: &mut Self| world.client_wants(from, Wish::Send(message)));
+            world
+                .agenda
+                .schedule(*at, move |world: &mut Self| world.client_wants(from, ClientRequest::Message(message)));
         }
         world.plan_rooms();
         world.plan_subscribers(&mut Rng::new(seed ^ 0x0005_b5c2));
@@ -208,7 +213,7 @@ impl World {
             self.pass_until(settled);
         }
         if self.ledger.violation.is_none() {
-            self.ledger.settle(quiet_from, |socket| self.sockets[socket].can_be_told());
+            self.ledger.settle(quiet_from, |socket| self.sockets[socket].takes_outcomes());
             settled += self.list_rooms();
             self.pass_until(settled);
             self.settle_rooms();

@@ -7,7 +7,7 @@ use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
     Chatter, Head, RawSocket, TestMesh, becomes, connect, connect_from, ends, eventually, metric,
 };
-use signaling_server::limits::raise_open_files;
+use signaling_server::process::raise_open_files;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};

@@ -63,7 +63,7 @@ async fn close_and_reopen() {
     let Config { common, edge: config, .. } = Args::try_parse_from(flags).unwrap().check().unwrap();
     let Source::Static(named) = &common.discovery else { panic!("not static") };
     let named = Arc::new(named.clone());
-    let backend = BalancerBackend::new(0, Health::for_clients());
+    let backend = BalancerBackend::new(0, Health::of_balancer());
     let edge = Edge::new(&config, Box::new(backend.clone())).unwrap();
     let (views, seen) = watch::channel(Arc::clone(&named));
     let manager = TrunkManager {

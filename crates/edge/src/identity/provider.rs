@@ -1,4 +1,5 @@
 //! Cryptography for `jsonwebtoken` with *ring*, which TLS uses too. It only verifies signatures.
+//! `tokens` installs it.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind, new_error};

@@ -10,7 +10,7 @@ pub enum TokenRefusal {
     /// There is no token.
     #[error("a token is required: send the subprotocol bearer.<token>, or Authorization: Bearer <token>")]
     Missing,
-    /// It is no JWT, or lacks a required claim.
+    /// It is no JWT, is longer than 4 KiB, lacks a required claim, or has a `crit` header.
     #[error("the token is not a JWT with `sub`, `exp`, `aud` and `iss`")]
     Malformed,
     /// Its header has another algorithm than the mesh.
@@ -34,7 +34,7 @@ pub enum TokenRefusal {
     /// It has another issuer.
     #[error("the token has another issuer (`iss`)")]
     Issuer,
-    /// It was issued before its client was kicked.
+    /// It was not issued after the latest kick of its client.
     #[error("the client was kicked after the token was issued; connect with a new one")]
     Kicked,
     /// It belongs to another client.

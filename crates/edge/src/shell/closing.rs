@@ -1,4 +1,5 @@
 //! The end of a socket: writes the close frame and waits a short time for the client's own close.
+//! `state` closes clients' sockets with it, and the shell those of refused clients.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ use signaling_core::ws::encode;
 
 /// Path of connect requests.
 pub(super) const PATH: &str = "/v1/connect";
-/// Time for a node's decision. After it the node counts as lost.
+/// Maximum time for a node's decision. After it the client is refused with 503.
 const DECISION_TIMEOUT: Duration = Duration::from_secs(8);
 /// Delay before a retry that a refused client is given, in milliseconds.
 const RETRY_AFTER_MS: u32 = 1_000;
@@ -182,16 +182,19 @@ pub(super) fn newcomer(
     })
 }
 
+/// Returns the token of an `Authorization: Bearer` header; `None` without a readable one.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.to_owned())
 }
 
+/// Creates a refusal. `retry_after_ms` is `None` if a later retry does not help.
 pub(super) fn refused(status: StatusCode, code: &str, message: &str, retry_after_ms: Option<u32>) -> Refusal {
     Refusal { status: status.as_u16(), code: code.to_owned(), message: message.to_owned(), retry_after_ms }
 }
 
+/// Opens the socket of an admitted client after its upgrade. A failed upgrade removes the client.
 pub(super) async fn open(mut waiting: Waiting, upgrade: OnUpgrade) {
     let (edge, client) = (waiting.edge.clone(), waiting.key);
     let failed = |error: &dyn std::error::Error| edge.with_state(|state| state.upgrade_failed(client, error));

@@ -1,5 +1,5 @@
 //! CORS headers (Fetch Standard) on the listener's HTTP answers. Pages of origins that may connect
-//! can read them, above all the reasons of refusals.
+//! can read them, above all the reasons of refusals. `connect` adds them.
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;

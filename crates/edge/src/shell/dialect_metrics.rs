@@ -1,4 +1,5 @@
-//! Metrics of dialects' clients, each with the label `dialect`. `state` publishes them.
+//! Metrics of dialects' clients, each with the label `dialect`. `state` publishes them before each
+//! `/metrics` page.
 
 use signaling_core::edge::{DialectCounts, EdgeCore};
 use signaling_dialects::Dialect;
@@ -23,7 +24,7 @@ metrics! {
             "Claims of client ids, by dialect and result: no session had the id (new), a session of the same client had it \
              (taken_over), another client has it (refused)";
         waits: By<(DialectLabel, Wait)> = "signaling_dialect_waits_total",
-            "Waits of dialects\' clients, by dialect and cause: message rate exceeded (rate), \
+            "Waits of dialects' clients, by dialect and cause: message rate exceeded (rate), \
              broadcasts over --broadcast-rate (reach), no node can serve the room (room)";
     }
 }

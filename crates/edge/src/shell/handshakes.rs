@@ -40,8 +40,8 @@ impl Handshakes {
         self.connection_by_key.len()
     }
 
-    /// Adds an accepted connection. At most the limit and at most `room` connections stay. Returns
-    /// the task of the oldest one if that is removed; the caller aborts it.
+    /// Adds an accepted connection. At most the limit and at most `room` connections stay, but
+    /// always this one. Returns the task of the oldest one if that is removed, to abort.
     pub(super) fn begin(&mut self, room: usize) -> (HandshakeKey, Option<AbortHandle>) {
         let oldest = self.connection_by_key.keys().next().copied();
         let evicted = oldest.filter(|_| self.len() >= self.limit.min(room)).and_then(|oldest| self.remove(oldest));

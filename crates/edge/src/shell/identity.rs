@@ -1,4 +1,5 @@
-//! Token checks at admission and over open sockets, and kicks.
+//! Token checks at admission (`connect`) and over open sockets (`state`), and kicks, which come
+//! from operators (the balancer's routes) or from nodes (`state`).
 
 use signaling_protocol::ClientId;
 use signaling_server::unix_time;

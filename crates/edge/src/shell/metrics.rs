@@ -1,4 +1,4 @@
-//! Metrics of an edge. `state` publishes the counts of the core at each sweep.
+//! Metrics of an edge. `state` publishes the counts of the core before each `/metrics` page.
 
 use std::time::SystemTime;
 

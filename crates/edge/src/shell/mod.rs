@@ -102,7 +102,8 @@ pub struct EdgeConfig {
     pub handshakes: usize,
     /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`].
     pub connections: usize,
-    /// Limits of a request before its answer. The head timeout also limits the TLS handshake.
+    /// Limits of a request before its answer. The head timeout also limits the PROXY header and the
+    /// TLS handshake, each on its own.
     pub http: HttpLimits,
     /// Source of clients' addresses.
     pub addresses: ClientAddresses,
@@ -131,7 +132,7 @@ impl EdgeConfig {
     }
 }
 
-/// An edge. Clones share one state, on one thread. Calls must not nest.
+/// An edge. Clones share one state, on one thread. A call within another one panics.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
@@ -260,7 +261,8 @@ impl Edge {
         }
     }
 
-    /// Runs the periodic work of the core and the links. Never returns.
+    /// Runs the periodic work of the core and the links, and publishes metrics before each
+    /// `/metrics` page. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.state);
         publish_on_scrape(move || {

@@ -48,6 +48,7 @@ pub(super) struct Client {
     address: IpAddr,
     id: ClientId,
     session: SessionId,
+    /// Takes the node's decision to the client's request; `None` once it is known.
     decision: Option<Decision>,
     ws_limits: Limits,
     pub(super) socket: Option<Socket>,
@@ -349,7 +350,8 @@ impl State {
         }
     }
 
-    /// Closes sockets with partial messages older than 10 s, sweeps the core and publishes metrics.
+    /// Closes sockets with partial messages older than 10 s, writes to blocked ones again, and
+    /// sweeps the core.
     pub(super) fn sweep(&mut self, now: Instant) {
         let has_taken_too_long = |since| now.saturating_duration_since(since) >= MAX_MESSAGE_TIME;
         for client in self.clients_with(|socket| socket.unfinished_since.is_some_and(has_taken_too_long)) {
@@ -366,7 +368,7 @@ impl State {
         self.core.sweep(now);
     }
 
-    /// Publishes the metrics that the state counts itself.
+    /// Publishes the counts of the core and of the state itself.
     pub(super) fn publish(&self) {
         metrics::publish(&self.core);
         dialect_metrics::publish(&self.core);

@@ -55,6 +55,7 @@ macro_rules! built_in_files {
 }
 
 /// Adds a `GET` route per file to a router. An unchanged file is answered 304, by its `ETag`.
+/// Panics if a path has such a route already.
 pub fn serve(router: Router, files: &'static [File], audience: Audience) -> Router {
     files.iter().fold(router, |router, file| {
         let tag = tag(file.text);

@@ -6,9 +6,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// The connection was not served by [`serve_connection`](super::serve_connection) over TCP.
+/// The upgraded connection has a stream of an unexpected type: it was not served by
+/// [`serve_connection`](super::serve_connection), or over another transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the upgraded connection is not a plain TCP stream")]
+#[error("the upgraded connection has a stream of an unexpected type")]
 pub struct UpgradeError;
 
 /// Returns the socket of an upgraded connection, and the bytes read after the request head.

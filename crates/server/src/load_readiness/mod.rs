@@ -21,8 +21,8 @@ use signaling_protocol::NodeId;
 use tokio::sync::watch;
 use tracing::info;
 
+pub use self::rule::MAX_UNREADY;
 use self::rule::{LoadReadiness, LoadReport, ReadinessState};
-pub use self::rule::{MAX_UNREADY, Settings};
 use crate::auth::require_mesh_secret;
 use crate::clock::ticks;
 use crate::server_client::ServerClient;
@@ -35,8 +35,8 @@ const MAX_REPORT_BYTES: usize = 4_096;
 /// Age at which a report no longer stands for its server.
 const MAX_AGE: Duration = Duration::from_secs(6);
 
-/// Flags of readiness by load.
-#[derive(Debug, Clone, Args)]
+/// Flags of readiness by load, which are the thresholds of its rule.
+#[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Discovery")]
 pub struct LoadReadinessArgs {
     /// Percentage above the mean client count of all servers at which this server reports unready
@@ -51,11 +51,10 @@ pub struct LoadReadinessArgs {
 }
 
 impl LoadReadinessArgs {
-    /// Returns the settings, or `None` if readiness by load is off.
+    /// Returns the thresholds, or `None` if readiness by load is off.
     #[must_use]
-    pub fn settings(&self) -> Option<Settings> {
-        let above = f64::from(self.unready_above_percent) / 100.0;
-        (above > 0.0).then_some(Settings { above, min_clients: self.unready_min_clients })
+    pub fn thresholds(self) -> Option<Self> {
+        (self.unready_above_percent > 0).then_some(self)
     }
 }
 
@@ -71,7 +70,7 @@ metrics! {
 
 /// Serves the report of this server, and updates its readiness if readiness by load is on.
 pub struct LoadReadinessTask<C> {
-    settings: Option<Settings>,
+    thresholds: Option<LoadReadinessArgs>,
     views: watch::Receiver<Arc<View>>,
     secrets: Secrets,
     health: Health,
@@ -83,19 +82,19 @@ pub struct LoadReadinessTask<C> {
 type Reports = HashMap<NodeId, (Instant, LoadReport)>;
 
 impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
-    /// Creates the task. `settings` is `None` if readiness by load is off.
+    /// Creates the task. `thresholds` is `None` if readiness by load is off.
     /// `views` lists all servers behind the same front proxy, with or without this one. `clients`
     /// returns the number of connected clients, or `None` if this server has no public listener.
     pub fn new(
         common: &Common,
-        settings: Option<Settings>,
+        thresholds: Option<LoadReadinessArgs>,
         views: watch::Receiver<Arc<View>>,
         health: Health,
         clients: C,
     ) -> Self {
         let report = LoadReport { id: common.id.as_str().to_owned(), clients: 0, state: ReadinessState::Closed };
         let (secrets, report) = (common.mesh_secrets.clone(), watch::Sender::new(report));
-        Self { settings, views, secrets, health, report, clients }
+        Self { thresholds, views, secrets, health, report, clients }
     }
 
     /// Returns the route `/internal/v1/load`. It answers with a [`LoadReport`] as JSON, or 401
@@ -107,13 +106,14 @@ impl<C: Fn() -> Option<usize>> LoadReadinessTask<C> {
     }
 
     /// Returns the task as a future that runs until it is dropped. It updates the report every 1 s.
+    /// With the rule it polls the peers first, which takes up to 5 s if many are silent.
     ///
     /// # Errors
     /// If the system refuses a resource of the HTTP client.
     pub fn run(self) -> Result<impl Future<Output = ()>, reqwest::Error> {
         let client = ServerClient::new(self.secrets.clone(), ANSWER_TIMEOUT, MAX_REPORT_BYTES)?;
         Ok(async move {
-            let mut rule = self.settings.map(LoadReadiness::new);
+            let mut rule = self.thresholds.map(LoadReadiness::new);
             let mut reports = Reports::new();
             loop {
                 if let Some(rule) = &mut rule {

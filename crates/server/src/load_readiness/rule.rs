@@ -1,14 +1,16 @@
 //! Decides if this server reports unready. Pure: takes counts and the time, and returns a decision.
 //! A server becomes a candidate when its count exceeds the mean of all servers by
-//! [`Settings::above`] and by more than chance explains. It stays one until its count is near the
-//! mean. Candidates within the top third of all servers by count report unready. Each server
-//! computes that from the same polled counts. Silent and closed servers use up places of the third,
-//! so at least half of the servers stay ready. While a peer drains, its clients are about to come,
-//! and every server is ready.
+//! `--unready-above-percent` and by more than chance explains. It stays one until its count is near
+//! the mean. Candidates within the top third of all servers by count report unready. Each server
+//! computes that from the same polled counts. Silent and closed servers count as ahead, so at least
+//! half of the servers stay ready. While a peer drains, its clients are about to come, and every
+//! server is ready.
 
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+
+use super::LoadReadinessArgs;
 
 /// Distance from the mean that chance hardly ever exceeds, in standard deviations (`sqrt(mean)`).
 const BEYOND_CHANCE: f64 = 4.0;
@@ -17,15 +19,6 @@ const NEAR_MEAN: f64 = 0.01;
 /// Maximum time unready, and the minimum time ready after it. Orchestrators treat a server that is
 /// unready for longer as failed.
 pub const MAX_UNREADY: Duration = Duration::from_secs(600);
-
-/// Thresholds of the rule.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// Share of the mean by which a new candidate exceeds it: 0.05 for 5%.
-    pub above: f64,
-    /// Mean client count below which every server is ready.
-    pub min_clients: u64,
-}
 
 /// How a server treats new clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +65,7 @@ pub struct Decision {
 /// The rule for one server, with its memory of earlier decisions.
 #[derive(Debug)]
 pub struct LoadReadiness {
-    settings: Settings,
+    thresholds: LoadReadinessArgs,
     is_candidate: bool,
     /// Start of the time unready and of the pause after it; `None` outside both.
     unready_since: Option<Instant>,
@@ -81,33 +74,34 @@ pub struct LoadReadiness {
 impl LoadReadiness {
     /// Returns a rule for a server that starts ready.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
-        Self { settings, is_candidate: false, unready_since: None }
+    pub fn new(thresholds: LoadReadinessArgs) -> Self {
+        Self { thresholds, is_candidate: false, unready_since: None }
     }
 
     /// Decides from the reports of this server and of its peers. A silent peer is `None`.
     pub fn decide(&mut self, now: Instant, own: &LoadReport, peers: &[Option<LoadReport>]) -> Decision {
-        let reports = || peers.iter().flatten();
-        let serving: Vec<_> = reports().chain([own]).filter(|report| report.serves()).collect();
-        let mean = serving.iter().map(|report| report.clients).sum::<u64>() as f64 / serving.len().max(1) as f64;
+        let serving = || peers.iter().flatten().chain([own]).filter(|report| report.serves());
+        let servers = serving().count();
+        let mean = serving().map(|report| report.clients).sum::<u64>() as f64 / servers.max(1) as f64;
+        let LoadReadinessArgs { unready_above_percent, unready_min_clients } = self.thresholds;
         let margin = match self.is_candidate {
             true => NEAR_MEAN * mean,
-            false => (self.settings.above * mean).max(BEYOND_CHANCE * mean.sqrt()),
+            false => (f64::from(unready_above_percent) / 100.0 * mean).max(BEYOND_CHANCE * mean.sqrt()),
         };
-        self.is_candidate = mean >= self.settings.min_clients as f64 && own.clients as f64 > mean + margin;
+        self.is_candidate = mean >= unready_min_clients as f64 && own.clients as f64 > mean + margin;
 
-        let away = peers.len() + usize::from(own.serves()) - serving.len();
-        let places = (peers.len() + 1).div_ceil(3).saturating_sub(away);
-        let rank = serving.iter().filter(|other| (other.clients, &other.id) > (own.clients, &own.id)).count();
-        let is_draining = reports().any(|report| report.state == ReadinessState::Draining);
-        let wants = own.serves() && self.is_candidate && !is_draining && rank < places;
+        // A silent or closed peer counts as ahead.
+        let is_ahead = |peer: &LoadReport| !peer.serves() || (peer.clients, &peer.id) > (own.clients, &own.id);
+        let ahead = peers.iter().map(Option::as_ref).filter(|peer| peer.is_none_or(is_ahead)).count();
+        let is_draining = peers.iter().flatten().any(|peer| peer.state == ReadinessState::Draining);
+        let wants = own.serves() && self.is_candidate && !is_draining && ahead < (peers.len() + 1).div_ceil(3);
 
         let lasts = self.unready_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         if lasts >= 2 * MAX_UNREADY || (lasts < MAX_UNREADY && !wants) {
             self.unready_since = None;
         }
         let is_unready = wants && now < *self.unready_since.get_or_insert(now) + MAX_UNREADY;
-        Decision { is_unready, mean, servers: serving.len() }
+        Decision { is_unready, mean, servers }
     }
 }
 
@@ -116,7 +110,7 @@ mod tests {
     use super::ReadinessState::{Closed, Draining, Ready};
     use super::*;
 
-    const SETTINGS: Settings = Settings { above: 0.05, min_clients: 500 };
+    const THRESHOLDS: LoadReadinessArgs = LoadReadinessArgs { unready_above_percent: 5, unready_min_clients: 500 };
     const LOW: Option<(u64, ReadinessState)> = Some((1_000, Ready));
 
     fn report(id: usize, (clients, state): (u64, ReadinessState)) -> LoadReport {
@@ -127,7 +121,7 @@ mod tests {
     /// silent peer.
     fn is_unready(own: u64, peers: &[Option<(u64, ReadinessState)>]) -> bool {
         let peers: Vec<_> = peers.iter().zip(1..).map(|(peer, id)| peer.map(|peer| report(id, peer))).collect();
-        LoadReadiness::new(SETTINGS).decide(Instant::now(), &report(0, (own, Ready)), &peers).is_unready
+        LoadReadiness::new(THRESHOLDS).decide(Instant::now(), &report(0, (own, Ready)), &peers).is_unready
     }
 
     #[test]
@@ -154,7 +148,7 @@ mod tests {
     #[test]
     fn unready_ends_near_the_mean_and_after_the_longest_time() {
         let begin = Instant::now();
-        let mut rule = LoadReadiness::new(SETTINGS);
+        let mut rule = LoadReadiness::new(THRESHOLDS);
         for (seconds, own, expected) in [
             (0, 2_000, true),
             (20, 1_040, true), // until it is near the mean
@@ -176,7 +170,7 @@ mod tests {
     #[test]
     fn empty_server_catches_up_and_most_stay_ready() {
         let begin = Instant::now();
-        let mut rules = [(); 5].map(|()| LoadReadiness::new(SETTINGS));
+        let mut rules = [(); 5].map(|()| LoadReadiness::new(THRESHOLDS));
         let mut clients = [0, 2_000, 2_000, 2_000, 2_000];
         let (mut probed, mut turn) = ([true; 5], 0);
         for second in 0..450 {

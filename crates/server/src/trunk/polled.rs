@@ -14,7 +14,7 @@ pub struct PolledStream {
 }
 
 impl PolledStream {
-    /// Creates a stream that may have input at first.
+    /// Creates a stream that may have input at first. `tcp` must be non-blocking.
     #[must_use]
     pub fn new(tcp: TcpStream) -> Self {
         Self { tcp, may_have_input: true, has_ended: false }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Socket;
 use super::reliable::Got;
 use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{MessageId, SocketId, Wish};
+use crate::event::{ClientRequest, MessageId, SocketId};
 use crate::ledger::{CALM_BEFORE, SenderResult};
 use crate::mutant::Mutant;
 use crate::plan::Takes;
@@ -70,13 +70,13 @@ impl World {
                 self.room_client_receives(id, kind, &message);
             }
             ("left", _) => self.room_client_misses_left(id, &message),
-            ("ack", _) => self.told(id, number("id"), SenderResult::Ack),
-            ("error", Some("recipient_unavailable")) => self.told(id, number("id"), SenderResult::Unavailable),
+            ("ack", _) => self.answered(id, number("id"), SenderResult::Ack),
+            ("error", Some("recipient_unavailable")) => self.answered(id, number("id"), SenderResult::Unavailable),
             ("error", Some(code @ ("room_store_unavailable" | "not_in_room"))) => {
                 let is_member = code != "not_in_room";
                 let answer = if is_member { SenderResult::StoreAway } else { SenderResult::NotInRoom };
                 match number("id") {
-                    Some(_) => self.told(id, number("id"), answer),
+                    Some(_) => self.answered(id, number("id"), answer),
                     // Refusal of a `members` request, which has no id.
                     None => self.refused_by_rooms(index, answer),
                 }
@@ -128,40 +128,41 @@ impl World {
         self.reliable_has_received(index, id);
     }
 
-    fn told(&mut self, id: SocketId, request: Option<u64>, answer: SenderResult) {
+    fn answered(&mut self, id: SocketId, number: Option<u64>, answer: SenderResult) {
         let Socket { client: index, left, slow, .. } = self.sockets[id];
-        let request = request.unwrap_or_default();
-        let wish = match &mut self.clients[index].reliable {
+        let number = number.unwrap_or_default();
+        let request = match &mut self.clients[index].reliable {
             // The client sends the request again.
             Some(_) if left => return,
-            Some(reliable) => match reliable.answered(request) {
-                Some(wish) => wish,
+            Some(reliable) => match reliable.answered(number) {
+                Some(request) => request,
                 None => {
-                    let what = format!("c{index} was told {answer:?} of its request {request}, which has its answer");
+                    let what =
+                        format!("c{index} got the answer {answer:?} to its request {number}, which has its answer");
                     return self.ledger.broken("two outcomes", what);
                 }
             },
-            None => super::wish_of(request),
+            None => super::request_of(number),
         };
-        let message = match (wish, answer) {
-            (Wish::Send(message), SenderResult::Ack | SenderResult::Unavailable) => message,
-            (Wish::Ask(ask), SenderResult::Ack | SenderResult::StoreAway | SenderResult::NotInRoom) => {
+        let message = match (request, answer) {
+            (ClientRequest::Message(message), SenderResult::Ack | SenderResult::Unavailable) => message,
+            (ClientRequest::Room(ask), SenderResult::Ack | SenderResult::StoreAway | SenderResult::NotInRoom) => {
                 self.ask_is_answered(ask, id, answer);
                 return self.reliable_sends(index);
             }
-            (wish, answer) => {
-                return self.ledger.broken("unexpected", format!("c{index} was told {answer:?} of {wish:?}"));
+            (request, answer) => {
+                return self.ledger.broken("unexpected", format!("c{index} got the answer {answer:?} to {request:?}"));
             }
         };
         let Some(recipient) = self.sendings.get(message).map(|sending| &self.clients[sending.to]) else {
-            return self.ledger.broken("invented", format!("c{index} was told {answer:?} of message {message}"));
+            return self.ledger.broken("invented", format!("c{index} got the answer {answer:?} to message {message}"));
         };
         let (mut away, slow) = (recipient.away.with(&recipient.full), slow || recipient.takes != Takes::All);
         if answer == SenderResult::Unavailable && self.ledger.is_overtaken(message) {
             // The recipient's edge skips it, since it would come out of order.
             away.add(0, self.agenda.now());
         }
-        self.ledger.told(message, id, answer, (&self.trouble, &away, &recipient.busy), slow);
+        self.ledger.answered(message, id, answer, (&self.trouble, &away, &recipient.busy), slow);
         self.reliable_sends(index);
     }
 }

@@ -13,7 +13,7 @@ use signaling_wire::SessionId;
 use self::reliable::Reliable;
 use self::socket::State;
 use crate::agenda::{MS, Micros};
-use crate::event::{ClientIx, Exit, Host, Kind, Said, SocketId, Wish};
+use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, Kind, SocketId};
 use crate::ledger::{Place, Stream};
 use crate::plan::{Takes, Traits};
 use crate::spans::Spans;
@@ -32,7 +32,7 @@ pub(crate) struct Client {
     /// The resume token, and the socket whose welcome brought it.
     resume: Option<(String, SocketId)>,
     /// Requests made without an open socket.
-    pending: VecDeque<Wish>,
+    pending: VecDeque<ClientRequest>,
     takes: Takes,
     reliable: Option<Reliable>,
     /// Times without a socket that takes output.
@@ -58,12 +58,12 @@ impl World {
     /// Returns the client's welcomed socket if it takes all output.
     pub(crate) fn attentive_socket(&self, index: ClientIx) -> Option<SocketId> {
         let client = Some(&self.clients[index]).filter(|client| client.takes == Takes::All)?;
-        client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].can_be_told())
+        client.socket.filter(|id| self.sockets[*id].welcomed && self.sockets[*id].takes_outcomes())
     }
 
     /// Returns the client's open socket, if outcomes reach it promptly.
     pub(crate) fn open_socket(&self, index: ClientIx) -> Option<SocketId> {
-        self.clients[index].socket.filter(|id| self.sockets[*id].can_be_told())
+        self.clients[index].socket.filter(|id| self.sockets[*id].takes_outcomes())
     }
 
     /// Opens a socket of a client at a random edge. Does nothing if it has one, or the run ends.
@@ -170,34 +170,35 @@ impl World {
     }
 
     /// Has a client send a request, as soon as it can.
-    pub(crate) fn client_wants(&mut self, index: ClientIx, wish: Wish) {
+    pub(crate) fn client_wants(&mut self, index: ClientIx, request: ClientRequest) {
         let client = &mut self.clients[index];
         if let Some(reliable) = &client.reliable {
-            if let Wish::Ask(ask) = wish
+            if let ClientRequest::Room(ask) = request
                 && !self.rooms.takes_id(ask)
             {
                 // This request has no `id` in its answer, so it is not sent again.
                 if let Some(socket) = client.socket.filter(|_| reliable.ready) {
-                    self.say(socket, plainly(socket, wish));
+                    self.send_frame(socket, plain_frame(socket, request));
                 }
                 return;
             }
-            client.pending.push_back(wish);
+            client.pending.push_back(request);
             return self.reliable_sends(index);
         }
         match client.socket.filter(|id| self.sockets[*id].state == State::Open) {
-            Some(socket) if client.pending.is_empty() => self.say(socket, plainly(socket, wish)),
-            _ => client.pending.push_back(wish),
+            Some(socket) if client.pending.is_empty() => self.send_frame(socket, plain_frame(socket, request)),
+            _ => client.pending.push_back(request),
         }
     }
 
-    pub(crate) fn say(&mut self, id: SocketId, said: Said) {
+    /// Sends a client's frame over its socket, behind all earlier ones.
+    pub(crate) fn send_frame(&mut self, id: SocketId, frame: ClientFrame) {
         let delay = self.rng.delay();
         let now = self.agenda.now();
         let socket = &mut self.sockets[id];
         socket.up_arrives = socket.up_arrives.max(now + delay);
         let (edge, wait) = (socket.edge, socket.up_arrives - now);
-        self.later(Host::Edge(edge), wait, move |world| world.edge_text(id, Some(said)));
+        self.later(Host::Edge(edge), wait, move |world| world.edge_text(id, Some(frame)));
     }
 
     /// Closes all sockets of an edge whose process has ended.
@@ -222,18 +223,18 @@ impl World {
 }
 
 /// Numbers a plain client's message by its place in the plan.
-fn plainly(socket: SocketId, wish: Wish) -> Said {
-    let number = match wish {
-        Wish::Send(message) => message as u64 + 1,
-        Wish::Ask(ask) => FIRST_ASK + ask as u64,
+fn plain_frame(socket: SocketId, request: ClientRequest) -> ClientFrame {
+    let number = match request {
+        ClientRequest::Message(message) => message as u64 + 1,
+        ClientRequest::Room(ask) => FIRST_ASK + ask as u64,
     };
-    Said::Request(wish, Place { stream: Stream::Socket(socket), number })
+    ClientFrame::Request(request, Place { stream: Stream::Socket(socket), number })
 }
 
 /// Returns the request of a plain client's `id`.
-fn wish_of(id: u64) -> Wish {
+fn request_of(id: u64) -> ClientRequest {
     match id.checked_sub(FIRST_ASK).and_then(|ask| usize::try_from(ask).ok()) {
-        Some(ask) => Wish::Ask(ask),
-        None => Wish::Send(usize::try_from(id).ok().and_then(|id| id.checked_sub(1)).unwrap_or(usize::MAX)),
+        Some(ask) => ClientRequest::Room(ask),
+        None => ClientRequest::Message(usize::try_from(id).ok().and_then(|id| id.checked_sub(1)).unwrap_or(usize::MAX)),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::agenda::MS;
-use crate::event::{ClientIx, Said, SocketId, Wish};
+use crate::event::{ClientFrame, ClientIx, ClientRequest, SocketId};
 use crate::ledger::{Place, Stream};
 use crate::world::World;
 
@@ -24,7 +24,7 @@ pub(crate) struct Reliable {
     session: u64,
     /// Id of the latest request in this session.
     id: u64,
-    unanswered: VecDeque<(u64, Wish)>,
+    unanswered: VecDeque<(u64, ClientRequest)>,
     /// Maximum number of unanswered requests, so that the edge never has to stop reading.
     window: usize,
     /// Names of the messages that the application got.
@@ -33,8 +33,10 @@ pub(crate) struct Reliable {
     pub(super) ready: bool,
     /// Number of the latest message on the socket.
     n: u64,
-    said: u64,
-    will_say: bool,
+    /// Number of the last `received` on the socket.
+    acknowledged: u64,
+    /// `true` while a `received` is scheduled.
+    will_acknowledge: bool,
 }
 
 /// Classification of a received message.
@@ -56,37 +58,37 @@ impl Reliable {
 
     /// Resets the numbering, which starts anew on the next socket.
     pub(super) fn disconnected(&mut self) {
-        (self.ready, self.n, self.said, self.will_say) = (false, 0, 0, false);
+        (self.ready, self.n, self.acknowledged, self.will_acknowledge) = (false, 0, 0, false);
     }
 
     /// Resumes the session. Returns the requests to retransmit.
-    fn resumed(&mut self) -> Vec<(u64, Wish)> {
+    fn resumed(&mut self) -> Vec<(u64, ClientRequest)> {
         self.ready = true;
         self.unanswered.iter().copied().collect()
     }
 
     /// Starts a new session. Returns the requests to send under new ids.
-    fn starts_again(&mut self) -> Vec<Wish> {
+    fn starts_again(&mut self) -> Vec<ClientRequest> {
         self.ready = true;
         self.session += 1;
         self.id = 0;
-        std::mem::take(&mut self.unanswered).into_iter().map(|(_, wish)| wish).collect()
+        std::mem::take(&mut self.unanswered).into_iter().map(|(_, request)| request).collect()
     }
 
     fn may_send(&self) -> bool {
         self.ready && self.unanswered.len() < self.window
     }
 
-    fn numbered(&mut self, wish: Wish) -> u64 {
+    fn numbered(&mut self, request: ClientRequest) -> u64 {
         self.id += 1;
-        self.unanswered.push_back((self.id, wish));
+        self.unanswered.push_back((self.id, request));
         self.id
     }
 
     /// Returns the request of the id, if this is its first answer.
-    pub(super) fn answered(&mut self, id: u64) -> Option<Wish> {
+    pub(super) fn answered(&mut self, id: u64) -> Option<ClientRequest> {
         let at = self.unanswered.iter().position(|(unanswered, _)| *unanswered == id)?;
-        self.unanswered.remove(at).map(|(_, wish)| wish)
+        self.unanswered.remove(at).map(|(_, request)| request)
     }
 
     /// Records a message with number `n` on the socket, and its name.
@@ -98,9 +100,10 @@ impl Reliable {
         if self.names.insert(name.to_owned()) { Got::News } else { Got::Repeat }
     }
 
-    fn says(&mut self) -> Option<u64> {
-        let news = self.n > self.said;
-        self.said = self.n;
+    /// Returns the number for the next `received`; `None` if no message is unacknowledged.
+    fn take_received(&mut self) -> Option<u64> {
+        let news = self.n > self.acknowledged;
+        self.acknowledged = self.n;
         news.then_some(self.n)
     }
 }
@@ -115,14 +118,14 @@ impl World {
         let Some(reliable) = self.reliable(index) else { return };
         if resumed {
             let session = reliable.session;
-            for (id, wish) in reliable.resumed() {
+            for (id, request) in reliable.resumed() {
                 self.counters.add("clients: requests repeated in a resumed session", 1);
-                self.say(socket, Said::Request(wish, place(index, session, id)));
+                self.send_frame(socket, ClientFrame::Request(request, place(index, session, id)));
             }
         } else {
             // A message that may have been delivered under its old name counts as a new message.
-            for wish in reliable.starts_again().into_iter().rev() {
-                let Some(anew) = self.anew(wish) else { continue };
+            for request in reliable.starts_again().into_iter().rev() {
+                let Some(anew) = self.anew(request) else { continue };
                 self.counters.add("clients: requests sent anew in another session", 1);
                 self.clients[index].pending.push_front(anew);
             }
@@ -131,22 +134,22 @@ impl World {
     }
 
     /// Registers the same request as a new one.
-    fn anew(&mut self, wish: Wish) -> Option<Wish> {
-        match wish {
-            Wish::Send(message) => {
+    fn anew(&mut self, request: ClientRequest) -> Option<ClientRequest> {
+        match request {
+            ClientRequest::Message(message) => {
                 let sending = self.sendings[message];
                 self.sendings.push(sending);
                 self.ledger.expect(sending.from, sending.to, sending.ttl_ms);
-                Some(Wish::Send(self.sendings.len() - 1))
+                Some(ClientRequest::Message(self.sendings.len() - 1))
             }
-            Wish::Ask(ask) => self.rooms.anew(ask).map(Wish::Ask),
+            ClientRequest::Room(ask) => self.rooms.anew(ask).map(ClientRequest::Room),
         }
     }
 
-    fn bytes(&self, wish: Wish) -> usize {
-        match wish {
-            Wish::Send(message) => self.sendings[message].padding + REQUEST_BYTES,
-            Wish::Ask(_) => REQUEST_BYTES,
+    fn bytes(&self, request: ClientRequest) -> usize {
+        match request {
+            ClientRequest::Message(message) => self.sendings[message].padding + REQUEST_BYTES,
+            ClientRequest::Room(_) => REQUEST_BYTES,
         }
     }
 
@@ -154,14 +157,14 @@ impl World {
     pub(super) fn reliable_sends(&mut self, index: ClientIx) {
         while let Some(reliable) = &self.clients[index].reliable
             && reliable.may_send()
-            && reliable.unanswered.iter().map(|(_, wish)| self.bytes(*wish)).sum::<usize>() < MAX_UNANSWERED_BYTES
+            && reliable.unanswered.iter().map(|(_, request)| self.bytes(*request)).sum::<usize>() < MAX_UNANSWERED_BYTES
             && let client = &mut self.clients[index]
             && let (Some(socket), Some(reliable)) = (client.socket, &mut client.reliable)
-            && let Some(wish) = client.pending.pop_front()
+            && let Some(request) = client.pending.pop_front()
         {
-            let id = reliable.numbered(wish);
+            let id = reliable.numbered(request);
             let place = place(index, reliable.session, id);
-            self.say(socket, Said::Request(wish, place));
+            self.send_frame(socket, ClientFrame::Request(request, place));
         }
     }
 
@@ -169,25 +172,25 @@ impl World {
     pub(super) fn reliable_has_received(&mut self, index: ClientIx, socket: SocketId) {
         let delay = self.rng.within(0, MAX_RECEIVED_DELAY);
         let Some(reliable) = self.reliable(index) else { return };
-        if reliable.n - reliable.said >= MAX_UNACKNOWLEDGED {
-            self.reliable_says(index, socket);
-        } else if !std::mem::replace(&mut reliable.will_say, true) {
-            self.agenda.after(delay, move |world: &mut Self| world.reliable_says_received(index, socket));
+        if reliable.n - reliable.acknowledged >= MAX_UNACKNOWLEDGED {
+            self.reliable_acknowledges(index, socket);
+        } else if !std::mem::replace(&mut reliable.will_acknowledge, true) {
+            self.agenda.after(delay, move |world: &mut Self| world.reliable_acknowledges_late(index, socket));
         }
     }
 
-    fn reliable_says_received(&mut self, index: ClientIx, socket: SocketId) {
+    fn reliable_acknowledges_late(&mut self, index: ClientIx, socket: SocketId) {
         if self.clients[index].socket == Some(socket) {
             if let Some(reliable) = self.reliable(index) {
-                reliable.will_say = false;
+                reliable.will_acknowledge = false;
             }
-            self.reliable_says(index, socket);
+            self.reliable_acknowledges(index, socket);
         }
     }
 
-    fn reliable_says(&mut self, index: ClientIx, socket: SocketId) {
-        if let Some(n) = self.reliable(index).and_then(Reliable::says) {
-            self.say(socket, Said::Received(n));
+    fn reliable_acknowledges(&mut self, index: ClientIx, socket: SocketId) {
+        if let Some(n) = self.reliable(index).and_then(Reliable::take_received) {
+            self.send_frame(socket, ClientFrame::Received(n));
         }
     }
 }

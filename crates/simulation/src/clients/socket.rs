@@ -7,7 +7,7 @@ use signaling_protocol::CloseCode;
 use signaling_wire::trunk::DetachReason;
 
 use crate::agenda::{MS, Micros};
-use crate::event::{ClientIx, Exit, Host, MessageId, Said, SocketId, Wish};
+use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, MessageId, SocketId};
 use crate::frames::{self, Frame};
 use crate::ledger::Place;
 use crate::mutant::Mutant;
@@ -41,7 +41,7 @@ pub(crate) struct Socket {
     /// `true` while the edge does not read the socket.
     pub(super) paused: bool,
     /// Frames that have arrived and that the edge has not read.
-    pub(super) unread: VecDeque<Said>,
+    pub(super) unread: VecDeque<ClientFrame>,
     /// Arrival time of the client's last frame at the edge.
     pub(super) up_arrives: Micros,
     /// Bytes of an incomplete frame that the client has read.
@@ -68,7 +68,7 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Returns `true` if an outcome would reach the client promptly.
-    pub(crate) fn can_be_told(&self) -> bool {
+    pub(crate) fn takes_outcomes(&self) -> bool {
         self.state == State::Open && !self.left && !self.slow
     }
 }
@@ -83,15 +83,15 @@ impl World {
     }
 
     /// Handles a client's frame at its edge, `None` for a pong.
-    pub(super) fn edge_text(&mut self, id: SocketId, said: Option<Said>) {
+    pub(super) fn edge_text(&mut self, id: SocketId, frame: Option<ClientFrame>) {
         let Some((edge, key)) = self.key_of(id) else { return };
         let socket = &mut self.sockets[id];
         // Unread bytes do not count for the keep-alive.
         if !socket.paused {
             self.edges[edge].core.heard(self.agenda.instant(), key);
         }
-        let Some(said) = said else { return };
-        socket.unread.push_back(said);
+        let Some(frame) = frame else { return };
+        socket.unread.push_back(frame);
         self.read_socket(edge, id, key);
     }
 
@@ -108,17 +108,18 @@ impl World {
     fn read_socket(&mut self, edge: usize, id: SocketId, key: ClientKey) {
         let socket = &mut self.sockets[id];
         while !socket.paused
-            && let Some(said) = socket.unread.pop_front()
+            && let Some(frame) = socket.unread.pop_front()
         {
-            let text = match said {
-                Said::Subscribe | Said::Announce => subscribers::text(id, socket.client, said),
-                Said::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
-                Said::Request(Wish::Ask(ask), place) => match self.rooms.says(self.agenda.now(), ask, id, place.number)
-                {
-                    Some(text) => text,
-                    None => continue,
-                },
-                Said::Request(Wish::Send(message), place) => {
+            let text = match frame {
+                ClientFrame::Subscribe | ClientFrame::Announce => subscribers::text(id, socket.client, frame),
+                ClientFrame::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
+                ClientFrame::Request(ClientRequest::Room(ask), place) => {
+                    match self.rooms.sends(self.agenda.now(), ask, id, place.number) {
+                        Some(text) => text,
+                        None => continue,
+                    }
+                }
+                ClientFrame::Request(ClientRequest::Message(message), place) => {
                     self.ledger.taken(message, (id, place), socket.slow);
                     request(message, &self.sendings[message], place)
                 }
@@ -156,7 +157,7 @@ impl World {
             return;
         }
         let pending = std::mem::take(&mut client.pending);
-        pending.into_iter().for_each(|wish| self.say(id, super::plainly(id, wish)));
+        pending.into_iter().for_each(|request| self.send_frame(id, super::plain_frame(id, request)));
     }
 
     /// Refuses a client if its admission is not decided.
@@ -284,7 +285,7 @@ impl World {
 
     /// Returns `true` if an open socket has messages that its edge has not read.
     pub(crate) fn unread(&self) -> bool {
-        self.sockets.iter().any(|socket| socket.can_be_told() && !socket.unread.is_empty())
+        self.sockets.iter().any(|socket| socket.takes_outcomes() && !socket.unread.is_empty())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Changes to frames between servers that break a rule.
+//! Changes to frames between servers that break a rule. `trunks` and `lanes` apply them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

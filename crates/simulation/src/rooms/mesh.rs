@@ -2,7 +2,7 @@
 
 use signaling_core::node::RoomCommit;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Op, OpResult, Request, Room};
+use signaling_rooms::{Op, Request, Room};
 
 use super::number;
 use crate::agenda::MS;
@@ -73,9 +73,4 @@ impl World {
 
 fn touch() -> Op {
     Op::Refresh { seats: Vec::new() }
-}
-
-/// Returns the members of a room, without an effect on it.
-pub(super) fn list(mut room: Room, rules: &signaling_rooms::Rules) -> OpResult {
-    room.apply(rules, 0, &Op::List { after: None })
 }

@@ -1,5 +1,5 @@
-//! Rooms: one store for all nodes with the real rules on the simulated clock, clients in rooms,
-//! and checks of their guarantees.
+//! Rooms of one store or of the nodes, with the real rules on the simulated clock, clients in
+//! rooms, and checks of their guarantees.
 
 mod mesh;
 mod plan;
@@ -19,7 +19,7 @@ use signaling_wire::forward::LogPosition;
 use self::room_client::{RoomClient, RoomRequest};
 use self::watch::Watch;
 use crate::agenda::{Micros, SECOND, micros};
-use crate::event::{AskId, SocketId, Wish};
+use crate::event::{ClientRequest, RoomRequestIx, SocketId};
 use crate::rng::Rng;
 use crate::trouble::Trouble;
 use crate::world::World;
@@ -39,6 +39,7 @@ pub(crate) struct RoomWorld {
     watch: Watch,
     /// A replica's state, with the number of changes in it.
     copy: Option<(Rooms, Watch, u64)>,
+    /// Number of observed changes to all rooms.
     changes: u64,
     /// The last operation that a node announced, by room.
     observed: BTreeMap<RoomName, LogPosition>,
@@ -123,7 +124,7 @@ impl RoomWorld {
     }
 
     /// Returns the JSON of a request and records its send. Returns `None` for an unknown request.
-    pub(crate) fn says(&mut self, now: Micros, ask: AskId, socket: SocketId, id: u64) -> Option<String> {
+    pub(crate) fn sends(&mut self, now: Micros, ask: RoomRequestIx, socket: SocketId, id: u64) -> Option<String> {
         let request = self.requests.get_mut(ask)?;
         // A socket that is read later may carry an earlier request.
         if request.said.is_none_or(|(before, _)| before <= socket) {
@@ -137,12 +138,12 @@ impl RoomWorld {
     }
 
     /// Returns `true` if the request has an `id`, so that its answer names it.
-    pub(crate) fn takes_id(&self, ask: AskId) -> bool {
+    pub(crate) fn takes_id(&self, ask: RoomRequestIx) -> bool {
         self.requests.get(ask).is_some_and(RoomRequest::takes_id)
     }
 
     /// Registers the same request as a new one.
-    pub(crate) fn anew(&mut self, ask: AskId) -> Option<AskId> {
+    pub(crate) fn anew(&mut self, ask: RoomRequestIx) -> Option<RoomRequestIx> {
         let RoomRequest { from, room, what, .. } = *self.requests.get(ask)?;
         self.requests.push(RoomRequest::new(from, room, what));
         Some(self.requests.len() - 1)
@@ -154,7 +155,8 @@ impl World {
     pub(crate) fn plan_rooms(&mut self) {
         for (ask, request) in self.rooms.requests.iter().enumerate() {
             let from = request.from;
-            self.agenda.schedule(request.at, move |world: &mut Self| world.client_wants(from, Wish::Ask(ask)));
+            self.agenda
+                .schedule(request.at, move |world: &mut Self| world.client_wants(from, ClientRequest::Room(ask)));
         }
         for at in &self.rooms.plan.emptied {
             self.agenda.schedule(*at, Self::store_is_emptied);

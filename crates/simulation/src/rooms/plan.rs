@@ -17,7 +17,7 @@ pub(crate) struct RoomPlan {
     /// `None` means a world without rooms.
     pub(super) settings: Option<RoomSettings>,
     /// `true` if nodes own the rooms; `false` if a store has them.
-    pub(super) mesh: bool,
+    pub(crate) mesh: bool,
     /// Default capacity of rooms.
     pub(super) capacity: Option<u32>,
     pub(super) capacities: Vec<Option<u32>>,
@@ -61,11 +61,6 @@ impl RoomPlan {
             plan.set_backs(rng);
         }
         plan
-    }
-
-    /// Returns `true` if nodes own the rooms of this run.
-    pub(crate) fn is_mesh(&self) -> bool {
-        self.mesh
     }
 
     /// Returns the times at which the store loses data.

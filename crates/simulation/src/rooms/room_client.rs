@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::number;
 use super::room_view::RoomView;
 use crate::agenda::{MS, Micros, SECOND, micros};
-use crate::event::{AskId, ClientIx, SocketId, Wish};
+use crate::event::{ClientIx, ClientRequest, RoomRequestIx, SocketId};
 use crate::ledger::SenderResult;
 use crate::world::World;
 
@@ -27,13 +27,16 @@ pub(super) enum RequestKind {
 /// A client's request to a room.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RoomRequest {
+    /// Planned time; 0 for a request that was not planned.
     pub(super) at: Micros,
     pub(super) from: ClientIx,
     pub(super) room: usize,
     pub(super) what: RequestKind,
     /// Socket and time of the last send.
     pub(super) said: Option<(SocketId, Micros)>,
+    /// Position of that send among the sends of all clients.
     pub(super) turn: u64,
+    /// `true` once it has its answer, or if it gets none.
     pub(super) answered: bool,
     /// The store failed, so the answer does not show if the request was carried out.
     pub(super) failed: bool,
@@ -54,6 +57,7 @@ pub(super) struct ClientSeat {
     pub(super) view: SeatView,
     /// Socket of the latest information.
     pub(super) socket: SocketId,
+    /// Time of that information.
     pub(super) since: Micros,
     /// Time at which the client became a member, as received on this socket.
     entered: Micros,
@@ -69,7 +73,7 @@ pub(super) struct RoomClient {
     /// The latest answered `join` or `leave`.
     last_answered: Option<(SocketId, u64)>,
     /// Received broadcasts with the time of the first copy.
-    broadcasts: BTreeMap<(SocketId, AskId), Micros>,
+    broadcasts: BTreeMap<(SocketId, RoomRequestIx), Micros>,
 }
 
 /// Maximum number of full room states that a client may receive without need.
@@ -81,7 +85,7 @@ impl RoomRequest {
     }
 
     /// Returns the request's text for the wire.
-    pub(super) fn to_json(self, ask: AskId, id: u64) -> String {
+    pub(super) fn to_json(self, ask: RoomRequestIx, id: u64) -> String {
         let room = self.room;
         match self.what {
             RequestKind::Join { shows: true } => {
@@ -127,8 +131,8 @@ impl World {
             if self.rooms.rng.percent(70) {
                 let after = self.rooms.rng.within(0, SECOND);
                 self.rooms.requests.push(RoomRequest::new(index, room, RequestKind::Join { shows: true }));
-                let wish = Wish::Ask(self.rooms.requests.len() - 1);
-                self.agenda.after(after, move |world: &mut Self| world.client_wants(index, wish));
+                let request = ClientRequest::Room(self.rooms.requests.len() - 1);
+                self.agenda.after(after, move |world: &mut Self| world.client_wants(index, request));
                 self.counters.add("rooms: joins anew in another session", 1);
             }
         }
@@ -174,7 +178,7 @@ impl World {
                     false => 0,
                 };
                 if seat.repeated_states >= MAX_REPEATED_STATES {
-                    wrong = Some(("room told again", format!("{MAX_REPEATED_STATES} times without need")));
+                    wrong = Some(("room state repeated", format!("{MAX_REPEATED_STATES} times without need")));
                 }
                 (seat.view, seat.ended) = (SeatView::Member(room_view), None);
             }
@@ -207,9 +211,9 @@ impl World {
     }
 
     /// Handles the answer to a request.
-    pub(crate) fn ask_is_answered(&mut self, ask: AskId, socket: SocketId, answer: SenderResult) {
+    pub(crate) fn ask_is_answered(&mut self, ask: RoomRequestIx, socket: SocketId, answer: SenderResult) {
         let now = self.agenda.now();
-        let here = self.sockets[socket].can_be_told();
+        let here = self.sockets[socket].takes_outcomes();
         let Some(request) = self.rooms.requests.get_mut(ask) else {
             return self.ledger.broken("invented", format!("an answer on socket {socket} without a request"));
         };
@@ -288,7 +292,7 @@ impl World {
 
     /// Returns a member that missed a broadcast although only the store was at fault and its edge
     /// had buffer space.
-    fn missed_by(&self, ask: AskId, said: Micros) -> Option<ClientIx> {
+    fn missed_by(&self, ask: RoomRequestIx, said: Micros) -> Option<ClientIx> {
         let now = self.agenda.now();
         let RoomRequest { at, from, room, .. } = self.rooms.requests[ask];
         let since = said.saturating_sub(10 * SECOND);
@@ -307,10 +311,11 @@ impl World {
             let is_there = self.attentive_socket(member) == Some(seat.socket)
                 && client.away.with(&client.full).covers_nothing(since, now);
             // An edge writes no broadcast that the sender repeats behind a later one.
-            let is_later =
-                |got: AskId| self.rooms.requests[got].from == from && (self.rooms.requests[got].at, got) > (at, ask);
+            let is_later = |got: RoomRequestIx| {
+                self.rooms.requests[got].from == from && (self.rooms.requests[got].at, got) > (at, ask)
+            };
             let received =
-                |((_, got), at): (&(SocketId, AskId), &Micros)| *got == ask || (*at < said && is_later(*got));
+                |((_, got), at): (&(SocketId, RoomRequestIx), &Micros)| *got == ask || (*at < said && is_later(*got));
             let got = room_client.broadcasts.iter().any(received);
             // A message that overtakes a broadcast during a store call makes the broadcast late.
             member != from && is_in && stays && is_there && !got && !self.ledger.has_said(from, member, said.min(at))
@@ -329,7 +334,7 @@ impl World {
     }
 
     /// Records a broadcast that a recipient's socket received.
-    pub(crate) fn broadcast_is_written(&mut self, ask: AskId, to: ClientIx, socket: SocketId) {
+    pub(crate) fn broadcast_is_written(&mut self, ask: RoomRequestIx, to: ClientIx, socket: SocketId) {
         let from = self.rooms.requests.get(ask).filter(|ask| ask.said.is_some()).map(|ask| ask.from);
         if from.is_none_or(|from| from == to) {
             return self.ledger.broken("invented", format!("c{to} got broadcast {ask} from {from:?}"));

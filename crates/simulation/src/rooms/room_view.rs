@@ -9,12 +9,13 @@ use super::number;
 use super::watch::Room;
 use crate::event::ClientIx;
 
-/// The number of each change, as unique data.
+/// Data that a member shows: the index of its join request. `None` means no data.
 pub(super) type Shown = Option<u64>;
 
 /// A room as one of its members sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct RoomView {
+    /// Version of the room after the last event.
     pub(super) version: u64,
     pub(super) members: BTreeMap<ClientIx, Shown>,
 }

@@ -68,7 +68,7 @@ impl World {
     fn list(&mut self, room: usize) -> Option<(RoomView, u64)> {
         let request = Request { room: RoomName::new(&format!("r{room}")).ok()?, op: Op::List { after: None } };
         let result = match self.rooms.plan.mesh {
-            true => super::mesh::list(self.owned_room(&request.room), &self.rooms.rules),
+            true => self.owned_room(&request.room).apply(&self.rooms.rules, 0, &request.op),
             false => self.store_applies(&request),
         };
         let shown = |data: &str| -> Shown { data.parse().ok() };
@@ -107,7 +107,7 @@ impl World {
         let socket = self.attentive_socket(client);
         let nowhere = ClientSeat::default();
         let seat = self.rooms.clients[client].seats.get(&room).unwrap_or(&nowhere);
-        let ClientSeat { view, socket: told_on, since, ended, .. } = seat;
+        let ClientSeat { view, socket: informed_on, since, ended, .. } = seat;
         let settled = self.clients[client].away.covers_nothing(now.saturating_sub(MAX_EVENT_DELAY), now);
         let is_member = store.members.contains_key(&client);
         // A client that lost its socket before the answer to its leave gets no more events of the
@@ -118,11 +118,11 @@ impl World {
         let settled = settled && !may_be_out;
         let may_be_lost = self.may_lack_seat(*since);
         let wrong = match (view, socket) {
-            (_, Some(socket)) if *told_on != socket && may_be_lost => None,
+            (_, Some(socket)) if *informed_on != socket && may_be_lost => None,
             (SeatView::Waiting, Some(_)) if settled && is_member => {
                 Some("it believes that it waits, and is in".to_owned())
             }
-            (SeatView::Member(_) | SeatView::Waiting, Some(socket)) if settled && *told_on != socket => {
+            (SeatView::Member(_) | SeatView::Waiting, Some(socket)) if settled && *informed_on != socket => {
                 Some("it has resumed and received neither state nor position".to_owned())
             }
             (SeatView::Member(room_view), Some(_)) if settled && *room_view != *store => {
@@ -137,7 +137,7 @@ impl World {
             }
             _ => None,
         };
-        let waits = settled && socket == Some(*told_on) && matches!(view, SeatView::Waiting);
+        let waits = settled && socket == Some(*informed_on) && matches!(view, SeatView::Waiting);
         if let Some(wrong) = wrong {
             self.ledger.broken("room belief", format!("c{client} in r{room}: {wrong}"));
         }

@@ -150,6 +150,7 @@ impl World {
     }
 }
 
+/// Returns the result of an operation as text for the log.
 pub(super) fn describe(result: &OpResult) -> String {
     let OpResult { incarnation, version, capacity, count, waiting, changes, queue_moved, statuses, .. } = result;
     format!(

@@ -29,10 +29,13 @@ pub(super) struct Room {
     seats: BTreeMap<ClientId, Seat>,
     /// Changes, by the version that they made.
     pub(super) changes: BTreeMap<u64, Change>,
+    /// Highest version so far.
     pub(super) newest: u64,
     /// The store lost versions up to this one. Others may have reused their numbers.
     pub(super) unsure_until: u64,
+    /// Time of the last change, loss or adoption.
     pub(super) changed_at: Micros,
+    /// Number of members.
     count: u64,
     incarnation: u64,
     /// `true` if the store once lost members. Restored ones may exceed the capacity.
@@ -42,7 +45,9 @@ pub(super) struct Room {
 /// Observations of one operation.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// Clients that it admitted from the waiting queue.
     pub(super) admitted: u64,
+    /// Descriptions of broken rules.
     pub(super) wrong: Vec<String>,
 }
 

@@ -85,19 +85,6 @@ impl Mesh {
         self.says(who, format!(r#"{{"type":"signal","to":"{to}","data":{number},"id":{number}}}"#));
     }
 
-    /// Sends messages until the client's buffer at its edge is full.
-    pub(crate) fn fills_its_buffer(&mut self, who: Who) {
-        (0..256).for_each(|number| self.sends(who, &format!("absent-{}", number % 8), number + 1));
-        assert!(!self.is_read(who));
-    }
-
-    /// Sends a message of anna, which is delivered and acked at once.
-    pub(crate) fn delivers(&mut self, anna: Who, to: &str, recipient: Who, number: u64) {
-        self.sends(anna, to, number);
-        assert_eq!(self.got(recipient), [format!("anna {number}")]);
-        assert_eq!(self.got(anna), [format!("ack {number}")]);
-    }
-
     pub(crate) fn pings(&mut self, who: Who) {
         self.says(who, r#"{"type":"ping"}"#.to_owned());
     }

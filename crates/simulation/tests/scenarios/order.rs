@@ -26,5 +26,7 @@ fn draining_nodes_are_used_when_no_others_are_left() {
     let (mut mesh, bob_id, anna) = Mesh::with_anna(&["b", "a"], "a");
     mesh.all_see(&["-a", "-b"]);
     let bob = mesh.connects(&bob_id, "e", "b");
-    mesh.delivers(anna, &bob_id, bob, 1);
+    mesh.sends(anna, &bob_id, 1);
+    assert_eq!(mesh.got(bob), ["anna 1"]);
+    assert_eq!(mesh.got(anna), ["ack 1"]);
 }
