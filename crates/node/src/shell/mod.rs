@@ -84,9 +84,8 @@ struct State {
     /// `true` while sweeps are rare. [`State::on_turn_end`] ends it by `hurry`.
     is_idle: bool,
     hurry: Rc<Notify>,
-    /// Signals new requests to the room store.
-    urgent: Rc<FlushSignal>,
-    background: Rc<FlushSignal>,
+    /// Signals of new requests to the room store, in the order of [`Urgency`].
+    store_signals: [Rc<FlushSignal>; 2],
     /// Operators that wait for answers, by the number of the request.
     operator_replies: BTreeMap<u64, OperatorReply>,
     last_operator_request: u64,
@@ -125,8 +124,7 @@ impl Node {
             inbound_lanes: SecondaryMap::new(),
             is_idle: false,
             hurry: Rc::default(),
-            urgent: Rc::default(),
-            background: Rc::default(),
+            store_signals: Default::default(),
             operator_replies: BTreeMap::new(),
             last_operator_request: 0,
         })))
@@ -291,9 +289,9 @@ impl State {
                 lane.signal.request(urgency);
             }
         }
-        for (urgency, signal) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {
+        for urgency in Urgency::ALL {
             if self.core.wants_store(urgency) {
-                signal.flush_now();
+                self.store_signals[urgency as usize].flush_now();
             }
         }
     }
