@@ -89,7 +89,7 @@ pub struct Args {
     pub presence_refresh_ms: u64,
 
     /// Time in ms that rooms keep a seat, at least --resume-ms, which it is by default. Hidden:
-    /// tests tell the two apart.
+    /// tests set the two apart.
     #[arg(long, env = "SIGNALING_SEAT_GRACE_MS", value_name = "MS", hide = true,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub seat_grace_ms: Option<u64>,
@@ -139,7 +139,7 @@ pub struct Config {
     pub hold: Duration,
     /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,
-    /// Time that a disconnected client can resume its session.
+    /// Time that a disconnected client can resume its session; 0: it cannot.
     pub resume: Duration,
     /// Settings of rooms and their store.
     pub rooms: RoomConfig,

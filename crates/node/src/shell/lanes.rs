@@ -50,7 +50,7 @@ pub fn lane_http_client() -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// Applies each view and keeps a lane to each of its peers open. Returns when the sender of views
-/// is dropped. `http` is from [`lane_http_client`]. `secrets`: the primary one is shown to peers.
+/// is dropped. `http` is from [`lane_http_client`]. `secrets`: the primary one is sent to peers.
 pub async fn follow_views(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     node.0.borrow_mut().lane_client = Some(LaneClient { http, secrets });
     loop {

@@ -10,6 +10,7 @@
 //! | `rooms` | requests to the room store |
 //! | `operator` | operator routes |
 //! | `report` | the node's report about itself |
+//! | [`metrics`] | metrics of the core, lanes and room store |
 
 mod direct;
 mod inbound_lanes;
@@ -68,7 +69,7 @@ const SENDER_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 struct State {
     core: NodeCore,
-    /// Beats at every call of the core: every few milliseconds, except during pauses.
+    /// Beats at every call of the core, at least every 250 ms except during pauses.
     pauses: PauseDetector,
     /// Nodes that were logged as suspect.
     suspects: Vec<NodeId>,
@@ -77,7 +78,7 @@ struct State {
     trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
     /// Names of the edges behind trunks of other processes.
     edges: SecondaryMap<TrunkKey, EdgeName>,
-    /// `None` before the first view.
+    /// `None` before [`follow_views`].
     lane_client: Option<LaneClient>,
     lanes: SecondaryMap<PeerKey, OutboundLane>,
     inbound_lanes: SecondaryMap<PeerKey, InboundLane>,
@@ -130,7 +131,7 @@ impl Node {
         })))
     }
 
-    /// Calls the core, then signals the tasks that write its output.
+    /// Calls the core, then signals the tasks that write its output. Panics in a nested call.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore) -> R) -> R {
         let mut state = self.0.borrow_mut();
         state.detect_pause(Instant::now());
@@ -139,7 +140,7 @@ impl Node {
         result
     }
 
-    /// Returns `true` if this node can forward: see [`NodeCore::has_view`].
+    /// Returns `true` once discovery has named nodes. Before that this node cannot forward.
     fn has_view(&self) -> bool {
         self.0.borrow().core.has_view()
     }
