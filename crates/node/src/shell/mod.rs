@@ -36,8 +36,8 @@ use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::{FlushSignal, PauseDetector};
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use self::inbound_lanes::InboundLane;
@@ -96,16 +96,7 @@ struct State {
 struct OutboundLane {
     url: Url,
     signal: Rc<FlushSignal>,
-    _task: TaskGuard,
-}
-
-/// Ends a task when dropped.
-struct TaskGuard(AbortHandle);
-
-impl Drop for TaskGuard {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Node {
