@@ -1,4 +1,5 @@
 //! Answers about clients: lists, lookups, kicks. Nodes fill them in; `mesh-ctl` prints them.
+//! `missing` names the nodes that did not contribute to an answer.
 
 use std::cmp::Reverse;
 

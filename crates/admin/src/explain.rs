@@ -1,4 +1,5 @@
-//! Explanations of clients and rooms: their owners by hash, and their state at the nodes.
+//! Explanations of clients and rooms: their owners by hash, and their state at the nodes. Nodes
+//! fill them in; `mesh-ctl` prints them. `missing` names the nodes that did not contribute.
 
 use serde::{Deserialize, Serialize};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -37,7 +38,7 @@ pub struct Candidate {
 }
 
 /// State of a client at one node; `None` and empty fields mean that the node has no such state.
-/// `located` is a peer node that reported the client as its own, other than the ranking names.
+/// `located` is a peer node that reported the client as its own, against the ranking.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientOnNode {
     pub node: String,
@@ -85,8 +86,8 @@ pub struct Queue {
     pub bytes: usize,
 }
 
-/// Messages held for a client, their bytes including the overhead of holding them, and the time in
-/// ms from now until the first expires.
+/// Messages held for a client, their bytes including the overhead of holding them, and a time in ms
+/// from now within which none expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub messages: usize,

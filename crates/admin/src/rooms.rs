@@ -1,4 +1,5 @@
 //! Answers about rooms with at least one client. Nodes fill them in; `mesh-ctl` prints them.
+//! `missing` names the nodes that did not contribute to an answer.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
 //! Answers about the state of servers. Each server reports itself; one merges the reports.
+//! `missing` names the nodes that did not contribute.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +44,7 @@ pub struct Server {
     pub obstacle: Option<String>,
     /// The asked server's view.
     pub view: ViewName,
-    /// Clients: with a session at the node, or with a socket at the balancer.
+    /// Clients with a socket; at a balancer also clients that wait for one.
     pub clients: usize,
     /// Lingering sessions at the node.
     pub lingering: usize,
@@ -93,9 +94,9 @@ pub struct Flow {
     pub clients: u64,
 }
 
-/// A balancer with a trunk to the reporting node, or the node's own listener (`edge` is `None`).
-/// `address` is its internal listener; `None`: the edge sent no port. The node serves `clients` of
-/// it, and received `messages` over trunks that are open now.
+/// A balancer with a trunk to the reporting node, or the node's own listener or an unnamed edge
+/// (`edge` is `None`). `address` is its internal listener; `None`: the edge sent no port. The node
+/// serves `clients` of it, and received `messages` over trunks that are open now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeOnNode {
     pub edge: Option<String>,

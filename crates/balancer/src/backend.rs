@@ -55,8 +55,8 @@ pub(crate) struct NodeLink {
 }
 
 impl BalancerBackend {
-    /// Creates a backend without trunks. `hash_seed` must be the same on all servers. `health` is
-    /// ready while a node takes clients.
+    /// Creates a backend without trunks. `hash_seed` must be the same on all servers. Sets `health`
+    /// to ready while a node takes clients.
     #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {

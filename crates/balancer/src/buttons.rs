@@ -2,11 +2,12 @@
 //! process that runs this mesh.
 //!
 //! The buttons can kill servers, so only a browser on this machine that shows this page may use
-//! them. Each request must meet four conditions:
+//! them. `mesh-dev` gets only requests that meet five conditions:
 //!
 //! - The connection comes from loopback.
 //! - No proxy forwarded the request.
 //! - It names a loopback host. A foreign name that resolves to loopback does not count.
+//! - Its origin, if it has one, is that of this host.
 //! - It has a header that pages of other origins can set only after a preflight. This server never
 //!   answers a preflight.
 

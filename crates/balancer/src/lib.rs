@@ -8,6 +8,7 @@
 //! | `operator` | answers under `/admin` |
 //! | `pages`, `buttons` | pages of the public listener |
 //! | [`metrics`] | metrics beyond those of the edge |
+//! | [`config`] | flags |
 //! | [`run`](run()) | starts all of them on one thread |
 //!
 //! The edge crate holds the clients' sockets.

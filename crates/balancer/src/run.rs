@@ -30,7 +30,8 @@ const MAX_ANSWER_BYTES: usize = 512 * 1024;
 /// Runs a balancer until `shutdown`, then drains its clients. Must be called within a `LocalSet`.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, discovery is unreadable, or a resource is refused.
+/// If it cannot start: an address is taken, the configuration for discovery is unusable, or a
+/// resource is refused.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);

@@ -42,7 +42,7 @@ pub struct TrunkManager {
     pub edge: Edge,
     /// Assignment of clients to trunks.
     pub backend: BalancerBackend,
-    /// Secrets of the mesh. The primary one is shown to nodes.
+    /// Secrets of the mesh. The primary one is sent to nodes.
     pub secrets: Secrets,
     /// Name of this balancer.
     pub id: NodeId,

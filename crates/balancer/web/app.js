@@ -13,7 +13,7 @@ import * as view from './view.js';
 const ID_IN_USE = 4409;
 /** Maximum new ids: a duplicated tab starts with the id of its original, which is in use. */
 const MAX_NEW_IDS = 3;
-/** Interval of round trip measurements. */
+/** Interval of round trip measurements, in milliseconds. */
 const ROUND_TRIP_MS = 2_000;
 
 const URL_OF_MESH = `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/v1/connect`;

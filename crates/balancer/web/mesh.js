@@ -1,9 +1,9 @@
 /**
- * The nodes and their clients. In a local mesh with `--demo` controls, buttons add, drain and kill
- * nodes.
+ * The nodes and their clients, for `app.js`. With `--demo-control` on this machine, buttons add,
+ * drain and kill nodes.
  */
 
-/** Interval of status requests while the page is visible. */
+/** Interval of status requests in milliseconds while the page is visible. */
 const INTERVAL_MS = 1_000;
 const PATH = '/demo/mesh';
 
@@ -24,7 +24,7 @@ export class MeshControl extends EventTarget {
     poll();
   }
 
-  /** Starts one more node. */
+  /** Starts one more node. Like `drain` and `kill`, reports a refusal as `problem`. */
   add() {
     const isStopping = ({ state }) => state === 'draining' || state === 'being killed';
     const isRunning = (node) => !node.state.startsWith('down') && !isStopping(node);

@@ -3,7 +3,7 @@
 import { randomName } from './identity.js';
 import { addMessage, element, onSubmit, setText, showSignaling } from './view.js';
 
-/** Delay before a new socket replaces a lost one. */
+/** Delay before a new socket replaces a lost one, in milliseconds. */
 const RECONNECT_MS = 1_000;
 
 const isSecure = location.protocol === 'https:';

@@ -19,6 +19,7 @@ export function showSelf({ clientId, node, state }) {
   setText('my-node', node ?? unknown);
 }
 
+/** Shows the state of the connection and a text about its trouble; empty: there is none. */
 export function showSignaling(state, explanation) {
   setText('signaling-state', state);
   element('signaling-state').dataset.tone = TONES[state] ?? '';
@@ -32,6 +33,7 @@ export function showPart(part) {
   element('chat').hidden = part !== 'stage';
 }
 
+/** Shows a room with `count` members, of which this client is one. */
 export function showRoom({ name, state, capacity }, count) {
   setText('stage-title', `Room ${name}`);
   const here = count === 1 ? 'You are alone here' : `${count} are here`;

@@ -1,4 +1,5 @@
-//! Answers as text, for `run`. Each public function returns the lines of one answer.
+//! Answers as text, for `run`. Each function for `run` returns the lines of one answer; `-` stands
+//! for an absent value.
 
 use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -173,6 +174,7 @@ pub(crate) fn kicked(kicked: &Kicked) -> String {
     format!("{} {}\n", kicked.client_id, if kicked.was_here { "was kicked" } else { "was not connected" })
 }
 
+/// `node`: name of the drained node; `None` for the asked server.
 pub(crate) fn draining(node: Option<&str>, draining: Draining) -> String {
     let node = node.unwrap_or("the server");
     format!("{node} is {} service\n", if draining.draining { "out of" } else { "in" })

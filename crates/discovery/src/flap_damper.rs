@@ -15,7 +15,7 @@ use signaling_core::{FailureDetector, Member, View};
 
 /// Default time that an unready or unlisted node stays in the view.
 pub(crate) const HOLD: Duration = Duration::from_secs(4);
-/// Time that a removed node is remembered while it is not listed.
+/// Time unready or unlisted after which a removed node is forgotten.
 const FORGET: Duration = Duration::from_secs(60);
 
 /// Servers of recent observations, and their state as members.

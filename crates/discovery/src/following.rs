@@ -22,8 +22,9 @@ const FAILURES_FOR_WARNING: u32 = 2;
 /// Report of a source.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// All servers that the source lists now, with distinct ids. None is a doubtful reading.
+    /// All servers that the source lists now, with distinct ids.
     Seen {
+        /// If all are unready or absent, the reading is doubtful.
         observations: Vec<Observation>,
         /// Time until which the source may return this reading again. `None`: reports each change.
         until: Option<StdInstant>,
@@ -56,8 +57,8 @@ pub(crate) struct Following {
     subject: Subject,
     damper: FlapDamper,
     failures: u32,
-    /// `true` if the last reading was empty while servers were known. It does not count as a good
-    /// reading.
+    /// `true` if the last reading had no ready or draining server, but the view has nodes. It does
+    /// not count as a good reading.
     is_doubtful: bool,
 }
 

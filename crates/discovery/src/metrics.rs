@@ -9,6 +9,6 @@ metrics! {
         age: FloatGauge = "signaling_discovery_age_seconds", "Seconds since the last successful read of the source of views";
         failures: Counter = "signaling_discovery_failures_total",
             "Reads of the source that gave no usable view, including broken watches";
-        changes: Counter = "signaling_view_changes_total", "Views published, including the first";
+        changes: Counter = "signaling_view_changes_total", "Views published, including the empty first one";
     }
 }

@@ -15,6 +15,7 @@ use crate::metrics::{DiscoveryMetrics, METRICS};
 use crate::{ReadError, Subject};
 use signaling_core::{Member, View};
 
+/// Maximum node names in a log field.
 const MAX_NAMES: usize = 5;
 
 /// Writing side of a followed source; `Discovery` is the reading side.
@@ -31,7 +32,7 @@ pub(crate) struct Publisher {
 /// State of the readings of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Readings {
-    /// `true` after the first reading, good or bad.
+    /// `true` after a good reading, or any reading of a file. A failed query is no reading.
     pub(crate) has_any: bool,
     /// Time of the last good reading, or of the start.
     pub(crate) last_good: Instant,
@@ -95,7 +96,7 @@ impl Publisher {
         self.readings.send_replace(Readings { has_any: true, last_good: Instant::now() });
     }
 
-    /// Records a reading, good or bad.
+    /// Records a reading, good or bad. The age of the view stays.
     pub(crate) fn record_reading(&self) {
         self.readings.send_modify(|readings| readings.has_any = true);
     }

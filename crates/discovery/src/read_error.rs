@@ -9,8 +9,8 @@ pub enum ReadError {
     /// The content is not a list of valid, distinct nodes; holds the defect. It may be incomplete.
     #[error("the content is not a list of nodes: {0}")]
     Malformed(String),
-    /// The list has no nodes, but the previous view had some.
-    #[error("the list has become empty")]
+    /// The list has no nodes, or only unready ones, but the previous view had some.
+    #[error("the list has become empty, or all its nodes are unready")]
     SuddenlyEmpty,
     /// The source cannot be reached, or its answer is invalid. Holds the reason.
     #[error("no valid answer: {0}")]

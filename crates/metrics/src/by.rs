@@ -66,6 +66,7 @@ macro_rules! label {
 }
 
 /// One metric for each value of a label, or of a pair of labels. Clones share the metrics.
+#[derive(Debug, Clone)]
 pub struct By<L, M = Counter> {
     series: Arc<[(Labels, M)]>,
     label: PhantomData<fn(L)>,
@@ -87,18 +88,6 @@ impl<L: Label, M> By<L, M> {
 impl<L: Label, M: Default> Default for By<L, M> {
     fn default() -> Self {
         Self { series: L::values().into_iter().map(|value| (value, M::default())).collect(), label: PhantomData }
-    }
-}
-
-impl<L, M> Clone for By<L, M> {
-    fn clone(&self) -> Self {
-        Self { series: Arc::clone(&self.series), label: PhantomData }
-    }
-}
-
-impl<L, M: fmt::Debug> fmt::Debug for By<L, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&*self.series).finish()
     }
 }
 

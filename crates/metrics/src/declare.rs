@@ -36,7 +36,8 @@ pub fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str
     metric
 }
 
-/// Calls `register` with the registry of this process, and returns its result.
+/// Calls `register` with the registry of this process, and returns its result. `register` must not
+/// call this or [`encode`], because the registry is locked.
 pub fn in_process<T>(register: impl FnOnce(&mut Registry) -> T) -> T {
     register(own().get_or_insert_default())
 }

@@ -7,27 +7,9 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// Upper bounds in seconds, from a hop on loopback to the longest hold time.
-const BOUNDS: [f64; 18] = [
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    f64::INFINITY,
-];
+/// Finite upper bounds in seconds, from a hop on loopback to more than the default hold time.
+const BOUNDS: [f64; 17] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
 /// A histogram of durations in seconds. Clones share its counts. The library's histogram takes one
 /// observation at a time, but a shell replaces all counts of a core at once.
@@ -36,7 +18,8 @@ pub struct HistogramBuckets(Arc<Mutex<Counts>>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    by_bucket: [u64; BOUNDS.len()],
+    /// The last bucket has no bound.
+    by_bucket: [u64; BOUNDS.len() + 1],
     sum: f64,
 }
 
@@ -68,7 +51,7 @@ impl Counts {
 impl EncodeMetric for HistogramBuckets {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let counts = self.lock();
-        let buckets: Vec<_> = BOUNDS.into_iter().zip(counts.by_bucket).collect();
+        let buckets: Vec<_> = BOUNDS.into_iter().chain([f64::INFINITY]).zip(counts.by_bucket).collect();
         let count = counts.by_bucket.iter().sum();
         encoder.encode_histogram::<NoLabelSet>(counts.sum, count, &buckets, None)
     }

@@ -144,23 +144,15 @@ mod tests {
         let path = dir.path().join("secret");
         let path = path.to_str().unwrap();
         std::fs::write(path, "north\n").unwrap();
-        let config = check(&["--turn-urls", "turn:a:3478,turns:b", "--turn-secret-file", path]).unwrap();
-        let turn = config.servers().turn.unwrap();
+        let with_url = |url: &str| check(&["--turn-urls", url, "--turn-secret-file", path]);
+        let turn = with_url("turn:a:3478,turns:b").unwrap().servers().turn.unwrap();
         assert_eq!((turn.urls.len(), &turn.secret[..], turn.lifetime.as_secs()), (2, &b"north"[..], 86_400));
-        assert!(
-            !format!("{:?}", check(&["--turn-urls", "turn:a", "--turn-secret-file", path]).unwrap()).contains("north")
-        );
+        assert!(!format!("{:?}", with_url("turn:a").unwrap()).contains("north"));
         assert!(check(&["--turn-urls", "turn:a"]).is_err());
         assert!(check(&["--turn-secret-file", path]).is_err());
-        assert!(
-            check(&["--turn-urls", "http://a", "--turn-secret-file", path]).unwrap_err().starts_with("--turn-urls:")
-        );
+        assert!(with_url("http://a").unwrap_err().starts_with("--turn-urls:"));
         std::fs::write(path, "\n").unwrap();
-        assert!(
-            check(&["--turn-urls", "turn:a", "--turn-secret-file", path])
-                .unwrap_err()
-                .starts_with("--turn-secret-file:")
-        );
+        assert!(with_url("turn:a").unwrap_err().starts_with("--turn-secret-file:"));
         assert!(check(&[]).unwrap().servers().fixed.is_empty());
     }
 }

@@ -5,7 +5,6 @@
 //! | [`config`], `ice_args` | flags |
 //! | [`shell`] | I/O around the decisions of `signaling_core::node` |
 //! | [`room_store`] | configures and opens the store of rooms |
-//! | `reassign` | direct clients that another node owns |
 //! | [`run`](run()) | starts all of them on one thread |
 //!
 //! A machine with more cores runs more nodes.

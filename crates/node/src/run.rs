@@ -36,7 +36,8 @@ const MIN_DRAIN_TIME: Duration = Duration::from_secs(1);
 /// Runs a node until `shutdown`, then drains it. Must be called within a `LocalSet`.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, discovery is unreadable, or a resource is refused.
+/// If it cannot start: an address is taken, the configuration for discovery is unusable, or a
+/// resource is refused.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);

@@ -7,7 +7,7 @@ import { lines } from './status.js';
 import { LENGTH, announceEvents, onToken } from './view.js';
 import { show, showPoll } from './view.js';
 
-/** Time between requests. */
+/** Time between requests, in milliseconds. */
 const INTERVAL_MS = 1_000;
 /** Time between the first two requests: rates need two answers. */
 const FIRST_INTERVAL_MS = 400;

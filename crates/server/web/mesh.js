@@ -3,7 +3,7 @@
 import { EventLog } from './event_log.js';
 import { ServerSamples, p99 } from './server.js';
 
-/** Time that a server is shown after it left the answers. */
+/** Time of silence, in milliseconds, after which a server that left the answers is dropped. */
 const REMEMBERED_MS = 30_000;
 
 /** All servers, with their latest answers. */

@@ -3,7 +3,7 @@
  * touches the document.
  */
 
-/** Age of the samples of a p99. */
+/** Maximum age of the samples of a p99, in milliseconds. */
 const SPAN_MS = 10_000;
 /** Missing answers after which a server is reported as silent. */
 const MAX_MISSES = 2;
@@ -25,7 +25,7 @@ export class ServerSamples {
   #misses = 0;
   #isSilenceReported = false;
   #isDraining = false;
-  /** Start of the time in which its view differs from the asked server's, or null. */
+  /** Time since which its view differs from the asked server's, or null. */
   #otherViewSince = null;
 
   /** @param {string} id @param {'node' | 'balancer'} role */
@@ -43,7 +43,7 @@ export class ServerSamples {
     return this.#role === 'node';
   }
 
-  /** Returns `true` if it left the answers this long ago. */
+  /** Returns `true` if it left the answers and has been silent for `afterMs` milliseconds. */
   isForgotten(at, afterMs) {
     return this.#row === null && at - this.#silentSince >= afterMs;
   }

@@ -3,9 +3,9 @@
 import { duration } from './format.js';
 import { list } from './event_text.js';
 
-/** Time that views may differ while they change. */
+/** Time in milliseconds that views may differ while they change. */
 const VIEWS_DIFFER_MS = 3_000;
-/** Time that a move is shown at its nodes. */
+/** Time in milliseconds that a move is shown at its nodes. */
 const RECENT_MS = 10_000;
 
 /** Badge of each state. The mark means the same as the tone's colour. */

@@ -1,7 +1,7 @@
-import { ACK_WITHIN, MAX_UNACKNOWLEDGED, SETTLED } from './rules.js';
-import { ANSWER_WITHIN, PAUSE_THRESHOLD, PING_EVERY } from './rules.js';
+import { MAX_UNACKNOWLEDGED, RECEIVED_DELAY, STABLE_AFTER } from './rules.js';
+import { PAUSE_TOLERANCE, PING_INTERVAL, PONG_TIMEOUT } from './rules.js';
 
-/** State of one welcomed socket: keep-alive, and message numbers. */
+/** State of one welcomed socket: keep-alive, and message numbers. `core.js` keeps it. */
 export class Connection {
   #welcomedAt;
   #pingAt;
@@ -16,11 +16,12 @@ export class Connection {
 
   constructor(now) {
     this.#welcomedAt = now;
-    this.#pingAt = now + PING_EVERY;
+    this.#pingAt = now + PING_INTERVAL;
   }
 
-  hasSettled(now) {
-    return now - this.#welcomedAt >= SETTLED;
+  /** Returns `true` if the socket has lasted 10 s, which resets the backoff. */
+  isStable(now) {
+    return now - this.#welcomedAt >= STABLE_AFTER;
   }
 
   get awaitsAnswer() {
@@ -36,7 +37,7 @@ export class Connection {
   receive(now, n) {
     if (n !== this.#received + 1) return false;
     this.#received = n;
-    this.#acknowledgeAt ??= now + ACK_WITHIN;
+    this.#acknowledgeAt ??= now + RECEIVED_DELAY;
     return true;
   }
 
@@ -57,21 +58,24 @@ export class Connection {
 
   /** Returns a ping, and starts the wait for its answer. */
   ping(now) {
-    this.#pingAt = now + PING_EVERY;
-    this.#answerBy = now + ANSWER_WITHIN;
+    this.#pingAt = now + PING_INTERVAL;
+    this.#answerBy = now + PONG_TIMEOUT;
     return { type: 'ping' };
   }
 
-  /** When `due` has something. */
+  /** Time at which `due` has something. */
   get deadline() {
     return Math.min(this.#answerBy ?? this.#pingAt, this.#acknowledgeAt ?? Infinity);
   }
 
-  /** Returns the next message to send, `silent` if the server is, or null. Call it until null. */
+  /**
+   * Returns the next message to send, `silent` if the server does not answer a ping, or null. Call
+   * it until null.
+   */
   due(now) {
     if (this.#acknowledgeAt !== null && this.#acknowledgeAt <= now) return this.acknowledge();
     if (this.#answerBy === null) return now >= this.#pingAt ? this.ping(now) : null;
-    if (now >= this.#answerBy + PAUSE_THRESHOLD) return this.ping(now);
+    if (now >= this.#answerBy + PAUSE_TOLERANCE) return this.ping(now);
     return now >= this.#answerBy ? 'silent' : null;
   }
 }

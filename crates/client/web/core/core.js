@@ -7,8 +7,8 @@ import { encode, isName } from './outgoing.js';
 import { Requests } from './requests.js';
 import { RetryState } from './retry_state.js';
 import { Rooms } from './rooms.js';
-import { BACKOFF_BASE, DEFAULT_MESSAGE_BYTES } from './rules.js';
-import { PAUSE_THRESHOLD, TOKEN_WITHIN, WELCOME_WITHIN } from './rules.js';
+import { DEFAULT_MESSAGE_BYTES, FIRST_BACKOFF } from './rules.js';
+import { PAUSE_TOLERANCE, TOKEN_TIMEOUT, WELCOME_TIMEOUT } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 import { Tokens } from './tokens.js';
 
@@ -100,7 +100,7 @@ export class Core {
     return this.#phase.is === 'suspended';
   }
 
-  /** When `tick` is due; null for never. */
+  /** Time at which `tick` is due, in milliseconds like `now`; null for never. */
   get deadline() {
     const deadline = Math.min(this.#phaseDeadline(), this.#requests.deadline);
     return deadline === Infinity ? null : deadline;
@@ -117,14 +117,14 @@ export class Core {
     if (!['closed', 'suspended', 'waiting'].includes(this.#phase.is)) return;
     this.#emit({ state: 'connecting', url: this.#url });
     if (this.#tokens.isMissing(now)) {
-      this.#phase = { is: 'fetching', by: now + TOKEN_WITHIN };
+      this.#phase = { is: 'fetching', by: now + TOKEN_TIMEOUT };
       this.#emit('ask_token');
     } else this.#open(now);
   }
 
   #open(now) {
     this.#hint = null;
-    this.#phase = { is: 'connecting', by: now + WELCOME_WITHIN };
+    this.#phase = { is: 'connecting', by: now + WELCOME_TIMEOUT };
     const open = { url: this.#url };
     if (this.#resume !== null) open.resume = this.#resume;
     const token = this.#tokens.useForAttempt();
@@ -154,7 +154,7 @@ export class Core {
     else if (now < this.#phaseDeadline()) return;
     else if (phase.is === 'fetching') this.lost(now, random, { fault: 'no_token' });
     else if (phase.is === 'waiting') this.start(now);
-    else if (now >= phase.by + PAUSE_THRESHOLD) phase.by = now + WELCOME_WITHIN;
+    else if (now >= phase.by + PAUSE_TOLERANCE) phase.by = now + WELCOME_TIMEOUT;
     else this.#giveUp(now, random, 'no_welcome');
   }
 
@@ -173,7 +173,7 @@ export class Core {
   networkChanged(now, random) {
     const phase = this.#phase;
     if (phase.is === 'waiting' && phase.mayHurry) {
-      const wait = delay(BACKOFF_BASE, random, null, false);
+      const wait = delay(FIRST_BACKOFF, random, null, false);
       if (now + wait >= phase.until) return;
       phase.until = now + wait;
       this.#emit({ state: 'waiting', in_ms: wait, ...phase.why });
@@ -209,7 +209,7 @@ export class Core {
     const phase = this.#phase;
     if (['closed', 'suspended', 'waiting'].includes(phase.is)) return;
     const wasWelcome = phase.is === 'connected';
-    if (wasWelcome && phase.connection.hasSettled(now)) this.#retries = new RetryState();
+    if (wasWelcome && phase.connection.isStable(now)) this.#retries = new RetryState();
     const ends = isTokenRejected(why) ? !this.#tokens.reject(wasWelcome) : isFinal(why);
     if (ends) return this.#end(why);
     const hint = this.#hint;

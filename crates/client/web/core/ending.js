@@ -5,7 +5,7 @@
  *   close code of the socket, HTTP status of a refusal, or the reason why the client gave up
  */
 
-import { AFTER_POLICY, MAX_HINT } from './rules.js';
+import { MAX_HINT, MIN_POLICY_WAIT } from './rules.js';
 
 /** The client ends its session. */
 export const GOODBYE = 1000;
@@ -39,9 +39,9 @@ export const isPolicyViolation = ({ code }) => code === POLICY_VIOLATION;
  * @param {number} window
  * @param {number} random
  * @param {number | null} hint
- * @param {boolean} isLater the wait is at least `AFTER_POLICY`
+ * @param {boolean} isLater the wait is at least `MIN_POLICY_WAIT`
  */
 export function delay(window, random, hint, isLater) {
   const wait = hint === null ? Math.floor(random * window) : Math.min(hint, MAX_HINT);
-  return isLater ? Math.max(wait, AFTER_POLICY) : wait;
+  return isLater ? Math.max(wait, MIN_POLICY_WAIT) : wait;
 }

@@ -1,4 +1,4 @@
-import { BACKOFF_BASE, BACKOFF_CAP } from './rules.js';
+import { FIRST_BACKOFF, MAX_BACKOFF } from './rules.js';
 
 /** Attempts in a row without a lasting connection, and the longest wait before the next one. */
 export class RetryState {
@@ -13,8 +13,8 @@ export class RetryState {
    */
   window(now) {
     if (this.#attempts === 0) this.#since = now;
-    const limit = Math.min(BACKOFF_CAP, BACKOFF_BASE * 2 ** Math.min(this.#attempts, 16));
+    const limit = Math.min(MAX_BACKOFF, FIRST_BACKOFF * 2 ** Math.min(this.#attempts, 16));
     this.#attempts += 1;
-    return Math.min(limit, Math.max(BACKOFF_BASE, 2 * (now - this.#since)));
+    return Math.min(limit, Math.max(FIRST_BACKOFF, 2 * (now - this.#since)));
   }
 }

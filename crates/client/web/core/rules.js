@@ -1,39 +1,39 @@
 /**
- * Times and limits, equal to those of the Rust SDK: `../../src/rules.rs` has the reasons. Times are
- * in milliseconds.
+ * Times and limits, with names and values of the Rust SDK: `../../src/rules.rs` has the reasons.
+ * Times are in milliseconds.
  */
 
 /** Maximum wait before the first attempt after a loss. */
-export const BACKOFF_BASE = 1_000;
+export const FIRST_BACKOFF = 1_000;
 /** Maximum wait that a client chooses itself. */
-export const BACKOFF_CAP = 30_000;
+export const MAX_BACKOFF = 30_000;
 /** Maximum wait that a server can ask for. */
 export const MAX_HINT = 3_600_000;
 /** Minimum wait after a policy violation (close code 1008). */
-export const AFTER_POLICY = 30_000;
+export const MIN_POLICY_WAIT = 30_000;
 /** Lifetime of a connection that resets the backoff. */
-export const SETTLED = 10_000;
+export const STABLE_AFTER = 10_000;
 
 /** Time limit from the start of an attempt to `welcome`. */
-export const WELCOME_WITHIN = 10_000;
+export const WELCOME_TIMEOUT = 10_000;
 /** Time limit of the token callback. */
-export const TOKEN_WITHIN = 30_000;
+export const TOKEN_TIMEOUT = 30_000;
 /** Time between renewal and expiry of a token; a tenth of its validity if that is less. */
 export const RENEW_BEFORE = 30_000;
 
 /** Interval of pings on an open socket. */
-export const PING_EVERY = 10_000;
-/** Time limit of the answer to a ping. */
-export const ANSWER_WITHIN = 5_000;
+export const PING_INTERVAL = 10_000;
+/** Time limit of any input after a ping. */
+export const PONG_TIMEOUT = 5_000;
 /** A timer this late means that the page was paused, not that the server is silent. */
-export const PAUSE_THRESHOLD = 5_000;
+export const PAUSE_TOLERANCE = 5_000;
 
 /** Delay of `received` after the first message that it acknowledges. */
-export const ACK_WITHIN = 200;
+export const RECEIVED_DELAY = 200;
 /** Number of unacknowledged messages at which `received` is sent at once. */
 export const MAX_UNACKNOWLEDGED = 64;
 /** Time that a message's name is kept. */
-export const NAME_KNOWN = 1_020_000;
+export const NAME_LIFETIME = 1_020_000;
 /** Maximum names kept. */
 export const MAX_NAMES = 65_536;
 /** Maximum names in a saved session. */

@@ -1,4 +1,4 @@
-import { MAX_NAMES, MAX_SAVED_NAMES, NAME_KNOWN } from './rules.js';
+import { MAX_NAMES, MAX_SAVED_NAMES, NAME_LIFETIME } from './rules.js';
 
 /** Names (`m`) of received messages, kept for a time after their latest arrival. */
 export class SeenMessages {
@@ -8,7 +8,7 @@ export class SeenMessages {
   /** Adds a name. Returns `true` if it is new. */
   insert(now, name) {
     for (const [oldest, seenAt] of this.#seenAtByName) {
-      if (this.#seenAtByName.size < MAX_NAMES && now - seenAt < NAME_KNOWN) break;
+      if (this.#seenAtByName.size < MAX_NAMES && now - seenAt < NAME_LIFETIME) break;
       this.#seenAtByName.delete(oldest);
     }
     const isNew = !this.#seenAtByName.delete(name);

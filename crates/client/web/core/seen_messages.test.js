@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { MAX_NAMES, MAX_SAVED_NAMES, NAME_KNOWN } from './rules.js';
+import { MAX_NAMES, MAX_SAVED_NAMES, NAME_LIFETIME } from './rules.js';
 import { SeenMessages } from './seen_messages.js';
 
 test('duplicate keeps its name known for longer', () => {
   const seen = new SeenMessages();
-  const times = [0, NAME_KNOWN - 1, 2 * NAME_KNOWN - 2, 3 * NAME_KNOWN - 2];
+  const times = [0, NAME_LIFETIME - 1, 2 * NAME_LIFETIME - 2, 3 * NAME_LIFETIME - 2];
   assert.deepEqual(times.map((now) => seen.insert(now, 'a')), [true, false, false, true]);
 });
 

@@ -1,4 +1,4 @@
-import { RENEW_BEFORE, TOKEN_WITHIN } from './rules.js';
+import { RENEW_BEFORE, TOKEN_TIMEOUT } from './rules.js';
 
 /** The client's token, and the time of its renewal. */
 export class Tokens {
@@ -62,7 +62,7 @@ export class Tokens {
   /** Returns `true` if a renewal is due at `now`, and starts its time limit. */
   startDueRenewal(now) {
     if (!this.#hasSource || this.deadline > now) return false;
-    this.#renewingUntil = now + TOKEN_WITHIN;
+    this.#renewingUntil = now + TOKEN_TIMEOUT;
     return true;
   }
 }

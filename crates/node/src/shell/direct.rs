@@ -20,7 +20,7 @@ use tracing::{error, info};
 use super::Node;
 use signaling_core::node::{NodeCore, TrunkKey};
 
-/// Interval of checks for clients to send away.
+/// Interval of checks for clients to close.
 const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The node's own edge. Clones share it.
@@ -104,7 +104,8 @@ impl DirectEdge {
         self.edge.drain();
     }
 
-    /// Closes all clients, spread over `window`. Returns 1 s after the last `goodbye`.
+    /// Closes all clients, spread over `window` less 1 s. Returns 1 s after the last `goodbye`, or
+    /// at once without clients.
     pub async fn drain_clients(&self, window: Duration) {
         drain_clients(&self.edge, "this node is draining", window, Duration::ZERO).await;
     }

@@ -16,10 +16,11 @@ use signaling_core::node::{BatchError, InboundExchange};
 use signaling_server::http::refusal;
 use signaling_wire::BatchNumber;
 use signaling_wire::lane::{self, BatchReader, INCARNATION_HEADER, Opening};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, warn};
 
 use super::lanes::update_lanes;
-use super::{Node, State, TaskGuard};
+use super::{Node, State};
 
 /// Maximum acknowledgements that wait for the connection. A later one includes the earlier ones.
 const MAX_WAITING: usize = 4;
@@ -28,7 +29,7 @@ const MAX_WAITING: usize = 4;
 pub(super) struct InboundLane {
     exchange: InboundExchange,
     acknowledgements: Sender<Bytes>,
-    _task: TaskGuard,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl InboundLane {
@@ -73,7 +74,7 @@ pub(super) fn answer(node: &Node, request: Request<Incoming>) -> Response<Body> 
     };
     let (acknowledgements, channel) = Channel::<Bytes, Infallible>::new(MAX_WAITING);
     let task = tokio::task::spawn_local(read(node.clone(), exchange, request.into_body()));
-    let lane = InboundLane { exchange, acknowledgements, _task: TaskGuard(task.abort_handle()) };
+    let lane = InboundLane { exchange, acknowledgements, _task: AbortOnDropHandle::new(task) };
     let incarnation = {
         let mut state = node.0.borrow_mut();
         state.inbound_lanes.insert(exchange.peer, lane);

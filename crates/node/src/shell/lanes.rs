@@ -20,10 +20,11 @@ use signaling_wire::lane::{self, AcknowledgementReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation, limits};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{Span, debug, info_span, warn};
 
 use super::metrics::{LaneEnd, METRICS};
-use super::{Node, OutboundLane, TaskGuard};
+use super::{Node, OutboundLane};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit of the response to an opening.
@@ -50,7 +51,7 @@ pub fn lane_http_client() -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// Applies each view and keeps a lane to each of its peers open. Returns when the sender of views
-/// is dropped. `http` is from [`lane_http_client`]. `secrets`: the primary one is shown to peers.
+/// is dropped. `http` is from [`lane_http_client`]. `secrets`: the primary one is sent to peers.
 pub async fn follow_views(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     node.0.borrow_mut().lane_client = Some(LaneClient { http, secrets });
     loop {
@@ -95,8 +96,8 @@ pub(super) fn update_lanes(node: &Node) {
             signal: Rc::clone(&signal),
             span: info_span!("lane", peer = %address),
         };
-        let task = tokio::task::spawn_local(sender.run()).abort_handle();
-        state.lanes.insert(peer, OutboundLane { url, signal, _task: TaskGuard(task) });
+        let task = AbortOnDropHandle::new(tokio::task::spawn_local(sender.run()));
+        state.lanes.insert(peer, OutboundLane { url, signal, _task: task });
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `rooms` | requests to the room store |
 //! | `operator` | operator routes |
 //! | `report` | the node's report about itself |
+//! | [`metrics`] | metrics of the core, lanes and room store |
 
 mod direct;
 mod inbound_lanes;
@@ -35,8 +36,8 @@ use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::{FlushSignal, PauseDetector};
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
 use self::inbound_lanes::InboundLane;
@@ -68,7 +69,7 @@ const SENDER_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 struct State {
     core: NodeCore,
-    /// Beats at every call of the core: every few milliseconds, except during pauses.
+    /// Beats at every call of the core, at least every 250 ms except during pauses.
     pauses: PauseDetector,
     /// Nodes that were logged as suspect.
     suspects: Vec<NodeId>,
@@ -77,16 +78,15 @@ struct State {
     trunks: SecondaryMap<TrunkKey, Rc<FlushSignal>>,
     /// Names of the edges behind trunks of other processes.
     edges: SecondaryMap<TrunkKey, EdgeName>,
-    /// `None` before the first view.
+    /// `None` before [`follow_views`].
     lane_client: Option<LaneClient>,
     lanes: SecondaryMap<PeerKey, OutboundLane>,
     inbound_lanes: SecondaryMap<PeerKey, InboundLane>,
     /// `true` while sweeps are rare. [`State::on_turn_end`] ends it by `hurry`.
     is_idle: bool,
     hurry: Rc<Notify>,
-    /// Signals new requests to the room store.
-    urgent: Rc<FlushSignal>,
-    background: Rc<FlushSignal>,
+    /// Signals of new requests to the room store, in the order of [`Urgency`].
+    store_signals: [Rc<FlushSignal>; 2],
     /// Operators that wait for answers, by the number of the request.
     operator_replies: BTreeMap<u64, OperatorReply>,
     last_operator_request: u64,
@@ -96,16 +96,7 @@ struct State {
 struct OutboundLane {
     url: Url,
     signal: Rc<FlushSignal>,
-    _task: TaskGuard,
-}
-
-/// Ends a task when dropped.
-struct TaskGuard(AbortHandle);
-
-impl Drop for TaskGuard {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Node {
@@ -125,14 +116,13 @@ impl Node {
             inbound_lanes: SecondaryMap::new(),
             is_idle: false,
             hurry: Rc::default(),
-            urgent: Rc::default(),
-            background: Rc::default(),
+            store_signals: Default::default(),
             operator_replies: BTreeMap::new(),
             last_operator_request: 0,
         })))
     }
 
-    /// Calls the core, then signals the tasks that write its output.
+    /// Calls the core, then signals the tasks that write its output. Panics in a nested call.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore) -> R) -> R {
         let mut state = self.0.borrow_mut();
         state.detect_pause(Instant::now());
@@ -141,7 +131,7 @@ impl Node {
         result
     }
 
-    /// Returns `true` if this node can forward: see [`NodeCore::has_view`].
+    /// Returns `true` once discovery has named nodes. Before that this node cannot forward.
     fn has_view(&self) -> bool {
         self.0.borrow().core.has_view()
     }
@@ -291,9 +281,9 @@ impl State {
                 lane.signal.request(urgency);
             }
         }
-        for (urgency, signal) in [(Urgency::Urgent, &self.urgent), (Urgency::Background, &self.background)] {
+        for urgency in Urgency::ALL {
             if self.core.wants_store(urgency) {
-                signal.flush_now();
+                self.store_signals[urgency as usize].flush_now();
             }
         }
     }

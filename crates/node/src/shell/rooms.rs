@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use signaling_metrics::Publish;
 use signaling_rooms::{OpResult, RedisStore, Request, StoreError};
-use signaling_server::FlushSignal;
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
@@ -26,7 +25,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Executes the core's requests of one urgency, batch by batch. Never returns.
 pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
-    let signal = node.store_signal(urgency);
+    let signal = Rc::clone(&node.0.borrow().store_signals[urgency as usize]);
     let mut down_since = None;
     loop {
         signal.wait().await;
@@ -95,13 +94,5 @@ impl Node {
             number
         };
         self.with_core(|core| core.request_for_operator(number, request));
-    }
-
-    fn store_signal(&self, urgency: Urgency) -> Rc<FlushSignal> {
-        let state = self.0.borrow();
-        Rc::clone(match urgency {
-            Urgency::Urgent => &state.urgent,
-            Urgency::Background => &state.background,
-        })
     }
 }

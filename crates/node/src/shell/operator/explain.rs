@@ -131,6 +131,7 @@ fn seat_at((room, status): (&RoomName, &SeatStatus)) -> SeatOnNode {
     SeatOnNode { room: room.as_str().to_owned(), status, ahead }
 }
 
+/// Serves `GET /admin/rooms/ROOM/explain`.
 pub(super) async fn room(
     State(api): State<OperatorApi>,
     Path(name): Path<String>,

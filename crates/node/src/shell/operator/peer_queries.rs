@@ -40,7 +40,8 @@ impl PeerQueries {
         (found.answers.into_iter().map(|(_, answer)| answer).collect(), found.missing)
     }
 
-    /// Asks one node and returns its answer with any status. Fails if none comes in time.
+    /// Asks one node and returns its answer with any status. Fails with a reason if none comes in
+    /// time.
     pub(super) async fn ask_one(&self, member: &Member, method: Method, path: &str) -> Result<Answer, String> {
         self.client.request(member, method, &internal(path)).await
     }

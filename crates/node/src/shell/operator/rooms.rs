@@ -1,4 +1,4 @@
-//! Rooms for operators: lists, members and counts.
+//! Rooms for operators: lists, members, counts and capacities.
 
 use std::time::Duration;
 
