@@ -1,7 +1,5 @@
 //! The dialects, their mounts on the public listener, and their limits.
 
-use std::error::Error;
-use std::fmt;
 use std::str::FromStr;
 
 use crate::peerjs::{self, Keys};
@@ -75,6 +73,10 @@ impl Dialect {
         self.traits().1
     }
 
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
+    }
+
     /// Returns the dialect whose mount contains a path of the public listener, and the path below
     /// the mount for [`Head::path`]. `None`: the path is no dialect's.
     #[must_use]
@@ -82,7 +84,7 @@ impl Dialect {
         let below_root = path.strip_prefix('/')?;
         let end = below_root.find('/').unwrap_or(below_root.len());
         let (mount, rest) = below_root.split_at(end);
-        mount.parse().ok().map(|dialect| (dialect, rest))
+        Self::named(mount).map(|dialect| (dialect, rest))
     }
 
     /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
@@ -107,29 +109,13 @@ impl Dialect {
     }
 }
 
-/// Error of an unknown dialect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownDialect;
-
-impl fmt::Display for UnknownDialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no such dialect; the dialects are {}", Dialect::ALL.map(Dialect::as_str).join(", "))
-    }
-}
-
-impl Error for UnknownDialect {}
-
 impl FromStr for Dialect {
-    type Err = UnknownDialect;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownDialect> {
-        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name).ok_or(UnknownDialect)
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+    /// Fails for an unknown name, with a text that lists the names.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::as_str).join(", ");
+        Self::named(name).ok_or_else(|| format!("there is no such dialect; the dialects are {}", names()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Checks of a PeerJS client's query, and the session that it opens.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::str::FromStr;
 
 use signaling_protocol::ClientId;
@@ -39,15 +38,6 @@ impl FromStr for Keys {
             "any" => Self::Any,
             keys => Self::Only(keys.split(',').map(str::to_owned).collect()),
         })
-    }
-}
-
-impl fmt::Display for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any => f.write_str("any"),
-            Self::Only(keys) => f.write_str(&keys.join(",")),
-        }
     }
 }
 
