@@ -12,7 +12,7 @@ use crate::event::{AnswerKind, Event, IgnoredReason};
 pub enum Input<'a> {
     /// A native message of the mesh as JSON text. The first is `welcome`.
     Mesh(&'a [u8]),
-    /// Content of a text message of the client.
+    /// Content of a text message of the client. The edge has checked that it is UTF-8.
     Text(&'a [u8]),
     /// Content of a binary message of the client.
     Binary(&'a [u8]),
@@ -85,8 +85,6 @@ impl Close {
     pub const EMPTY: Self = Self::new(None);
     /// The mesh cannot serve the client now.
     pub const TRY_AGAIN: Self = Self::new(Some(CloseCode::TRY_AGAIN));
-    /// A text message is not UTF-8.
-    pub const INVALID_TEXT: Self = Self::new(Some(CloseCode::INVALID_TEXT));
     /// The client must reconnect: the form of `TRY_AGAIN` for Pixel Streaming.
     pub const RESTART: Self = Self::new(Some(CloseCode(1012)));
 
@@ -103,7 +101,7 @@ impl Close {
 
 /// Translator of one dialect.
 pub(crate) trait Translate: fmt::Debug + Send + Sync {
-    /// See [`Translator::input`]. Texts are UTF-8.
+    /// See [`Translator::input`].
     fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out);
 
     /// See [`Translator::deadline`].
@@ -134,12 +132,6 @@ impl Translator {
 
     /// Handles an input, and adds its effects to `out`.
     pub fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        if let Input::Text(text) = input
-            && str::from_utf8(text).is_err()
-        {
-            out.close = Some(Close::INVALID_TEXT);
-            return;
-        }
         self.0.input(now, input, out);
     }
 
