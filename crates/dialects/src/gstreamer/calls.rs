@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::client::Refusal;
 use super::names;
-use super::sessions::{Part, Presence, Session};
+use super::sessions::{ANSWER_TIMEOUT, Part, Presence, Session};
 use super::status::{Role, parse_roles, quote_roles};
 use super::{GStreamer, or_null};
 use crate::event::IgnoredReason;
@@ -60,8 +60,9 @@ impl GStreamer {
         let data = format!(r#"{{"k":"start","r":"{room}","sid":"{id}","roles":{roles},"offer":{offer}}}"#);
         // An absent peer is reported at once, unless the room lists it.
         let is_listed = self.members.get(peer).is_some();
-        let request = self.send(peer, &data, if is_listed { HOLD_MS } else { 0 }, out);
-        self.sessions.ask(now, id, peer, Presence::new(is_listed), request);
+        let request = Some(self.send(peer, &data, if is_listed { HOLD_MS } else { 0 }, out));
+        let (part, presence) = (Part::Asker(now + ANSWER_TIMEOUT), Presence::new(is_listed));
+        self.sessions.insert(id, Session { partner: peer, part, request, presence });
     }
 
     pub(super) fn send_peer(&mut self, id: Uuid, to: Uuid, field: &str, content: &str, out: &mut Out) {

@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// Maximum sessions of a client: when they end together, each sends one request.
 const MAX_SESSIONS: usize = 256;
 /// Time in which the other peer must answer a request for a session.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The client's part in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +66,6 @@ impl Sessions {
     /// Returns `true` if the client may have no further session.
     pub(super) fn is_full(&self) -> bool {
         self.0.len() >= MAX_SESSIONS
-    }
-
-    /// Adds the session that the client asks for by a request.
-    pub(super) fn ask(&mut self, now: Instant, id: Uuid, partner: Uuid, presence: Presence, request: u64) {
-        let part = Part::Asker(now + ANSWER_TIMEOUT);
-        self.insert(id, Session { partner, part, request: Some(request), presence });
     }
 
     /// Adds a session.

@@ -200,7 +200,7 @@ impl StreamerId {
                 context.join(LIST, Some(&format!(r#"{{"id":{}}}"#, quote(&id))));
             }
             Step::Enter { .. } if outcome.is_join && *outcome.room == seat_room(&id) => self.is_taken(context),
-            Step::Publish if !context.changes_seat(LIST) && !context.changes_seat(&players_room(&id)) => {
+            Step::Publish if [LIST, &players_room(&id)].iter().all(|room| !context.requests.changes_seat(room)) => {
                 if !players.is_listed() {
                     context.out.close = Some(Close::RESTART);
                     return;

@@ -65,9 +65,4 @@ impl Context<'_> {
     pub(super) fn send(&mut self, to: Peer, envelope: &Envelope<'_>, ttl_ms: u64) {
         self.signal(to, &envelope.to_json(), ttl_ms);
     }
-
-    /// Returns `true` if a `join` or `leave` of the room has no outcome.
-    pub(super) fn changes_seat(&self, room: &str) -> bool {
-        self.requests.changes_seat(room)
-    }
 }
