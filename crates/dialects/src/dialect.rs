@@ -28,7 +28,7 @@ pub enum Dialect {
 /// Settings of all dialects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `true` if clients need a JWT.
+    /// `true` if clients need a JWT. A PeerJS client then claims its id by the JWT's subject.
     pub tokens: bool,
     /// Keys that PeerJS clients may use.
     pub peerjs_keys: Keys,
@@ -67,7 +67,7 @@ impl Dialect {
         self.traits().0
     }
 
-    /// Returns the code that names of this dialect contain.
+    /// Returns the two letters behind `~` with which all names of this dialect in the mesh begin.
     #[must_use]
     pub const fn code(self) -> &'static str {
         self.traits().1
@@ -77,8 +77,8 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
     }
 
-    /// Returns the dialect whose mount contains a path of the public listener, and the path below
-    /// the mount for [`Head::path`]. `None`: the path is no dialect's.
+    /// Returns the dialect whose mount contains a path of the public listener, without query, and
+    /// the path below the mount for [`Head::path`]. `None`: the path is no dialect's.
     #[must_use]
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         let below_root = path.strip_prefix('/')?;
@@ -94,7 +94,8 @@ impl Dialect {
         self.traits().2
     }
 
-    /// Returns the answer to a request below the mount. `random` are fresh random bytes.
+    /// Returns the answer to a request below the mount. `random` are fresh random bytes, from which
+    /// ids and secrets follow.
     #[must_use]
     pub fn request(self, settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
         match self {
@@ -119,7 +120,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// Maximum bytes that a translator adds to a client's message.
+/// Maximum bytes that a translator adds to a client's message for the mesh.
 pub const ENVELOPE_BYTES: usize = 1024;
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub enum Input<'a> {
     Text(&'a [u8]),
     /// Content of a binary message of the client.
     Binary(&'a [u8]),
-    /// The client's socket answered the Ping of [`Out::ping`].
+    /// A Pong of the client, whichever Ping it answers.
     Pong,
     /// Time has reached [`Translator::deadline`].
     Tick,
@@ -29,16 +29,17 @@ pub struct Out {
     pub requests: Vec<String>,
     /// Text frames to the client. The edge confirms the message of the mesh with the last one.
     pub frames: Vec<String>,
-    /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`].
+    /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`]. While the edge
+    /// does not read the client, the edge passes a `Pong` at once.
     pub ping: bool,
-    /// Close frame behind them. `None`: the socket stays open. The session ends.
+    /// Close frame behind them, which ends the session. `None`: the socket stays open.
     pub close: Option<Close>,
     /// Events, each with its number of occurrences.
     pub events: Vec<(Event, u32)>,
 }
 
 impl Out {
-    /// Counts an event.
+    /// Counts one occurrence of an event.
     pub(crate) fn count(&mut self, event: Event) {
         match self.events.iter_mut().find(|(counted, _)| *counted == event) {
             Some((_, count)) => *count = count.saturating_add(1),
@@ -68,7 +69,7 @@ impl Out {
     }
 }
 
-/// Maximum bytes of a reason: a close frame has 125, two of them for the code.
+/// Maximum bytes of a close frame's reason: the frame has 125, two of them for the code.
 pub(crate) const MAX_REASON_BYTES: usize = 123;
 
 /// A close frame. The session ends with it.
@@ -83,9 +84,9 @@ pub struct Close {
 impl Close {
     /// An empty close frame. The client sees 1005.
     pub const EMPTY: Self = Self::new(None);
-    /// The mesh cannot serve the client now.
+    /// 1013: the mesh cannot serve the client now.
     pub const TRY_AGAIN: Self = Self::new(Some(CloseCode::TRY_AGAIN));
-    /// The client must reconnect: the form of `TRY_AGAIN` for Pixel Streaming.
+    /// 1012: the client must reconnect. Pixel Streaming gets it in place of `TRY_AGAIN`.
     pub const RESTART: Self = Self::new(Some(CloseCode(1012)));
 
     /// Creates a close frame without a reason.
@@ -93,7 +94,7 @@ impl Close {
         Self { code, reason: String::new() }
     }
 
-    /// Creates a close frame with a reason, of which it has the first 123 bytes.
+    /// Creates a close frame with a reason, which is cut after 123 bytes at most.
     pub(crate) fn with_reason(code: CloseCode, reason: &str) -> Self {
         Self { code: Some(code), reason: reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned() }
     }
@@ -141,8 +142,8 @@ impl Translator {
         self.0.deadline()
     }
 
-    /// Returns `true` while the edge must not read from the client: too many of its requests have
-    /// no outcome. If the edge reads all the same, messages are dropped and counted as `limit`.
+    /// Returns `true` while the edge must not read from the client: too many of its messages wait,
+    /// or have no outcome. A message that the edge has read already may be dropped as over a limit.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.is_full()
@@ -155,7 +156,7 @@ impl Translator {
         self.0.paused_frame()
     }
 
-    /// Returns the approximate size of the variable state, in bytes.
+    /// Returns the approximate size of the state that grows with messages, in bytes.
     #[must_use]
     pub fn retained_bytes(&self) -> usize {
         self.0.retained_bytes()
