@@ -1,5 +1,5 @@
-//! Native messages of a translator: requests to the mesh, as JSON texts of one uplink frame each, and
-//! parsed messages from it.
+//! Native messages of a translator: requests to the mesh as JSON texts of one uplink frame each,
+//! and parsed messages from it. Room requests are sent by `room_requests`.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,6 +21,7 @@ pub(crate) enum FromMesh<'a> {
     /// A request succeeded.
     Ack { id: u64 },
     /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
+    /// `None`: the failure is final.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
     /// The state of a room with one page of its `count` members. `more`: further pages follow.
     Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, count: u64, more: bool },
@@ -95,7 +96,7 @@ impl<'a> FromMesh<'a> {
     }
 }
 
-/// Returns a `signal`. The mesh holds it at most `ttl_ms` milliseconds.
+/// Returns a `signal` of this JSON. The mesh holds it at most `ttl_ms` milliseconds.
 pub(crate) fn signal(id: u64, to: &str, data: &str, ttl_ms: u64) -> String {
     let mut text = String::with_capacity(to.len() + data.len() + 96);
     let _ = write!(text, r#"{{"type":"signal","to":"{to}","data":{data},"id":{id},"ttl_ms":{ttl_ms}}}"#);
@@ -124,8 +125,8 @@ pub(crate) fn members(room: &str, after: Option<&str>) -> String {
     }
 }
 
-/// Returns a `broadcast`, which the mesh holds for its hold time: no client announces itself again,
-/// so it must reach a member whose node has just crashed.
+/// Returns a `broadcast` of this JSON, which the mesh holds for its hold time: no client announces
+/// itself again, so it must reach a member whose node has just crashed.
 pub(crate) fn broadcast(id: u64, room: &str, data: &str) -> String {
     let mut text = String::with_capacity(room.len() + data.len() + 96);
     let _ = write!(text, r#"{{"type":"broadcast","room":"{room}","data":{data},"id":{id}}}"#);

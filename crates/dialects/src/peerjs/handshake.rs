@@ -14,12 +14,12 @@ const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or k
 const ID_TAKEN: &str = r#"{"type":"ID-TAKEN","payload":{"msg":"ID is taken"}}"#;
 const INVALID_KEY: &str = r#"{"type":"ERROR","payload":{"msg":"Invalid key provided"}}"#;
 
-/// Keys that clients may use. Each is a name space of its own.
+/// Keys that PeerJS clients may use (`--peerjs-keys`). Each is a name space of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keys {
     /// Any key.
     Any,
-    /// These keys.
+    /// These keys, compared byte by byte.
     Only(Vec<String>),
 }
 
@@ -32,7 +32,7 @@ impl Default for Keys {
 impl FromStr for Keys {
     type Err = Infallible;
 
-    /// Reads keys separated by commas, or `any`.
+    /// Reads keys separated by commas, or `any`. Never fails.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(match text {
             "any" => Self::Any,

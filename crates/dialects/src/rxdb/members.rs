@@ -1,4 +1,4 @@
-//! Members of one room, and the `joined` messages that list them.
+//! Members of one room, and the `joined` messages that list them: at most one in 200 ms.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Replaces all members.
+    /// Replaces all members. The client itself is always one of them.
     pub(super) fn replace(&mut self, now: Instant, own: PeerId, members: impl Iterator<Item = PeerId>) {
         self.present.clear();
         self.present.extend(members.take(MAX_MEMBERS));
