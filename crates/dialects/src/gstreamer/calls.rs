@@ -28,7 +28,7 @@ use crate::translator::Out;
 use crate::{name, native};
 use uuid::Uuid;
 
-/// Hold time of a signal for a peer whose node is gone.
+/// Hold time of a signal for an absent peer, such as one whose node is gone, in milliseconds.
 const HOLD_MS: u64 = 10_000;
 
 impl GStreamer {
@@ -45,14 +45,14 @@ impl GStreamer {
         format!("Peer {peer} has too many sessions")
     }
 
-    /// Returns an open session by its id in a client's message.
+    /// Returns an open session by its id in a client's message. A message of another one is ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open = |id| self.sessions.get(id).filter(|session| session.is_open()).map(|session| (id, *session));
-        // The late message of an ended session is no error.
+        // It can be late: its session has ended.
         name::parse_uuid(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
     }
 
-    /// Asks a peer for a session.
+    /// Asks a peer for a session. `offer`: JSON of the client's SDP offer, or `null`.
     pub(super) fn ask(&mut self, now: Instant, peer: Uuid, offer: &str, out: &mut Out) {
         let id = names::session(self.secret, self.asked_sessions);
         self.asked_sessions += 1;

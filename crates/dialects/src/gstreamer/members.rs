@@ -121,7 +121,7 @@ impl Members {
         Ok(Some(snapshot.after.clone()))
     }
 
-    /// Returns the time of the next [`Members::overdue_page`].
+    /// Returns the time of the next [`Members::overdue_page`]. `None`: no page is missing.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.snapshot.as_ref().map(|snapshot| snapshot.retry_at)
     }
@@ -131,7 +131,7 @@ impl Members {
         self.snapshot.is_none()
     }
 
-    /// Adds a member, or changes its status.
+    /// Adds a member, or changes its status to that in its `data`.
     pub(super) fn update(&mut self, peer: Uuid, data: Option<&RawValue>) -> Update {
         let status = Status::of_member(data);
         let present = self.known.get_mut(&peer);
@@ -152,14 +152,14 @@ impl Members {
         Update::Changed
     }
 
-    /// Removes a member and returns its last status.
+    /// Removes a member and returns its last status. `None`: it was not known.
     pub(super) fn remove(&mut self, peer: Uuid) -> Option<Status> {
         let status = self.known.remove(&peer)?.status;
         self.bytes -= size(&status);
         Some(status)
     }
 
-    /// Removes all members.
+    /// Removes all members, and returns them.
     pub(super) fn clear(&mut self) -> Vec<(Uuid, Status)> {
         self.snapshot = None;
         self.remove_if(|_| true)

@@ -1,4 +1,4 @@
-//! Sessions of one client.
+//! Sessions of one `GStreamer` client, which `calls`, `client` and `room` begin and end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -91,12 +91,12 @@ impl Sessions {
         self.0.remove(&id)
     }
 
-    /// Removes sessions and returns them.
+    /// Removes the sessions that `ends` selects, and returns them.
     pub(super) fn remove_if(&mut self, ends: impl Fn(&Session) -> bool) -> Vec<(Uuid, Session)> {
         self.0.extract_if(.., |_, session| ends(session)).collect()
     }
 
-    /// Returns the next time at which a session is overdue.
+    /// Returns the next time at which a session is overdue. `None`: each has its answer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = |session: &Session| if let Part::Asker(until) = session.part { Some(until) } else { None };
         self.0.values().filter_map(until).min()

@@ -1,4 +1,4 @@
-//! Messages of the mesh.
+//! Messages of the mesh to a client of Pixel Streaming.
 
 use serde_json::value::RawValue;
 use signaling_protocol::CloseCode;

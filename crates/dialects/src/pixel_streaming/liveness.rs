@@ -1,4 +1,5 @@
-//! Proof that a streamer's socket is alive, for clients that claim its id.
+//! Proof that a streamer's socket is alive, for clients that claim its id. At most one Ping per
+//! second.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,9 @@ const MAX_CLAIMANTS: usize = 64;
 pub(super) enum Reaction {
     /// The client is alive.
     Alive,
-    /// The edge must ping the client.
+    /// The edge must ping the client. The claimant gets its answer after that.
     Ping,
-    /// A Ping has no answer yet.
+    /// A Ping has no answer yet. The claimant gets its answer after that.
     Wait,
 }
 

@@ -36,13 +36,14 @@ use crate::request::{Answer, Head, Opening};
 use crate::room_requests::RoomRequests;
 use crate::translator::{Close, Input, Out, Translate};
 
-/// Hold time of relayed messages.
+/// Hold time of relayed messages for an absent recipient, in milliseconds.
 const HOLD_MS: u64 = 10_000;
 
 /// A member of a room.
 #[derive(Debug, Clone, Copy)]
 struct Present<'a> {
     peer: Peer,
+    /// JSON of its `join`. `None`: it has none.
     data: Option<&'a RawValue>,
 }
 
@@ -132,6 +133,7 @@ impl PixelStreaming {
 #[derive(Debug)]
 struct State {
     role: Role,
+    /// `true` once the client has its `config`.
     is_welcome: bool,
     listing: Listing,
     /// Of a streamer and an SFU.

@@ -34,6 +34,7 @@ struct Snapshot {
 /// The players of one client.
 #[derive(Debug)]
 pub(super) struct Players {
+    /// Maximum accepted players, without SFUs. `None`: no limit.
     max: Option<u32>,
     present: BTreeMap<Peer, Player>,
     /// Number of accepted players without SFUs, each of which stands for many players.
@@ -59,7 +60,7 @@ impl Players {
         self.present.is_empty()
     }
 
-    /// Returns the accepted player with a `playerId`, and its subscription.
+    /// Returns the accepted player with a `playerId`, and its subscription. `None`: there is none.
     pub(super) fn get(&self, player_id: &str) -> Option<(Peer, u64)> {
         let number = player_number(player_id)?;
         let of_kind = |kind| Peer { number, kind };
@@ -68,7 +69,7 @@ impl Players {
             .find_map(|peer| Some((peer, self.subscription(peer)?)))
     }
 
-    /// Returns the subscription of an accepted player.
+    /// Returns the subscription of an accepted player. `None`: the peer is none.
     pub(super) fn subscription(&self, peer: Peer) -> Option<u64> {
         self.present.get(&peer).filter(|player| player.is_accepted).map(|player| player.subscription)
     }

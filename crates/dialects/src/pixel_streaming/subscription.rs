@@ -88,14 +88,14 @@ impl Subscription {
         self.attempt.is_some() || self.needs_list
     }
 
-    /// Lets a message of the client wait.
+    /// Lets a message of the client wait. It is dropped if too many wait.
     pub(super) fn hold(&mut self, context: &mut Context<'_>, text: &str) {
         if !self.waiting.push((), text) {
             context.out.ignore(IgnoredReason::Limit);
         }
     }
 
-    /// Returns the next message that need not wait any more.
+    /// Returns the next message that need not wait any more. `None`: there is none.
     pub(super) fn next_waiting(&mut self) -> Option<String> {
         if self.is_undecided() {
             return None;
@@ -108,7 +108,7 @@ impl Subscription {
         self.waiting.len() >= FULL || self.waiting.text_bytes() >= FULL_BYTES
     }
 
-    /// Returns the streamer and the number of the present subscription.
+    /// Returns the streamer and the number of the present subscription. `None`: there is none.
     pub(super) fn current(&self) -> Option<(Peer, u64)> {
         self.current.as_ref().map(|current| (current.streamer, current.subscription))
     }
@@ -124,7 +124,8 @@ impl Subscription {
         self.needs_list = true;
     }
 
-    /// Handles the ids of all streamers, of which the client needs the first.
+    /// Handles the first id in the list of all streamers. `None`: there are none, and the client is
+    /// closed if it waits for one.
     pub(super) fn listed(&mut self, context: &mut Context<'_>, first: Option<&str>) {
         if !std::mem::take(&mut self.needs_list) {
             return;
@@ -160,8 +161,8 @@ impl Subscription {
         }
     }
 
-    /// Handles a page of a room's members. `more`: the page behind it is requested if this returns
-    /// `true`.
+    /// Handles a page of a room's members. `more`: further ones follow. Returns `true` if the next
+    /// one is needed.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,
@@ -223,7 +224,8 @@ impl Subscription {
         }
     }
 
-    /// Handles the success of the last `join` of a room.
+    /// Handles the success of the last `join` of a room. Without a list of members before it, the
+    /// client must reconnect.
     pub(super) fn done(&self, context: &mut Context<'_>, room: &str) {
         let lacks_page = |attempt: &Attempt| matches!(attempt.stage, Stage::Find { has_page: false, .. });
         if self.attempt.as_ref().is_some_and(|attempt| attempt.room == room && lacks_page(attempt)) {
@@ -313,7 +315,8 @@ impl Subscription {
         Progress::Decided
     }
 
-    /// Returns the time at which the client must reconnect: its streamer does not decide.
+    /// Returns the time at which the client must reconnect, because its streamer does not decide.
+    /// `None`: no decision is needed.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.attempt.as_ref().map(|attempt| attempt.since + MAX_WAIT)
     }
