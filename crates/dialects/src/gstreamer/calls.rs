@@ -45,7 +45,7 @@ impl GStreamer {
         format!("Peer {peer} has too many sessions")
     }
 
-    /// Returns an open session by its id in a client's message. A message of another one is ignored.
+    /// Returns an open session by its id in a client's message. Messages of others are ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
         let open = |id| self.sessions.get(id).filter(|session| session.is_open()).map(|session| (id, *session));
         // It can be late: its session has ended.

@@ -42,7 +42,7 @@ impl Listing {
     }
 
     /// Handles a page of streamers. `more`: further ones follow. Returns the first id of all, or
-    /// `Some(None)` without any, once the list is complete. `None`: it is not, or was not requested.
+    /// `Some(None)` without any, once the list is complete. `None`: it is not, or is not requested.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,
