@@ -20,7 +20,7 @@ pub use frames::frames;
 pub use messages::messages;
 pub use trunks::trunks;
 
-/// A fuzz target: it panics if the bytes show a fault.
+/// A fuzz target, which panics if the bytes show a fault.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `corpus/`.
