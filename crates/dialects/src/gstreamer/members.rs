@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::Member;
 
+use super::names;
 use super::status::{Role, Status};
 use uuid::Uuid;
 
@@ -97,7 +98,9 @@ impl Members {
     pub(super) fn end_page(&mut self, now: Instant, page: &[Member<'_>], count: u64, more: bool) -> Page {
         let Some(snapshot) = &mut self.snapshot else { return Page::Unclear };
         snapshot.listed = snapshot.listed.saturating_add(page.len() as u64);
-        if more && let Some(last) = page.last() {
+        // Clients of the dialect are its only members.
+        let last = page.last().filter(|member| more && names::peer(member.client_id).is_some());
+        if let Some(last) = last {
             snapshot.after = last.client_id.into();
             (snapshot.requests, snapshot.retry_at) = (1, now + PAGE_TIMEOUT);
             return Page::Next(snapshot.after.clone());
@@ -194,7 +197,6 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names;
     use super::*;
 
     const PRODUCER: &str = r#"{"roles":["producer"],"meta":null,"n":1}"#;
