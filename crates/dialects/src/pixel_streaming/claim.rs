@@ -201,7 +201,7 @@ impl StreamerId {
             }
             Step::Enter { .. } if outcome.is_join && *outcome.room == seat_room(&id) => self.is_taken(context),
             Step::Publish if [LIST, &players_room(&id)].iter().all(|room| !context.requests.changes_seat(room)) => {
-                if !players.is_listed() {
+                if !players.is_listed {
                     context.out.close = Some(Close::RESTART);
                     return;
                 }

@@ -95,7 +95,7 @@ impl Translate for PixelStreaming {
 
     fn deadline(&self) -> Option<Instant> {
         let State { id, liveness, subscription, .. } = &self.state;
-        let deadlines = [self.requests.deadline(), id.deadline(), liveness.dead_at(), subscription.deadline()];
+        let deadlines = [self.requests.deadline(), id.deadline(), liveness.dead_at, subscription.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -154,7 +154,7 @@ impl State {
 
     fn tick(&mut self, context: &mut Context<'_>) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= context.now);
-        if is_due(self.liveness.dead_at()) {
+        if is_due(self.liveness.dead_at) {
             // The socket is dead, and another client claims the id.
             context.out.close = Some(Close::EMPTY);
         } else if is_due(self.subscription.deadline()) || !context.requests.tick(context.now, context.out) {

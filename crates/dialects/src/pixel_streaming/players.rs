@@ -41,18 +41,13 @@ pub(super) struct Players {
     counted: u64,
     snapshot: Option<Snapshot>,
     /// `true` if the mesh has listed the streamer itself.
-    is_listed: bool,
+    pub(super) is_listed: bool,
 }
 
 impl Players {
     /// Creates the players of a streamer with this maximum. `None`: no limit.
     pub(super) fn new(max: Option<u32>) -> Self {
         Self { max, present: BTreeMap::new(), counted: 0, snapshot: None, is_listed: false }
-    }
-
-    /// Returns `true` if the mesh has listed the streamer itself.
-    pub(super) fn is_listed(&self) -> bool {
-        self.is_listed
     }
 
     /// Returns `true` if there is no player.

@@ -15,11 +15,11 @@ pub(super) struct Members {
     /// Present members in order of joining.
     present: Vec<PeerId>,
     /// Members in the last list that the client was sent.
-    listed: Vec<PeerId>,
+    pub(super) listed: Vec<PeerId>,
     /// Time of that list. `None`: there was none.
     last: Option<Instant>,
     /// Time of the next list. `None`: nothing has changed.
-    due: Option<Instant>,
+    pub(super) due: Option<Instant>,
 }
 
 impl Members {
@@ -65,16 +65,6 @@ impl Members {
         Some(format!(r#"{{"type":"joined","otherPeerIds":[{}]}}"#, ids.join(",")))
     }
 
-    /// Returns the time of the next list. `None`: nothing has changed.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    /// Returns the members that the client knows.
-    pub(super) fn listed(&self) -> &[PeerId] {
-        &self.listed
-    }
-
     /// Returns the size of the lists, in bytes.
     pub(super) fn bytes(&self) -> usize {
         (self.present.len() + self.listed.len()) * size_of::<PeerId>()
@@ -105,6 +95,6 @@ mod tests {
         members.replace(now, own, ids(0..600));
         members.change(now, ids(600..700), std::iter::empty());
         assert!(members.next_list(now).is_some());
-        assert_eq!((members.listed().len(), members.listed().last()), (500, Some(&own)));
+        assert_eq!((members.listed.len(), members.listed.last()), (500, Some(&own)));
     }
 }

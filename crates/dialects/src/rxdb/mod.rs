@@ -84,7 +84,7 @@ impl Translate for Rxdb {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let list = self.rooms.values().filter_map(Members::due).min();
+        let list = self.rooms.values().filter_map(|members| members.due).min();
         [self.requests.deadline(), self.early.iter().next().map(|early| early.until), list].into_iter().flatten().min()
     }
 
@@ -197,7 +197,7 @@ impl Rxdb {
         }
         let room = room_name(&message.string("room").ok_or(IgnoredReason::Foreign)?);
         let members = self.rooms.get(&room).ok_or(IgnoredReason::UnknownPeer)?;
-        if members.listed().contains(&from) {
+        if members.listed.contains(&from) {
             out.frames.push(frame.to_owned());
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl Rxdb {
         let Some(members) = self.rooms.get_mut(room) else { return };
         if let Some(list) = members.next_list(now) {
             out.frames.push(list);
-            let is_listed = |early: &Early| early.room == room && members.listed().contains(&early.from);
+            let is_listed = |early: &Early| early.room == room && members.listed.contains(&early.from);
             out.frames.extend(self.early.take_if(is_listed));
         }
     }
@@ -221,8 +221,7 @@ impl Rxdb {
         if !self.requests.tick(now, out) {
             out.close = Some(Close::TRY_AGAIN);
         }
-        let is_due =
-            |(room, members): (&String, &Members)| members.due().filter(|due| *due <= now).map(|_| room.clone());
+        let is_due = |(room, members): (&String, &Members)| members.due.filter(|due| *due <= now).map(|_| room.clone());
         let due: Vec<String> = self.rooms.iter().filter_map(is_due).collect();
         due.iter().for_each(|room| self.list(now, room, out));
         let expired = self.early.take_if(|early| early.until <= now);
