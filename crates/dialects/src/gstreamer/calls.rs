@@ -47,7 +47,8 @@ impl GStreamer {
 
     /// Returns an open session by its id in a client's message. Messages of others are ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
-        let open = |id| self.sessions.get(id).filter(|session| session.is_open()).map(|session| (id, *session));
+        let open =
+            |id: Uuid| self.sessions.by_id.get(&id).filter(|session| session.is_open()).map(|session| (id, *session));
         // It can be late: its session has ended.
         name::parse_uuid(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
     }
@@ -62,7 +63,7 @@ impl GStreamer {
         let is_listed = self.members.get(peer).is_some();
         let request = Some(self.send(peer, &data, if is_listed { HOLD_MS } else { 0 }, out));
         let (part, presence) = (Part::Asker(now + ANSWER_TIMEOUT), Presence::new(is_listed));
-        self.sessions.insert(id, Session { partner: peer, part, request, presence });
+        self.sessions.by_id.insert(id, Session { partner: peer, part, request, presence });
     }
 
     pub(super) fn send_peer(&mut self, id: Uuid, to: Uuid, field: &str, content: &str, out: &mut Out) {
@@ -90,7 +91,7 @@ impl GStreamer {
             "started" => self.started(from, id, message.get("offer"), out),
             "no" => {
                 self.session_of(from, id).filter(|session| !session.is_open()).ok_or(IgnoredReason::UnknownPeer)?;
-                self.sessions.remove(id);
+                self.sessions.by_id.remove(&id);
                 self.error(&message.string("details").unwrap_or_default(), out);
                 Ok(())
             }
@@ -103,7 +104,7 @@ impl GStreamer {
             }
             "end" => {
                 self.session_of(from, id).filter(Session::is_open).ok_or(IgnoredReason::UnknownPeer)?;
-                self.sessions.remove(id);
+                self.sessions.by_id.remove(&id);
                 self.write_end(id, or_null(message.get("error")), out);
                 Ok(())
             }
@@ -113,12 +114,12 @@ impl GStreamer {
 
     /// Returns a session with this peer.
     fn session_of(&self, partner: Uuid, id: Uuid) -> Option<Session> {
-        self.sessions.get(id).filter(|session| session.partner == partner).copied()
+        self.sessions.by_id.get(&id).filter(|session| session.partner == partner).copied()
     }
 
     /// Decides about a session that another peer asks for.
     fn asked(&mut self, from: Uuid, id: Uuid, message: &Object<'_>, out: &mut Out) -> Result<(), IgnoredReason> {
-        if self.sessions.get(id).is_some() || from == self.own {
+        if self.sessions.by_id.contains_key(&id) || from == self.own {
             return Err(IgnoredReason::Foreign);
         }
         let (status, offer) = (self.present_status(), or_null(message.get("offer")));
@@ -144,7 +145,7 @@ impl GStreamer {
         };
         let part = if is_producer { Part::Producer } else { Part::Consumer };
         let presence = Presence::new(self.members.get(from).is_some());
-        self.sessions.insert(id, Session { partner: from, part, request: Some(request), presence });
+        self.sessions.by_id.insert(id, Session { partner: from, part, request: Some(request), presence });
         Ok(())
     }
 
@@ -152,7 +153,7 @@ impl GStreamer {
     fn started(&mut self, from: Uuid, id: Uuid, offer: Option<&RawValue>, out: &mut Out) -> Result<(), IgnoredReason> {
         let part = if offer.is_some() { Part::Producer } else { Part::Consumer };
         if !self.sessions.open(id, from, part) {
-            if self.sessions.get(id).is_none() {
+            if !self.sessions.by_id.contains_key(&id) {
                 // The answer came too late.
                 self.send_end(id, from, "null", out);
             }

@@ -156,7 +156,7 @@ impl GStreamer {
             let details = format!("Invalid end session message with error from peer '{}', {rule}", self.own);
             return Err(Refusal::Error(details));
         }
-        self.sessions.remove(id);
+        self.sessions.by_id.remove(&id);
         self.send_end(id, session.partner, error, out);
         Ok(())
     }

@@ -58,64 +58,51 @@ impl Session {
     }
 }
 
-/// Sessions by their ids.
+/// Sessions of one client.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(BTreeMap<Uuid, Session>);
+pub(super) struct Sessions {
+    pub(super) by_id: BTreeMap<Uuid, Session>,
+}
 
 impl Sessions {
     /// Returns `true` if the client may have no further session.
     pub(super) fn is_full(&self) -> bool {
-        self.0.len() >= MAX_SESSIONS
-    }
-
-    /// Adds a session.
-    pub(super) fn insert(&mut self, id: Uuid, session: Session) {
-        self.0.insert(id, session);
-    }
-
-    /// Returns a session.
-    pub(super) fn get(&self, id: Uuid) -> Option<&Session> {
-        self.0.get(&id)
+        self.by_id.len() >= MAX_SESSIONS
     }
 
     /// Opens a session that the client has asked for. Fails if it has not asked this peer for it.
     pub(super) fn open(&mut self, id: Uuid, partner: Uuid, part: Part) -> bool {
-        let asked = self.0.get_mut(&id).filter(|session| session.partner == partner && !session.is_open());
+        let asked = self.by_id.get_mut(&id).filter(|session| session.partner == partner && !session.is_open());
         let Some(session) = asked else { return false };
         (session.part, session.request) = (part, None);
         true
     }
 
-    /// Removes a session.
-    pub(super) fn remove(&mut self, id: Uuid) -> Option<Session> {
-        self.0.remove(&id)
-    }
-
     /// Removes the sessions that `ends` selects, and returns them.
     pub(super) fn remove_if(&mut self, ends: impl Fn(&Session) -> bool) -> Vec<(Uuid, Session)> {
-        self.0.extract_if(.., |_, session| ends(session)).collect()
+        self.by_id.extract_if(.., |_, session| ends(session)).collect()
     }
 
     /// Returns the next time at which a session is overdue. `None`: each has its answer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = |session: &Session| if let Part::Asker(until) = session.part { Some(until) } else { None };
-        self.0.values().filter_map(until).min()
+        self.by_id.values().filter_map(until).min()
     }
 
     /// Records that the room lists a peer.
     pub(super) fn list(&mut self, peer: Uuid) {
-        let sessions = self.0.values_mut().filter(|session| session.partner == peer);
+        let sessions = self.by_id.values_mut().filter(|session| session.partner == peer);
         sessions.for_each(|session| session.presence = Presence::Listed);
     }
 
     /// Records that the room is about to list all members.
     pub(super) fn begin_snapshot(&mut self) {
-        let listed = self.0.values_mut().filter(|session| session.presence == Presence::Listed);
+        let listed = self.by_id.values_mut().filter(|session| session.presence == Presence::Listed);
         listed.for_each(|session| session.presence = Presence::Missing);
     }
 
     /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.0.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
+        self.by_id.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
     }
 }
