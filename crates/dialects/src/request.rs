@@ -102,7 +102,7 @@ impl Opening {
             token: query::field(head.query, "token").filter(|token| !token.is_empty()),
             subject: None,
             if_taken: None,
-            translator: Translator::new(translator),
+            translator: Box::new(translator),
         }))
     }
 }

@@ -18,7 +18,7 @@ pub enum Input<'a> {
     Binary(&'a [u8]),
     /// A Pong of the client, whichever Ping it answers.
     Pong,
-    /// Time has reached [`Translator::deadline`].
+    /// Time has reached [`Translate::deadline`].
     Tick,
 }
 
@@ -101,64 +101,28 @@ impl Close {
 }
 
 /// Translator of one dialect.
-pub(crate) trait Translate: fmt::Debug + Send + Sync {
-    /// See [`Translator::input`].
+pub trait Translate: fmt::Debug + Send + Sync {
+    /// Handles an input, and adds its effects to `out`.
     fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out);
 
-    /// See [`Translator::deadline`].
+    /// Returns the time of the next [`Input::Tick`]. `None`: none is needed.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// See [`Translator::is_full`].
+    /// Returns `true` while the edge must not read from the client: too many of its messages wait,
+    /// or have no outcome. A message that the edge has read already may be dropped as over a limit.
     fn is_full(&self) -> bool;
 
-    /// See [`Translator::paused_frame`].
+    /// Returns the frame that the edge writes every 5 s while it does not read from the client.
+    /// `None`: the client does not need one.
     fn paused_frame(&self) -> Option<&'static str> {
         None
     }
 
-    /// See [`Translator::retained_bytes`].
+    /// Returns the approximate size of the state that grows with messages, in bytes.
     fn retained_bytes(&self) -> usize;
 }
 
 /// The translator of one socket.
-#[derive(Debug)]
-pub struct Translator(Box<dyn Translate>);
-
-impl Translator {
-    pub(crate) fn new(translator: impl Translate + 'static) -> Self {
-        Self(Box::new(translator))
-    }
-
-    /// Handles an input, and adds its effects to `out`.
-    pub fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        self.0.input(now, input, out);
-    }
-
-    /// Returns the time of the next [`Input::Tick`]. `None`: none is needed.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.0.deadline()
-    }
-
-    /// Returns `true` while the edge must not read from the client: too many of its messages wait,
-    /// or have no outcome. A message that the edge has read already may be dropped as over a limit.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
-
-    /// Returns the frame that the edge writes every 5 s while it does not read from the client.
-    /// `None`: the client does not need one.
-    #[must_use]
-    pub fn paused_frame(&self) -> Option<&'static str> {
-        self.0.paused_frame()
-    }
-
-    /// Returns the approximate size of the state that grows with messages, in bytes.
-    #[must_use]
-    pub fn retained_bytes(&self) -> usize {
-        self.0.retained_bytes()
-    }
-}
+pub type Translator = Box<dyn Translate>;

@@ -7,7 +7,7 @@ use signaling_protocol::ClientId;
 
 use super::{PeerJs, fits};
 use crate::request::{Answer, Head, HttpAnswer, Lifetime, Opening, Rejection};
-use crate::translator::{Close, Translator};
+use crate::translator::Close;
 use crate::{Dialect, Settings, name, query};
 
 const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or key supplied to websocket server"}}"#;
@@ -74,7 +74,7 @@ pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32])
         token: Some(token),
         subject: Some(id.clone()),
         if_taken: Some(rejection(ID_TAKEN)),
-        translator: Translator::new(PeerJs::new(key, &id, random)),
+        translator: Box::new(PeerJs::new(key, &id, random)),
     }))
 }
 
