@@ -35,8 +35,8 @@ pub(crate) fn internal(dialect: Dialect, parts: &[&str]) -> String {
     name
 }
 
-/// Returns an identifier as part of a name, with at most `max` bytes. A longer one becomes `~h` and
-/// a hash of 43 bytes, which no escaped part equals.
+/// Returns an identifier as part of a name, with at most `max` bytes, which is 45 or more. A longer
+/// one becomes `~h` and a hash of 43 bytes, which no escaped part equals.
 pub(crate) fn part(text: &str, max: usize) -> String {
     let mut part = String::new();
     escape(&mut part, text);

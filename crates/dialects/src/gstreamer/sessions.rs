@@ -24,8 +24,8 @@ pub(super) enum Part {
 pub(super) struct Session {
     pub(super) partner: Uuid,
     pub(super) part: Part,
-    /// Id of the request that the partner must receive, or else there is no session. `None`: it has
-    /// received it.
+    /// Id of the client's signal that the partner must receive, or else there is no session.
+    /// `None`: the partner has answered.
     pub(super) request: Option<u64>,
     pub(super) presence: Presence,
 }
