@@ -1,7 +1,5 @@
 //! The dialects, their mounts on the public listener, and their limits.
 
-use std::error::Error;
-use std::fmt;
 use std::str::FromStr;
 
 use crate::peerjs::{self, Keys};
@@ -30,7 +28,7 @@ pub enum Dialect {
 /// Settings of all dialects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// `true` if clients need a JWT.
+    /// `true` if clients need a JWT. A PeerJS client then claims its id by the JWT's subject.
     pub tokens: bool,
     /// Keys that PeerJS clients may use.
     pub peerjs_keys: Keys,
@@ -69,20 +67,24 @@ impl Dialect {
         self.traits().0
     }
 
-    /// Returns the code that names of this dialect contain.
+    /// Returns the two letters behind `~` with which all names of this dialect in the mesh begin.
     #[must_use]
     pub const fn code(self) -> &'static str {
         self.traits().1
     }
 
-    /// Returns the dialect whose mount contains a path of the public listener, and the path below
-    /// the mount for [`Head::path`]. `None`: the path is no dialect's.
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
+    }
+
+    /// Returns the dialect whose mount contains a path of the public listener, without query, and
+    /// the path below the mount for [`Head::path`]. `None`: the path is no dialect's.
     #[must_use]
     pub fn of_path(path: &str) -> Option<(Self, &str)> {
         let below_root = path.strip_prefix('/')?;
         let end = below_root.find('/').unwrap_or(below_root.len());
         let (mount, rest) = below_root.split_at(end);
-        mount.parse().ok().map(|dialect| (dialect, rest))
+        Self::named(mount).map(|dialect| (dialect, rest))
     }
 
     /// Returns the maximum size of a client's message in bytes. Where `--max-message-bytes` less
@@ -92,7 +94,8 @@ impl Dialect {
         self.traits().2
     }
 
-    /// Returns the answer to a request below the mount. `random` are fresh random bytes.
+    /// Returns the answer to a request below the mount. `random` are fresh random bytes, from which
+    /// ids and secrets follow.
     #[must_use]
     pub fn request(self, settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -> Answer {
         match self {
@@ -107,33 +110,17 @@ impl Dialect {
     }
 }
 
-/// Error of an unknown dialect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnknownDialect;
-
-impl fmt::Display for UnknownDialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no such dialect; the dialects are {}", Dialect::ALL.map(Dialect::as_str).join(", "))
-    }
-}
-
-impl Error for UnknownDialect {}
-
 impl FromStr for Dialect {
-    type Err = UnknownDialect;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownDialect> {
-        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name).ok_or(UnknownDialect)
+    /// Fails for an unknown name, with a text that lists the names.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let names = || Self::ALL.map(Self::as_str).join(", ");
+        Self::named(name).ok_or_else(|| format!("there is no such dialect; the dialects are {}", names()))
     }
 }
 
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Maximum bytes that a translator adds to a client's message.
+/// Maximum bytes that a translator adds to a client's message for the mesh.
 pub const ENVELOPE_BYTES: usize = 1024;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ pub enum Event {
     Ignored(IgnoredReason),
     /// The client was sent an answer of its dialect.
     Answered(AnswerKind),
-    /// A request waits because no node can carry it out now.
+    /// A room request waits because no node can carry it out now.
     RoomWait,
     /// A broadcast waits because the client's broadcasts reach too many members per second.
     ReachWait,
@@ -24,11 +24,11 @@ pub enum IgnoredReason {
     Field,
     /// The dialect allows no binary frames.
     Binary,
-    /// The sender is no client of this dialect.
+    /// The sender is no client of this dialect, or its translator cannot have sent the content.
     Foreign,
-    /// The sender or recipient is not in the room.
+    /// The sender, recipient or session is not one that the client can have now.
     UnknownPeer,
-    /// A limit is reached.
+    /// A limit of the translator is reached.
     Limit,
 }
 
@@ -43,7 +43,7 @@ impl IgnoredReason {
 pub enum AnswerKind {
     /// PeerJS: a recipient was not reached.
     Expire,
-    /// The request is invalid.
+    /// GStreamer: a request is invalid, or its peer was not reached.
     Error,
     /// A subscription failed for good. The client receives no answer in most dialects.
     SubscribeFailed,

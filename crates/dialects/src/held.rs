@@ -1,8 +1,8 @@
-//! Messages that wait, bounded by their number and size.
+//! Messages that wait in a translator, bounded by their number and size.
 
 use std::collections::VecDeque;
 
-/// At most `MAX` messages of at most `MAX_BYTES` together, in order of arrival. `T` is beside each.
+/// At most `MAX` messages of at most `MAX_BYTES` together, in order of arrival. Each has a `T`.
 #[derive(Debug)]
 pub(crate) struct Held<T, const MAX: usize, const MAX_BYTES: usize> {
     queue: VecDeque<(T, String)>,
@@ -16,7 +16,7 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Default for Held<T, MAX, MAX_B
 }
 
 impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
-    /// Adds a message. Fails if there is no room for it.
+    /// Adds a message. Returns `false` if there is no room for it.
     pub(crate) fn push(&mut self, beside: T, text: &str) -> bool {
         let fits = self.queue.len() < MAX && self.bytes + text.len() <= MAX_BYTES;
         if fits {
@@ -33,7 +33,7 @@ impl<T, const MAX: usize, const MAX_BYTES: usize> Held<T, MAX, MAX_BYTES> {
         Some(text)
     }
 
-    /// Removes messages and returns them.
+    /// Removes the messages that `is_taken` selects, and returns them in order of arrival.
     pub(crate) fn take_if(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<String> {
         let mut taken = Vec::new();
         for (beside, text) in std::mem::take(&mut self.queue) {

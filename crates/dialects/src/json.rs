@@ -1,6 +1,7 @@
 //! JSON objects of clients, read as JavaScript reads them: the last of repeated fields wins.
 //!
-//! Values stay unparsed, so that payloads keep their bytes and may nest without limit.
+//! Values stay unparsed, so that payloads keep their bytes and may nest without limit. Translators
+//! parse frames of clients and the `data` of other translators with it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,12 +32,12 @@ impl<'a> Object<'a> {
         serde_json::from_str(str::from_utf8(text).ok()?).ok()
     }
 
-    /// Parses a text in which no name occurs twice.
+    /// Parses a text. `None`: it is no JSON object in UTF-8, or a name occurs twice.
     pub(crate) fn parse_unique(text: &'a [u8]) -> Option<Self> {
         Self::parse(text).filter(|object| !object.has_repeated_fields)
     }
 
-    /// Returns a field's value. `null` is a value.
+    /// Returns a field's value. `null` is a value. `None`: there is no such field.
     pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
@@ -46,7 +47,7 @@ impl<'a> Object<'a> {
         self.get(name).and_then(string)
     }
 
-    /// Returns the object as text without one field, and with `tail` as its last field.
+    /// Returns the object as text without one field. `tail` is text of a further last field.
     pub(crate) fn to_text(&self, without: &str, tail: Option<&str>) -> String {
         let kept = self.fields.iter().filter(|(name, _)| name != without);
         let fields = kept.map(|(name, value)| format!("{}:{value}", quote(name)));

@@ -1,8 +1,9 @@
 //! Dialects: wire protocols of existing signaling clients, which use the mesh unmodified.
 //!
-//! An edge passes each request below a dialect's mount to [`Dialect::request`]. An upgrade yields
-//! an [`Opening`] with a [`Translator`]. The edge then passes frames of the client and messages of
-//! the mesh to it, and carries out its [`Out`]. Nodes see native requests only.
+//! An edge (`edge/shell/dialects.rs`) passes each request below a dialect's mount to
+//! [`Dialect::request`]. An upgrade yields an [`Opening`] with a [`Translator`]. `EdgeCore`
+//! (`core/edge/dialects.rs`) passes it frames of the client, messages of the mesh and the time, and
+//! carries out its [`Out`]. Nodes see native requests only.
 //!
 //! No I/O, no clock and no randomness: time and random bytes are arguments. All state is bounded.
 //!
@@ -17,7 +18,7 @@
 //! | `topics` | topics of `y_webrtc` and `trystero` |
 //! | `rxdb`, `matchbox`, `gstreamer`, `pixel_streaming` | the other dialects |
 //! | `native` | messages from and to the mesh |
-//! | `room_requests`, `held` | requests without an outcome, messages that wait |
+//! | `room_requests`, `held` | room requests without an outcome, messages that wait |
 //! | `json`, `query` | readers of objects and queries |
 
 // Tests may read the clock.

@@ -2,7 +2,8 @@
 //!
 //! A foreign identifier becomes the name `~code:part[:part..]`. A part keeps `A-Z a-z 0-9 . _ -`.
 //! Every other byte becomes `~` and two upper-case hexadecimal digits. A name over 128 bytes
-//! becomes `~code:~h` and a hash of its parts. Escaping never produces `~h`.
+//! becomes `~code:~h` and a hash of its parts. Escaping never produces `~h`. All dialects use these
+//! functions; nodes read options of rooms from the names.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -34,8 +35,8 @@ pub(crate) fn internal(dialect: Dialect, parts: &[&str]) -> String {
     name
 }
 
-/// Returns an identifier as part of a name, with at most `max` bytes. A longer one becomes `~h` and
-/// a hash of 43 bytes, which no escaped part equals.
+/// Returns an identifier as part of a name, with at most `max` bytes, which is 45 or more. A longer
+/// one becomes `~h` and a hash of 43 bytes, which no escaped part equals.
 pub(crate) fn part(text: &str, max: usize) -> String {
     let mut part = String::new();
     escape(&mut part, text);
@@ -53,7 +54,7 @@ pub(crate) fn of_kind(dialect: Dialect, kind: &str, part: &str) -> String {
     if is_hashed(&name) { format!("{}{kind}:{}", prefix(dialect), hash(&parts)) } else { name }
 }
 
-/// Returns the parts of a dialect's name. `None`: the name is hashed, or another dialect's.
+/// Returns the parts of a dialect's name. `None`: it is hashed, or [`internal`] does not write it.
 pub(crate) fn parts(dialect: Dialect, name: &str) -> Option<Vec<String>> {
     let rest = shown_parts(dialect, name)?;
     let parts: Result<Vec<_>, _> = rest.split(':').map(|part| String::from_utf8(unescape(part, ESCAPE))).collect();
@@ -68,7 +69,7 @@ pub(crate) fn is_of(dialect: Dialect, name: &str) -> bool {
     shown_parts(dialect, name).is_some()
 }
 
-/// Returns `true` if a dialect's name contains a hash in place of its parts.
+/// Returns `true` if a name of [`internal`] contains a hash in place of its parts.
 pub(crate) fn is_hashed(name: &str) -> bool {
     name.split_once(':').is_some_and(|(_, rest)| rest.starts_with(HASHED))
 }
@@ -79,7 +80,7 @@ pub(crate) fn credential(dialect: Dialect, parts: &[&str], secret: &str) -> [u8;
     digest(all)
 }
 
-/// Returns an unguessable part of 22 characters.
+/// Returns a part of 22 characters that others cannot guess.
 pub(crate) fn random_part(random: &[u8; 32]) -> String {
     URL_SAFE_NO_PAD.encode(&random[..16])
 }
@@ -91,7 +92,7 @@ pub(crate) fn random_uuid(random: &[u8; 32]) -> Uuid {
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
-/// Returns the name of a client with this id.
+/// Returns the name of the client with this id.
 pub(crate) fn of_uuid(dialect: Dialect, id: Uuid) -> String {
     format!("{}{id}", prefix(dialect))
 }
@@ -149,7 +150,7 @@ fn escape(name: &mut String, part: &str) {
 }
 
 /// Returns the foreign text of a name's last part. `shown` is the text beside it in `data`, which a
-/// hashed name needs. `None`: the name is not of these leading parts.
+/// hashed name needs. `None`: the leading parts are others, or the text does not fit the name.
 pub(crate) fn foreign<'a>(
     dialect: Dialect,
     leading: &[&str],

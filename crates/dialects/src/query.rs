@@ -1,4 +1,4 @@
-//! Fields of a query, read as WHATWG's `URLSearchParams` reads them.
+//! Fields of a query, read as WHATWG's `URLSearchParams` reads them, and escapes of URLs and names.
 
 /// Returns a field's decoded value. The last of repeated fields wins. `None`: the query has no such
 /// field.

@@ -1,4 +1,5 @@
-//! HTTP requests below a dialect's mount, their answers, and sessions to open.
+//! HTTP requests below a dialect's mount, their answers, and sessions to open. The edge's shell
+//! creates requests and carries out answers; the dialects decide.
 
 use std::fmt;
 
@@ -39,16 +40,16 @@ pub enum Answer {
     Upgrade(Box<Opening>),
     /// The edge upgrades, writes one frame and closes. There is no session.
     Reject(Rejection),
-    /// The dialect has no such path: 404.
+    /// The dialect serves no such request: 404.
     NotFound,
 }
 
 /// A plain HTTP answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAnswer {
-    /// Status.
+    /// HTTP status code.
     pub status: u16,
-    /// Headers without `Content-Length`, as (name, value).
+    /// Headers without `Content-Length`, as (name in lower case, value).
     pub headers: Vec<(&'static str, String)>,
     /// Body.
     pub body: String,
@@ -64,34 +65,34 @@ impl HttpAnswer {
 /// A refusal behind a completed upgrade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// Text frame.
+    /// Content of the text frame.
     pub frame: String,
-    /// Close frame behind it.
+    /// Close frame behind it. Its reason is not sent.
     pub close: Close,
 }
 
 /// A session that the edge opens for a client.
 pub struct Opening {
-    /// Its client id.
+    /// Its client id, which begins with `~` and the dialect's code.
     pub client_id: ClientId,
-    /// Credential of its claim. `None`: the id is random and not claimed.
+    /// SHA-256 that proves the claim of the id. `None`: the id is random and not claimed.
     pub credential: Option<[u8; 32]>,
     /// Event that ends the session.
     pub lifetime: Lifetime,
-    /// Token of the query. `None`: it has none. `Authorization: Bearer` takes precedence. Only for
-    /// verification where the mesh requires tokens.
+    /// Token of the query, not verified. `None`: it has none. `Authorization: Bearer` takes
+    /// precedence. The edge uses it only where tokens are configured.
     pub token: Option<String>,
     /// Subject that a verified token must have. `None`: any.
     pub subject: Option<String>,
-    /// Refusal if another client has the id, in place of 409. `None`: 409.
+    /// Refusal if another client has the id. `None`: HTTP status 409.
     pub if_taken: Option<Rejection>,
     /// Translator of the socket.
     pub translator: Translator,
 }
 
 impl Opening {
-    /// Answers an upgrade request by an opening with an id from random bytes, which ends with its
-    /// socket. A plain request is not found.
+    /// Answers an upgrade request by an opening that claims no id and ends with its socket. A plain
+    /// request, or an invalid `client_id`, is not found.
     pub(crate) fn anonymous(head: &Head<'_>, client_id: &str, translator: impl Translate + 'static) -> Answer {
         let Some(client_id) = ClientId::new(client_id).ok().filter(|_| head.upgrade) else { return Answer::NotFound };
         Answer::Upgrade(Box::new(Self {
@@ -101,7 +102,7 @@ impl Opening {
             token: query::field(head.query, "token").filter(|token| !token.is_empty()),
             subject: None,
             if_taken: None,
-            translator: Translator::new(translator),
+            translator: Box::new(translator),
         }))
     }
 }
@@ -121,7 +122,7 @@ impl fmt::Debug for Opening {
 /// Event that ends a session. A close by the translator always ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Any end of the socket ends the session, without linger and seat grace.
+    /// Any end of the socket that the edge reports ends the session, without linger or seat grace.
     EndsWithSocket,
     /// A close frame of the client ends the session. It lingers after a broken socket.
     EndsWithCloseFrame,

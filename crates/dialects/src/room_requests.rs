@@ -15,19 +15,20 @@ use crate::event::Event;
 use crate::native;
 use crate::translator::Out;
 
-/// Requests without an outcome at which the edge stops reading. Equal to the edge's own limit.
+/// Requests without an outcome at which the edge stops reading. Equal to the edge's default limit.
 const FULL: usize = 256;
-/// Bytes of requests without an outcome at which the edge stops reading. Equal to the edge's limit.
+/// Bytes of requests without an outcome at which the edge stops reading. As the edge's default.
 const FULL_BYTES: usize = 256 * 1024;
 /// Maximum requests without an outcome: one message of a client adds at most 256.
 const MAX_PENDING: usize = 2 * FULL;
-/// Maximum bytes of them: the largest message comes after the last below [`FULL_BYTES`].
+/// Bytes of them at which no further one is added. The largest message can follow the last one
+/// below [`FULL_BYTES`].
 const MAX_PENDING_BYTES: usize = 2 * FULL_BYTES;
 /// Age of a refused or unanswered request at which the client must reconnect. Shorter than the
 /// time without a refresh in which the seat of an unanswered `join` expires, 45 s by default: its
 /// repetition never gets a second seat, which some clients could not show.
 const MAX_AGE: Duration = Duration::from_secs(30);
-/// Bounds of the wait before a repetition.
+/// Bounds of the wait before a repetition, whatever `retry_after_ms` a refusal has.
 const MIN_RETRY: Duration = Duration::from_millis(50);
 const MAX_RETRY: Duration = Duration::from_secs(5);
 
@@ -45,6 +46,7 @@ pub(crate) enum RequestKind<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) room: Arc<str>,
+    /// `false` for a `leave` and a `broadcast`.
     pub(crate) is_join: bool,
     /// `true` if another `join` or `leave` of the room has no outcome.
     pub(crate) changes_seat: bool,
@@ -76,7 +78,7 @@ struct Room {
     retry_at: Option<Instant>,
 }
 
-/// A request for members.
+/// A request for one page of a room's members.
 #[derive(Debug)]
 struct Page {
     /// Last member of the page before. `None`: it is the first page.
@@ -103,13 +105,14 @@ pub(crate) struct RoomRequests {
 }
 
 impl RoomRequests {
-    /// Returns the id for a request that is no room request.
+    /// Returns the id for a request that is no room request. Room requests share the numbers.
     pub(crate) fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
     }
 
-    /// Sends a request, or lets it wait for earlier ones. Fails if too many have no outcome.
+    /// Sends a request, or lets it wait for earlier ones. Returns `false` and drops it if too many
+    /// have no outcome.
     pub(crate) fn push(&mut self, now: Instant, room: &str, kind: RequestKind<'_>, out: &mut Out) -> bool {
         if self.pending.len() >= MAX_PENDING || self.bytes >= MAX_PENDING_BYTES {
             return false;
@@ -174,7 +177,8 @@ impl RoomRequests {
         self.retries.insert((retry_at, Arc::clone(&pending.room)));
     }
 
-    /// Repeats refused requests that are due. Returns `false` if one is over its maximum age.
+    /// Repeats refused requests that are due. Returns `false` if one is over its maximum age: the
+    /// client must reconnect.
     pub(crate) fn tick(&mut self, now: Instant, out: &mut Out) -> bool {
         while let Some((_, room)) = self.retries.first().filter(|(at, _)| *at <= now).cloned() {
             self.flush(now, &room, out);
@@ -189,7 +193,7 @@ impl RoomRequests {
         pages.chain(self.oldest()).all(|since| now < since + MAX_AGE)
     }
 
-    /// Returns the time of the next [`RoomRequests::tick`].
+    /// Returns the time of the next [`RoomRequests::tick`]. `None`: none is needed.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let retry = self.retries.first().map(|(at, _)| *at);
         let too_old = self.oldest().map(|since| since + MAX_AGE);
@@ -209,7 +213,8 @@ impl RoomRequests {
         self.pages.remove(room);
     }
 
-    /// Handles the failure of a page. Returns `true` if it is final.
+    /// Handles the failure of a page, and requests it again after `retry_after`. Returns `true` if
+    /// that is `None` and the page was expected: the failure is final.
     pub(crate) fn page_failed(
         &mut self,
         now: Instant,

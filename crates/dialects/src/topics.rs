@@ -34,6 +34,7 @@ pub(crate) struct Wire {
 /// Meaning of a client's message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action<'a> {
+    /// Subscribes to these topics.
     Subscribe(Vec<Cow<'a, str>>),
     Unsubscribe(Vec<Cow<'a, str>>),
     /// Sends an object, whose field `topic` is this topic, to all subscribers.
@@ -41,6 +42,7 @@ pub(crate) enum Action<'a> {
         topic: Cow<'a, str>,
         publication: String,
     },
+    /// Requests the `pong` of y-webrtc.
     Ping,
 }
 

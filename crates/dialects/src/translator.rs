@@ -12,13 +12,13 @@ use crate::event::{AnswerKind, Event, IgnoredReason};
 pub enum Input<'a> {
     /// A native message of the mesh as JSON text. The first is `welcome`.
     Mesh(&'a [u8]),
-    /// Content of a text message of the client.
+    /// Content of a text message of the client. The edge has checked that it is UTF-8.
     Text(&'a [u8]),
     /// Content of a binary message of the client.
     Binary(&'a [u8]),
-    /// The client's socket answered the Ping of [`Out::ping`].
+    /// A Pong of the client, whichever Ping it answers.
     Pong,
-    /// Time has reached [`Translator::deadline`].
+    /// Time has reached [`Translate::deadline`].
     Tick,
 }
 
@@ -29,16 +29,17 @@ pub struct Out {
     pub requests: Vec<String>,
     /// Text frames to the client. The edge confirms the message of the mesh with the last one.
     pub frames: Vec<String>,
-    /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`].
+    /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`]. While the edge
+    /// does not read the client, the edge passes a `Pong` at once.
     pub ping: bool,
-    /// Close frame behind them. `None`: the socket stays open. The session ends.
+    /// Close frame behind them, which ends the session. `None`: the socket stays open.
     pub close: Option<Close>,
     /// Events, each with its number of occurrences.
     pub events: Vec<(Event, u32)>,
 }
 
 impl Out {
-    /// Counts an event.
+    /// Counts one occurrence of an event.
     pub(crate) fn count(&mut self, event: Event) {
         match self.events.iter_mut().find(|(counted, _)| *counted == event) {
             Some((_, count)) => *count = count.saturating_add(1),
@@ -68,7 +69,7 @@ impl Out {
     }
 }
 
-/// Maximum bytes of a reason: a close frame has 125, two of them for the code.
+/// Maximum bytes of a close frame's reason: the frame has 125, two of them for the code.
 pub(crate) const MAX_REASON_BYTES: usize = 123;
 
 /// A close frame. The session ends with it.
@@ -83,11 +84,9 @@ pub struct Close {
 impl Close {
     /// An empty close frame. The client sees 1005.
     pub const EMPTY: Self = Self::new(None);
-    /// The mesh cannot serve the client now.
+    /// 1013: the mesh cannot serve the client now.
     pub const TRY_AGAIN: Self = Self::new(Some(CloseCode::TRY_AGAIN));
-    /// A text message is not UTF-8.
-    pub const INVALID_TEXT: Self = Self::new(Some(CloseCode::INVALID_TEXT));
-    /// The client must reconnect: the form of `TRY_AGAIN` for Pixel Streaming.
+    /// 1012: the client must reconnect. Pixel Streaming gets it in place of `TRY_AGAIN`.
     pub const RESTART: Self = Self::new(Some(CloseCode(1012)));
 
     /// Creates a close frame without a reason.
@@ -95,77 +94,35 @@ impl Close {
         Self { code, reason: String::new() }
     }
 
-    /// Creates a close frame with a reason, of which it has the first 123 bytes.
+    /// Creates a close frame with a reason, which is cut after 123 bytes at most.
     pub(crate) fn with_reason(code: CloseCode, reason: &str) -> Self {
         Self { code: Some(code), reason: reason[..reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned() }
     }
 }
 
 /// Translator of one dialect.
-pub(crate) trait Translate: fmt::Debug + Send + Sync {
-    /// See [`Translator::input`]. Texts are UTF-8.
+pub trait Translate: fmt::Debug + Send + Sync {
+    /// Handles an input, and adds its effects to `out`.
     fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out);
 
-    /// See [`Translator::deadline`].
+    /// Returns the time of the next [`Input::Tick`]. `None`: none is needed.
     fn deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// See [`Translator::is_full`].
+    /// Returns `true` while the edge must not read from the client: too many of its messages wait,
+    /// or have no outcome. A message that the edge has read already may be dropped as over a limit.
     fn is_full(&self) -> bool;
 
-    /// See [`Translator::paused_frame`].
+    /// Returns the frame that the edge writes every 5 s while it does not read from the client.
+    /// `None`: the client does not need one.
     fn paused_frame(&self) -> Option<&'static str> {
         None
     }
 
-    /// See [`Translator::retained_bytes`].
+    /// Returns the approximate size of the state that grows with messages, in bytes.
     fn retained_bytes(&self) -> usize;
 }
 
 /// The translator of one socket.
-#[derive(Debug)]
-pub struct Translator(Box<dyn Translate>);
-
-impl Translator {
-    pub(crate) fn new(translator: impl Translate + 'static) -> Self {
-        Self(Box::new(translator))
-    }
-
-    /// Handles an input, and adds its effects to `out`.
-    pub fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        if let Input::Text(text) = input
-            && str::from_utf8(text).is_err()
-        {
-            out.close = Some(Close::INVALID_TEXT);
-            return;
-        }
-        self.0.input(now, input, out);
-    }
-
-    /// Returns the time of the next [`Input::Tick`]. `None`: none is needed.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
-        self.0.deadline()
-    }
-
-    /// Returns `true` while the edge must not read from the client: too many of its requests have
-    /// no outcome. If the edge reads all the same, messages are dropped and counted as `limit`.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
-
-    /// Returns the frame that the edge writes every 5 s while it does not read from the client.
-    /// `None`: the client does not need one.
-    #[must_use]
-    pub fn paused_frame(&self) -> Option<&'static str> {
-        self.0.paused_frame()
-    }
-
-    /// Returns the approximate size of the variable state, in bytes.
-    #[must_use]
-    pub fn retained_bytes(&self) -> usize {
-        self.0.retained_bytes()
-    }
-}
+pub type Translator = Box<dyn Translate>;

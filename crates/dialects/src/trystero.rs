@@ -29,7 +29,7 @@ fn action<'a>(message: &Object<'a>) -> Result<Action<'a>, IgnoredReason> {
     }
 }
 
-/// Returns the frame of a publication. `None`: it has no payload.
+/// Returns the frame of a publication. `None`: it lacks a topic or a payload.
 fn frame(publication: &Object<'_>) -> Option<String> {
     let (topic, payload) = (publication.string("topic")?, publication.get("payload")?);
     Some(format!(r#"{{"topic":{},"payload":{payload}}}"#, quote(&topic)))

@@ -48,8 +48,8 @@ fn topics<'a>(message: &Object<'a>) -> Result<Vec<Cow<'a, str>>, IgnoredReason> 
     Ok(topics.into_iter().filter_map(string).filter(|topic| !topic.is_empty()).collect())
 }
 
-/// Returns the frame of a publication. Clients ignore the number of subscribers, so that it is the
-/// number on this socket.
+/// Returns the frame of a publication, never `None`. Clients ignore the number of subscribers, so
+/// it is 1.
 fn frame(publication: &Object<'_>) -> Option<String> {
     Some(publication.to_text("clients", Some(r#""clients":1"#)))
 }

@@ -15,7 +15,9 @@ use signaling_wire::{RemainingTtl, Seq, SessionId};
 use crate::batches::settings;
 
 const CLIENTS: [&str; 3] = ["alice", "bob", "carol"];
+/// Maximum members of a room.
 const CAPACITY: u32 = 2;
+/// Maximum rooms of a client.
 const PER_CLIENT: usize = 3;
 const HOLD: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(250);
@@ -33,26 +35,30 @@ pub fn commands(data: &[u8]) {
     let Some(mut stage) = Stage::new() else { return };
     for line in data.split(|byte| *byte == b'\n').take(MAX_LINES) {
         match line.split_first() {
-            Some((b'~', _)) => stage.passes(STEP, STEP),
+            Some((b'~', _)) => stage.advance(STEP, STEP),
             // The edge rejects anything else.
-            Some((who, text)) if std::str::from_utf8(text).is_ok() => stage.says(usize::from(*who), text),
+            Some((client, text)) if std::str::from_utf8(text).is_ok() => stage.send(usize::from(*client), text),
             _ => {}
         }
     }
-    stage.passes(ALL_OVER, LAST_STEPS);
+    stage.advance(ALL_OVER, LAST_STEPS);
     for (slot, pending) in &stage.pending {
         assert!(pending.is_empty(), "{pending:?} of {slot} have no outcome");
     }
 }
 
+/// A node with a trunk to an edge, and the rooms of its store.
 struct Stage {
     node: NodeCore,
     trunk: TrunkKey,
     store: Rooms,
+    /// Rooms that requests have named.
     rooms: BTreeSet<RoomName>,
     start: Instant,
     now: Instant,
+    /// Number of the last message of each client.
     seqs: [u64; CLIENTS.len()],
+    /// Messages without an outcome, by the client's slot.
     pending: BTreeMap<Slot, BTreeSet<u64>>,
 }
 
@@ -71,29 +77,29 @@ impl Stage {
         let mut stage = Self { node, trunk, store, rooms: BTreeSet::new(), start: now, now, seqs, pending };
         for (slot, client_id) in (0..).zip(CLIENTS) {
             let session = SessionId([(slot as u8 + 1) * 2; 16]);
-            stage.tell(&ToNode::Attach(Attach::newcomer(slot, session, client_id, u64::from(slot))));
+            stage.send_frame(&ToNode::Attach(Attach::newcomer(slot, session, client_id, u64::from(slot))));
         }
         stage.settle();
         Some(stage)
     }
 
-    fn tell(&mut self, frame: &ToNode<'_>) {
+    fn send_frame(&mut self, frame: &ToNode<'_>) {
         let mut bytes = Vec::new();
         frame.append(&mut bytes);
         let taken = self.node.trunk_frames(self.now, self.trunk, &bytes);
         assert!(taken.is_ok(), "{taken:?}: {frame:?}");
     }
 
-    fn says(&mut self, who: usize, payload: &[u8]) {
-        let client = who % CLIENTS.len();
+    fn send(&mut self, client: usize, payload: &[u8]) {
+        let client = client % CLIENTS.len();
         self.seqs[client] += 1;
         let (slot, seq) = (client as Slot, self.seqs[client]);
         self.pending.entry(slot).or_default().insert(seq);
-        self.tell(&ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload });
+        self.send_frame(&ToNode::Up { slot, seq: Seq(seq), ttl: RemainingTtl::from_duration(HOLD), payload });
         self.settle();
     }
 
-    fn passes(&mut self, time: Duration, step: Duration) {
+    fn advance(&mut self, time: Duration, step: Duration) {
         let end = self.now + time;
         while self.now < end {
             self.now += step;
@@ -105,15 +111,16 @@ impl Stage {
     /// Runs until no output is left, since an answer of the store may cause another request.
     fn settle(&mut self) {
         for round in 0.. {
-            assert!(round < 1_000, "it never ends");
-            let (asked, heard) = (self.ask_store(), self.listen());
-            if !asked && !heard {
+            assert!(round < 1_000, "output follows output in 1,000 rounds");
+            let (has_tasks, has_output) = (self.run_room_tasks(), self.read_output());
+            if !has_tasks && !has_output {
                 break;
             }
         }
     }
 
-    fn ask_store(&mut self) -> bool {
+    /// Passes the node's requests to the store. Returns `false` if there is none.
+    fn run_room_tasks(&mut self) -> bool {
         let tasks: Vec<_> = Urgency::ALL.into_iter().flat_map(|urgency| self.node.take_room_tasks(urgency)).collect();
         let is_anything = !tasks.is_empty();
         for task in tasks {
@@ -133,8 +140,9 @@ impl Stage {
         1_700_000_000_000 + (self.now - self.start).as_millis() as u64
     }
 
-    /// Reads the node's output as an edge that writes and confirms everything.
-    fn listen(&mut self) -> bool {
+    /// Reads the node's output as an edge that writes and confirms everything. Returns `false` if
+    /// there is none.
+    fn read_output(&mut self) -> bool {
         let batch = self.node.take_trunk_batch(self.trunk);
         let (mut rest, mut confirms) = (&batch[..], Vec::new());
         while !rest.is_empty() {
@@ -150,14 +158,14 @@ impl Stage {
                     check(reply);
                     let pending = self.pending.entry(slot).or_default();
                     for seq in first.run(count) {
-                        assert!(pending.remove(&seq.0), "{seq} of {slot} has two outcomes, or was never said");
+                        assert!(pending.remove(&seq.0), "{seq} of {slot} has two outcomes, or was not sent");
                     }
                 }
                 other => assert!(matches!(other, ToEdge::SessionState { .. }), "{other:?} was not requested"),
             }
         }
         for (slot, up_to) in confirms {
-            self.tell(&ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
+            self.send_frame(&ToNode::Confirm { slot, up_to, exceptions: Vec::new() });
         }
         !batch.is_empty()
     }

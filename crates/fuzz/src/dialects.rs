@@ -9,19 +9,20 @@ use signaling_protocol::client;
 /// Maximum state of one translator, in bytes: lists of members, and requests.
 const MAX_STATE: usize = 6 * 1024 * 1024;
 
-/// Opens a session for `PATH?QUERY`. `None`: no dialect serves it.
+/// Opens a session for `PATH?QUERY` of the public listener. `None`: no dialect serves it.
 fn open(target: &str) -> Option<Translator> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (dialect, path) = Dialect::of_path(path)?;
     let head = Head { method: "GET", path, query, upgrade: true, ..Head::default() };
-    Dialect::ALL.iter().find_map(|dialect| match dialect.request(&Settings::default(), &head, &[0; 32]) {
+    match dialect.request(&Settings::default(), &head, &[0; 32]) {
         Answer::Upgrade(opening) => Some(opening.translator),
         _ => None,
-    })
+    }
 }
 
 /// Passes the inputs of sessions to translators and checks the outputs. The bytes are lines of
-/// `upgrade`, `client>`, `binary>`, `mesh<`, `pong` and `wait`, as in transcripts of the dialects.
-/// Other lines have no effect.
+/// `upgrade`, `client>`, `binary>`, `mesh<`, `pong` and `wait`, as in transcripts of the dialects;
+/// the path of `upgrade` begins with the dialect's mount. Other lines have no effect.
 pub fn dialects(transcript: &[u8]) {
     let mut now = Instant::now();
     let mut session = None;

@@ -4,7 +4,7 @@
 //! The programs in `fuzz/` at the workspace's root run them with libFuzzer (`make fuzz`). An
 //! ordinary test runs them on `corpus/`, whole and damaged, so that CI needs no engine. Targets
 //! also assert that parsing does not depend on how the bytes are cut, that parsed values are
-//! written back equal, and that limits hold.
+//! written in no more bytes, and that limits hold.
 
 mod batches;
 mod commands;
@@ -20,7 +20,7 @@ pub use frames::frames;
 pub use messages::messages;
 pub use trunks::trunks;
 
-/// A fuzz target: it panics if the bytes show a fault.
+/// A fuzz target, which panics if the bytes show a fault.
 pub type Target = fn(&[u8]);
 
 /// All targets, by the names of their folders in `corpus/`.

@@ -1,4 +1,4 @@
-//! Replays the kept findings of the fuzzer.
+//! Replays the inputs in `corpus/`: examples, and findings of the fuzzer.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use signaling_fuzz::TARGETS;
 
 #[test]
-fn every_kept_input_is_read_as_it_should_be() {
+fn kept_inputs_show_no_fault() {
     for (name, target) in TARGETS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
         let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -21,7 +21,7 @@ fn every_kept_input_is_read_as_it_should_be() {
 
 /// Kept inputs with each byte changed, and cut short: fuzzing without an engine.
 #[test]
-fn every_kept_input_damaged_in_every_place_harms_nothing() {
+fn damaged_inputs_show_no_fault() {
     for (name, target) in TARGETS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
         for entry in fs::read_dir(&folder).unwrap() {

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::client::Refusal;
 use super::names;
-use super::sessions::{Part, Presence, Session};
+use super::sessions::{ANSWER_TIMEOUT, Part, Presence, Session};
 use super::status::{Role, parse_roles, quote_roles};
 use super::{GStreamer, or_null};
 use crate::event::IgnoredReason;
@@ -28,7 +28,7 @@ use crate::translator::Out;
 use crate::{name, native};
 use uuid::Uuid;
 
-/// Hold time of a signal for a peer whose node is gone.
+/// Hold time of a signal for an absent peer, such as one whose node is gone, in milliseconds.
 const HOLD_MS: u64 = 10_000;
 
 impl GStreamer {
@@ -45,14 +45,15 @@ impl GStreamer {
         format!("Peer {peer} has too many sessions")
     }
 
-    /// Returns an open session by its id in a client's message.
+    /// Returns an open session by its id in a client's message. Messages of others are ignored.
     pub(super) fn open_session(&self, id: &str) -> Result<(Uuid, Session), Refusal> {
-        let open = |id| self.sessions.get(id).filter(|session| session.is_open()).map(|session| (id, *session));
-        // The late message of an ended session is no error.
+        let open =
+            |id: Uuid| self.sessions.by_id.get(&id).filter(|session| session.is_open()).map(|session| (id, *session));
+        // It can be late: its session has ended.
         name::parse_uuid(id).and_then(open).ok_or(Refusal::Ignored(IgnoredReason::UnknownPeer))
     }
 
-    /// Asks a peer for a session.
+    /// Asks a peer for a session. `offer`: JSON of the client's SDP offer, or `null`.
     pub(super) fn ask(&mut self, now: Instant, peer: Uuid, offer: &str, out: &mut Out) {
         let id = names::session(self.secret, self.asked_sessions);
         self.asked_sessions += 1;
@@ -60,8 +61,9 @@ impl GStreamer {
         let data = format!(r#"{{"k":"start","r":"{room}","sid":"{id}","roles":{roles},"offer":{offer}}}"#);
         // An absent peer is reported at once, unless the room lists it.
         let is_listed = self.members.get(peer).is_some();
-        let request = self.send(peer, &data, if is_listed { HOLD_MS } else { 0 }, out);
-        self.sessions.ask(now, id, peer, Presence::new(is_listed), request);
+        let request = Some(self.send(peer, &data, if is_listed { HOLD_MS } else { 0 }, out));
+        let (part, presence) = (Part::Asker(now + ANSWER_TIMEOUT), Presence::new(is_listed));
+        self.sessions.by_id.insert(id, Session { partner: peer, part, request, presence });
     }
 
     pub(super) fn send_peer(&mut self, id: Uuid, to: Uuid, field: &str, content: &str, out: &mut Out) {
@@ -89,7 +91,7 @@ impl GStreamer {
             "started" => self.started(from, id, message.get("offer"), out),
             "no" => {
                 self.session_of(from, id).filter(|session| !session.is_open()).ok_or(IgnoredReason::UnknownPeer)?;
-                self.sessions.remove(id);
+                self.sessions.by_id.remove(&id);
                 self.error(&message.string("details").unwrap_or_default(), out);
                 Ok(())
             }
@@ -102,7 +104,7 @@ impl GStreamer {
             }
             "end" => {
                 self.session_of(from, id).filter(Session::is_open).ok_or(IgnoredReason::UnknownPeer)?;
-                self.sessions.remove(id);
+                self.sessions.by_id.remove(&id);
                 self.write_end(id, or_null(message.get("error")), out);
                 Ok(())
             }
@@ -112,12 +114,12 @@ impl GStreamer {
 
     /// Returns a session with this peer.
     fn session_of(&self, partner: Uuid, id: Uuid) -> Option<Session> {
-        self.sessions.get(id).filter(|session| session.partner == partner).copied()
+        self.sessions.by_id.get(&id).filter(|session| session.partner == partner).copied()
     }
 
     /// Decides about a session that another peer asks for.
     fn asked(&mut self, from: Uuid, id: Uuid, message: &Object<'_>, out: &mut Out) -> Result<(), IgnoredReason> {
-        if self.sessions.get(id).is_some() || from == self.own {
+        if self.sessions.by_id.contains_key(&id) || from == self.own {
             return Err(IgnoredReason::Foreign);
         }
         let (status, offer) = (self.present_status(), or_null(message.get("offer")));
@@ -143,7 +145,7 @@ impl GStreamer {
         };
         let part = if is_producer { Part::Producer } else { Part::Consumer };
         let presence = Presence::new(self.members.get(from).is_some());
-        self.sessions.insert(id, Session { partner: from, part, request: Some(request), presence });
+        self.sessions.by_id.insert(id, Session { partner: from, part, request: Some(request), presence });
         Ok(())
     }
 
@@ -151,7 +153,7 @@ impl GStreamer {
     fn started(&mut self, from: Uuid, id: Uuid, offer: Option<&RawValue>, out: &mut Out) -> Result<(), IgnoredReason> {
         let part = if offer.is_some() { Part::Producer } else { Part::Consumer };
         if !self.sessions.open(id, from, part) {
-            if self.sessions.get(id).is_none() {
+            if !self.sessions.by_id.contains_key(&id) {
                 // The answer came too late.
                 self.send_end(id, from, "null", out);
             }

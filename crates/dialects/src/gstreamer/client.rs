@@ -1,4 +1,4 @@
-//! Messages of the client.
+//! Messages of a `GStreamer` client.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl From<IgnoredReason> for Refusal {
     }
 }
 
-/// Returns an optional text as JSON. Fails if it is no text.
+/// Returns an optional text as JSON, or `null`. Fails if the field is no text.
 fn optional_text<'a>(message: &Object<'a>, field: &str) -> Result<&'a str, IgnoredReason> {
     match message.get(field) {
         Some(value) if value.get() != "null" && string(value).is_none() => Err(IgnoredReason::Field),
@@ -156,7 +156,7 @@ impl GStreamer {
             let details = format!("Invalid end session message with error from peer '{}', {rule}", self.own);
             return Err(Refusal::Error(details));
         }
-        self.sessions.remove(id);
+        self.sessions.by_id.remove(&id);
         self.send_end(id, session.partner, error, out);
         Ok(())
     }

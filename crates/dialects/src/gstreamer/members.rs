@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use signaling_protocol::rooms::Member;
 
+use super::names;
 use super::status::{Role, Status};
 use uuid::Uuid;
 
@@ -97,7 +98,9 @@ impl Members {
     pub(super) fn end_page(&mut self, now: Instant, page: &[Member<'_>], count: u64, more: bool) -> Page {
         let Some(snapshot) = &mut self.snapshot else { return Page::Unclear };
         snapshot.listed = snapshot.listed.saturating_add(page.len() as u64);
-        if more && let Some(last) = page.last() {
+        // Clients of the dialect are its only members.
+        let last = page.last().filter(|member| more && names::peer(member.client_id).is_some());
+        if let Some(last) = last {
             snapshot.after = last.client_id.into();
             (snapshot.requests, snapshot.retry_at) = (1, now + PAGE_TIMEOUT);
             return Page::Next(snapshot.after.clone());
@@ -121,7 +124,7 @@ impl Members {
         Ok(Some(snapshot.after.clone()))
     }
 
-    /// Returns the time of the next [`Members::overdue_page`].
+    /// Returns the time of the next [`Members::overdue_page`]. `None`: no page is missing.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.snapshot.as_ref().map(|snapshot| snapshot.retry_at)
     }
@@ -131,7 +134,7 @@ impl Members {
         self.snapshot.is_none()
     }
 
-    /// Adds a member, or changes its status.
+    /// Adds a member, or changes its status to that in its `data`.
     pub(super) fn update(&mut self, peer: Uuid, data: Option<&RawValue>) -> Update {
         let status = Status::of_member(data);
         let present = self.known.get_mut(&peer);
@@ -152,14 +155,14 @@ impl Members {
         Update::Changed
     }
 
-    /// Removes a member and returns its last status.
+    /// Removes a member and returns its last status. `None`: it was not known.
     pub(super) fn remove(&mut self, peer: Uuid) -> Option<Status> {
         let status = self.known.remove(&peer)?.status;
         self.bytes -= size(&status);
         Some(status)
     }
 
-    /// Removes all members.
+    /// Removes all members, and returns them.
     pub(super) fn clear(&mut self) -> Vec<(Uuid, Status)> {
         self.snapshot = None;
         self.remove_if(|_| true)
@@ -194,7 +197,6 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names;
     use super::*;
 
     const PRODUCER: &str = r#"{"roles":["producer"],"meta":null,"n":1}"#;

@@ -17,8 +17,8 @@ use crate::translator::{Close, Out};
 use uuid::Uuid;
 
 impl GStreamer {
-    /// Enters the room with a status, or changes the status there. Fails if too many requests have
-    /// no outcome.
+    /// Enters the room with a status, or changes the status there. Returns `false` if too many
+    /// requests have no outcome.
     pub(super) fn enter(&mut self, now: Instant, status: Status, out: &mut Out) -> bool {
         let is_sent = self.requests.push(now, &self.room, RequestKind::Join(Some(&status.to_data())), out);
         if is_sent {

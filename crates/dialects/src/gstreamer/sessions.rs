@@ -1,4 +1,4 @@
-//! Sessions of one client.
+//! Sessions of one `GStreamer` client, which `calls`, `client` and `room` begin and end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// Maximum sessions of a client: when they end together, each sends one request.
 const MAX_SESSIONS: usize = 256;
 /// Time in which the other peer must answer a request for a session.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The client's part in a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub(super) enum Part {
 pub(super) struct Session {
     pub(super) partner: Uuid,
     pub(super) part: Part,
-    /// Id of the request that the partner must receive, or else there is no session. `None`: it has
-    /// received it.
+    /// Id of the client's signal that the partner must receive, or else there is no session.
+    /// `None`: the partner has answered.
     pub(super) request: Option<u64>,
     pub(super) presence: Presence,
 }
@@ -58,70 +58,51 @@ impl Session {
     }
 }
 
-/// Sessions by their ids.
+/// Sessions of one client.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(BTreeMap<Uuid, Session>);
+pub(super) struct Sessions {
+    pub(super) by_id: BTreeMap<Uuid, Session>,
+}
 
 impl Sessions {
     /// Returns `true` if the client may have no further session.
     pub(super) fn is_full(&self) -> bool {
-        self.0.len() >= MAX_SESSIONS
-    }
-
-    /// Adds the session that the client asks for by a request.
-    pub(super) fn ask(&mut self, now: Instant, id: Uuid, partner: Uuid, presence: Presence, request: u64) {
-        let part = Part::Asker(now + ANSWER_TIMEOUT);
-        self.insert(id, Session { partner, part, request: Some(request), presence });
-    }
-
-    /// Adds a session.
-    pub(super) fn insert(&mut self, id: Uuid, session: Session) {
-        self.0.insert(id, session);
-    }
-
-    /// Returns a session.
-    pub(super) fn get(&self, id: Uuid) -> Option<&Session> {
-        self.0.get(&id)
+        self.by_id.len() >= MAX_SESSIONS
     }
 
     /// Opens a session that the client has asked for. Fails if it has not asked this peer for it.
     pub(super) fn open(&mut self, id: Uuid, partner: Uuid, part: Part) -> bool {
-        let asked = self.0.get_mut(&id).filter(|session| session.partner == partner && !session.is_open());
+        let asked = self.by_id.get_mut(&id).filter(|session| session.partner == partner && !session.is_open());
         let Some(session) = asked else { return false };
         (session.part, session.request) = (part, None);
         true
     }
 
-    /// Removes a session.
-    pub(super) fn remove(&mut self, id: Uuid) -> Option<Session> {
-        self.0.remove(&id)
-    }
-
-    /// Removes sessions and returns them.
+    /// Removes the sessions that `ends` selects, and returns them.
     pub(super) fn remove_if(&mut self, ends: impl Fn(&Session) -> bool) -> Vec<(Uuid, Session)> {
-        self.0.extract_if(.., |_, session| ends(session)).collect()
+        self.by_id.extract_if(.., |_, session| ends(session)).collect()
     }
 
-    /// Returns the next time at which a session is overdue.
+    /// Returns the next time at which a session is overdue. `None`: each has its answer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = |session: &Session| if let Part::Asker(until) = session.part { Some(until) } else { None };
-        self.0.values().filter_map(until).min()
+        self.by_id.values().filter_map(until).min()
     }
 
     /// Records that the room lists a peer.
     pub(super) fn list(&mut self, peer: Uuid) {
-        let sessions = self.0.values_mut().filter(|session| session.partner == peer);
+        let sessions = self.by_id.values_mut().filter(|session| session.partner == peer);
         sessions.for_each(|session| session.presence = Presence::Listed);
     }
 
     /// Records that the room is about to list all members.
     pub(super) fn begin_snapshot(&mut self) {
-        let listed = self.0.values_mut().filter(|session| session.presence == Presence::Listed);
+        let listed = self.by_id.values_mut().filter(|session| session.presence == Presence::Listed);
         listed.for_each(|session| session.presence = Presence::Missing);
     }
 
     /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.0.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
+        self.by_id.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
     }
 }

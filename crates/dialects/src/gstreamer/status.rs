@@ -34,7 +34,7 @@ impl Role {
     }
 }
 
-/// Parses an array of roles. A repeated role counts once.
+/// Parses an array of roles. A repeated role counts once. `None`: it is none, or has another value.
 pub(super) fn parse_roles(value: &RawValue) -> Option<Vec<Role>> {
     let mut roles = Vec::new();
     for value in array(value)? {
@@ -57,7 +57,7 @@ pub(super) fn quote_roles(roles: &[Role]) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) roles: Vec<Role>,
-    /// JSON.
+    /// JSON that the client chose; `null` by default.
     pub(super) meta: Box<str>,
     /// Number of this status, from 1. 0: the peer has set none.
     pub(super) number: u64,
@@ -70,7 +70,7 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Parses a client's `setPeerStatus`.
+    /// Parses a client's `setPeerStatus`. Fails if its roles are missing or invalid.
     pub(super) fn of_message(message: &Object<'_>, number: u64) -> Result<Self, IgnoredReason> {
         let roles = message.get("roles").and_then(parse_roles).ok_or(IgnoredReason::Field)?;
         let meta = message.get("meta").map_or(NULL, RawValue::get).into();

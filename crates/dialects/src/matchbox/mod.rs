@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 pub(crate) use self::http::request;
 
-/// Hold time of a signal for an absent recipient.
+/// Hold time of a signal for an absent recipient, in milliseconds.
 const HOLD_MS: u64 = 5000;
 
 /// The room in which the client has peers.

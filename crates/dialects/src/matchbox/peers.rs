@@ -25,7 +25,7 @@ enum Contact {
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     present: BTreeMap<Uuid, Contact>,
-    /// Peers that have left, in that order. They are never announced again.
+    /// The last peers that have left, in that order. They are not announced again.
     gone: VecDeque<Uuid>,
 }
 

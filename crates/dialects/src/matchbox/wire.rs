@@ -1,5 +1,5 @@
 //! Messages of matchbox's wire protocol, as `serde` reads them upstream: unknown fields of a signal
-//! are ignored, and a repeated field is an error.
+//! are ignored, and a repeated `receiver` or `data` is an error.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,8 @@ struct Signal<'a> {
     data: &'a RawValue,
 }
 
-/// Reads the recipient and content of a signal. `None`: the message needs no reaction.
+/// Reads the recipient and content of a signal. `None`: the message needs no reaction. Fails if the
+/// text is no message of a client.
 pub(super) fn parse(text: &[u8]) -> Result<Option<(Uuid, &RawValue)>, IgnoredReason> {
     match serde_json::from_slice(text) {
         Ok(Message::KeepAlive) => Ok(None),

@@ -1,4 +1,4 @@
-//! Messages without an outcome, and the recipients that were reported as not reached.
+//! A client's messages without an outcome, and recipients reported as not reached (`EXPIRE`).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// Remembers a message. Fails if too many have no outcome.
+    /// Remembers a message. Returns `false` if too many have no outcome.
     pub(super) fn sent(&mut self, id: u64, to: &str) -> bool {
         if self.sent.len() >= MAX_SENT {
             return false;
@@ -33,7 +33,7 @@ impl Expiry {
         true
     }
 
-    /// Returns the recipient of a message that now has its outcome.
+    /// Returns the recipient of a message that now has its outcome. `None`: the id is no message's.
     pub(super) fn outcome(&mut self, id: u64) -> Option<String> {
         self.sent.remove(&id)
     }

@@ -1,26 +1,25 @@
 //! Checks of a PeerJS client's query, and the session that it opens.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::str::FromStr;
 
 use signaling_protocol::ClientId;
 
 use super::{PeerJs, fits};
 use crate::request::{Answer, Head, HttpAnswer, Lifetime, Opening, Rejection};
-use crate::translator::{Close, Translator};
+use crate::translator::Close;
 use crate::{Dialect, Settings, name, query};
 
 const INCOMPLETE: &str = r#"{"type":"ERROR","payload":{"msg":"No id, token, or key supplied to websocket server"}}"#;
 const ID_TAKEN: &str = r#"{"type":"ID-TAKEN","payload":{"msg":"ID is taken"}}"#;
 const INVALID_KEY: &str = r#"{"type":"ERROR","payload":{"msg":"Invalid key provided"}}"#;
 
-/// Keys that clients may use. Each is a name space of its own.
+/// Keys that PeerJS clients may use (`--peerjs-keys`). Each is a name space of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keys {
     /// Any key.
     Any,
-    /// These keys.
+    /// These keys, compared byte by byte.
     Only(Vec<String>),
 }
 
@@ -33,21 +32,12 @@ impl Default for Keys {
 impl FromStr for Keys {
     type Err = Infallible;
 
-    /// Reads keys separated by commas, or `any`.
+    /// Reads keys separated by commas, or `any`. Never fails.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(match text {
             "any" => Self::Any,
             keys => Self::Only(keys.split(',').map(str::to_owned).collect()),
         })
-    }
-}
-
-impl fmt::Display for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any => f.write_str("any"),
-            Self::Only(keys) => f.write_str(&keys.join(",")),
-        }
     }
 }
 
@@ -84,7 +74,7 @@ pub(super) fn handshake(settings: &Settings, head: &Head<'_>, random: &[u8; 32])
         token: Some(token),
         subject: Some(id.clone()),
         if_taken: Some(rejection(ID_TAKEN)),
-        translator: Translator::new(PeerJs::new(key, &id, random)),
+        translator: Box::new(PeerJs::new(key, &id, random)),
     }))
 }
 

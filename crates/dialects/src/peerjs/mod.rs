@@ -24,7 +24,7 @@ use crate::{Dialect, name};
 
 /// Maximum bytes of an id as a JSON string, so that it fits in an envelope beside a payload.
 const MAX_ID_BYTES: usize = 512;
-/// Hold time for an absent recipient, as upstream's.
+/// Hold time for an absent recipient in milliseconds, as upstream's.
 const HOLD_MS: u64 = 5000;
 
 const OPEN: &str = r#"{"type":"OPEN"}"#;
@@ -58,6 +58,7 @@ pub(crate) struct PeerJs {
 
 /// The recipient of a client's message.
 enum Recipient<'a> {
+    /// No `dst`, or one that is false in JavaScript.
     Absent,
     Named(Cow<'a, str>),
     /// Not a string, or longer than any id: no client has it.
@@ -70,7 +71,6 @@ impl Recipient<'_> {
         match (message.string("dst"), value.get()) {
             (Some(text), _) if text.is_empty() => Recipient::Absent,
             (Some(text), _) if fits(&text) => Recipient::Named(text),
-            // JavaScript reads these as no value.
             (None, "null" | "false") => Recipient::Absent,
             (None, number) if number.parse() == Ok(0.0) => Recipient::Absent,
             _ => Recipient::Impossible(value),

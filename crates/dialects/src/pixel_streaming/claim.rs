@@ -22,7 +22,7 @@ const MAX_ID_BYTES: usize = 256;
 pub(super) const MAX_USED_ID_BYTES: usize = MAX_ID_BYTES + 16;
 /// Number of ids that a client claims before one with its own random number.
 const MAX_TRIES: u32 = 100;
-/// Maximum wait for the holder's answer.
+/// Maximum wait for the holder's answer. Behind it the client tries the seat once more.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Data of a streamer among its players.
 const STREAMER: &str = r#"{"streamer":true}"#;
@@ -118,12 +118,12 @@ impl StreamerId {
         self.enter(context, false);
     }
 
-    /// Returns the room of the claimed seat.
+    /// Returns the room of the claimed seat. `None`: the client claims none.
     pub(super) fn claimed_seat(&self, own: Peer) -> Option<String> {
         self.claim.as_ref().map(|claim| seat_room(&claim.id(own)))
     }
 
-    /// Returns the room of the client and its players.
+    /// Returns the room of the client and its players. `None`: the client has no id.
     pub(super) fn players_room(&self, own: Peer) -> Option<String> {
         self.published(own).map(|id| players_room(&id))
     }
@@ -174,7 +174,7 @@ impl StreamerId {
         }
     }
 
-    /// Returns the time of the next [`StreamerId::tick`].
+    /// Returns the time of the next [`StreamerId::tick`]. `None`: no holder has to answer.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.claim.as_ref()?.step {
             Step::Probe { until, .. } => Some(until),
@@ -200,8 +200,8 @@ impl StreamerId {
                 context.join(LIST, Some(&format!(r#"{{"id":{}}}"#, quote(&id))));
             }
             Step::Enter { .. } if outcome.is_join && *outcome.room == seat_room(&id) => self.is_taken(context),
-            Step::Publish if !context.changes_seat(LIST) && !context.changes_seat(&players_room(&id)) => {
-                if !players.is_listed() {
+            Step::Publish if [LIST, &players_room(&id)].iter().all(|room| !context.requests.changes_seat(room)) => {
+                if !players.is_listed {
                     context.out.close = Some(Close::RESTART);
                     return;
                 }

@@ -1,4 +1,4 @@
-//! Messages of the client.
+//! Messages of a streamer, an SFU or a player.
 
 use std::borrow::Cow;
 

@@ -13,18 +13,18 @@ pub(super) enum Envelope<'a> {
     Probe,
     /// The holder's client has answered.
     Alive,
-    /// The streamer has this subscription.
+    /// The streamer accepts this subscription.
     In { subscription: u64 },
-    /// The streamer refuses this subscription: it has the maximum number of players.
+    /// The streamer refuses this subscription: it has `max` players, the maximum.
     Full { subscription: u64, max: u64 },
-    /// A message of the client, as JSON object.
+    /// A message of the client to the other side of the subscription, as JSON object.
     Message { subscription: u64, message: &'a RawValue },
-    /// The streamer disconnects the player.
+    /// The streamer disconnects the player. `reason` is that of the close frame.
     Close { subscription: u64, reason: Cow<'a, str> },
 }
 
 impl<'a> Envelope<'a> {
-    /// Parses `data`. `None`: its kind is unknown, as of a later release.
+    /// Parses `data`. `None`: its kind is unknown, as of a later release, or a field is missing.
     pub(super) fn parse(data: &'a str) -> Option<Self> {
         let object = Object::parse(data.as_bytes())?;
         let subscription = number(&object, "s");
@@ -63,7 +63,7 @@ pub(super) fn message_json(subscription: u64, message: &str) -> String {
     format!(r#"{{"k":"m","s":{subscription},"m":{message}}}"#)
 }
 
-/// Returns a field's number. `None`: it is absent or no such number.
+/// Returns a field's number. `None`: it is absent or no integer from 0 to 2^64 - 1.
 pub(super) fn number(object: &Object<'_>, field: &str) -> Option<u64> {
     object.get(field)?.get().parse().ok()
 }

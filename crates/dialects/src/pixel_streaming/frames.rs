@@ -1,4 +1,4 @@
-//! Messages to clients.
+//! Messages to clients, as JSON texts.
 
 use super::peer::{Kind, Peer};
 use crate::json::quote;
@@ -6,7 +6,8 @@ use crate::json::quote;
 pub(super) const IDENTIFY: &str = r#"{"type":"identify"}"#;
 pub(super) const STREAMER_DISCONNECTED: &str = r#"{"type":"streamerDisconnected"}"#;
 
-/// Returns the first message to a player. `ice_servers`: a JSON array.
+/// Returns the message with the ICE servers, which each client gets once. `ice_servers`: a JSON
+/// array.
 pub(super) fn config(ice_servers: &str) -> String {
     format!(r#"{{"type":"config","peerConnectionOptions":{{"iceServers":{ice_servers}}},"protocolVersion":"1.3.0"}}"#)
 }

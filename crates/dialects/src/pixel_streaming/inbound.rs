@@ -1,4 +1,4 @@
-//! Messages of the mesh.
+//! Messages of the mesh to a client of Pixel Streaming.
 
 use serde_json::value::RawValue;
 use signaling_protocol::CloseCode;
@@ -172,7 +172,7 @@ impl State {
     fn seat_lost(&self, context: &mut Context<'_>, room: &str, is_kicked: bool) {
         let is_in = self.id.is_in(context.own, room) || self.subscription.is_in(room);
         // A pending request decides about the seat.
-        if !is_in || context.changes_seat(room) {
+        if !is_in || context.requests.changes_seat(room) {
             return;
         }
         if is_kicked {

@@ -36,13 +36,13 @@ impl Listing {
         context.list(LIST, None);
     }
 
-    /// Returns `true` if a page is needed.
+    /// Returns `true` while a list is requested.
     pub(super) fn is_open(&self) -> bool {
         self.ids.is_some()
     }
 
-    /// Handles a page of streamers. `more`: further ones follow. Returns the first id of all, if
-    /// any, once the list is complete.
+    /// Handles a page of streamers. `more`: further ones follow. Returns the first id of all, or
+    /// `Some(None)` without any, once the list is complete. `None`: it is not, or is not requested.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,

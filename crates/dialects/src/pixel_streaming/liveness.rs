@@ -1,4 +1,5 @@
-//! Proof that a streamer's socket is alive, for clients that claim its id.
+//! Proof that a streamer's socket is alive, for clients that claim its id. At most one Ping per
+//! second.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,9 @@ const MAX_CLAIMANTS: usize = 64;
 pub(super) enum Reaction {
     /// The client is alive.
     Alive,
-    /// The edge must ping the client.
+    /// The edge must ping the client. The claimant gets its answer after that.
     Ping,
-    /// A Ping has no answer yet.
+    /// A Ping has no answer yet. The claimant gets its answer after that.
     Wait,
 }
 
@@ -28,7 +29,7 @@ pub(super) struct Liveness {
     /// Time of the client's last input. `None`: there was none.
     last_input: Option<Instant>,
     /// Time when the socket counts as dead. `None`: no Ping is open.
-    dead_at: Option<Instant>,
+    pub(super) dead_at: Option<Instant>,
     claimants: Vec<Peer>,
 }
 
@@ -55,11 +56,6 @@ impl Liveness {
         Reaction::Ping
     }
 
-    /// Returns the time when the socket counts as dead. `None`: no Ping is open.
-    pub(super) fn dead_at(&self) -> Option<Instant> {
-        self.dead_at
-    }
-
     /// Returns the size of the claimants, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.claimants.capacity() * size_of::<Peer>()
@@ -83,7 +79,7 @@ mod tests {
             let now = start + Duration::from_millis(ms);
             pings += u32::from(liveness.probe(now, peer(ms), false) == Reaction::Ping);
             assert!(liveness.claimants.len() <= MAX_CLAIMANTS);
-            if liveness.dead_at().is_some() && ms % 50 == 49 {
+            if liveness.dead_at.is_some() && ms % 50 == 49 {
                 liveness.heard(now);
             }
         }

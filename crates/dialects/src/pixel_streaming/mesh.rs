@@ -1,4 +1,4 @@
-//! Names of rooms, and what handlers of inputs need beside their state.
+//! Names of rooms, and the time, requests and effects that all handlers of an input share.
 
 use std::time::Instant;
 
@@ -33,7 +33,8 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Enters a room with this JSON, which its members see.
+    /// Enters a room with this JSON, which its members see. If too many requests have no outcome,
+    /// the client must reconnect, also in [`Context::leave`].
     pub(super) fn join(&mut self, room: &str, data: Option<&str>) {
         self.change_seat(room, RequestKind::Join(data));
     }
@@ -61,13 +62,8 @@ impl Context<'_> {
         self.out.requests.push(native::signal(id, &to.to_name(), data, ttl_ms));
     }
 
-    /// As [`Context::signal`], for an envelope.
+    /// Sends an envelope to another translator, which the mesh holds at most `ttl_ms` milliseconds.
     pub(super) fn send(&mut self, to: Peer, envelope: &Envelope<'_>, ttl_ms: u64) {
         self.signal(to, &envelope.to_json(), ttl_ms);
-    }
-
-    /// Returns `true` if a `join` or `leave` of the room has no outcome.
-    pub(super) fn changes_seat(&self, room: &str) -> bool {
-        self.requests.changes_seat(room)
     }
 }

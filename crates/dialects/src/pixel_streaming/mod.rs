@@ -36,13 +36,14 @@ use crate::request::{Answer, Head, Opening};
 use crate::room_requests::RoomRequests;
 use crate::translator::{Close, Input, Out, Translate};
 
-/// Hold time of relayed messages.
+/// Hold time of relayed messages for an absent recipient, in milliseconds.
 const HOLD_MS: u64 = 10_000;
 
 /// A member of a room.
 #[derive(Debug, Clone, Copy)]
 struct Present<'a> {
     peer: Peer,
+    /// JSON of its `join`. `None`: it has none.
     data: Option<&'a RawValue>,
 }
 
@@ -94,7 +95,7 @@ impl Translate for PixelStreaming {
 
     fn deadline(&self) -> Option<Instant> {
         let State { id, liveness, subscription, .. } = &self.state;
-        let deadlines = [self.requests.deadline(), id.deadline(), liveness.dead_at(), subscription.deadline()];
+        let deadlines = [self.requests.deadline(), id.deadline(), liveness.dead_at, subscription.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -132,6 +133,7 @@ impl PixelStreaming {
 #[derive(Debug)]
 struct State {
     role: Role,
+    /// `true` once the client has its `config`.
     is_welcome: bool,
     listing: Listing,
     /// Of a streamer and an SFU.
@@ -152,7 +154,7 @@ impl State {
 
     fn tick(&mut self, context: &mut Context<'_>) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= context.now);
-        if is_due(self.liveness.dead_at()) {
+        if is_due(self.liveness.dead_at) {
             // The socket is dead, and another client claims the id.
             context.out.close = Some(Close::EMPTY);
         } else if is_due(self.subscription.deadline()) || !context.requests.tick(context.now, context.out) {

@@ -30,16 +30,11 @@ impl Peer {
 
     /// Returns the client with a name in the mesh. `None`: the name is another dialect's.
     pub(super) fn of_name(client_id: &str) -> Option<Self> {
-        let parts = name::parts(Dialect::PixelStreaming, client_id)?;
-        let [kind, number] = &*parts else { return None };
-        let kind = match &**kind {
-            "p" => Kind::Player,
-            "u" => Kind::Streamer,
-            _ => return None,
-        };
-        let peer = Self { number: number.parse().ok().filter(|number| *number >> NUMBER_BITS == 0)?, kind };
-        // The number has no sign and no leading zero.
-        (peer.to_name() == client_id).then_some(peer)
+        let (_, number) = client_id.rsplit_once(':')?;
+        let number = number.parse::<u64>().ok().filter(|number| *number >> NUMBER_BITS == 0)?;
+        // The name has one form: its number has no sign and no leading zero.
+        let of_kind = |kind| Self { number, kind };
+        [of_kind(Kind::Player), of_kind(Kind::Streamer)].into_iter().find(|peer| peer.to_name() == client_id)
     }
 
     /// Returns the name in the mesh.

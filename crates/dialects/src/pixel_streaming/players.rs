@@ -34,13 +34,14 @@ struct Snapshot {
 /// The players of one client.
 #[derive(Debug)]
 pub(super) struct Players {
+    /// Maximum accepted players, without SFUs. `None`: no limit.
     max: Option<u32>,
     present: BTreeMap<Peer, Player>,
     /// Number of accepted players without SFUs, each of which stands for many players.
     counted: u64,
     snapshot: Option<Snapshot>,
     /// `true` if the mesh has listed the streamer itself.
-    is_listed: bool,
+    pub(super) is_listed: bool,
 }
 
 impl Players {
@@ -49,17 +50,12 @@ impl Players {
         Self { max, present: BTreeMap::new(), counted: 0, snapshot: None, is_listed: false }
     }
 
-    /// Returns `true` if the mesh has listed the streamer itself.
-    pub(super) fn is_listed(&self) -> bool {
-        self.is_listed
-    }
-
     /// Returns `true` if there is no player.
     pub(super) fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 
-    /// Returns the accepted player with a `playerId`, and its subscription.
+    /// Returns the accepted player with a `playerId`, and its subscription. `None`: there is none.
     pub(super) fn get(&self, player_id: &str) -> Option<(Peer, u64)> {
         let number = player_number(player_id)?;
         let of_kind = |kind| Peer { number, kind };
@@ -68,7 +64,7 @@ impl Players {
             .find_map(|peer| Some((peer, self.subscription(peer)?)))
     }
 
-    /// Returns the subscription of an accepted player.
+    /// Returns the subscription of an accepted player. `None`: the peer is none.
     pub(super) fn subscription(&self, peer: Peer) -> Option<u64> {
         self.present.get(&peer).filter(|player| player.is_accepted).map(|player| player.subscription)
     }

@@ -1,4 +1,4 @@
-//! Members of one room, and the `joined` messages that list them.
+//! Members of one room, and the `joined` messages that list them: at most one in 200 ms.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,15 @@ pub(super) struct Members {
     /// Present members in order of joining.
     present: Vec<PeerId>,
     /// Members in the last list that the client was sent.
-    listed: Vec<PeerId>,
+    pub(super) listed: Vec<PeerId>,
     /// Time of that list. `None`: there was none.
     last: Option<Instant>,
     /// Time of the next list. `None`: nothing has changed.
-    due: Option<Instant>,
+    pub(super) due: Option<Instant>,
 }
 
 impl Members {
-    /// Replaces all members.
+    /// Replaces all members. The client itself is always one of them.
     pub(super) fn replace(&mut self, now: Instant, own: PeerId, members: impl Iterator<Item = PeerId>) {
         self.present.clear();
         self.present.extend(members.take(MAX_MEMBERS));
@@ -65,16 +65,6 @@ impl Members {
         Some(format!(r#"{{"type":"joined","otherPeerIds":[{}]}}"#, ids.join(",")))
     }
 
-    /// Returns the time of the next list. `None`: nothing has changed.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    /// Returns the members that the client knows.
-    pub(super) fn listed(&self) -> &[PeerId] {
-        &self.listed
-    }
-
     /// Returns the size of the lists, in bytes.
     pub(super) fn bytes(&self) -> usize {
         (self.present.len() + self.listed.len()) * size_of::<PeerId>()
@@ -105,6 +95,6 @@ mod tests {
         members.replace(now, own, ids(0..600));
         members.change(now, ids(600..700), std::iter::empty());
         assert!(members.next_list(now).is_some());
-        assert_eq!((members.listed().len(), members.listed().last()), (500, Some(&own)));
+        assert_eq!((members.listed.len(), members.listed.last()), (500, Some(&own)));
     }
 }

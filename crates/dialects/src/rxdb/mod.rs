@@ -1,6 +1,7 @@
 //! rxdb's simple-peer handler: its upgrade request and the translator of its sockets.
 //!
-//! A signal has the `data` `{"k":"s","m":MESSAGE}` with the client's whole message.
+//! A signal has the `data` `{"k":"s","m":MESSAGE}` with the client's whole message. Upstream closes
+//! the socket of a client that sends a bad message, and so does the translator.
 
 mod members;
 mod peer_id;
@@ -26,18 +27,20 @@ use crate::{Dialect, name};
 const MAX_ROOMS: usize = 256;
 /// Length of a room's name, in UTF-16 code units as JavaScript counts.
 const ROOM_UNITS: std::ops::RangeInclusive<usize> = 6..=99;
-/// Hold time of a signal for an absent recipient.
+/// Hold time of a signal for an absent recipient, in milliseconds.
 const HOLD_MS: u64 = 5000;
-/// Maximum signals of one sender that no `joined` has listed.
+/// Maximum held signals of one sender that no `joined` has listed.
 const MAX_EARLY_OF_PEER: usize = 64;
 /// Time after which such a signal is dropped.
 const EARLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Beside a signal of a client that no `joined` has listed. Older clients fail on them.
+/// Room and sender of a held signal: no `joined` has listed the sender, and older clients would
+/// fail.
 #[derive(Debug)]
 struct Early {
     room: String,
     from: PeerId,
+    /// Time when the signal is dropped.
     until: Instant,
 }
 
@@ -81,7 +84,7 @@ impl Translate for Rxdb {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let list = self.rooms.values().filter_map(Members::due).min();
+        let list = self.rooms.values().filter_map(|members| members.due).min();
         [self.requests.deadline(), self.early.iter().next().map(|early| early.until), list].into_iter().flatten().min()
     }
 
@@ -100,7 +103,7 @@ impl Rxdb {
         Self { own, rooms: BTreeMap::new(), early: Held::default(), requests: RoomRequests::default() }
     }
 
-    /// Handles a message of the client. Fails if the client must be closed, as upstream closes it.
+    /// Handles a message of the client. Fails if the client must be closed.
     fn client(&mut self, now: Instant, text: &[u8], out: &mut Out) -> Result<(), IgnoredReason> {
         let message = Object::parse(text).ok_or(IgnoredReason::Json)?;
         match &*message.string("type").unwrap_or_default() {
@@ -194,7 +197,7 @@ impl Rxdb {
         }
         let room = room_name(&message.string("room").ok_or(IgnoredReason::Foreign)?);
         let members = self.rooms.get(&room).ok_or(IgnoredReason::UnknownPeer)?;
-        if members.listed().contains(&from) {
+        if members.listed.contains(&from) {
             out.frames.push(frame.to_owned());
             return Ok(());
         }
@@ -209,7 +212,7 @@ impl Rxdb {
         let Some(members) = self.rooms.get_mut(room) else { return };
         if let Some(list) = members.next_list(now) {
             out.frames.push(list);
-            let is_listed = |early: &Early| early.room == room && members.listed().contains(&early.from);
+            let is_listed = |early: &Early| early.room == room && members.listed.contains(&early.from);
             out.frames.extend(self.early.take_if(is_listed));
         }
     }
@@ -218,8 +221,7 @@ impl Rxdb {
         if !self.requests.tick(now, out) {
             out.close = Some(Close::TRY_AGAIN);
         }
-        let is_due =
-            |(room, members): (&String, &Members)| members.due().filter(|due| *due <= now).map(|_| room.clone());
+        let is_due = |(room, members): (&String, &Members)| members.due.filter(|due| *due <= now).map(|_| room.clone());
         let due: Vec<String> = self.rooms.iter().filter_map(is_due).collect();
         due.iter().for_each(|room| self.list(now, room, out));
         let expired = self.early.take_if(|early| early.until <= now);

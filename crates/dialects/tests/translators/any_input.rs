@@ -187,14 +187,6 @@ proptest! {
 }
 
 #[test]
-fn text_that_is_not_utf8_closes_with_1007() {
-    for dialect in Dialect::ALL {
-        let out = Client::new(dialect, sessions(dialect)[0].0).input(Input::Text(b"{\"type\":\"\xff\"}"));
-        assert_eq!(out.close.and_then(|close| close.code).map(|code| code.0), Some(1007));
-    }
-}
-
-#[test]
 fn frame_with_10000_topics_joins_256() {
     let topics: Vec<String> = (0..10_000).map(|n| format!("\"{n}\"")).collect();
     let mut client = Client::new(Dialect::YWebrtc, "");

@@ -4,10 +4,11 @@
 //! one before its own position. Until the streamer's translator has decided, messages of the client
 //! and of the streamer wait.
 
-mod verdict;
-
 use std::time::{Duration, Instant};
 
+use signaling_protocol::CloseCode;
+
+use super::envelope::Envelope;
 use super::mesh::{Context, players_room};
 use super::peer::{Kind, Peer};
 use super::{Present, frames};
@@ -87,14 +88,14 @@ impl Subscription {
         self.attempt.is_some() || self.needs_list
     }
 
-    /// Lets a message of the client wait.
+    /// Lets a message of the client wait. It is dropped if too many wait.
     pub(super) fn hold(&mut self, context: &mut Context<'_>, text: &str) {
         if !self.waiting.push((), text) {
             context.out.ignore(IgnoredReason::Limit);
         }
     }
 
-    /// Returns the next message that need not wait any more.
+    /// Returns the next message that need not wait any more. `None`: there is none.
     pub(super) fn next_waiting(&mut self) -> Option<String> {
         if self.is_undecided() {
             return None;
@@ -107,7 +108,7 @@ impl Subscription {
         self.waiting.len() >= FULL || self.waiting.text_bytes() >= FULL_BYTES
     }
 
-    /// Returns the streamer and the number of the present subscription.
+    /// Returns the streamer and the number of the present subscription. `None`: there is none.
     pub(super) fn current(&self) -> Option<(Peer, u64)> {
         self.current.as_ref().map(|current| (current.streamer, current.subscription))
     }
@@ -123,7 +124,8 @@ impl Subscription {
         self.needs_list = true;
     }
 
-    /// Handles the ids of all streamers, of which the client needs the first.
+    /// Handles the first id in the list of all streamers. `None`: there are none, and the client is
+    /// closed if it waits for one.
     pub(super) fn listed(&mut self, context: &mut Context<'_>, first: Option<&str>) {
         if !std::mem::take(&mut self.needs_list) {
             return;
@@ -159,8 +161,8 @@ impl Subscription {
         }
     }
 
-    /// Handles a page of a room's members. `more`: the page behind it is requested if this returns
-    /// `true`.
+    /// Handles a page of a room's members. `more`: further ones follow. Returns `true` if the next
+    /// one is needed.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,
@@ -222,7 +224,8 @@ impl Subscription {
         }
     }
 
-    /// Handles the success of the last `join` of a room.
+    /// Handles the success of the last `join` of a room. Without a list of members before it, the
+    /// client must reconnect.
     pub(super) fn done(&self, context: &mut Context<'_>, room: &str) {
         let lacks_page = |attempt: &Attempt| matches!(attempt.stage, Stage::Find { has_page: false, .. });
         if self.attempt.as_ref().is_some_and(|attempt| attempt.room == room && lacks_page(attempt)) {
@@ -238,7 +241,82 @@ impl Subscription {
         }
     }
 
-    /// Returns the time at which the client must reconnect: its streamer does not decide.
+    /// Handles a message of a streamer's translator.
+    pub(super) fn receive(&mut self, context: &mut Context<'_>, from: Peer, data: &str) -> Progress {
+        let envelope = Envelope::parse(data);
+        let Some(
+            Envelope::In { subscription }
+            | Envelope::Full { subscription, .. }
+            | Envelope::Message { subscription, .. }
+            | Envelope::Close { subscription, .. },
+        ) = envelope
+        else {
+            return ignored(context, IgnoredReason::Type);
+        };
+        let is_decided = self.current() == Some((from, subscription));
+        if !is_decided {
+            let Some(attempt) = self.attempt.as_mut().filter(|attempt| attempt.subscription == subscription) else {
+                return ignored(context, IgnoredReason::UnknownPeer);
+            };
+            match attempt.stage {
+                Stage::Find { .. } if attempt.early.push(from, data) => return Progress::Unchanged,
+                Stage::Find { .. } => return ignored(context, IgnoredReason::Limit),
+                Stage::Wait { streamer } if streamer == from => {}
+                Stage::Wait { .. } => return ignored(context, IgnoredReason::UnknownPeer),
+            }
+        }
+        match envelope {
+            Some(Envelope::Close { reason, .. }) => {
+                context.out.close = Some(Close::with_reason(CloseCode::INTERNAL, &reason));
+                Progress::Unchanged
+            }
+            Some(Envelope::Message { message, .. }) if is_decided => {
+                context.out.frames.push(message.get().to_owned());
+                Progress::Unchanged
+            }
+            _ if is_decided => Progress::Unchanged,
+            Some(Envelope::In { .. }) => {
+                let attempt = self.attempt.take();
+                self.current = attempt.map(|Attempt { room, .. }| Current { room, streamer: from, subscription });
+                Progress::Decided
+            }
+            Some(Envelope::Full { max, .. }) => self.fail(context, Some(max)),
+            _ => ignored(context, IgnoredReason::UnknownPeer),
+        }
+    }
+
+    /// Handles the streamer being known.
+    fn found(&mut self, context: &mut Context<'_>, streamer: Peer) -> Progress {
+        let Some(attempt) = &mut self.attempt else { return Progress::Unchanged };
+        attempt.stage = Stage::Wait { streamer };
+        let early = attempt.early.take_if(|from| *from == streamer);
+        self.unsubscribe(context);
+        let mut progress = Progress::Unchanged;
+        for data in early {
+            if self.receive(context, streamer, &data) == Progress::Decided {
+                progress = Progress::Decided;
+            }
+        }
+        progress
+    }
+
+    /// Ends the attempt. `full`: the maximum number of players. `None`: there is no such streamer.
+    fn fail(&mut self, context: &mut Context<'_>, full: Option<u64>) -> Progress {
+        let Some(Attempt { room, shown_id, is_forced, .. }) = self.attempt.take() else { return Progress::Unchanged };
+        context.leave(&room);
+        if is_forced {
+            self.waiting = Waiting::default();
+        }
+        let message = match full {
+            Some(max) => format!("Streamer {shown_id} is full. Max players = {max}."),
+            None => format!("Streamer {shown_id} does not exist."),
+        };
+        refuse(context, &message);
+        Progress::Decided
+    }
+
+    /// Returns the time at which the client must reconnect, because its streamer does not decide.
+    /// `None`: no decision is needed.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.attempt.as_ref().map(|attempt| attempt.since + MAX_WAIT)
     }
@@ -265,4 +343,9 @@ fn is_streamer(member: &Present<'_>) -> bool {
     let data = member.data.and_then(|data| Object::parse(data.get().as_bytes()));
     let is_marked = data.and_then(|data| data.get("streamer").map(|value| value.get() == "true"));
     member.peer.kind == Kind::Streamer && is_marked == Some(true)
+}
+
+fn ignored(context: &mut Context<'_>, reason: IgnoredReason) -> Progress {
+    context.out.ignore(reason);
+    Progress::Unchanged
 }

@@ -1,6 +1,8 @@
-//! Parser of messages from the mesh.
+//! Native messages of a translator: requests to the mesh as JSON texts of one uplink frame each,
+//! and parsed messages from it. Room requests are sent by `room_requests`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -19,6 +21,7 @@ pub(crate) enum FromMesh<'a> {
     /// A request succeeded.
     Ack { id: u64 },
     /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
+    /// `None`: the failure is final.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
     /// The state of a room with one page of its `count` members. `more`: further pages follow.
     Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, count: u64, more: bool },
@@ -91,6 +94,43 @@ impl<'a> FromMesh<'a> {
             _ => Self::Other,
         }
     }
+}
+
+/// Returns a `signal` of this JSON. The mesh holds it at most `ttl_ms` milliseconds.
+pub(crate) fn signal(id: u64, to: &str, data: &str, ttl_ms: u64) -> String {
+    let mut text = String::with_capacity(to.len() + data.len() + 96);
+    let _ = write!(text, r#"{{"type":"signal","to":"{to}","data":{data},"id":{id},"ttl_ms":{ttl_ms}}}"#);
+    text
+}
+
+/// Returns a `join`. `data`: JSON that the other members see.
+pub(crate) fn join(id: u64, room: &str, data: Option<&str>) -> String {
+    match data {
+        None => format!(r#"{{"type":"join","room":"{room}","id":{id}}}"#),
+        Some(data) => format!(r#"{{"type":"join","room":"{room}","data":{data},"id":{id}}}"#),
+    }
+}
+
+/// Returns a `leave`.
+pub(crate) fn leave(id: u64, room: &str) -> String {
+    format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
+}
+
+/// Returns a `members`: the first page of a room's members, or the one behind a client. Its answer
+/// has no id.
+pub(crate) fn members(room: &str, after: Option<&str>) -> String {
+    match after {
+        None => format!(r#"{{"type":"members","room":"{room}"}}"#),
+        Some(after) => format!(r#"{{"type":"members","room":"{room}","after":"{after}"}}"#),
+    }
+}
+
+/// Returns a `broadcast` of this JSON, which the mesh holds for its hold time: no client announces
+/// itself again, so it must reach a member whose node has just crashed.
+pub(crate) fn broadcast(id: u64, room: &str, data: &str) -> String {
+    let mut text = String::with_capacity(room.len() + data.len() + 96);
+    let _ = write!(text, r#"{{"type":"broadcast","room":"{room}","data":{data},"id":{id}}}"#);
+    text
 }
 
 #[cfg(test)]
