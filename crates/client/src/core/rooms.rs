@@ -23,10 +23,11 @@ impl Rooms {
         names.len() < MAX_ROOMS || names.contains(room)
     }
 
-    /// Adds a room, or replaces the data that the client shows there.
+    /// Adds a room, or replaces the data that the client shows there. `None` keeps the present data,
+    /// as the mesh does.
     pub(crate) fn enter(&mut self, room: &str, data: Option<Box<RawValue>>) {
         match self.rooms.iter_mut().find(|kept| kept.room == room) {
-            Some(kept) => kept.data = data,
+            Some(kept) => kept.data = data.or_else(|| kept.data.take()),
             None => self.rooms.push(SavedRoom { room: room.to_owned(), data }),
         }
     }

@@ -16,9 +16,9 @@ export class Rooms {
     return names.size < MAX_ROOMS || names.has(room);
   }
 
-  /** @param {object} join the request */
+  /** @param {object} join the request; without data the present data stays, as in the mesh */
   enter(join) {
-    this.#joinByRoom.set(join.room, join);
+    this.#joinByRoom.set(join.room, { ...this.#joinByRoom.get(join.room), ...join });
   }
 
   leave(room) {
