@@ -2,6 +2,7 @@
 //! owns them; `route`, `attach`, `takeover` and `sweep` add and take them.
 
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 use std::time::Instant;
 
 use signaling_protocol::{ClientId, NodeId};
@@ -86,8 +87,9 @@ impl HoldQueues {
         self.refused
     }
 
-    /// Holds a message in its sender's order. A retransmission replaces its copy. Returns `false`
-    /// without room, or if `to` is no valid name.
+    /// Holds a message in its sender's order. A retransmission replaces its copy, except the payload:
+    /// a client that repeats a number with other data has sent the first. Returns `false` without
+    /// room, or if `to` is no valid name.
     pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,
@@ -104,8 +106,9 @@ impl HoldQueues {
         if let Some(same) = held.messages.iter_mut().find(|same| same.sent.origin == message.sent.origin) {
             // Nodes count the TTL down, and a paused node counts late.
             let expires = same.sent.deadline.expires.min(message.sent.deadline.expires);
+            let payload = Rc::clone(&same.sent.payload);
             *same = message;
-            same.sent.deadline.expires = expires;
+            (same.sent.deadline.expires, same.sent.payload) = (expires, payload);
             return true;
         }
         let cost = message.sent.cost();
@@ -249,6 +252,16 @@ mod tests {
         assert_eq!(numbers, [1, 2, 3]);
         assert!(holds.take("bob").is_empty());
         assert_eq!((holds.bytes(), holds.held.len(), holds.key_by_recipient.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn repeated_number_with_larger_data_holds_the_first_data() {
+        let now = Instant::now();
+        let mut holds = HoldQueues::new(HoldLimits::default());
+        let larger = InboundMessage { sent: Message::for_test(1, now, &[1; 4000]), ..message(1, now) };
+        assert!(holds.push("bob", message(1, now)) && holds.push("bob", larger));
+        let expired = holds.take_expired(now);
+        assert_eq!((expired.len(), expired[0].sent.payload.len(), holds.bytes()), (1, 40, 0));
     }
 
     #[test]
