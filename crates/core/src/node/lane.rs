@@ -141,7 +141,7 @@ enum Exchange {
 pub(super) struct Lane {
     exchange: Exchange,
     /// Number of the last exchange.
-    exchanges: ExchangeNumber,
+    last_exchange: ExchangeNumber,
     envelopes: VecDeque<QueuedEnvelope>,
     bytes: usize,
     /// Outcomes and notes wait up to the flush delay.
@@ -159,7 +159,7 @@ impl Lane {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             exchange: Exchange::None { since: now },
-            exchanges: ExchangeNumber::default(),
+            last_exchange: ExchangeNumber::default(),
             envelopes: VecDeque::new(),
             bytes: 0,
             outcomes: VecDeque::new(),
@@ -172,10 +172,12 @@ impl Lane {
     }
 
     /// Starts the next exchange and returns its number. Earlier ones have no effect any more.
-    pub(super) fn open(&mut self, now: Instant) -> ExchangeNumber {
+    /// `exchanges`: number of the last exchange in any lane.
+    pub(super) fn open(&mut self, now: Instant, exchanges: &mut ExchangeNumber) -> ExchangeNumber {
         self.ended(now);
-        self.exchanges = self.exchanges.plus(1);
-        self.exchanges
+        *exchanges = exchanges.plus(1);
+        self.last_exchange = *exchanges;
+        self.last_exchange
     }
 
     /// Handles the peer's answer to the opening. The window is sent again.
@@ -186,7 +188,7 @@ impl Lane {
 
     /// Returns `true` if this is the lane's last exchange.
     pub(super) fn is_current(&self, exchange: ExchangeNumber) -> bool {
-        self.exchanges == exchange
+        self.last_exchange == exchange
     }
 
     /// Handles the end of the exchange.
@@ -393,7 +395,7 @@ mod tests {
     /// A lane whose exchange is open.
     fn open_lane(now: Instant) -> Lane {
         let mut lane = Lane::new(now);
-        lane.open(now);
+        lane.open(now, &mut ExchangeNumber::default());
         lane.opened(now);
         lane
     }
@@ -443,7 +445,7 @@ mod tests {
         let (now, mut batches) = (Instant::now(), BatchNumber(0));
         let mut lane = Lane::new(now);
         assert!(lane.push(envelope(1, now)));
-        assert_eq!(lane.open(now), ExchangeNumber(1));
+        assert_eq!(lane.open(now, &mut ExchangeNumber::default()), ExchangeNumber(1));
         assert_eq!((lane.wants(), lane.take_frame(now, &mut batches)), (FlushUrgency::Idle, None));
         assert!(lane.is_stalled(now + STALLED_AFTER));
         lane.opened(now + STALLED_AFTER);
@@ -464,7 +466,7 @@ mod tests {
         lane.acknowledged(start, BatchNumber(1));
         lane.ended(start);
         assert!(lane.push(envelope(4, start + 9 * second)));
-        assert_eq!(lane.open(start), ExchangeNumber(2));
+        assert_eq!(lane.open(start, &mut ExchangeNumber(1)), ExchangeNumber(2));
         lane.opened(start);
         let again = lane.take_frame(start + 4 * second, &mut batches).unwrap();
         assert_eq!((items(&again).0, ttls(&again)), (2, vec![second]));
@@ -505,7 +507,7 @@ mod tests {
         lane.acknowledged(start + second, BatchNumber(0));
         assert!(!lane.cut_if_stuck(start + 2 * second) && !lane.is_stalled(start + 60 * second), "it is idle");
         assert!(lane.cut_if_stuck(start + 3 * second), "there was no beat");
-        lane.open(start);
+        lane.open(start, &mut ExchangeNumber::default());
         lane.opened(start);
         (1..=2).for_each(|number| {
             assert!(lane.push(envelope(number, start)));
@@ -517,7 +519,7 @@ mod tests {
         assert!(!lane.cut_if_stuck(start + 2 * second));
         assert!(lane.cut_if_stuck(start + 3 * second) && lane.is_cut());
         assert_eq!((lane.wants(), lane.take_frame(start, &mut batches)), (FlushUrgency::Immediate, None));
-        lane.open(start + 3 * second);
+        lane.open(start + 3 * second, &mut ExchangeNumber::default());
         assert!(!lane.is_cut());
     }
 

@@ -73,8 +73,10 @@ pub(super) struct Peers {
     by_id: FxHashMap<NodeId, PeerKey>,
     /// Suspects in the ranking.
     suspects: usize,
-    /// Number of the last batch in any lane: a peer that returns to the view gets no number twice.
+    /// Numbers of the last batch and exchange in any lane: a peer that returns to the view gets no
+    /// number twice.
     batches: BatchNumber,
+    exchanges: ExchangeNumber,
     /// Peers whose lanes have changed since the shell took them.
     woken: Vec<PeerKey>,
     dropped: u64,
@@ -95,6 +97,7 @@ impl Peers {
             by_id: FxHashMap::default(),
             suspects: 0,
             batches: BatchNumber::default(),
+            exchanges: ExchangeNumber::default(),
             woken: Vec::new(),
             dropped: 0,
         }
@@ -407,7 +410,7 @@ impl Peers {
 
     /// Starts the next exchange of the lane to a peer. `None`: the peer is unknown.
     pub(super) fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
-        let exchange = self.peers.get_mut(peer)?.lane.open(now);
+        let exchange = self.peers.get_mut(peer)?.lane.open(now, &mut self.exchanges);
         let address = self.view.get(self.id.as_str()).map(|member| member.address.to_string());
         Some(Opening { sender: self.id.to_string(), address, incarnation: self.incarnation, exchange })
     }

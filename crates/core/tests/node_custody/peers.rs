@@ -27,6 +27,17 @@ fn peer_back_in_the_view_gets_no_batch_number_twice() {
 }
 
 #[test]
+fn peer_back_in_the_view_gets_no_exchange_number_twice() {
+    let mut node = Node::new("a");
+    node.set_view(&["a", "b"]);
+    let (_, before) = node.opens_lane();
+    node.set_view(&["a"]);
+    node.set_view(&["a", "b"]);
+    let (_, after) = node.opens_lane();
+    assert!(after > before, "{after:?} after {before:?}");
+}
+
+#[test]
 fn redirected_messages_reach_a_client_that_attached_here() {
     let ((mut node, trunk), there) = (Node::with_trunk(), client_of("b", &["a", "b"]));
     node.set_view(&["a", "b"]);
