@@ -171,7 +171,9 @@ impl TrunkManager {
                     debug!(parent: &span, "timeout while opening a trunk");
                 }
             }
-            if *wanted.borrow() && self.backend.with(|state| state.placement.failed(Instant::now(), &node)) {
+            if *wanted.borrow()
+                && self.backend.with(|state| !state.is_ending && state.placement.failed(Instant::now(), &node))
+            {
                 warn!(parent: &span, "node suspect, it gets no clients while others are healthy");
             }
             if started.elapsed() >= STABLE_AFTER {
