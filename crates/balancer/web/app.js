@@ -141,9 +141,12 @@ function nameOf(id) {
 
 async function toggle(kind) {
   view.setText('stage-notice', '');
+  const used = camera;
   try {
-    await camera[kind]();
-    room.setStream(camera.stream);
+    await used[kind]();
+    // The user may have left the room while the browser asked.
+    if (used === camera) room.setStream(used.stream);
+    else used.stop();
   } catch (error) {
     const isForbidden = error.name === 'NotAllowedError';
     view.setText('stage-notice', isForbidden ? 'The browser does not allow this.' : error.message);
