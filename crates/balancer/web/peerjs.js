@@ -18,9 +18,17 @@ const peer = new Peer(`peer-${randomName()}`, {
 /** The data connection to the other window, or null. */
 let connection = null;
 
+/** Handles the other window's connection. If both connect at once, that of the lesser id lasts. */
+function accept(incoming) {
+  const isOwnPending = connection?.peer === incoming.peer && !connection.open;
+  if (isOwnPending && peer.id < incoming.peer) incoming.close();
+  else use(incoming);
+}
+
 function use(newConnection) {
-  connection?.close();
+  const former = connection;
   connection = newConnection;
+  former?.close();
   const { peer: other } = connection;
   newConnection.on('open', () => {
     setText('notice', '');
@@ -42,7 +50,7 @@ peer.on('open', (id) => {
   showSignaling('connected', '');
   element('connect-button').disabled = false;
 });
-peer.on('connection', use);
+peer.on('connection', accept);
 peer.on('error', ({ message }) => setText('notice', message));
 // A peer that was never open cannot reconnect: it shows its error.
 peer.once('open', () => {

@@ -7,10 +7,13 @@ use signaling_integration_tests::{Page, UpstreamMesh};
 async fn windows_of_the_peerjs_page_chat() {
     let Some(setup) = UpstreamMesh::start().await else { return };
     let [first, second] = windows(&setup, "/peerjs.html", "").await;
-    let id = second.text("#me").await.unwrap();
-    first.type_into("#other", &id).await;
-    first.click("#connect-button").await;
-    first.shows("#chat-title", &format!("Chat with {id}")).await;
+    let [first_id, second_id] = [first.text("#me").await.unwrap(), second.text("#me").await.unwrap()];
+    first.type_into("#other", &second_id).await;
+    second.type_into("#other", &first_id).await;
+    // Both connect at once: one connection lasts.
+    tokio::join!(first.click("#connect-button"), second.click("#connect-button"));
+    first.shows("#chat-title", &format!("Chat with {second_id}")).await;
+    second.shows("#chat-title", &format!("Chat with {first_id}")).await;
     for (from, to, text) in [(&first, &second, "Hello. <b>ø 😀</b>"), (&second, &first, "Hello yourself.")] {
         from.type_into("#message", text).await;
         from.click("#send-button").await;
