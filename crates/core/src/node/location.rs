@@ -15,6 +15,10 @@ use super::{NodeCore, PeerKey, SessionKey};
 
 /// Time after a new location in which messages can arrive that were at that node before the client.
 const LOCATION_SETTLE_TIME: Duration = Duration::from_secs(1);
+/// Maximum locations sent at a time: about 10 ms.
+const MAX_ANNOUNCED: usize = 10_000;
+/// Maximum locations at a time that do not fit into their lanes.
+const MAX_REFUSED: usize = 1_000;
 
 /// The node of a client, as that node reported it.
 #[derive(Debug)]
@@ -160,18 +164,18 @@ impl NodeCore {
     /// Sends the locations of all clients to their owners.
     pub(super) fn send_all_locations(&mut self, now: Instant) {
         self.directory.announce_all(now + self.settings.rules.located_every);
-        self.announce_waiting(usize::MAX);
+        self.announce_waiting();
     }
 
-    /// Sends queued locations of clients to owners, until `most_refused` did not fit into lanes.
-    pub(super) fn announce_waiting(&mut self, most_refused: usize) {
+    /// Sends queued locations of clients to owners. Sweeps send those past the limits.
+    pub(super) fn announce_waiting(&mut self) {
         let mut refused = 0;
-        for _ in 0..self.directory.unannounced.len() {
+        for _ in 0..self.directory.unannounced.len().min(MAX_ANNOUNCED) {
             let Some(key) = self.directory.unannounced.pop_front() else { return };
             if !self.announce(key) {
                 self.directory.unannounced.push_back(key);
                 refused += 1;
-                if refused >= most_refused {
+                if refused >= MAX_REFUSED {
                     return;
                 }
             }

@@ -13,9 +13,6 @@ pub const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 /// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
-/// Maximum announcements of one sweep that fail because a lane has no room.
-const REFUSALS_PER_SWEEP: usize = 1_000;
-
 impl NodeCore {
     /// Does all periodic work that is due.
     pub fn sweep(&mut self, now: Instant) {
@@ -38,9 +35,9 @@ impl NodeCore {
         }
         self.sweep_rooms(now);
         self.sweep_mesh_rooms(now);
-        self.announce_waiting(REFUSALS_PER_SWEEP);
-        if self.directory.is_announcement_due(now) {
-            self.send_all_locations(now);
+        match self.directory.is_announcement_due(now) {
+            true => self.send_all_locations(now),
+            false => self.announce_waiting(),
         }
     }
 

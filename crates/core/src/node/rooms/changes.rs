@@ -2,6 +2,7 @@
 //! `task` passes results here, `mesh_rooms` changes by this node, and `batch` those by peer nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use signaling_protocol::RoomName;
@@ -11,6 +12,7 @@ use signaling_wire::trunk::{DeliveryOutcome, ToEdge};
 use signaling_wire::{MessageNumber, RemainingTtl, Seq, SessionId};
 
 use super::super::{NodeCore, SessionKey};
+use super::local_room::LocalRoom;
 use super::messages::{joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
@@ -21,6 +23,8 @@ const POSITION_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const STATE_RETRY: Duration = Duration::from_secs(2);
 /// Delay before the next request for the state after an outdated answer.
 const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
+/// Maximum rooms that one sweep processes: about 20 ms.
+const ACTIVE_ROOMS_PER_SWEEP: usize = 5_000;
 
 impl NodeCore {
     /// Sends a room's changes to the peer nodes with seats in it.
@@ -133,15 +137,19 @@ impl NodeCore {
         }
     }
 
-    /// Does the pending work of all rooms that are not idle.
+    /// Does the pending work of rooms that are not idle. If there are many, a later sweep goes on.
     pub(super) fn process_active_rooms(&mut self, now: Instant) {
-        for room in std::mem::take(&mut self.rooms.active) {
+        let behind = self.rooms.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let active = self.rooms.active.range((behind, Bound::Unbounded));
+        let rooms: Vec<_> = active.take(ACTIVE_ROOMS_PER_SWEEP).cloned().collect();
+        self.rooms.active_until = rooms.last().filter(|_| rooms.len() == ACTIVE_ROOMS_PER_SWEEP).cloned();
+        for room in rooms {
             self.announce_changes(now, &room);
             self.request_state(now, &room);
             self.request_positions(now, &room);
             self.refresh_unconfirmed(&room);
-            if self.rooms.local.get(&room).is_some_and(|local| !local.is_idle()) {
-                self.rooms.active.insert(room);
+            if self.rooms.local.get(&room).is_none_or(LocalRoom::is_idle) {
+                self.rooms.active.remove(&room);
             }
         }
     }
@@ -217,7 +225,7 @@ impl NodeCore {
         if local.sequencer.at() == at {
             local.set_member_list(&result.members, result.more);
         }
-        let message = (local.events != RoomEvents::None).then(|| joined(room, result));
+        let message = (local.events != RoomEvents::None).then(|| joined(room, result, None));
         for session in std::mem::take(&mut local.lacking_state) {
             let is_behind = |seat: &&mut LocalSeat| seat.is_member() && is_behind(seat.sent, at);
             let Some(seat) = self.rooms.seat_mut(session, room).filter(is_behind) else { continue };

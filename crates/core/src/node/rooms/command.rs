@@ -215,7 +215,7 @@ impl NodeCore {
                 if has_seat && after.is_none() && !result.more && self.attached_key(session) == Some(key) {
                     self.rooms.record_sent(room, session, result.stamp());
                 }
-                self.finish(session, &[messages::joined(room, result)], None);
+                self.finish(session, &[messages::joined(room, result, after.as_ref())], None);
             }
             CommandKind::Broadcast { .. } => self.members_found(now, session, room, &command, result),
         }
@@ -263,7 +263,7 @@ impl NodeCore {
         let status = result.statuses.first().copied().unwrap_or(SeatStatus::Unknown);
         let (reply, sent_ahead) = match status {
             SeatStatus::Member { .. } if RoomOptions::of(room).events == RoomEvents::None => (None, None),
-            SeatStatus::Member { .. } => (Some(messages::joined(room, result)), None),
+            SeatStatus::Member { .. } => (Some(messages::joined(room, result, None)), None),
             SeatStatus::Waiting { ahead, .. } => {
                 (Some(messages::waiting(room, ahead, result.waiting)), Some((ahead, now)))
             }

@@ -54,11 +54,12 @@ fn member(member: &signaling_rooms::Member) -> Member<'_> {
     Member { client_id: member.client.as_str(), data }
 }
 
-/// Returns the state of a room for a member.
-pub(super) fn joined(room: &RoomName, result: &OpResult) -> Vec<u8> {
+/// Returns the state of a room for a member, with the page of members behind `after`.
+pub(super) fn joined(room: &RoomName, result: &OpResult, after: Option<&ClientId>) -> Vec<u8> {
     let members: Vec<_> = result.members.iter().map(member).collect();
     let OpResult { version, capacity, count, more, .. } = *result;
-    RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more }.to_json()
+    let after = after.map(ClientId::as_str);
+    RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more, after }.to_json()
 }
 
 /// Returns the queue position for a waiting client.

@@ -100,6 +100,8 @@ pub(super) struct Rooms {
     local: BTreeMap<RoomName, LocalRoom>,
     /// Rooms with pending changes or questions to the store.
     active: BTreeSet<RoomName>,
+    /// The last active room of the last sweep. `None`: the sweep was through.
+    active_until: Option<RoomName>,
     urgent: VecDeque<RoomTask>,
     background: VecDeque<RoomTask>,
     refresh_at: Instant,
@@ -157,6 +159,7 @@ impl Rooms {
             sessions: BTreeMap::new(),
             local: BTreeMap::new(),
             active: BTreeSet::new(),
+            active_until: None,
             urgent: VecDeque::new(),
             background: VecDeque::new(),
             refresh_at: start + settings.presence_refresh,
