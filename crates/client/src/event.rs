@@ -166,6 +166,9 @@ pub struct Joined {
     pub members: Vec<Member>,
     /// `true` if more members follow; [`Client::members`](crate::Client::members) requests them.
     pub more: bool,
+    /// Last member of the page before, as given to `Client::members`. `None`: this is the first
+    /// page, which replaces all former ones.
+    pub after: Option<String>,
 }
 
 /// A member of a room.

@@ -107,6 +107,8 @@ export interface Joined {
   members: Member[];
   /** True if members follow the last one: request them by `members`. */
   more: boolean;
+  /** Last member of the page before. Absent for the first page, which replaces all former ones. */
+  after?: string;
 }
 
 /** The room is full, and the client is in its waiting queue. */

@@ -43,8 +43,10 @@ export class Room extends EventTarget {
   #earlyById = new Map();
   /** Its abort ends the listeners on the client. */
   #stop = new AbortController();
-  /** Last member of the page before the requested one, or null. */
-  #after = null;
+  /** Last member of the page before the requested one; undefined if none is requested. */
+  #after;
+  /** Ids of the members on the pages so far, and of those that have joined since. */
+  #listed = new Set();
 
   /**
    * @param {import('./client.js').Client} client
@@ -154,18 +156,23 @@ export class Room extends EventTarget {
     this.#setState('waiting');
   }
 
-  #joined({ version, capacity, members, more }) {
-    const isNextPage = this.#after !== null && version === this.#version;
-    this.capacity = capacity;
-    this.queuePlace = null;
-    this.#version = version;
-    if (!isNextPage) {
-      const present = new Set(members.map(({ client_id: id }) => id));
-      for (const id of this.#memberById.keys()) if (!present.has(id)) this.#remove(id, 'expired');
+  #joined({ version, capacity, members, more, after }) {
+    // A page of a list that has begun anew since.
+    if (after !== undefined && after !== this.#after) return;
+    if (after === undefined) {
+      this.capacity = capacity;
+      this.queuePlace = null;
+      this.#version = version;
+      this.#listed.clear();
     }
     for (const member of members) this.#add(member);
-    this.#after = more ? members.at(-1).client_id : null;
-    if (more) this.#client.members(this.name, this.#after);
+    this.#after = more ? members.at(-1).client_id : undefined;
+    if (more) {
+      this.#client.members(this.name, this.#after);
+    } else {
+      for (const id of this.#memberById.keys()) if (!this.#listed.has(id)) this.#remove(id, 'expired');
+      this.#listed.clear();
+    }
     this.#setState('in');
   }
 
@@ -182,6 +189,7 @@ export class Room extends EventTarget {
 
   #add({ client_id: id, data = null }) {
     if (id === this.#client.clientId) return;
+    this.#listed.add(id);
     const known = this.#memberById.get(id);
     if (known) {
       Object.assign(known, { data, hasLeft: false });
@@ -282,6 +290,7 @@ export class Room extends EventTarget {
 
   /** A member whose seat expired stays while its direct connection lasts. */
   #remove(id, reason) {
+    this.#listed.delete(id);
     const member = this.#memberById.get(id);
     if (!member) return;
     member.hasLeft = true;

@@ -90,6 +90,21 @@ test('members past the limit are only listed in a long list', async () => {
   assert.deepEqual(ann.members.map(({ state }) => state).filter((state) => state !== 'none').length, 2);
 });
 
+test('repeated list removes only members that no page has', async () => {
+  const mesh = new Mesh();
+  mesh.members = Array.from({ length: 6 }, (_, at) => ({ client_id: `member-${at}` }));
+  mesh.pageSize = 2;
+  const ann = await mesh.enter('ann', { maxPeers: 0 });
+  const [departed] = mesh.members.splice(4, 1);
+  mesh.page('ann');
+  mesh.members.push(departed);
+  mesh.page('ann', 'ann');
+  mesh.members.pop();
+  assert.equal(ann.members.length, 6, 'pages are missing, and one that is not due is ignored');
+  await settled();
+  assert.deepEqual(ann.members.map(({ id }) => id), [0, 1, 2, 3, 5].map((at) => `member-${at}`));
+});
+
 test('room reports the queue place while it is full', async () => {
   const mesh = new Mesh();
   const bob = await mesh.enter('bob');
@@ -238,7 +253,8 @@ class Mesh {
     const members = this.members.slice(from, from + this.pageSize);
     const more = from + this.pageSize < this.members.length;
     const room = { room: 'den', version: this.version, capacity: null, count: this.members.length };
-    this.clientById.get(id).receive('joined', { ...room, members, more });
+    const behind = after === undefined ? {} : { after };
+    this.clientById.get(id).receive('joined', { ...room, members, more, ...behind });
   }
 
   change({ joined = [], left = [] }, except) {

@@ -23,8 +23,9 @@ pub(crate) enum FromMesh<'a> {
     /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
     /// `None`: the failure is final.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
-    /// The state of a room with one page of its `count` members. `more`: further pages follow.
-    Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, count: u64, more: bool },
+    /// The state of a room with one page of its members. `more`: further pages follow. `after`: last
+    /// member of the page before; `None`: this is the first page.
+    Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, more: bool, after: Option<Cow<'a, str>> },
     /// A list of members failed. `retry_after`: as in `Error`.
     ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },
     /// Changes of a room.
@@ -54,9 +55,9 @@ struct Fields<'a> {
     #[serde(borrow, default)]
     members: Vec<Member<'a>>,
     #[serde(default)]
-    count: u64,
-    #[serde(default)]
     more: bool,
+    #[serde(borrow, default)]
+    after: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     joined: Vec<Member<'a>>,
     #[serde(borrow, default)]
@@ -84,7 +85,7 @@ impl<'a> FromMesh<'a> {
             ("ack", Some(id), _) => Self::Ack { id },
             ("error", Some(id), _) => Self::Error { id, code, retry_after },
             ("error", None, _) if !room.is_empty() => Self::ListFailed { room, retry_after },
-            ("joined", ..) => Self::Joined { room, members, count: fields.count, more: fields.more },
+            ("joined", ..) => Self::Joined { room, members, more: fields.more, after: fields.after },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
             ("left", ..) => match &*reason {
                 "kicked" => Self::SeatLost { room, is_kicked: true },

@@ -208,8 +208,18 @@ impl RoomRequests {
         out.requests.push(native::members(room, after));
     }
 
-    /// Handles the arrival of the page that was requested.
-    pub(crate) fn page_came(&mut self, room: &str) {
+    /// Handles the arrival of the page behind `after`. Returns `false` if it was not requested. The
+    /// first page can come unasked, and then replaces a requested one.
+    pub(crate) fn page_came(&mut self, room: &str, after: Option<&str>) -> bool {
+        let is_due = after.is_none() || self.pages.get(room).is_some_and(|page| page.after.as_deref() == after);
+        if is_due {
+            self.pages.remove(room);
+        }
+        is_due
+    }
+
+    /// Drops the request for a page of this room.
+    pub(crate) fn forget_page(&mut self, room: &str) {
         self.pages.remove(room);
     }
 

@@ -54,6 +54,9 @@ pub enum RoomMessage<'a> {
         members: &'a [Member<'a>],
         /// `true` if there are further pages.
         more: bool,
+        /// Last member of the page before. `None`: this is the first page.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<&'a str>,
     },
     /// The room is full, and the client is in the waiting queue.
     Waiting {

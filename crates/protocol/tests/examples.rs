@@ -207,6 +207,7 @@ impl<'a> Example<'a> {
                 count: self.get("count"),
                 members: &self.get::<Vec<_>>("members"),
                 more: self.get("more"),
+                after: self.get("after"),
             },
             "waiting" => {
                 RoomMessage::Waiting { room, ahead: self.get("ahead"), queue_length: self.get("queue_length") }

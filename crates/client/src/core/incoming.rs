@@ -62,6 +62,7 @@ struct Fields {
     count: Option<u64>,
     members: Option<Vec<Member>>,
     more: Option<bool>,
+    after: Option<String>,
     ahead: Option<u64>,
     queue_length: Option<u64>,
     joined: Option<Vec<Member>>,
@@ -118,6 +119,7 @@ impl Fields {
                 count: self.count?,
                 members: self.members?,
                 more: self.more?,
+                after: self.after,
             }),
             "waiting" => Event::Waiting { room: self.room?, ahead: self.ahead?, queue_length: self.queue_length? },
             "members_changed" => Event::MembersChanged {

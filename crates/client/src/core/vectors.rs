@@ -200,10 +200,11 @@ fn event_fields(event: &Event) -> Value {
         }
         Event::Joined(joined) => {
             let member = |member: &crate::event::Member| json!({ "client_id": member.client_id, "data": member.data });
-            json!({
+            let event = json!({
                 "type": "joined", "room": joined.room, "version": joined.version, "capacity": joined.capacity,
                 "count": joined.count, "members": joined.members.iter().map(member).collect::<Vec<_>>(), "more": joined.more,
-            })
+            });
+            with(event, "after", &joined.after)
         }
         Event::Waiting { room, ahead, queue_length } => {
             json!({ "type": "waiting", "room": room, "ahead": ahead, "queue_length": queue_length })

@@ -16,13 +16,13 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use self::members::{Members, Overdue};
+use self::members::Members;
 use self::sessions::Sessions;
 use self::status::{Role, Status};
 use crate::event::{AnswerKind, IgnoredReason};
 use crate::held::Held;
 use crate::json::quote;
-use crate::native::{self, FromMesh};
+use crate::native::FromMesh;
 use crate::request::{Answer, Head, Opening};
 use crate::room_requests::RoomRequests;
 use crate::translator::{Close, Input, Out, Translate};
@@ -79,8 +79,7 @@ impl Translate for GStreamer {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let all = [self.requests.deadline(), self.sessions.deadline(), self.members.deadline()];
-        all.into_iter().flatten().min()
+        self.requests.deadline().into_iter().chain(self.sessions.deadline()).min()
     }
 
     fn is_full(&self) -> bool {
@@ -133,8 +132,15 @@ impl GStreamer {
                     out.ignore(reason);
                 }
             }
-            FromMesh::Joined { room, members, count, more } if *room == *self.room => {
-                self.page(now, &members, count, more, out);
+            FromMesh::Joined { room, members, more, after } if *room == *self.room => {
+                if self.requests.page_came(&room, after.as_deref()) {
+                    self.page(now, &members, (after.is_none(), more), out);
+                }
+            }
+            FromMesh::ListFailed { room, retry_after } => {
+                if self.requests.page_failed(now, &room, retry_after, out) {
+                    out.close = Some(Close::TRY_AGAIN);
+                }
             }
             FromMesh::MembersChanged { room, joined, left } if *room == *self.room => self.change(&joined, &left, out),
             FromMesh::Ack { id } => self.accepted(now, id, out),
@@ -153,10 +159,6 @@ impl GStreamer {
     fn tick(&mut self, now: Instant, out: &mut Out) {
         if !self.requests.tick(now, out) {
             out.close = Some(Close::TRY_AGAIN);
-        }
-        match self.members.overdue_page(now) {
-            Ok(after) => out.requests.extend(after.map(|after| native::members(&self.room, Some(&after)))),
-            Err(Overdue) => out.close = Some(Close::TRY_AGAIN),
         }
         self.end_sessions(|session| session.is_overdue(now), out);
     }

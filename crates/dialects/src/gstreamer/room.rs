@@ -6,12 +6,11 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::rooms::{Former, Member};
 
 use super::GStreamer;
-use super::members::{Page, Update};
+use super::members::Update;
 use super::names;
 use super::sessions::Presence;
 use super::status::{Role, Status};
 use crate::event::{AnswerKind, Event, IgnoredReason};
-use crate::native;
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
 use uuid::Uuid;
@@ -65,16 +64,20 @@ impl GStreamer {
         }
     }
 
-    pub(super) fn page(&mut self, now: Instant, members: &[Member<'_>], count: u64, more: bool, out: &mut Out) {
-        if self.members.begin_page(now, members) {
+    /// Handles a page of members, which can be the first, and behind which more can follow.
+    pub(super) fn page(&mut self, now: Instant, page: &[Member<'_>], (is_first, more): (bool, bool), out: &mut Out) {
+        if is_first {
+            self.members.begin_snapshot();
             self.sessions.begin_snapshot();
         }
-        members.iter().for_each(|member| self.update(member, out));
-        match self.members.end_page(now, members, count, more) {
-            Page::Next(after) => out.requests.push(native::members(&self.room, Some(&after))),
-            Page::Unclear => self.welcome(now, out),
-            Page::Complete(gone) => {
-                gone.iter().for_each(|(peer, status)| self.departed(*peer, status, out));
+        page.iter().for_each(|member| self.update(member, out));
+        // Clients of the dialect are the only members.
+        match page.last().filter(|last| more && names::peer(last.client_id).is_some()) {
+            Some(last) => self.requests.list(now, &self.room, Some(last.client_id), out),
+            None => {
+                for (peer, status) in self.members.end_snapshot() {
+                    self.departed(peer, &status, out);
+                }
                 self.end_sessions(|session| session.presence == Presence::Missing, out);
                 self.welcome(now, out);
             }
@@ -117,10 +120,11 @@ impl GStreamer {
         if self.requests.changes_seat(&self.room) {
             return;
         }
-        if !is_kicked {
-            out.close = Some(Close::TRY_AGAIN);
+        if !is_kicked || !self.is_welcome {
+            out.close = Some(if is_kicked { Close::new(Some(CloseCode::KICKED)) } else { Close::TRY_AGAIN });
             return;
         }
+        self.requests.forget_page(&self.room);
         for (peer, status) in self.members.clear() {
             self.departed(peer, &status, out);
         }

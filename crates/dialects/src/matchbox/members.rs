@@ -20,13 +20,21 @@ const KICKED: Close = Close::new(Some(CloseCode::KICKED));
 const FORBIDDEN: Close = Close::new(Some(CloseCode::FORBIDDEN));
 
 impl Matchbox {
-    /// Handles a list of members.
-    pub(super) fn joined(&mut self, now: Instant, name: &str, members: &[Member<'_>], more: bool, out: &mut Out) {
-        let Some((roster, is_queue)) = self.roster(name) else { return self.requests.page_came(name) };
-        match (roster.page(members, more), roster.is_asked()) {
-            (Some(last), _) => self.requests.list(now, name, Some(&names::of_client(last)), out),
-            (None, false) => self.requests.page_came(name),
-            (None, true) => {}
+    /// Handles a page of members, which can be the first, and behind which more can follow.
+    pub(super) fn joined(
+        &mut self,
+        now: Instant,
+        name: &str,
+        page: &[Member<'_>],
+        (is_first, more): (bool, bool),
+        out: &mut Out,
+    ) {
+        let Some((roster, is_queue)) = self.roster(name) else { return };
+        if is_first {
+            roster.clear();
+        }
+        if let Some(last) = roster.page(page, more) {
+            self.requests.list(now, name, Some(&names::of_client(last)), out);
         }
         if !is_queue {
             self.settle(out);
@@ -155,7 +163,7 @@ impl Matchbox {
             self.peers.dismiss(peer, false, &mut out.frames);
         }
         let room = self.room.take()?;
-        self.requests.page_came(&room.name);
+        self.requests.forget_page(&room.name);
         Some(room)
     }
 

@@ -129,7 +129,11 @@ impl Matchbox {
                     out.ignore(reason);
                 }
             }
-            FromMesh::Joined { room, members, more, .. } => self.joined(now, &room, &members, more, out),
+            FromMesh::Joined { room, members, more, after } => {
+                if self.requests.page_came(&room, after.as_deref()) {
+                    self.joined(now, &room, &members, (after.is_none(), more), out);
+                }
+            }
             FromMesh::MembersChanged { room, joined, left } => self.changed(now, &room, &joined, &left, out),
             FromMesh::Ack { id } => {
                 if self.requests.finish(now, id, out).is_some() {

@@ -81,28 +81,23 @@ pub(super) struct Roster {
     members: Vec<Member>,
     /// Number of members from pages. Members that joined since are behind them.
     read: usize,
-    /// `true` while a page that was asked for is missing.
-    is_asked: bool,
     /// `true` once all pages were read.
     is_complete: bool,
 }
 
 impl Roster {
     pub(super) fn new(own: Uuid) -> Self {
-        Self { own, members: Vec::new(), read: 0, is_asked: false, is_complete: false }
+        Self { own, members: Vec::new(), read: 0, is_complete: false }
     }
 
-    /// Adds the page that was asked for, or begins anew with an unasked first one. Returns the last
-    /// member if the page behind it is needed.
+    /// Begins anew with the first page.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.own);
+    }
+
+    /// Adds the next page. Returns its last member if the page behind it is needed.
     pub(super) fn page(&mut self, page: &[rooms::Member<'_>], more: bool) -> Option<Uuid> {
         let page: Vec<Member> = page.iter().filter_map(Member::read).collect();
-        let oldest = self.members.first().filter(|_| self.read > 0).map(|member| member.id);
-        // The page that was asked for has no member as old as this.
-        if self.is_asked && (page.is_empty() || page.first().map(|member| member.id) != oldest) {
-            self.is_asked = false;
-        } else {
-            *self = Self { is_asked: self.is_asked, ..Self::new(self.own) };
-        }
         for member in &page {
             if self.members.iter().take(self.read).any(|read| read.id == member.id) {
                 continue;
@@ -115,18 +110,14 @@ impl Roster {
             self.members.insert(self.read, member);
             self.read += 1;
         }
-        match page.last().filter(|_| more && self.read < MAX_MEMBERS) {
-            Some(last) => (!std::mem::replace(&mut self.is_asked, true)).then_some(last.id),
-            None => self.complete(),
+        let last = page.last().filter(|_| more && self.read < MAX_MEMBERS).map(|last| last.id);
+        if last.is_none() {
+            self.is_complete = true;
+            if !self.contains(self.own) {
+                self.members.push(Member { id: self.own, claim: Claim::None });
+            }
         }
-    }
-
-    fn complete(&mut self) -> Option<Uuid> {
-        self.is_complete = true;
-        if !self.contains(self.own) {
-            self.members.push(Member { id: self.own, claim: Claim::None });
-        }
-        None
+        last
     }
 
     /// Adds a member, or replaces its claim. Returns `false` if there is no room for it.
@@ -145,11 +136,6 @@ impl Roster {
         let at = self.members.iter().position(|member| member.id == id)?;
         self.read -= usize::from(at < self.read);
         Some(self.members.remove(at))
-    }
-
-    /// Returns `true` while a page that was asked for is missing.
-    pub(super) fn is_asked(&self) -> bool {
-        self.is_asked
     }
 
     /// Returns `true` once all members are known.
@@ -230,16 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn first_page_begins_anew() {
+    fn own_client_is_last_if_no_page_has_it() {
         let mut roster = Roster::new(id(3));
         page(&mut roster, &[1, 2], true);
-        assert_eq!(page(&mut roster, &[1, 3], true), None, "a page is asked for");
-        assert_eq!(page(&mut roster, &[3, 4], true), Some(id(4)));
-        roster.remove(id(4));
-        page(&mut roster, &[], false);
-        assert_eq!((roster.is_complete(), roster.len(), ids(roster.others())), (true, 2, vec![id(1)]));
-        page(&mut roster, &[2], false);
-        assert_eq!((ids(roster.older()), roster.len()), (vec![id(2)], 2));
+        roster.clear();
+        assert_eq!((page(&mut roster, &[2], true), page(&mut roster, &[], false)), (Some(id(2)), None));
+        assert_eq!((roster.is_complete(), roster.len(), ids(roster.older())), (true, 2, vec![id(2)]));
     }
 
     #[test]

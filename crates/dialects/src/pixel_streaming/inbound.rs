@@ -30,7 +30,11 @@ impl State {
                 Some(from) => self.signal(context, from, data.get()),
                 None => context.out.ignore(IgnoredReason::Foreign),
             },
-            FromMesh::Joined { room, members, more, .. } => self.page(context, &room, &present(&members), more),
+            FromMesh::Joined { room, members, more, after } => {
+                if context.requests.page_came(&room, after.as_deref()) {
+                    self.page(context, &room, &present(&members), (after.is_none(), more));
+                }
+            }
             FromMesh::MembersChanged { room, joined, left } => {
                 let left: Vec<Peer> = left.iter().filter_map(|former| Peer::of_name(former.client_id)).collect();
                 self.change(context, &room, &present(&joined), &left);
@@ -97,8 +101,7 @@ impl State {
         }
     }
 
-    fn page(&mut self, context: &mut Context<'_>, room: &str, members: &[Present<'_>], more: bool) {
-        context.requests.page_came(room);
+    fn page(&mut self, context: &mut Context<'_>, room: &str, members: &[Present<'_>], (is_first, more): (bool, bool)) {
         let last = members.last().filter(|_| more).map(|member| member.peer.to_name());
         let more = last.is_some();
         let mut progress = Progress::Unchanged;
@@ -115,7 +118,7 @@ impl State {
             self.id.members(context, &members);
             false
         } else if self.id.players_room(context.own).is_some_and(|players| players == room) {
-            self.players.page(context, members, more);
+            self.players.page(context, members, (is_first, more));
             true
         } else {
             let needs_more;

@@ -69,9 +69,10 @@ impl Players {
         self.present.get(&peer).filter(|player| player.is_accepted).map(|player| player.subscription)
     }
 
-    /// Handles a page of the room's members. `more`: the page behind it is requested.
-    pub(super) fn page(&mut self, context: &mut Context<'_>, members: &[Present<'_>], more: bool) {
-        let mut snapshot = self.snapshot.take().unwrap_or_default();
+    /// Handles a page of the room's members, which can be the first. `more`: the page behind it is
+    /// requested.
+    pub(super) fn page(&mut self, context: &mut Context<'_>, members: &[Present<'_>], (is_first, more): (bool, bool)) {
+        let mut snapshot = self.snapshot.take().filter(|_| !is_first).unwrap_or_default();
         for member in members {
             if member.peer == context.own {
                 snapshot.has_own = true;

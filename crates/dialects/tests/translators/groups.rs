@@ -12,8 +12,8 @@ use crate::mesh::{Fault, Frames, Message};
 
 /// Cases of each test.
 const CASES: u64 = 5000;
-/// Maximum members in a list.
-const PAGE: usize = 100;
+/// Maximum members in a list, by seed.
+const PAGES: [usize; 3] = [1, 2, 100];
 
 type Mesh = crate::mesh::Mesh<Groups>;
 
@@ -90,7 +90,7 @@ impl Mesh {
         (0..8).for_each(|_| random.0 = random.0.rotate_left(u32::try_from(random.below(64)).unwrap()));
         let size = sizes[random.below(sizes.len())];
         let (peers, dead_seats) = Default::default();
-        Self::new(PAGE, Groups { random, size, peers, dead_seats })
+        Self::new(PAGES[random.below(3)], Groups { random, size, peers, dead_seats })
     }
 
     /// Returns the members of a room in order of joining.

@@ -191,10 +191,11 @@ impl<F: Frames> Mesh<F> {
 
     /// Returns the state of a room, with the members behind one, as a message.
     pub(crate) fn list(&mut self, room: &str, after: Option<ClientId>) -> String {
+        let behind = after.as_ref().map(|after| format!(r#","after":"{after}""#)).unwrap_or_default();
         let OpResult { members, count, more, .. } = self.apply(room, usize::MAX, &Op::List { after });
         let members: Vec<String> = members.iter().map(member).collect();
         let members = members.join(",");
-        format!(r#"{{"type":"joined","room":"{room}","count":{count},"members":[{members}],"more":{more}}}"#)
+        format!(r#"{{"type":"joined","room":"{room}","count":{count},"members":[{members}],"more":{more}{behind}}}"#)
     }
 
     /// Executes the next request of a client. Returns `false` if there is none.
