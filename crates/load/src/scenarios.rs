@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use futures_util::future::LocalBoxFuture;
 
 use crate::report::Report;
 use crate::{compare, drill, hostile, rooms};
@@ -64,15 +65,18 @@ impl Scenario {
     /// # Errors
     /// If options conflict, clients cannot connect, or servers cannot be started or measured. A
     /// fault of the mesh is no error, but a failure in the report.
-    pub async fn run(&self) -> Result<Option<Report>> {
-        match self {
-            Self::Steady(options) => steady::run(options).await,
-            Self::Calls(options) => calls::run(options).await,
-            Self::Idle(options) => idle::run(options).await,
-            Self::Drill(options) => drill::run(options).await.map(Some),
-            Self::Hostile(options) => hostile::run(options).await.map(Some),
-            Self::Rooms(options) => rooms::run(options).await.map(Some),
-            Self::Compare(options) => compare::run(options).await.map(Some),
-        }
+    pub fn run(&self) -> LocalBoxFuture<'_, Result<Option<Report>>> {
+        // Boxed, so that the scenarios are compiled here and not again with each caller.
+        Box::pin(async move {
+            match self {
+                Self::Steady(options) => steady::run(options).await,
+                Self::Calls(options) => calls::run(options).await,
+                Self::Idle(options) => idle::run(options).await,
+                Self::Drill(options) => drill::run(options).await.map(Some),
+                Self::Hostile(options) => hostile::run(options).await.map(Some),
+                Self::Rooms(options) => rooms::run(options).await.map(Some),
+                Self::Compare(options) => compare::run(options).await.map(Some),
+            }
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures_util::future::LocalBoxFuture;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::oneshot;
@@ -70,25 +71,29 @@ impl Load {
 /// If the number of clients is invalid, a client cannot connect, or the metrics of the mesh cannot
 /// be read. Also if `fault` takes longer than about 180 s.
 pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
-    LocalSet::new().run_until(load_and_fault(dir, load, fault)).await
+    let mut returned = None;
+    let fault = Box::pin(async { returned = Some(fault.await) });
+    // Boxed, so that the load is compiled here and not again with each caller.
+    let run: LocalBoxFuture<'_, _> = Box::pin(load_and_fault(dir, load, fault));
+    let figures = LocalSet::new().run_until(run).await?;
+    Ok((figures, returned.context("the fault has no result")?))
 }
 
-async fn load_and_fault<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
+async fn load_and_fault(dir: &Path, load: &Load, fault: LocalBoxFuture<'_, ()>) -> Result<Figures> {
     let ack_interval = if load.reconnect { 1 } else { ACK_INTERVAL };
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut fault_us: Range<u64> = 0..0;
     let act = async |clock: Clock, begin_us: u64, _: &Fleet| {
         clock.until_us(begin_us + us(load.fault_at())).await;
         fault_us.start = clock.now_us();
-        let returned = fault.await;
+        fault.await;
         fault_us.end = clock.now_us();
         let seconds_are_over_us = begin_us + us(Duration::from_secs(load.seconds));
         clock.until_us(seconds_are_over_us.max(fault_us.end + us(TAIL))).await;
-        returned
     };
-    let (evidence, returned): (_, Option<T>) = run_load(&load.fleet(dir), &load.traffic(), ack_interval, act).await?;
-    let returned = returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
-    Ok((Figures::new(load, evidence, &fault_us), returned))
+    let (evidence, returned) = run_load(&load.fleet(dir), &load.traffic(), ack_interval, act).await?;
+    returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
+    Ok(Figures::new(load, evidence, &fault_us))
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
