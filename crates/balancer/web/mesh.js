@@ -9,7 +9,7 @@ const PATH = '/demo/mesh';
 
 /** Events: `change` (`nodes` may have changed) and `problem` (`detail` is a text). */
 export class MeshControl extends EventTarget {
-  /** `{id, state}` of each node; null if the server has no controls. */
+  /** `{id, state}` of each node. Null before an answer, or if the server has no controls. */
   nodes = null;
   /** Whether the server has answered. */
   #hasAnswer = false;
@@ -80,7 +80,7 @@ async function send(command) {
  *
  * @param {HTMLElement} list
  * @param {{id: string, state: string, members: object[]}[]} nodes members: `{id, name, isSelf}`
- * @param {boolean} hasButtons
+ * @param {boolean} hasButtons whether nodes can be drained and killed
  */
 export function showNodes(list, nodes, hasButtons) {
   const cardById = new Map([...list.children].map((card) => [card.dataset.id, card]));

@@ -17,7 +17,7 @@ const provider = new WebrtcProvider(room, shared.doc, {
 });
 const area = element('text');
 
-/** Returns the number of characters at the start of both texts. Code points stay whole. */
+/** Returns the length of the common start in UTF-16 code units. It splits no code point. */
 function commonStart(one, other) {
   let at = 0;
   while (at < one.length && one.codePointAt(at) === other.codePointAt(at)) {

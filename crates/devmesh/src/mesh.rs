@@ -73,11 +73,12 @@ impl Mesh {
         self.lock().status()
     }
 
-    /// Starts or drains nodes until there are `nodes` of them: the lowest free numbers, the
-    /// highest used ones.
+    /// Starts or drains nodes until `nodes` are starting, ready or paused. Starts the lowest free
+    /// numbers, or drains the highest of these nodes.
     ///
     /// # Errors
-    /// When a node does not come up or does not drain. The other nodes are scaled nevertheless.
+    /// When a node does not come up or does not drain, as one that is starting or paused. The other
+    /// nodes are scaled nevertheless.
     pub async fn scale(self: &Arc<Self>, nodes: u32) -> Result<()> {
         let (start, drain) = self.lock().plan_scale(nodes);
         self.start_all(start).await?;

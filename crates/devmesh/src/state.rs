@@ -25,15 +25,15 @@ pub(crate) struct State {
     pub(crate) stage: Stage,
 }
 
-/// Stage of a mesh, and its files that are kept up to date.
+/// Stage of a mesh, which decides the files that are kept up to date.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The discovery file.
+    /// The first servers start. The discovery file is kept up to date.
     #[default]
     Starting,
-    /// Both files.
+    /// All first servers have been ready. `mesh.json` is kept up to date too.
     Running,
-    /// None any more.
+    /// The end has begun: no server starts, and no file is written any more.
     Ending,
 }
 
@@ -231,7 +231,9 @@ impl State {
         Ok(self.expect("restart", id, |_| true)?.phase.is_down())
     }
 
-    /// Returns the nodes to start and to drain: the lowest free numbers, or the highest used ones.
+    /// Returns the nodes to start and to drain, so that `nodes` are starting, ready or paused. The
+    /// lowest numbers of down or unknown nodes start. The highest of the others drain, which fails
+    /// unless they are ready.
     pub(crate) fn plan_scale(&self, nodes: u32) -> (Vec<ServerId>, Vec<ServerId>) {
         let serves = |(id, server): &(&ServerId, &ServerState)| {
             matches!(id, ServerId::Node(_)) && matches!(server.phase, Phase::Starting | Phase::Ready | Phase::Paused)

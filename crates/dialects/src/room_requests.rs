@@ -139,7 +139,8 @@ impl RoomRequests {
         true
     }
 
-    /// Handles success or final failure of a request. `None`: there is no such request.
+    /// Handles success or final failure of a request. `None`: it is no room request, or had its
+    /// outcome before.
     pub(crate) fn finish(&mut self, now: Instant, id: u64, out: &mut Out) -> Option<Outcome> {
         let Pending { room, request, is_join, changes_seat, .. } = self.pending.remove(&id)?;
         self.bytes -= request.len();
@@ -160,7 +161,8 @@ impl RoomRequests {
         Some(Outcome { room, is_join, changes_seat })
     }
 
-    /// Handles a failure with this error code after which a repetition can succeed.
+    /// Handles a failure with this error code. The request is repeated after `retry_after`, within
+    /// [`MIN_RETRY`] and [`MAX_RETRY`].
     pub(crate) fn refuse(&mut self, now: Instant, id: u64, code: &str, retry_after: Duration, out: &mut Out) {
         let Some(pending) = self.pending.get(&id) else { return };
         let Some(state) = self.rooms.get_mut(&pending.room) else { return };

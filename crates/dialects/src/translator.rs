@@ -27,12 +27,13 @@ pub enum Input<'a> {
 pub struct Out {
     /// Native requests to the mesh as JSON texts: one uplink frame each.
     pub requests: Vec<String>,
-    /// Text frames to the client. The edge confirms the message of the mesh with the last one.
+    /// Text frames to the client. The edge confirms the input's message of the mesh once the socket
+    /// has taken all output up to here. With a `close` it never does.
     pub frames: Vec<String>,
     /// `true`: the edge pings the client, and passes its answer as [`Input::Pong`]. While the edge
     /// does not read the client, the edge passes a `Pong` at once.
     pub ping: bool,
-    /// Close frame behind them, which ends the session. `None`: the socket stays open.
+    /// Close frame behind the frames, which ends the session. `None`: the socket stays open.
     pub close: Option<Close>,
     /// Events, each with its number of occurrences.
     pub events: Vec<(Event, u32)>,

@@ -5,7 +5,7 @@ use std::fmt;
 use signaling_protocol::CloseCode;
 
 use crate::agenda::Act;
-use crate::ledger::Place;
+use crate::ledger::Position;
 use crate::world::World;
 
 /// A server.
@@ -88,7 +88,7 @@ pub(crate) enum ClientRequest {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ClientFrame {
     /// A request, with its position in the sender's stream.
-    Request(ClientRequest, Place),
+    Request(ClientRequest, Position),
     /// A subscriber's frames, in this order.
     Subscribe,
     Announce,

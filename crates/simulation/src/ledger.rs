@@ -49,7 +49,7 @@ pub(crate) enum Stream {
 
 /// Position of a message in its sender's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) stream: Stream,
     pub(crate) number: u64,
 }
@@ -68,7 +68,7 @@ struct Message {
     repeated: bool,
     /// Time of the first acceptance by an edge. Retransmissions do not extend the deadline.
     first_taken: Option<Micros>,
-    place: Option<Place>,
+    position: Option<Position>,
     /// The recipient's sockets to which it was written.
     written: Vec<SocketId>,
     /// A reliable recipient's application got the message.
@@ -149,7 +149,7 @@ impl Ledger {
 
     /// Records that an edge accepted a message, possibly sent before on an earlier socket. Slow
     /// senders receive outcomes late, so their messages have no latest outcome time.
-    pub(crate) fn taken(&mut self, message: MessageId, (socket, place): (SocketId, Place), slow: bool) {
+    pub(crate) fn taken(&mut self, message: MessageId, (socket, position): (SocketId, Position), slow: bool) {
         let now = self.now;
         let entry = &mut self.messages[message];
         let before = entry.taken.map(|(before, _)| before);
@@ -160,7 +160,7 @@ impl Ledger {
         }
         entry.taken = Some((socket, now));
         entry.first_taken.get_or_insert(now);
-        entry.place = Some(place);
+        entry.position = Some(position);
         if let Some(before) = before {
             self.pending_by_socket.entry(before).or_default().remove(&message);
         }
@@ -187,7 +187,7 @@ impl Ledger {
         let Some(entry) = self.messages.get_mut(message) else {
             return self.broken("invented", format!("{name} was never sent"));
         };
-        let Some(Place { stream, number }) = entry.place else {
+        let Some(Position { stream, number }) = entry.position else {
             return self.broken("invented", format!("{name} was written before its edge took it"));
         };
         if entry.to != to {
@@ -232,7 +232,7 @@ impl Ledger {
     pub(crate) fn application_got(&mut self, message: MessageId, client: ClientIx) {
         let name = self.name(message);
         let Some(entry) = self.messages.get_mut(message) else { return };
-        let Some(Place { stream, number }) = entry.place else { return };
+        let Some(Position { stream, number }) = entry.position else { return };
         let repeated = entry.repeated;
         if std::mem::replace(&mut entry.got, true) {
             return self.broken("doubled to an application", format!("c{client} got {name} twice"));

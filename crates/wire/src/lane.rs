@@ -16,9 +16,10 @@ use crate::{BatchNumber, ExchangeNumber, Incarnation};
 
 /// Path of the endpoint on a node's internal listener.
 pub const PATH: &str = "/internal/v1/lane";
-/// Response header with the receiver's incarnation in hexadecimal.
+/// Response header with the receiver's incarnation: 16 hexadecimal digits.
 pub const INCARNATION_HEADER: &str = "signaling-incarnation";
-/// Maximum bytes of a batch in a lane.
+/// Maximum bytes of a batch in a lane, which the caller of [`frame`] keeps. Its two parts,
+/// envelopes with outcomes and all other items, can have [`MAX_BATCH_BYTES`] each.
 pub const MAX_BYTES: usize = 2 * MAX_BATCH_BYTES;
 
 /// Bytes of a frame before its batch.
@@ -30,17 +31,20 @@ const ACKNOWLEDGEMENT_BYTES: usize = size_of::<u64>();
 pub struct Opening {
     /// Name of the sending node.
     pub sender: String,
-    /// Address of the sender's internal listener, for a receiver whose view lacks the sender.
+    /// `HOST:PORT` of the sender's internal listener, for a receiver whose view lacks the sender.
     /// `None` if the sender's own view lacks it.
     pub address: Option<String>,
-    /// The sender's incarnation. After a restart it has no memory of earlier batches.
+    /// The sender's incarnation. A changed one shows a restart: the receiver accepts batches from
+    /// number 1 on, and retransmits its pending messages to the sender.
     #[serde(with = "hexadecimal")]
     pub incarnation: Incarnation,
-    /// Number of the exchange. The receiver keeps the one with the highest number.
+    /// Number of the exchange in this lane and incarnation, from 1 on. The receiver keeps the one
+    /// with the highest number, and rejects others.
     pub exchange: ExchangeNumber,
 }
 
-/// Returns a frame with the batch that `append` writes. `capacity` is its expected size in bytes.
+/// Returns a frame with the batch that `append` writes, of at most [`MAX_BYTES`]. `capacity`: the
+/// expected bytes of the batch.
 pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = Vec::with_capacity(LENGTH_BYTES + capacity);
     frame.extend_from_slice(&[0; LENGTH_BYTES]);

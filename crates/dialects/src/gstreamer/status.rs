@@ -34,7 +34,7 @@ impl Role {
     }
 }
 
-/// Parses an array of roles. A repeated role counts once. `None`: it is none, or has another value.
+/// Parses an array of roles. A repeated role counts once. `None`: no array, or another value in it.
 pub(super) fn parse_roles(value: &RawValue) -> Option<Vec<Role>> {
     let mut roles = Vec::new();
     for value in array(value)? {

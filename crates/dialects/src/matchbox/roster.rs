@@ -131,7 +131,7 @@ impl Roster {
         true
     }
 
-    /// Removes a member.
+    /// Removes a member and returns it. `None`: it was none.
     pub(super) fn remove(&mut self, id: Uuid) -> Option<Member> {
         let at = self.members.iter().position(|member| member.id == id)?;
         self.read -= usize::from(at < self.read);

@@ -14,7 +14,7 @@ const MAX_REPORT_BYTES: usize = 512;
 /// Time in which a recipient is reported once.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Outcomes of one client's messages.
+/// One client's messages without an outcome, and the latest reports to it.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     /// Recipients of messages without an outcome, by request id.
@@ -24,7 +24,7 @@ pub(super) struct Expiry {
 }
 
 impl Expiry {
-    /// Remembers a message. Returns `false` if too many have no outcome.
+    /// Remembers a message until its outcome. `false`: 512 have none, and it must not be sent.
     pub(super) fn sent(&mut self, id: u64, to: &str) -> bool {
         if self.sent.len() >= MAX_SENT {
             return false;
@@ -33,12 +33,14 @@ impl Expiry {
         true
     }
 
-    /// Returns the recipient of a message that now has its outcome. `None`: the id is no message's.
+    /// Forgets a message that has its outcome, and returns its recipient. `None`: the message was
+    /// not remembered, or had its outcome before.
     pub(super) fn outcome(&mut self, id: u64) -> Option<String> {
         self.sent.remove(&id)
     }
 
-    /// Returns `true` if the recipient was not reported within the last second, and remembers it.
+    /// Returns `true` if the recipient was not reported within the last second. This counts as a
+    /// report.
     pub(super) fn may_report(&mut self, now: Instant, to: &str) -> bool {
         self.reports.retain(|_, reported| now.saturating_duration_since(*reported) < QUIET);
         if self.reports.contains_key(to) {

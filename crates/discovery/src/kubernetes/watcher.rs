@@ -28,7 +28,7 @@ pub(crate) struct Watcher {
     slices: Slices,
     ignored: usize,
     backoff: Backoff,
-    /// `true` while a watch runs that has worked for a while.
+    /// `true` while a watch runs that has reached `KubernetesSettings::proven_after`: it works.
     is_proven: bool,
     breaks: Breaks,
 }
@@ -125,7 +125,7 @@ impl Watcher {
         if !std::mem::take(&mut self.is_proven) {
             return Err(ReadError::NoAnswer(format!("a watch ended after {:?}", start.elapsed())));
         }
-        if self.breaks.record_end() {
+        if self.breaks.record_end_in_time() {
             info!(selector = %self.selector, "watches no longer break");
         }
         self.sender.send(News::StillValid).await;

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// Returns a request to join a room, whose data is the number of the change in the run, if any.
+/// Returns a request to join a room, whose name needs no escape in JSON. `change`: number of the
+/// join among all joins and leaves of this process, from 0, for the other members. `None`: no data.
 pub(super) fn join(room: &str, id: u64, change: Option<u64>) -> String {
     let data = change.map(|change| format!(r#","data":{{"change":{change}}}"#)).unwrap_or_default();
     format!(r#"{{"type":"join","room":"{room}","id":{id}{data}}}"#)
@@ -20,8 +21,10 @@ pub(super) fn leave(room: &str, id: u64) -> String {
 pub(super) struct Frame<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Cow<'a, str>,
+    /// Error code. Empty in any frame but `error`.
     #[serde(default, borrow)]
     pub(super) code: Cow<'a, str>,
+    /// Id of the request that the frame answers. `None`: it answers none.
     pub(super) id: Option<u64>,
     #[serde(default, borrow)]
     pub(super) joined: Vec<Member<'a>>,
@@ -43,7 +46,7 @@ struct Data {
 }
 
 impl Member<'_> {
-    /// Returns the change of the run by which the client joined, if any.
+    /// Returns the `change` with which the client joined ([`join`]). `None`: it had none.
     pub(super) fn change(&self) -> Option<u64> {
         self.data.as_ref()?.change
     }

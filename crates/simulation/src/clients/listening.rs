@@ -112,12 +112,12 @@ impl World {
         let index = self.sockets[id].client;
         match (&mut self.clients[index].reliable, n, name) {
             (Some(reliable), Some(n), Some(name)) => match reliable.gets(n, name) {
-                Got::News => match message {
+                Got::New => match message {
                     Some(message) => self.ledger.application_got(message, index),
                     None => self.counters.add("rooms: broadcasts that applications got", 1),
                 },
-                Got::Repeat => self.counters.add("clients: messages that their application had", 1),
-                Got::Gap => self.ledger.broken("receipt number", format!("socket {id} got {n} out of turn")),
+                Got::Duplicate => self.counters.add("clients: messages that their application had", 1),
+                Got::OutOfTurn => self.ledger.broken("receipt number", format!("socket {id} got {n} out of turn")),
             },
             (None, None, None) => return,
             (_, n, name) => {

@@ -14,7 +14,7 @@ use self::reliable::Reliable;
 use self::socket::State;
 use crate::agenda::{MS, Micros};
 use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, Kind, SocketId};
-use crate::ledger::{Place, Stream};
+use crate::ledger::{Position, Stream};
 use crate::plan::{Takes, Traits};
 use crate::spans::Spans;
 use crate::world::World;
@@ -222,13 +222,13 @@ impl World {
     }
 }
 
-/// Numbers a plain client's message by its place in the plan.
+/// Numbers a plain client's request by its index: messages from 1, room requests from `FIRST_ASK`.
 fn plain_frame(socket: SocketId, request: ClientRequest) -> ClientFrame {
     let number = match request {
         ClientRequest::Message(message) => message as u64 + 1,
         ClientRequest::Room(ask) => FIRST_ASK + ask as u64,
     };
-    ClientFrame::Request(request, Place { stream: Stream::Socket(socket), number })
+    ClientFrame::Request(request, Position { stream: Stream::Socket(socket), number })
 }
 
 /// Returns the request of a plain client's `id`.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::agenda::MS;
 use crate::event::{ClientFrame, ClientIx, ClientRequest, SocketId};
-use crate::ledger::{Place, Stream};
+use crate::ledger::{Position, Stream};
 use crate::world::World;
 
 /// Maximum bytes of unanswered requests: half of the edge's buffer.
@@ -43,11 +43,11 @@ pub(crate) struct Reliable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Got {
     /// It is the first with its name.
-    News,
+    New,
     /// A duplicate by its name.
-    Repeat,
-    /// An earlier message is missing.
-    Gap,
+    Duplicate,
+    /// Its number is not the next one on the socket, but a higher or lower one.
+    OutOfTurn,
 }
 
 impl Reliable {
@@ -56,7 +56,7 @@ impl Reliable {
         Self { window, ..Self::default() }
     }
 
-    /// Resets the numbering, which starts anew on the next socket.
+    /// Resets the numbers of received messages: the next socket counts from 1. Requests keep ids.
     pub(super) fn disconnected(&mut self) {
         (self.ready, self.n, self.acknowledged, self.will_acknowledge) = (false, 0, 0, false);
     }
@@ -91,13 +91,13 @@ impl Reliable {
         self.unanswered.remove(at).map(|(_, request)| request)
     }
 
-    /// Records a message with number `n` on the socket, and its name.
+    /// Records a message with number `n` on the socket, and its name, unless it is out of turn.
     pub(super) fn gets(&mut self, n: u64, name: &str) -> Got {
         if n != self.n + 1 {
-            return Got::Gap;
+            return Got::OutOfTurn;
         }
         self.n = n;
-        if self.names.insert(name.to_owned()) { Got::News } else { Got::Repeat }
+        if self.names.insert(name.to_owned()) { Got::New } else { Got::Duplicate }
     }
 
     /// Returns the number for the next `received`; `None` if no message is unacknowledged.
@@ -113,14 +113,15 @@ impl World {
         self.clients[index].reliable.as_mut()
     }
 
-    /// Sends unacknowledged requests again in a resumed session, or starts a new session.
+    /// Retransmits the unanswered requests in a resumed session. In a new session they become new
+    /// requests, before all pending ones.
     pub(super) fn reliable_is_welcomed(&mut self, index: ClientIx, socket: SocketId, resumed: bool) {
         let Some(reliable) = self.reliable(index) else { return };
         if resumed {
             let session = reliable.session;
             for (id, request) in reliable.resumed() {
                 self.counters.add("clients: requests repeated in a resumed session", 1);
-                self.send_frame(socket, ClientFrame::Request(request, place(index, session, id)));
+                self.send_frame(socket, ClientFrame::Request(request, position(index, session, id)));
             }
         } else {
             // A message that may have been delivered under its old name counts as a new message.
@@ -163,8 +164,8 @@ impl World {
             && let Some(request) = client.pending.pop_front()
         {
             let id = reliable.numbered(request);
-            let place = place(index, reliable.session, id);
-            self.send_frame(socket, ClientFrame::Request(request, place));
+            let position = position(index, reliable.session, id);
+            self.send_frame(socket, ClientFrame::Request(request, position));
         }
     }
 
@@ -195,6 +196,6 @@ impl World {
     }
 }
 
-fn place(client: ClientIx, session: u64, number: u64) -> Place {
-    Place { stream: Stream::Session(client, session), number }
+fn position(client: ClientIx, session: u64, number: u64) -> Position {
+    Position { stream: Stream::Session(client, session), number }
 }

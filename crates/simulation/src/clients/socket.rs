@@ -9,7 +9,7 @@ use signaling_wire::trunk::DetachReason;
 use crate::agenda::{MS, Micros};
 use crate::event::{ClientFrame, ClientIx, ClientRequest, Exit, Host, MessageId, SocketId};
 use crate::frames::{self, Frame};
-use crate::ledger::Place;
+use crate::ledger::Position;
 use crate::mutant::Mutant;
 use crate::plan::{Sending, Takes};
 use crate::subscribers;
@@ -113,15 +113,15 @@ impl World {
             let text = match frame {
                 ClientFrame::Subscribe | ClientFrame::Announce => subscribers::text(id, socket.client, frame),
                 ClientFrame::Received(n) => format!(r#"{{"type":"received","n":{n}}}"#),
-                ClientFrame::Request(ClientRequest::Room(ask), place) => {
-                    match self.rooms.sends(self.agenda.now(), ask, id, place.number) {
+                ClientFrame::Request(ClientRequest::Room(ask), position) => {
+                    match self.rooms.sends(self.agenda.now(), ask, id, position.number) {
                         Some(text) => text,
                         None => continue,
                     }
                 }
-                ClientFrame::Request(ClientRequest::Message(message), place) => {
-                    self.ledger.taken(message, (id, place), socket.slow);
-                    request(message, &self.sendings[message], place)
+                ClientFrame::Request(ClientRequest::Message(message), position) => {
+                    self.ledger.taken(message, (id, position), socket.slow);
+                    request(message, &self.sendings[message], position)
                 }
             };
             let reading = self.edges[edge].core.client_text(self.agenda.instant(), key, text.as_bytes());
@@ -289,8 +289,8 @@ impl World {
     }
 }
 
-fn request(message: MessageId, sending: &Sending, place: Place) -> String {
+fn request(message: MessageId, sending: &Sending, position: Position) -> String {
     let ttl = sending.ttl_ms.map(|ttl| format!(",\"ttl_ms\":{ttl}")).unwrap_or_default();
-    let (to, padding, id) = (sending.to, "x".repeat(sending.padding), place.number);
+    let (to, padding, id) = (sending.to, "x".repeat(sending.padding), position.number);
     format!(r#"{{"type":"signal","to":"c{to}","data":{{"m":{message},"pad":"{padding}"}},"id":{id}{ttl}}}"#)
 }

@@ -66,8 +66,8 @@ pub(super) struct MeshRooms {
     outdated: BTreeMap<RoomName, u64>,
     /// Nodes with sessions in rooms that this node has served all the time, to be checked.
     reported: VecDeque<(RoomName, NodeId)>,
-    /// Nodes that have to claim the seats of their sessions, by room.
-    unclaimed: BTreeSet<(RoomName, NodeId)>,
+    /// Queued requests to nodes to claim the seats of their sessions, by room.
+    claim_requests: BTreeSet<(RoomName, NodeId)>,
     /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
     unassigned: BTreeSet<RoomName>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
@@ -149,7 +149,7 @@ impl MeshRooms {
             reported: VecDeque::new(),
             unassigned: BTreeSet::new(),
             expiring: BTreeMap::new(),
-            unclaimed: BTreeSet::new(),
+            claim_requests: BTreeSet::new(),
             copies: BTreeMap::new(),
             partial: BTreeMap::new(),
             counts: MeshRoomCounts::default(),
@@ -196,7 +196,7 @@ impl MeshRooms {
     /// Returns `true` if rare sweeps suffice: no request, copy, seat claim or confirmation is
     /// pending.
     pub(super) fn is_idle(&self) -> bool {
-        let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.unclaimed.is_empty();
+        let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.claim_requests.is_empty();
         let all_done = all_sent && self.unassigned.is_empty() && self.expiring.is_empty();
         self.requests.is_empty() && all_done && self.barrier.is_idle()
     }
@@ -245,10 +245,10 @@ impl NodeCore {
         self.answer_known_queries();
         self.check_backups();
         for node in lost {
-            self.unclaim_seats(&node);
+            self.queue_unclaims(&node);
         }
         for node in joined {
-            self.reclaim_seats(&node);
+            self.queue_claim_requests_to(&node);
         }
         self.ask_for_claims();
         self.resend_requests(now, |_| true);
@@ -266,7 +266,7 @@ impl NodeCore {
         mesh.barrier.forget_requests(node);
         let backed_up = mesh.owned.iter().filter(|(_, owned)| owned.is_backed_up_by(node));
         mesh.unassigned.extend(backed_up.map(|(name, _)| name.clone()));
-        self.unclaim_seats(node);
+        self.queue_unclaims(node);
         self.resend_requests(now, |owner| owner == node);
         self.query_members(now);
     }
@@ -281,9 +281,9 @@ impl NodeCore {
         self.continue_answers();
         self.send_unsent_copies();
         self.assign_backups(now);
-        self.continue_unclaims(now);
+        self.apply_unclaims(now);
         self.ask_for_claims();
-        self.expire_seats(now);
+        self.handle_deadlines(now);
     }
 
     /// Announces a result, and sends it to the node that requested it.

@@ -181,7 +181,7 @@ impl NodeCore {
         }
         if let Some(nodes) = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.remove(&room)) {
             // The request may claim a seat, which then stays.
-            self.unclaim_seats_in(now, &room, nodes);
+            self.unclaim_seats(now, &room, nodes);
         }
         if self.mesh_rooms.as_mut().and_then(|mesh| mesh.owned.get_mut(&room)).is_some_and(|it| it.lacks(seen, &op)) {
             self.apply_entry(now, &room, &LogEntry::Lost, None);
@@ -231,7 +231,7 @@ impl NodeCore {
         for name in &rooms {
             let Some(RoomCopy { mut room, at, givers, .. }) = mesh.copies.remove(name) else { continue };
             room.unclaim(clock, None);
-            mesh.unclaimed.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
+            mesh.claim_requests.extend(room.nodes().into_iter().map(|node| (name.clone(), node)));
             mesh.counts.taken_over += 1;
             let seen = mesh.outdated.get(name).copied().unwrap_or_default();
             mesh.own(name, room, (at, clock.max(at.epoch.max(seen) + 1)), givers);
@@ -246,7 +246,7 @@ impl NodeCore {
                 mesh.own(&name, Room::rebuilt(&mesh.rules, clock), (LogPosition::default(), clock), BTreeSet::new());
                 rooms.push(name.clone());
             }
-            mesh.add_unclaimed(name, node);
+            mesh.queue_claim_request(name, node);
         }
         mesh.unassigned.extend(rooms);
         for room in lost {

@@ -116,8 +116,8 @@ impl NodeCore {
     /// Sends the queued operations to the owners of their rooms. No effect with a store.
     pub fn send_room_tasks(&mut self, now: Instant) {
         while let Some(mesh) = &mut self.mesh_rooms {
-            let may_wait = mesh.requests.len() < MAX_BACKGROUND;
-            let Some(task) = self.rooms.next_task(may_wait) else { return };
+            let with_background = mesh.requests.len() < MAX_BACKGROUND;
+            let Some(task) = self.rooms.next_task(with_background) else { return };
             let id = mesh.requests.add(now, task);
             self.send_request(now, id);
         }

@@ -1,5 +1,5 @@
 //! Seats in the rooms that this node owns: claims after a loss or a takeover, and expiry. The
-//! parent module calls it in sweeps and for new views, and `batch` for claims.
+//! parent module calls it in sweeps and for new views, `batch` for claims, and `owner`.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -18,33 +18,33 @@ const ROOMS_PER_SWEEP: usize = 500;
 const REPORTS_PER_SWEEP: usize = 4_000;
 
 impl MeshRooms {
-    /// Adds a node with sessions in a room to the nodes that have to claim their seats, unless the
+    /// Queues a request for claims to a node that reports sessions in an owned room, unless the
     /// room has seats there. It may lack the seats of sessions that have just moved.
-    pub(super) fn add_unclaimed(&mut self, room: RoomName, node: NodeId) {
+    pub(super) fn queue_claim_request(&mut self, room: RoomName, node: NodeId) {
         if self.owned.get(&room).is_some_and(|owned| !owned.room.has_seats_at(&node)) {
-            self.unclaimed.insert((room, node));
+            self.claim_requests.insert((room, node));
         }
     }
 }
 
 impl NodeCore {
-    /// Asks nodes to claim the seats of their sessions in some rooms. A sweep does the rest.
+    /// Sends queued requests for claims, and checks reports, up to the limits. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         for _ in 0..REPORTS_PER_SWEEP {
             let Some((room, node)) = mesh.reported.pop_front() else { break };
-            mesh.add_unclaimed(room, node);
+            mesh.queue_claim_request(room, node);
         }
         let mut full_lanes = Vec::new();
         for _ in 0..ROOMS_PER_SWEEP {
-            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unclaimed.pop_first());
+            let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.claim_requests.pop_first());
             let Some((room, node)) = next else { break };
             if !self.ask_for_claim(&room, &node) {
                 full_lanes.push((room, node));
             }
         }
         if let Some(mesh) = &mut self.mesh_rooms {
-            mesh.unclaimed.extend(full_lanes);
+            mesh.claim_requests.extend(full_lanes);
         }
     }
 
@@ -58,22 +58,23 @@ impl NodeCore {
         !is_member || self.peers.note_now(node, &Item::ClaimSeats { room: room.as_str() })
     }
 
-    /// Claims the seats of this node's sessions in a room.
+    /// Claims the seats of this node's sessions in a room: queues their refreshes for its owner.
     pub(in crate::node) fn claim_seats(&mut self, room: &RoomName) {
         self.rooms.schedule_refresh_of_all(room);
         self.refresh_unconfirmed(room);
     }
 
-    /// Asks a node that is back in the view to claim its seats: they count as lost.
-    pub(super) fn reclaim_seats(&mut self, node: &NodeId) {
+    /// Queues requests for claims to a node that is back in the view, in rooms with seats there.
+    /// The seats expire since the node left the view.
+    pub(super) fn queue_claim_requests_to(&mut self, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
-        mesh.unclaimed.extend(rooms);
+        mesh.claim_requests.extend(rooms);
     }
 
-    /// Has the seats at a lost node expire, unless they are claimed at other nodes. Sweeps do it.
-    pub(super) fn unclaim_seats(&mut self, node: &NodeId) {
+    /// Queues a [`LogEntry::Unclaim`] of a lost or restarted node, in rooms with seats there.
+    pub(super) fn queue_unclaims(&mut self, node: &NodeId) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
         for (room, _) in mesh.owned.iter().filter(|(_, owned)| has(owned)) {
@@ -81,23 +82,26 @@ impl NodeCore {
         }
     }
 
-    /// Has the seats at lost nodes expire in some rooms.
-    pub(super) fn continue_unclaims(&mut self, now: Instant) {
+    /// Applies queued unclaims in at most 500 rooms. `Rules::stale` later the seats expire, unless
+    /// their sessions claim them at any node.
+    pub(super) fn apply_unclaims(&mut self, now: Instant) {
         for _ in 0..ROOMS_PER_SWEEP {
             let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.expiring.pop_first());
             let Some((room, nodes)) = next else { break };
-            self.unclaim_seats_in(now, &room, nodes);
+            self.unclaim_seats(now, &room, nodes);
         }
     }
 
-    pub(super) fn unclaim_seats_in(&mut self, now: Instant, room: &RoomName, lost: BTreeSet<NodeId>) {
+    /// Unclaims the seats at lost nodes in one room.
+    pub(super) fn unclaim_seats(&mut self, now: Instant, room: &RoomName, lost: BTreeSet<NodeId>) {
         for node in lost {
             self.apply_entry(now, room, &LogEntry::Unclaim(node), None);
         }
     }
 
-    /// Expires seats, admits clients after a settle time, and forgets finished rooms.
-    pub(super) fn expire_seats(&mut self, now: Instant) {
+    /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
+    /// for the end of `Rules::settle_ms` are admitted. Forgets a room that `Room::is_finished`.
+    pub(super) fn handle_deadlines(&mut self, now: Instant) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let clock = mesh.clock(now);
         let due: Vec<_> =

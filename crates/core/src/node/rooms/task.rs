@@ -42,7 +42,8 @@ pub struct RoomTask {
 /// Reason of a store operation, which determines the use of its answer.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
-    /// The first command in the queue of a session.
+    /// The first command in the queue of the session: the uplink frame `seq` of the socket `key`.
+    /// The answer finishes it only while it is the first.
     Command { session: SessionId, key: SessionKey, seq: Seq },
     /// Seats are refreshed or restored. `known` is the state that this node followed before.
     Seats { known: Stamp },
@@ -97,9 +98,10 @@ impl Rooms {
         }
     }
 
-    /// Takes the next operation; one in the background only if `may_wait`. `None`: there is none.
-    pub(in crate::node) fn next_task(&mut self, may_wait: bool) -> Option<RoomTask> {
-        self.urgent.pop_front().or_else(|| self.background.pop_front_if(|_| may_wait))
+    /// Takes the next operation, an urgent one first, a background one only `with_background`.
+    /// `None`: there is none. For rooms that nodes own, in place of [`NodeCore::take_room_tasks`].
+    pub(in crate::node) fn next_task(&mut self, with_background: bool) -> Option<RoomTask> {
+        self.urgent.pop_front().or_else(|| self.background.pop_front_if(|_| with_background))
     }
 }
 
@@ -112,8 +114,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the next batch of at most 200 operations; empty without any. The caller runs one batch
-    /// of each urgency at a time, which keeps a client's commands in order.
+    /// Takes the next batch of at most 200 operations for the store; empty without any. The caller
+    /// runs one batch of each urgency at a time, which keeps a client's commands in order.
     pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
         let tasks = match urgency {
             Urgency::Urgent => &mut self.rooms.urgent,
@@ -164,7 +166,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles the result of a join that was answered before or given up.
+    /// Handles a further result of a join, which was answered before or failed after 2 s. A seat by
+    /// it expires, unless the session has the seat here or claims it again.
     pub(in crate::node) fn joined_late(&mut self, task: &RoomTask, result: &OpResult) {
         let has_seat = result.statuses.first().is_some_and(|status| status.is_member() || status.is_waiting());
         if let (Purpose::Command { session, .. }, Op::Join { requester, .. }) = (&task.purpose, &task.request.op)
