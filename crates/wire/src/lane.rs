@@ -38,8 +38,8 @@ pub struct Opening {
     /// number 1 on, and retransmits its pending messages to the sender.
     #[serde(with = "hexadecimal")]
     pub incarnation: Incarnation,
-    /// Number of the exchange in this lane and incarnation, from 1 on. The receiver keeps the one
-    /// with the highest number, and rejects others.
+    /// Number of the exchange among those of all lanes of this incarnation, from 1 on. The receiver
+    /// keeps the one with the highest number, and rejects others.
     pub exchange: ExchangeNumber,
 }
 

@@ -257,6 +257,7 @@ impl NodeCore {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::UNIX_EPOCH;
 
     use signaling_protocol::ClientId;
@@ -265,6 +266,7 @@ mod tests {
 
     use super::super::super::Settings;
     use super::*;
+    use crate::{Member, View};
 
     fn by(number: u64) -> By {
         let (client, node) = (ClientId::new("alice").unwrap(), NodeId::new("n0").unwrap());
@@ -275,16 +277,55 @@ mod tests {
         Op::Refresh { seats: vec![Seat { requester: by(number), status: SeatStatus::Unknown, data: None }] }
     }
 
+    fn settings(id: &str) -> Settings {
+        let epoch = (Instant::now(), UNIX_EPOCH);
+        let mut settings = Settings::new(NodeId::new(id).unwrap(), Incarnation([0; 8]), b"0123456789abcdef", epoch);
+        settings.rooms.mesh = Some(Rules { claimed: true, ..Rules::default() });
+        settings
+    }
+
+    /// Returns a node of the mesh of `n0` and `n1`.
+    fn node(id: &str) -> NodeCore {
+        let member = |(id, address): (&str, &str)| Member {
+            id: NodeId::new(id).unwrap(),
+            address: address.parse().unwrap(),
+            draining: false,
+        };
+        let members = [("n0", "127.0.0.1:1"), ("n1", "127.0.0.1:2")].map(member);
+        let mut node = NodeCore::new(settings(id));
+        node.set_view(Instant::now(), Arc::new(View::new(members.into()).unwrap()));
+        node
+    }
+
+    fn rooms(node: &mut NodeCore) -> &mut MeshRooms {
+        node.mesh_rooms.as_mut().unwrap()
+    }
+
     /// Returns a room with a seat by command 2, taken over in epoch 9 from a copy of this epoch.
     fn taken_over(copied: u64) -> OwnedRoom {
-        let epoch = (Instant::now(), UNIX_EPOCH);
-        let rules = Rules { claimed: true, ..Rules::default() };
-        let settings = Settings::new(NodeId::new("n0").unwrap(), Incarnation([0; 8]), b"0123456789abcdef", epoch);
+        let (settings, rules) = (settings("n0"), Rules { claimed: true, ..Rules::default() });
         let (name, mut room) = (RoomName::new("r").unwrap(), Room::default());
         room.apply(&rules, 1, &Op::Join { requester: by(2), data: None });
         let mut mesh = MeshRooms::new(&settings, rules);
         mesh.own(&name, room, (LogPosition { epoch: copied, number: 3 }, 9), BTreeSet::new());
         mesh.owned.remove(&name).unwrap()
+    }
+
+    #[test]
+    fn backup_without_the_copy_refuses_the_log_behind_it() {
+        let (now, mut owner) = (Instant::now(), node("n0"));
+        let name = |number| RoomName::new(&format!("r{number}")).unwrap();
+        let name = (0..).map(name).find(|name| rooms(&mut owner).owns(name)).unwrap();
+        rooms(&mut owner).own(&name, Room::default(), (LogPosition::default(), 9), BTreeSet::new());
+        owner.assign_backup(now, &name);
+        owner.apply_entry(now, &name, &LogEntry::Lost, None);
+        let at = rooms(&mut owner).owned[&name].at;
+        for (at, is_accepted) in [(at, false), (LogPosition { number: 1, ..at }, true)] {
+            let (mut backup, entry) = (node("n1"), codec::to_bytes(&LogEntry::Lost));
+            let item = Item::RoomLog { room: name.as_str(), at, now: 1, entry: &entry, requester: None };
+            backup.room_logged(now, &NodeId::new("n0").unwrap(), &item);
+            assert_eq!(rooms(&mut backup).copies.contains_key(&name), is_accepted, "{at:?}");
+        }
     }
 
     #[test]
