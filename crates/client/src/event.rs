@@ -48,8 +48,8 @@ pub enum Event {
     Left {
         /// Name of the room.
         room: String,
-        /// `left` (by the client), `kicked` (by an operator), `expired` (silent for too long),
-        /// or the error code of the rejoin that failed.
+        /// `left` (by the client), `expired` (silent for too long), or the error code of the rejoin
+        /// that failed.
         reason: String,
     },
     /// The ICE servers, as answer to [`Client::ice_servers`](crate::Client::ice_servers).
@@ -186,6 +186,6 @@ pub struct Member {
 pub struct DepartedMember {
     /// Id of the client.
     pub client_id: String,
-    /// `left` (by itself), `kicked` (by an operator) or `expired` (silent for too long).
+    /// `left` (by itself) or `expired` (silent for too long).
     pub reason: String,
 }

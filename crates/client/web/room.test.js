@@ -173,10 +173,10 @@ test('failed connection restarts when the client reconnects', async () => {
   assert.equal(connection.restarts, restarts + 1);
 });
 
-test('room is empty after leave, kick or close', async () => {
+test('room is empty after leave, expiry or close', async () => {
   for (const end of [
     (room) => room.leave(),
-    (room, client) => client.receive('left', { room: 'den', reason: 'kicked' }),
+    (room, client) => client.receive('left', { room: 'den', reason: 'expired' }),
     (room, client) => client.receive('state', { state: 'closed' }),
   ]) {
     const mesh = new Mesh();

@@ -30,8 +30,8 @@ pub(crate) enum FromMesh<'a> {
     ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },
     /// Changes of a room.
     MembersChanged { room: Cow<'a, str>, joined: Vec<Member<'a>>, left: Vec<Former<'a>> },
-    /// The session has lost its seat in the room: an operator has removed it, or it has expired.
-    SeatLost { room: Cow<'a, str>, is_kicked: bool },
+    /// The session's seat in the room has expired.
+    SeatLost { room: Cow<'a, str> },
     /// A message without effect on translators.
     Other,
 }
@@ -87,11 +87,7 @@ impl<'a> FromMesh<'a> {
             ("error", None, _) if !room.is_empty() => Self::ListFailed { room, retry_after },
             ("joined", ..) => Self::Joined { room, members, more: fields.more, after: fields.after },
             ("members_changed", ..) => Self::MembersChanged { room, joined, left },
-            ("left", ..) => match &*reason {
-                "kicked" => Self::SeatLost { room, is_kicked: true },
-                "expired" => Self::SeatLost { room, is_kicked: false },
-                _ => Self::Other,
-            },
+            ("left", ..) if reason == "expired" => Self::SeatLost { room },
             _ => Self::Other,
         }
     }

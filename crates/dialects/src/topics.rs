@@ -142,7 +142,7 @@ impl Topics {
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
             FromMesh::Error { id, code, retry_after: Some(wait) } => self.requests.refuse(now, id, &code, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
-            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(&room, is_kicked, out),
+            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
             FromMesh::Signal { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }
@@ -176,14 +176,9 @@ impl Topics {
         }
     }
 
-    fn seat_lost(&mut self, room: &str, is_kicked: bool, out: &mut Out) {
+    fn seat_lost(&self, room: &str, out: &mut Out) {
         // A pending request decides about the seat.
-        if self.requests.changes_seat(room) || !self.subscribed.contains(room) {
-            return;
-        }
-        if is_kicked {
-            self.subscribed.remove(room);
-        } else {
+        if self.subscribed.contains(room) && !self.requests.changes_seat(room) {
             out.close = Some(Close::TRY_AGAIN);
         }
     }

@@ -30,8 +30,6 @@ pub struct Former<'a> {
 pub enum LeftReason {
     /// The client left on request.
     Left,
-    /// An operator removed it. Reserved: no server sends it.
-    Kicked,
     /// Its seat was not refreshed in time, or a `leave` that had failed was carried out late.
     Expired,
 }

@@ -89,12 +89,6 @@ impl Members {
         Some(status)
     }
 
-    /// Removes all members, and returns them.
-    pub(super) fn clear(&mut self) -> Vec<(Uuid, Status)> {
-        self.is_partial = false;
-        self.remove_if(|_| true)
-    }
-
     /// Returns a member's status.
     pub(super) fn get(&self, peer: Uuid) -> Option<&Status> {
         self.known.get(&peer).map(|known| &known.status)
@@ -145,7 +139,8 @@ mod tests {
         let producers = (5000..9000).filter(|number| update(&mut members, *number, PRODUCER) == Update::Changed);
         assert_eq!(producers.count() + others, MAX_BYTES / (MEMBER_BYTES + 4));
         assert!(members.bytes() <= MAX_BYTES);
-        members.clear();
+        members.begin_snapshot();
+        members.end_snapshot();
         assert_eq!((members.bytes(), update(&mut members, 1, PRODUCER)), (0, Update::Changed));
     }
 

@@ -132,15 +132,13 @@ impl GStreamer {
                     out.ignore(reason);
                 }
             }
-            FromMesh::Joined { room, members, more, after } if *room == *self.room => {
-                if self.requests.page_came(&room, after.as_deref()) {
-                    self.page(now, &members, (after.is_none(), more), out);
-                }
+            FromMesh::Joined { room, members, more, after }
+                if *room == *self.room && self.requests.page_came(&room, after.as_deref()) =>
+            {
+                self.page(now, &members, (after.is_none(), more), out);
             }
-            FromMesh::ListFailed { room, retry_after } => {
-                if self.requests.page_failed(now, &room, retry_after, out) {
-                    out.close = Some(Close::TRY_AGAIN);
-                }
+            FromMesh::ListFailed { room, retry_after } if self.requests.page_failed(now, &room, retry_after, out) => {
+                out.close = Some(Close::TRY_AGAIN);
             }
             FromMesh::MembersChanged { room, joined, left } if *room == *self.room => self.change(&joined, &left, out),
             FromMesh::Ack { id } => self.accepted(now, id, out),
@@ -150,7 +148,7 @@ impl GStreamer {
                 }
                 _ => self.fail(now, id, &code, out),
             },
-            FromMesh::SeatLost { room, is_kicked } if *room == *self.room => self.seat_lost(is_kicked, out),
+            FromMesh::SeatLost { room } if *room == *self.room => self.seat_lost(out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }

@@ -115,19 +115,10 @@ impl GStreamer {
         }
     }
 
-    pub(super) fn seat_lost(&mut self, is_kicked: bool, out: &mut Out) {
+    pub(super) fn seat_lost(&self, out: &mut Out) {
         // A pending request decides about the seat.
-        if self.requests.changes_seat(&self.room) {
-            return;
+        if !self.requests.changes_seat(&self.room) {
+            out.close = Some(Close::TRY_AGAIN);
         }
-        if !is_kicked || !self.is_welcome {
-            out.close = Some(if is_kicked { Close::new(Some(CloseCode::KICKED)) } else { Close::TRY_AGAIN });
-            return;
-        }
-        self.requests.forget_page(&self.room);
-        for (peer, status) in self.members.clear() {
-            self.departed(peer, &status, out);
-        }
-        self.end_sessions(|_| true, out);
     }
 }

@@ -14,8 +14,6 @@ use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
 use uuid::Uuid;
 
-/// An operator has removed the client from a room.
-const KICKED: Close = Close::new(Some(CloseCode::KICKED));
 /// The client's token does not name the room.
 const FORBIDDEN: Close = Close::new(Some(CloseCode::FORBIDDEN));
 
@@ -123,13 +121,9 @@ impl Matchbox {
     }
 
     /// Handles the loss of a seat.
-    pub(super) fn seat_lost(&mut self, name: &str, is_kicked: bool, out: &mut Out) {
-        if self.requests.changes_seat(name) || self.roster(name).is_none() {
-            return;
-        }
-        if is_kicked {
-            out.close = Some(KICKED);
-        } else {
+    pub(super) fn seat_lost(&mut self, name: &str, out: &mut Out) {
+        // A pending request decides about the seat.
+        if self.roster(name).is_some() && !self.requests.changes_seat(name) {
             out.close = Some(Close::TRY_AGAIN);
         }
     }

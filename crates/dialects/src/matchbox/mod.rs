@@ -144,7 +144,7 @@ impl Matchbox {
                 }
             }
             FromMesh::Error { id, code, retry_after } => self.error(now, id, &code, retry_after, out),
-            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(&room, is_kicked, out),
+            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             FromMesh::ListFailed { room, retry_after } => {
                 if self.requests.page_failed(now, &room, retry_after, out) {

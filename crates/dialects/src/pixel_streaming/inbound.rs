@@ -60,7 +60,7 @@ impl State {
                     self.page_failed(context, &room);
                 }
             }
-            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(context, &room, is_kicked),
+            FromMesh::SeatLost { room } => self.seat_lost(context, &room),
             FromMesh::Broadcast { .. } => context.out.ignore(IgnoredReason::Foreign),
             FromMesh::Other => {}
         }
@@ -172,15 +172,10 @@ impl State {
         self.proceed(context, progress);
     }
 
-    fn seat_lost(&self, context: &mut Context<'_>, room: &str, is_kicked: bool) {
+    fn seat_lost(&self, context: &mut Context<'_>, room: &str) {
         let is_in = self.id.is_in(context.own, room) || self.subscription.is_in(room);
         // A pending request decides about the seat.
-        if !is_in || context.requests.changes_seat(room) {
-            return;
-        }
-        if is_kicked {
-            context.out.close = Some(Close::EMPTY);
-        } else {
+        if is_in && !context.requests.changes_seat(room) {
             context.out.close = Some(Close::RESTART);
         }
     }

@@ -175,7 +175,7 @@ impl Rxdb {
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
             FromMesh::Error { id, code, retry_after: Some(wait) } => self.requests.refuse(now, id, &code, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
-            FromMesh::SeatLost { room, is_kicked } => self.seat_lost(&room, is_kicked, out),
+            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             FromMesh::ListFailed { .. } | FromMesh::Other => {}
         }
@@ -234,13 +234,9 @@ impl Rxdb {
         out.count(Event::Answered(AnswerKind::SubscribeFailed));
     }
 
-    fn seat_lost(&mut self, room: &str, is_kicked: bool, out: &mut Out) {
-        if self.requests.changes_seat(room) || !self.rooms.contains_key(room) {
-            return;
-        }
-        if is_kicked {
-            self.rooms.remove(room);
-        } else {
+    fn seat_lost(&self, room: &str, out: &mut Out) {
+        // A pending request decides about the seat.
+        if self.rooms.contains_key(room) && !self.requests.changes_seat(room) {
             out.close = Some(Close::TRY_AGAIN);
         }
     }

@@ -293,7 +293,7 @@ mod tests {
         };
         let members = [("n0", "127.0.0.1:1"), ("n1", "127.0.0.1:2")].map(member);
         let mut node = NodeCore::new(settings(id));
-        node.set_view(Instant::now(), Arc::new(View::new(members.into()).unwrap()));
+        node.set_view(Instant::now(), Arc::new(View::new(members).unwrap()));
         node
     }
 
