@@ -54,7 +54,7 @@ impl TestMesh {
         mesh
     }
 
-    /// Starts a mesh with this number of nodes and one balancer. The flags are the balancer's.
+    /// Starts a mesh with `nodes` nodes and one balancer, whose command line gets the flags.
     pub async fn with_balancer_flags(nodes: u32, flags: &[&str]) -> Self {
         Self::with_servers((nodes, 1), &[], flags).await
     }

@@ -152,8 +152,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
         }
     }
 
-    /// Waits for a `goodbye` that asks the client to reconnect within a second, and for the close.
-    pub async fn leaves_by_goodbye(&mut self, code: u16) {
+    /// Waits until the server sends `goodbye`, with a retry after at most 1 s, and closes the
+    /// socket with this code.
+    pub async fn until_sent_away(&mut self, code: u16) {
         let goodbye = self.recv_type("goodbye").await;
         assert!(goodbye["retry_after_ms"].as_u64().unwrap() <= 1_000, "{goodbye}");
         assert_eq!(self.closed().await, Some(code), "{}", self.id);

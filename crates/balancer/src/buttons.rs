@@ -1,11 +1,11 @@
 //! Buttons of the demo page. Forwards their requests to the control socket of the `mesh-dev`
 //! process that runs this mesh.
 //!
-//! The buttons can kill servers, so only a browser on this machine that shows this page may use
-//! them. `mesh-dev` gets only requests that meet five conditions:
+//! The buttons can kill servers, so pages of other origins and other machines may not use them.
+//! `mesh-dev` gets only requests that meet five conditions:
 //!
 //! - The connection comes from loopback.
-//! - No proxy forwarded the request.
+//! - It has no header by which a proxy names itself (`Forwarded`, `Via`, `X-Forwarded-*`).
 //! - It names a loopback host. A foreign name that resolves to loopback does not count.
 //! - Its origin, if it has one, is that of this host.
 //! - It has a header that pages of other origins can set only after a preflight. This server never
@@ -62,8 +62,8 @@ struct Buttons {
     pressed: Semaphore,
 }
 
-/// Returns the route of the buttons, with the path of the control socket of `mesh-dev`. With `None`
-/// it answers the page that there are no buttons.
+/// Returns the route of the buttons. `control`: path of the control socket of `mesh-dev`. `None`: a
+/// `status` request is answered that there are no buttons, other requests get 403.
 pub(crate) fn router(control: Option<PathBuf>) -> Router {
     Router::new()
         .route(PATH, post(press))
@@ -127,7 +127,7 @@ fn is_of_this_page(headers: &HeaderMap) -> bool {
     text(ORIGIN).is_none_or(|origin| origin.split_once("://").is_some_and(|(_, authority)| authority == host))
 }
 
-/// Returns `true` if a program on this machine sent the request and no proxy forwarded it.
+/// Returns `true` if a program on this machine sent the request, and no header names a proxy.
 fn is_from_here(peer: SocketAddr, headers: &HeaderMap) -> bool {
     let names_proxy =
         |name: &HeaderName| *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-");

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use crate::core::Outcome;
 
-/// Future of a request's outcome. `Ok` has a [`Delivered`]: the request was carried out, and a
-/// signal delivered. Dropping the future does not cancel the request.
+/// Future of a request's outcome. `Ok` has a [`Delivered`]: the request was carried out. For a
+/// signal this means that its recipient got it. Dropping the future does not cancel the request.
 ///
 /// # Errors
 /// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
@@ -29,7 +29,7 @@ impl Future for Receipt {
     }
 }
 
-/// A request was carried out. A signal was delivered to its recipient.
+/// A request was carried out. If it was a signal, it was delivered to its recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
     /// Number of members that received a broadcast; `None` for other requests.
@@ -58,10 +58,11 @@ impl Refusal {
 /// An accepted request was not carried out, or its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The mesh refused it, usually with `recipient_unavailable`.
+    /// The mesh refused it, or gave a signal up after its hold time (`recipient_unavailable`).
     #[error("{}: {}", .0.code, .0.message)]
     Refused(Refusal),
-    /// No answer came within [`Options::request_timeout`](crate::Options::request_timeout).
+    /// No answer came within [`Options::request_timeout`](crate::Options::request_timeout), a limit
+    /// of this client, not of the mesh.
     #[error("{}", if *.sent { "no answer came in time; it may have been delivered" } else { "there was no connection in time" })]
     Expired {
         /// `true` if it was sent, and so may have been delivered.
@@ -75,14 +76,15 @@ pub enum RequestError {
 /// A request was not accepted. Nothing of it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The queue is full: wait for the outcome of earlier requests.
+    /// The client's queue is full: its requests or bytes would exceed the maximum that
+    /// [`Options::queue`](crate::Options::queue) sets. Wait for the outcome of earlier requests.
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
     /// The message is too large: the server would close the socket. The limit is that of the latest
     /// `welcome`, 64 KiB before the first one.
     #[error("the message has {bytes} bytes, the server accepts at most {max}")]
     TooLarge {
-        /// Size of the message, in bytes.
+        /// Size of the whole message as JSON text, not only of its data, in bytes.
         bytes: usize,
         /// Maximum size that the server accepts, in bytes.
         max: usize,

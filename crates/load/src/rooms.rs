@@ -46,8 +46,8 @@ pub struct Options {
     rate: u64,
     #[command(flatten)]
     run: RunOptions,
-    /// Number of further clients, in the waiting queue of one more room. Needs --dir, to set the
-    /// capacity of that room through a node
+    /// Number of further clients, of one more room: the first --seats become members, the others
+    /// wait in its queue; 0: no such room. Needs --dir, to set the room's capacity through a node
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) waiting: u32,
     /// Capacity of the room with the waiting queue (--waiting)
@@ -68,8 +68,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Fails if the numbers conflict. Servers combine changes within 200 ms, so a visitor makes at
-    /// most one change per second.
+    /// Fails if the numbers conflict. Servers merge a client's changes within 200 ms. At most one
+    /// change per second of a visitor leaves time for the answer and the report of each.
     fn check(&self, visitors: usize) -> Result<()> {
         let Self { rooms, rate, waiting, seats, leave_rate, .. } = self;
         let clients = self.fleet.clients;
@@ -90,9 +90,10 @@ impl Options {
     }
 }
 
-/// Connects all clients, joins their rooms, runs the schedule, waits for all changes, and reports.
-/// Fails if options conflict, a client cannot connect or join, or a server cannot be measured.
-/// Lost changes and exceeded limits are failures in the report, not errors.
+/// Connects all clients, joins their rooms, runs the schedule, waits for all changes for at most
+/// `settle_ms`, and reports. Fails if options conflict, the mesh file is unreadable, or a client
+/// cannot connect or join. Fails too if a node does not set the capacity, the timer breaks, or a
+/// server or store cannot be measured. Lost changes and exceeded limits only fail the report.
 pub(crate) async fn run(options: &Options) -> Result<Report> {
     let fleet = &options.fleet;
     let assignment = Assignment::new(usize::try_from(fleet.clients)?, options);

@@ -27,7 +27,7 @@ impl fmt::Display for Host {
 /// Index of a trunk connection.
 pub(crate) type ConnId = usize;
 /// Index of an exchange of a lane.
-pub(crate) type LaneId = usize;
+pub(crate) type ExchangeId = usize;
 /// Index of a client's connection.
 pub(crate) type SocketId = usize;
 /// Index of a client.
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     /// An edge requests a trunk.
     Connect(ConnId),
     /// Another node opens a lane.
-    Lane(LaneId),
+    Lane(ExchangeId),
     /// A client requests an upgrade.
     Upgrade(SocketId),
 }

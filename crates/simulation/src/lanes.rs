@@ -1,4 +1,6 @@
-//! Lanes between nodes: exchanges that are ordered both ways and cut at any time.
+//! Lanes between nodes. A lane is one exchange after another, each a connection from the sending
+//! node to the receiving one: batches go one way, acknowledgements the other, both in order.
+//! `nodes`, `world` and `faults` call this module.
 
 use std::rc::Rc;
 
@@ -9,7 +11,7 @@ use signaling_wire::lane::{LENGTH_BYTES, Opening};
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation, RemainingTtl};
 
 use crate::agenda::{MS, Micros, SECOND};
-use crate::event::{Host, Kind, LaneId, Process};
+use crate::event::{ExchangeId, Host, Kind, Process};
 use crate::mutant::Mutant;
 use crate::trace;
 use crate::trunks::next_flush;
@@ -33,15 +35,19 @@ struct Side {
     arrives: Micros,
 }
 
-/// One exchange of a lane.
+/// One exchange of a lane, of which an [`ExchangeId`] is the index in [`World`].
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    /// Index of the sending node.
     from: usize,
+    /// Index of the receiving node.
     to: usize,
+    /// The sender's key of the receiver.
     peer: PeerKey,
     number: ExchangeNumber,
     /// `None` before the receiver has accepted it.
     inbound: Option<InboundExchange>,
+    /// `true` once the sender has the receiver's acceptance.
     is_opened: bool,
     /// A timer flushes output that may wait.
     is_waiting: bool,
@@ -58,7 +64,7 @@ const OPEN_TIMEOUT: Micros = 2 * SECOND;
 const MAX_BACKOFF: Micros = SECOND;
 
 impl World {
-    /// Serves the lanes to all peers that a node knows now.
+    /// Opens a lane to each new peer of a node, and ends lanes to peers that it no longer knows.
     pub(crate) fn update_lanes(&mut self, index: usize) {
         let place = |address: &str| address.trim_start_matches('n').split(':').next()?.parse().ok();
         let node = &mut self.nodes[index];
@@ -108,16 +114,16 @@ impl World {
         });
     }
 
-    fn lane_arrives(&mut self, id: LaneId, opening: &Opening) {
+    fn lane_arrives(&mut self, id: ExchangeId, opening: &Opening) {
         let to = self.exchanges[id].to;
         if self.lacks_view(to) {
             self.counters.add("silence: lanes refused", u64::from(self.silences > 0));
-            return self.lane_fails(id);
+            return self.refuse_lane(id);
         }
         let node = &mut self.nodes[to];
         let inbound = match node.core.accept_lane(self.agenda.instant(), opening) {
             Ok(Some(inbound)) => inbound,
-            Ok(None) => return self.lane_fails(id),
+            Ok(None) => return self.refuse_lane(id),
             Err(error) => return self.ledger.broken("damaged", error.to_string()),
         };
         let incarnation = match self.mutant {
@@ -136,7 +142,7 @@ impl World {
         self.update_lanes(to);
     }
 
-    fn lane_opened(&mut self, id: LaneId, incarnation: Incarnation) {
+    fn lane_opened(&mut self, id: ExchangeId, incarnation: Incarnation) {
         let exchange = &mut self.exchanges[id];
         if exchange.side(End::Sender).open {
             exchange.is_opened = true;
@@ -154,8 +160,8 @@ impl World {
         }
     }
 
-    /// Reports to the sender that the receiver is down.
-    pub(crate) fn lane_is_refused(&mut self, id: LaneId) {
+    /// Reports to the sender that the receiver's process is gone: the sender suspects the node.
+    pub(crate) fn lane_connect_fails(&mut self, id: ExchangeId) {
         let suspects = self.mutant != Some(Mutant::Suspects);
         self.carry(id, End::Receiver, move |world| {
             let Exchange { from, peer, .. } = world.exchanges[id];
@@ -166,13 +172,14 @@ impl World {
         });
     }
 
-    /// Reports to the sender that the receiver does not accept the exchange.
-    fn lane_fails(&mut self, id: LaneId) {
+    /// Reports to the sender that the receiver runs, but refuses the exchange: it has no view, or
+    /// knows this or a later exchange.
+    fn refuse_lane(&mut self, id: ExchangeId) {
         self.carry(id, End::Receiver, move |world| world.lane_ends(id, End::Sender));
     }
 
     /// Carries something from one end to the other, behind all that was sent before.
-    fn carry(&mut self, id: LaneId, from: End, arrive: impl FnOnce(&mut Self) + 'static) {
+    fn carry(&mut self, id: ExchangeId, from: End, arrive: impl FnOnce(&mut Self) + 'static) {
         let at = self.agenda.now() + self.rng.delay();
         let exchange = &mut self.exchanges[id];
         let to = exchange.sides[usize::from(from == End::Sender)].process;
@@ -184,7 +191,8 @@ impl World {
         }
     }
 
-    /// Sends or cuts the lanes of a node that have changed.
+    /// Sends the batches of a node's changed lanes, at once or at the next flush by their urgency.
+    /// Ends exchanges that the core cuts.
     pub(crate) fn lanes_turn(&mut self, index: usize) {
         for (peer, urgency) in self.nodes[index].core.take_woken_lanes() {
             let Some(&id) = self.nodes[index].lanes.get(&peer) else { continue };
@@ -204,7 +212,7 @@ impl World {
         }
     }
 
-    fn send_batches(&mut self, id: LaneId) {
+    fn send_batches(&mut self, id: ExchangeId) {
         let Exchange { from, peer, number, to, .. } = self.exchanges[id];
         while let Some(frame) = self.nodes[from].core.take_lane_frame(self.agenda.instant(), peer, number) {
             let mut batch = &frame[LENGTH_BYTES..];
@@ -230,7 +238,7 @@ impl World {
         }
     }
 
-    fn batch_arrives(&mut self, id: LaneId, batch: &[u8]) {
+    fn batch_arrives(&mut self, id: ExchangeId, batch: &[u8]) {
         let Exchange { to, inbound: Some(inbound), ref sides, .. } = self.exchanges[id] else { return };
         if !sides[End::Receiver as usize].open {
             return;
@@ -261,7 +269,7 @@ impl World {
         }
     }
 
-    fn send_acknowledgement(&mut self, id: LaneId, acknowledged: BatchNumber) {
+    fn send_acknowledgement(&mut self, id: ExchangeId, acknowledged: BatchNumber) {
         self.carry(id, End::Receiver, move |world| {
             let Exchange { from, peer, number, .. } = world.exchanges[id];
             if world.exchanges[id].side(End::Sender).open {
@@ -271,7 +279,7 @@ impl World {
     }
 
     /// Closes one end. The other end learns of it, unless the exchange is severed.
-    fn lane_ends(&mut self, id: LaneId, end: End) {
+    fn lane_ends(&mut self, id: ExchangeId, end: End) {
         if end == End::Receiver {
             return self.close_receiver(id);
         }
@@ -295,7 +303,7 @@ impl World {
         }
     }
 
-    fn close_receiver(&mut self, id: LaneId) {
+    fn close_receiver(&mut self, id: ExchangeId) {
         let exchange = &mut self.exchanges[id];
         let (to, inbound) = (exchange.to, exchange.inbound);
         if !std::mem::replace(&mut exchange.side(End::Receiver).open, false) {
@@ -312,13 +320,15 @@ impl World {
         }
     }
 
-    /// Closes all exchanges at a node that was paused.
+    /// Closes the receiving ends of all exchanges to a node that was paused.
     pub(crate) fn close_lanes_to(&mut self, index: usize) {
         let inbound: Vec<_> = self.nodes[index].inbound_lanes.values().copied().collect();
         inbound.into_iter().for_each(|id| self.close_receiver(id));
     }
 
-    /// Loses all that one node sends to another in their open exchanges. Each end may detect it.
+    /// Cuts the direction from one node to another. Their open exchanges lose all acknowledgements,
+    /// and those that `from` opened also all batches. `from` closes its end of half of them within
+    /// 3 s; the other ends get no report of it.
     pub(crate) fn sever_lanes(&mut self, from: usize, to: usize) {
         for id in 0..self.exchanges.len() {
             for (end, other) in [(End::Sender, End::Receiver), (End::Receiver, End::Sender)] {
@@ -328,7 +338,7 @@ impl World {
                     continue;
                 }
                 exchange.side(end).severed = true;
-                // TCP sends no further acknowledgements once the earlier ones are not confirmed.
+                // The sender's TCP confirmations are lost too, so the receiver's bytes stop.
                 exchange.side(End::Receiver).severed = true;
                 let detected = self.rng.percent(50).then(|| self.rng.within(0, 3 * SECOND));
                 if let Some(delay) = detected {
@@ -338,8 +348,8 @@ impl World {
         }
     }
 
-    /// Delays all that a node sends to another in their open exchange. A later exchange overtakes
-    /// it.
+    /// Delays all batches of the open exchange from one node to another until 1 s to 5 s from now.
+    /// A later exchange overtakes it.
     pub(crate) fn stall_lane(&mut self, from: usize, to: usize) {
         let until = self.agenda.now() + self.rng.within(SECOND, 5 * SECOND);
         for exchange in self.exchanges.iter_mut().filter(|exchange| (exchange.from, exchange.to) == (from, to)) {
@@ -350,7 +360,8 @@ impl World {
         }
     }
 
-    /// Closes the ends of a dead process. Its sent bytes may still arrive.
+    /// Closes all ends of a node whose process was killed. Bytes sent earlier still arrive. About
+    /// half of the other ends get a report of it.
     pub(crate) fn reset_lanes(&mut self, index: usize) {
         for id in 0..self.exchanges.len() {
             for (end, other) in [(End::Sender, End::Receiver), (End::Receiver, End::Sender)] {

@@ -6,7 +6,7 @@ use signaling_core::node::{IDLE_SWEEP_INTERVAL, NodeCore, PeerKey, RoomTask, SWE
 
 use crate::agenda::{MS, Micros, micros};
 use crate::counters::Counters;
-use crate::event::{ConnId, Host, Kind, LaneId};
+use crate::event::{ConnId, ExchangeId, Host, Kind};
 use crate::mutant::Mutant;
 use crate::trunks::End;
 use crate::world::{Server, World};
@@ -20,11 +20,11 @@ pub(crate) struct NodeHost {
     /// Index of each peer node.
     pub(crate) peers: BTreeMap<PeerKey, usize>,
     /// The last exchange of the lane to each peer.
-    pub(crate) lanes: BTreeMap<PeerKey, LaneId>,
+    pub(crate) lanes: BTreeMap<PeerKey, ExchangeId>,
     /// Failures in a row to open it.
     pub(crate) failures: BTreeMap<PeerKey, u32>,
     /// The open exchange of the lane from each peer.
-    pub(crate) inbound_lanes: BTreeMap<PeerKey, LaneId>,
+    pub(crate) inbound_lanes: BTreeMap<PeerKey, ExchangeId>,
     /// Number of the last batch to any peer.
     pub(crate) last_batch: u64,
     /// Batches in flight to the room store, by urgency.

@@ -267,7 +267,7 @@ impl World {
                 let edge = Host::Edge(self.conns[conn].edge);
                 self.later(edge, delay, move |world| world.connect_failed(conn));
             }
-            Kind::Lane(id) => self.lane_is_refused(id),
+            Kind::Lane(id) => self.lane_connect_fails(id),
             Kind::Upgrade(socket) => self.upgrade_fails(socket),
         }
     }

@@ -41,7 +41,7 @@ async fn drained_balancer_closes_its_clients_until_undrained() {
     assert_eq!((refusal.status, refusal.error_code().as_str()), (503, "draining"));
     assert!(refusal.header("retry-after").is_some(), "{refusal:?}");
     for mut peer in peers {
-        peer.leaves_by_goodbye(1001).await;
+        peer.until_sent_away(1001).await;
     }
 
     admin(&balancer, "undrain").await;
@@ -65,7 +65,7 @@ async fn undrain_keeps_the_clients_that_are_not_closed_yet() {
     stays("no client is closed any more", stay, async || sockets().await == left).await;
 }
 
-/// Returns a mesh, the internal listener of its balancer, and the clients of that.
+/// Returns a mesh of three nodes, the internal listener of its balancer, and the clients of that.
 async fn balancer_with_clients() -> (TestMesh, String, Vec<Peer>) {
     let mesh = TestMesh::with_balancer_flags(3, &[&format!("--drain-ms={DRAIN_MS}")]).await;
     let peers = mesh.connect((0..CLIENTS).map(|number| format!("client-{number}"))).await;

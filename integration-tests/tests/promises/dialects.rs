@@ -173,7 +173,7 @@ async fn dialect_socket_outlasts_native_ones_in_a_drain() {
     let mut player = DialectClient::with_id(&mesh.address(), "/matchbox/room", "IdAssigned").await;
     let begin = Instant::now();
     let closed = async {
-        native.leaves_by_goodbye(1001).await;
+        native.until_sent_away(1001).await;
         let first = begin.elapsed();
         assert_eq!(player.socket.closed().await.0, 1001);
         (first, begin.elapsed())

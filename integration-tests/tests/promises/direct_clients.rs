@@ -51,7 +51,7 @@ async fn drained_node_closes_direct_clients_until_undrained() {
 /// `start`.
 async fn are_closed(clients: Vec<Peer>, code: u16, start: Instant) -> Vec<Duration> {
     let closing = clients.into_iter().map(|mut peer| async move {
-        peer.leaves_by_goodbye(code).await;
+        peer.until_sent_away(code).await;
         start.elapsed()
     });
     closing.collect::<JoinSet<_>>().join_all().await

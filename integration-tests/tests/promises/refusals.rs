@@ -263,7 +263,7 @@ async fn stopping_balancer_refuses_new_clients() {
         assert_eq!(answer.error_code(), "draining");
         assert!(retry_after(&answer) >= 1);
         assert!(mesh.refused_connects("503").await >= 1.0);
-        alice.leaves_by_goodbye(1001).await;
+        alice.until_sent_away(1001).await;
     };
     let (drained, ()) = tokio::join!(mesh.drain("balancer-0"), refused);
     drained.unwrap();

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connect ─> Waiting ──admitted──> Accepted ──opened──> Open ──ended──> Closed ─> removed
-//!               └─refused─> removed    └────────socket lost────────────────^
+//!               │                      └────────socket lost────────────────^
+//!               └─refused or socket lost─> removed
 //! ```
 
 use signaling_protocol::CloseCode;
@@ -11,7 +12,7 @@ use signaling_wire::trunk::DetachReason;
 /// The state of a session and its socket.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SessionPhase {
-    /// No node has admitted the client. A refusal removes the session.
+    /// No node has admitted the client. A refusal or the loss of the socket removes the session.
     Waiting,
     /// A node has admitted the client. The shell answers the upgrade request.
     Accepted {
@@ -29,8 +30,8 @@ pub enum SessionPhase {
     Closed {
         /// Cause of the socket's end.
         reason: DetachReason,
-        /// `true`: the socket closed between two nodes. The next node must attach the session once,
-        /// so that the client can resume there.
+        /// `true`: when the socket closed, no node served the session or its node was releasing it.
+        /// The next node must attach it once, so that the client can resume there.
         must_attach: bool,
     },
 }

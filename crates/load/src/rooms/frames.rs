@@ -4,14 +4,15 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// Returns a request to join a room, whose name needs no escape in JSON. `change`: number of the
-/// join among all joins and leaves of this process, from 0, for the other members. `None`: no data.
+/// Returns a request to join a room. `room` must need no escape in JSON. `change`: number of the
+/// join among all joins and leaves of this process, from 0. The other members receive it as the
+/// member's data. `None`: no data.
 pub(super) fn join(room: &str, id: u64, change: Option<u64>) -> String {
     let data = change.map(|change| format!(r#","data":{{"change":{change}}}"#)).unwrap_or_default();
     format!(r#"{{"type":"join","room":"{room}","id":{id}{data}}}"#)
 }
 
-/// Returns a request to leave a room or its waiting queue.
+/// Returns a request to leave a room or its waiting queue. `room` must need no escape in JSON.
 pub(super) fn leave(room: &str, id: u64) -> String {
     format!(r#"{{"type":"leave","room":"{room}","id":{id}}}"#)
 }
@@ -46,7 +47,8 @@ struct Data {
 }
 
 impl Member<'_> {
-    /// Returns the `change` with which the client joined ([`join`]). `None`: it had none.
+    /// Returns the `change` with which the client joined ([`join`]). `None`: it had none, or the
+    /// entry is one of `left`, which have no data.
     pub(super) fn change(&self) -> Option<u64> {
         self.data.as_ref()?.change
     }

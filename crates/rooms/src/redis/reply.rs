@@ -5,14 +5,15 @@ use signaling_protocol::{ClientId, NodeId};
 
 use crate::{Change, Member, OpResult, Reason, SeatStatus, StoreError};
 
-/// Version, capacity (0: none), members, waiting clients, and `true` if the queue moved, if more
-/// members follow and if the room is settling. The last number is the incarnation.
+/// Version, capacity (0: no limit), number of members, number of waiting clients, `queue_moved`,
+/// `more`, `settling` and incarnation, as [`OpResult`] has them.
 type Numbers = (u64, u32, u64, u64, bool, bool, bool, u64);
 type Statuses = Vec<(u8, u64, u64)>;
 type Changes = Vec<(u8, String, String)>;
 type Fields = (Numbers, Statuses, Changes, Vec<(String, String)>, Vec<String>);
 
-/// Parses the answer of `end.lua`. Fails if it has another form or an invalid name.
+/// Parses the answer of `end.lua`. Fails if it has another form or an invalid name. The result has
+/// the room's incarnation, and epoch 0: only rooms that nodes own and back up have epochs.
 pub(super) fn result(answer: Value) -> Result<OpResult, StoreError> {
     let fields = Fields::from_redis_value(answer).map_err(StoreError::new)?;
     let (numbers, statuses, changes, members, nodes) = fields;
