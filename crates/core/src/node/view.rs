@@ -21,7 +21,7 @@ impl NodeCore {
         // The view names the owners of clients that were handed off from here.
         self.directory.locations.retain(|_, known| !known.released);
         self.adopt_room_view(now);
-        self.reroute(now);
+        self.reroute_clients(now);
     }
 
     /// Returns `true` once discovery has named nodes. A node without a view cannot forward, so
@@ -76,13 +76,17 @@ impl NodeCore {
         self.close_trunks(now);
     }
 
-    /// Sends messages, lingering sessions and locations to new owners.
+    /// Sends messages, lingering sessions and locations to new owners, and has rooms get backups.
     pub(super) fn reroute(&mut self, now: Instant) {
+        self.reroute_clients(now);
+        self.check_backups();
+    }
+
+    fn reroute_clients(&mut self, now: Instant) {
         self.redirect(now);
         self.reroute_held(now);
         self.send_lingering_home(now);
         self.send_all_locations(now);
-        self.check_backups();
     }
 
     /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.

@@ -51,8 +51,8 @@ impl NodeCore {
         let Some(owned) = mesh.owned.get_mut(name) else { return };
         owned.former.extend(owned.backup.take());
         owned.unconfirmed = backup.as_ref().map(|_| owned.unconfirmed.unwrap_or(owned.at));
-        // The copy has number 1, which the log of a new room begins with: a backup that lost the copy
-        // must not take the room for new.
+        // The copy has number 1, which the log of a new room begins with: a backup that lost the
+        // copy must not take the room for new.
         let number = u64::from(backup.is_some());
         owned.at = LogPosition { epoch: clock.max(owned.at.epoch + 1), number };
         owned.is_sent = backup.is_none();

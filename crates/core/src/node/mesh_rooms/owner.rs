@@ -56,7 +56,7 @@ impl LogEntry {
 /// A room that this node owns.
 pub(super) struct OwnedRoom {
     pub(super) room: Room,
-    /// The last operation.
+    /// The last log entry.
     pub(super) at: LogPosition,
     /// Rank of this state among copies, until the backup has the present epoch. `None`: the epoch
     /// is confirmed, or there is no backup. An owner that was cut off has no later state then.

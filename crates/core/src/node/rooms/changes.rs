@@ -140,9 +140,9 @@ impl NodeCore {
     /// Does the pending work of rooms that are not idle. If there are many, a later sweep goes on.
     pub(super) fn process_active_rooms(&mut self, now: Instant) {
         let behind = self.rooms.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let active = self.rooms.active.range((behind, Bound::Unbounded));
-        let rooms: Vec<_> = active.take(ACTIVE_ROOMS_PER_SWEEP).cloned().collect();
-        self.rooms.active_until = rooms.last().filter(|_| rooms.len() == ACTIVE_ROOMS_PER_SWEEP).cloned();
+        let mut active = self.rooms.active.range((behind, Bound::Unbounded));
+        let rooms: Vec<_> = active.by_ref().take(ACTIVE_ROOMS_PER_SWEEP).cloned().collect();
+        self.rooms.active_until = active.next().and(rooms.last()).cloned();
         for room in rooms {
             self.announce_changes(now, &room);
             self.request_state(now, &room);
