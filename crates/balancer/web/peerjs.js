@@ -36,12 +36,14 @@ function use(newConnection) {
     element('chat').hidden = false;
   });
   newConnection.on('data', (text) => addMessage('peer', other, String(text)));
-  newConnection.on('close', () => {
+  const end = (notice) => {
     if (newConnection !== connection) return;
     connection = null;
     element('chat').hidden = true;
-    setText('notice', `The connection to ${other} is closed.`);
-  });
+    setText('notice', notice);
+  };
+  newConnection.on('close', () => end(`The connection to ${other} is closed.`));
+  newConnection.on('error', ({ message }) => end(message));
 }
 
 peer.on('open', (id) => {
@@ -51,7 +53,10 @@ peer.on('open', (id) => {
   element('connect-button').disabled = false;
 });
 peer.on('connection', accept);
-peer.on('error', ({ message }) => setText('notice', message));
+peer.on('error', ({ type, message }) => {
+  if (type === 'peer-unavailable') connection = null;
+  setText('notice', message);
+});
 // A peer that was never open cannot reconnect: it shows its error.
 peer.once('open', () => {
   peer.on('disconnected', () => {

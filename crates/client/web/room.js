@@ -45,7 +45,7 @@ export class Room extends EventTarget {
   #stop = new AbortController();
   /** Last member of the page before the requested one; undefined if none is requested. */
   #after;
-  /** Ids of the members on the pages so far, and of those that have joined since. */
+  /** Ids of the members on the pages so far, and of later members. */
   #listed = new Set();
 
   /**
@@ -325,7 +325,8 @@ export class Room extends EventTarget {
     this.queuePlace = null;
     this.capacity = null;
     this.#version = 0;
-    this.#after = null;
+    this.#after = undefined;
+    this.#listed.clear();
     this.#emit('change');
   }
 
