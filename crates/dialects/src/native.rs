@@ -23,8 +23,8 @@ pub(crate) enum FromMesh<'a> {
     /// A request failed with this error code. `retry_after`: a retry after this time can succeed.
     /// `None`: the failure is final.
     Error { id: u64, code: Cow<'a, str>, retry_after: Option<Duration> },
-    /// The state of a room with one page of its members. `more`: further pages follow. `after`: last
-    /// member of the page before; `None`: this is the first page.
+    /// The state of a room with one page of its members. `more`: further pages follow. `after`:
+    /// last member of the page before; `None`: this is the first page.
     Joined { room: Cow<'a, str>, members: Vec<Member<'a>>, more: bool, after: Option<Cow<'a, str>> },
     /// A list of members failed. `retry_after`: as in `Error`.
     ListFailed { room: Cow<'a, str>, retry_after: Option<Duration> },

@@ -106,7 +106,7 @@ impl State {
         let more = last.is_some();
         let mut progress = Progress::Unchanged;
         let needs_more = if room == LIST {
-            match self.listing.page(context, members, more) {
+            match self.listing.page(context, members, (is_first, more)) {
                 Some(first) => {
                     self.subscription.listed(context, first.as_deref());
                     false
@@ -122,7 +122,7 @@ impl State {
             true
         } else {
             let needs_more;
-            (progress, needs_more) = self.subscription.page(context, room, members, more);
+            (progress, needs_more) = self.subscription.page(context, room, members, (is_first, more));
             needs_more
         };
         if needs_more && let Some(last) = last {
@@ -133,7 +133,7 @@ impl State {
 
     fn page_failed(&mut self, context: &mut Context<'_>, room: &str) {
         if room == LIST {
-            if let Some(first) = self.listing.page(context, &[], false) {
+            if let Some(first) = self.listing.page(context, &[], (false, false)) {
                 self.subscription.listed(context, first.as_deref());
             }
         } else if self.id.claimed_seat(context.own).is_some_and(|seat| seat == room) {

@@ -41,15 +41,20 @@ impl Listing {
         self.ids.is_some()
     }
 
-    /// Handles a page of streamers. `more`: further ones follow. Returns the first id of all, or
-    /// `Some(None)` without any, once the list is complete. `None`: it is not, or is not requested.
+    /// Handles a page of streamers, which can be the first, and behind which more can follow.
+    /// Returns the first id of all, or `Some(None)` without any, once the list is complete. `None`:
+    /// it is not, or is not requested.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,
         members: &[Present<'_>],
-        more: bool,
+        (is_first, more): (bool, bool),
     ) -> Option<Option<String>> {
         let mut ids = self.ids.take()?;
+        if is_first {
+            ids.clear();
+            self.bytes = 0;
+        }
         for id in members.iter().filter_map(id_of) {
             let quoted = quote(&id);
             if ids.len() < MAX_IDS && self.bytes + quoted.len() <= MAX_BYTES {

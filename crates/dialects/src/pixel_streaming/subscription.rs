@@ -161,14 +161,14 @@ impl Subscription {
         }
     }
 
-    /// Handles a page of a room's members. `more`: further ones follow. Returns `true` if the next
-    /// one is needed.
+    /// Handles a page of a room's members, which can be the first, and behind which more can
+    /// follow. Returns `true` if the next one is needed.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,
         room: &str,
         members: &[Present<'_>],
-        more: bool,
+        (is_first, more): (bool, bool),
     ) -> (Progress, bool) {
         let end = members.iter().position(|member| member.peer == context.own);
         let before = members.iter().take(end.unwrap_or(members.len()));
@@ -184,7 +184,7 @@ impl Subscription {
         };
         match &mut attempt.stage {
             Stage::Find { newest, has_page } => {
-                *newest = streamers.last().copied().or(*newest);
+                *newest = streamers.last().copied().or(newest.filter(|_| !is_first));
                 *has_page = true;
                 match (is_whole, *newest) {
                     (false, _) => (Progress::Unchanged, true),
