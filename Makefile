@@ -37,7 +37,7 @@ TEST_BUILD := cargo build --workspace --bins --tests --examples
 BUILD_AS_FOR_TESTS := cargo build --workspace --test golden
 BUILT := $${CARGO_TARGET_DIR:-target}/debug
 
-# Without nextest, tests of real processes run one at a time, as in .config/nextest.toml.
+# Without nextest, tests of real processes run one at a time.
 ifneq ($(shell command -v cargo-nextest),)
 UNIT_TESTS := cargo nextest run --workspace -E 'not package($(INTEGRATION))'
 INTEGRATION_TESTS := cargo nextest run --workspace -E 'package($(INTEGRATION))'

@@ -131,8 +131,8 @@ export interface MembersChanged {
 }
 
 /**
- * The client left a room or was removed. `reason` is `left`, `expired`, or the error code of a rejoin
- * that failed.
+ * The client left a room or was removed. `reason` is `left`, `expired`, or the error code of a
+ * rejoin that failed.
  */
 export interface Left {
   type: 'left';

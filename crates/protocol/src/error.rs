@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum ErrorCode {
     /// The message is not JSON, has an unknown type, or a field is missing or invalid.
     BadMessage,
-    /// A field exceeds its limit.
+    /// A field, or a client's `data` in all its rooms, exceeds its limit.
     TooLarge,
     /// A rate limit is exceeded. The request had no effect.
     RateLimited,

@@ -327,7 +327,7 @@ impl World {
     }
 
     /// Cuts the direction from one node to another. Their open exchanges lose all acknowledgements,
-    /// and those that `from` opened also all batches. `from` closes its end of half of them within
+    /// and the exchanges of `from` also all batches. `from` closes its end of half of them within
     /// 3 s; the other ends get no report of it.
     pub(crate) fn sever_lanes(&mut self, from: usize, to: usize) {
         for id in 0..self.exchanges.len() {

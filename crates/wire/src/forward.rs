@@ -191,7 +191,7 @@ pub enum Item<'a> {
     RoomCopy {
         /// Name of the room.
         room: &'a str,
-        /// The last operation in the copy.
+        /// The last log entry in the copy.
         at: LogPosition,
         /// Number of bytes before this part.
         offset: u64,
@@ -256,7 +256,7 @@ pub enum Item<'a> {
 pub struct LogPosition {
     /// Rises with each change of owner or backup.
     pub epoch: u64,
-    /// Number of operations in the epoch so far.
+    /// Number of log entries in the epoch so far, and of the copy that begins it, if one does.
     pub number: u64,
 }
 

@@ -55,8 +55,8 @@ number!(
     BatchNumber
 );
 number!(
-    /// Number of a lane's exchange, in one incarnation of the sending node, from 1 on. A later
-    /// exchange replaces an earlier one.
+    /// Number of an exchange over all lanes, in one incarnation of the sending node, from 1 on. A
+    /// later exchange of a lane replaces an earlier one.
     ExchangeNumber
 );
 

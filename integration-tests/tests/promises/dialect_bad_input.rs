@@ -88,7 +88,6 @@ async fn repeated_field_counts_unless_upstream_ignores_it() {
 
     let mut client = open(&mesh, MATCHBOX).await;
     client.send_as(TEXT, &format!(r#"{{"Signal":{{"receiver":"{}","data":1,"data":2}}}}"#, client.id)).await;
-    // A node relays signals, so the edge may answer a Ping first. Signals keep their order.
     let (request, answer) = question(MATCHBOX, &client.id);
     client.send(request).await;
     client.gets(answer).await;

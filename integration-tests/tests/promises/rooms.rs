@@ -105,6 +105,7 @@ async fn members_of_a_large_room_are_listed_in_pages(mesh: TestMesh) {
     assert_eq!((first["count"].as_u64(), &first["more"]), (Some(PAGE as u64 + 21), &json!(true)));
     assert_eq!((names(&first).len(), names(&second).len(), &second["more"]), (PAGE, 21, &json!(false)));
     assert_eq!(names(&second).last().map(String::as_str), Some("asker"), "the oldest first");
+    assert_eq!((&first["after"], second["after"].as_str()), (&Value::Null, names(&first).last().map(String::as_str)));
     let mut all = [names(&first), names(&second)].concat();
     all.sort_unstable();
     all.dedup();

@@ -25,7 +25,7 @@ struct Rebalance {
 /// The result of one rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebalanceSummary {
-    /// Sessions released. Those that returned to their owner in the meantime do not count.
+    /// Released sessions, except sessions that returned to their owner in the meantime.
     pub clients: usize,
     /// Time from the plan to the last release.
     pub took: Duration,

@@ -104,8 +104,8 @@ pub struct Session {
     pub(super) token: Option<Box<VerifiedToken>>,
     /// Hold time of its messages, as its node sent it.
     pub(super) hold: Duration,
-    /// Its binding to a node. `None`: detached. Uplink frames then wait in the retransmit buffer, as
-    /// they do while a node releases it.
+    /// Its binding to a node. `None`: detached. Uplink frames then wait in the retransmit buffer,
+    /// as they do while a node releases it.
     pub attachment: Option<Attachment>,
     /// Offsets in the unwritten output at which messages of former attachments end.
     pub(super) queued_before: Vec<u64>,

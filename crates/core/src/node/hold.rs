@@ -87,9 +87,9 @@ impl HoldQueues {
         self.refused
     }
 
-    /// Holds a message in its sender's order. A retransmission replaces its copy, except the payload:
-    /// a client that repeats a number with other data has sent the first. Returns `false` without
-    /// room, or if `to` is no valid name.
+    /// Holds a message in its sender's order. A retransmission replaces its copy, except the
+    /// payload: a client that repeats a number with other data has sent the first. Returns `false`
+    /// without room, or if `to` is no valid name.
     pub(super) fn push(&mut self, to: &str, message: InboundMessage) -> bool {
         let key = match self.key_by_recipient.get(to) {
             Some(key) => *key,

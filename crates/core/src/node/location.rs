@@ -161,7 +161,7 @@ impl NodeCore {
         had_room
     }
 
-    /// Sends the locations of all clients to their owners.
+    /// Queues the locations of all clients for their owners, and sends the first of them.
     pub(super) fn send_all_locations(&mut self, now: Instant) {
         self.directory.announce_all(now + self.settings.rules.located_every);
         self.announce_waiting();

@@ -112,8 +112,8 @@ impl Room {
     }
 
     /// Returns `true` if a room with claimed seats can be forgotten. No client has a seat or is
-    /// remembered, and no lost seat may be restored. A capacity of its own has not been used for 100
-    /// times [`Rules::idle`].
+    /// remembered, and no lost seat may be restored. A capacity of its own has not been used for
+    /// 100 times [`Rules::idle`].
     #[must_use]
     pub fn is_finished(&self, rules: &Rules, now: u64) -> bool {
         let is_unused = self.records.is_empty() && signed(now) >= self.settled_at;

@@ -154,8 +154,8 @@ impl NodeCore {
         }
     }
 
-    /// Returns `true` if this node refreshes the seats. It has the socket, or no other node owns the
-    /// client or has its socket.
+    /// Returns `true` if this node refreshes the seats. It has the socket, or no other node owns
+    /// the client or has its socket.
     fn is_responsible_for(&self, session: SessionId) -> bool {
         let Some(RoomSession { client, .. }) = self.rooms.sessions.get(&session) else { return false };
         let client = client.as_str();

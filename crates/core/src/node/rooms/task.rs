@@ -23,7 +23,8 @@ const MAX_WAITING: usize = 50_000;
 pub enum Urgency {
     /// Commands of clients, requests of operators, and states that clients lack.
     Urgent,
-    /// Seats are refreshed, restored or dropped. No client waits for the answer.
+    /// Seats are refreshed, restored or dropped, a store is probed, or the state of a room that may
+    /// be lost is requested.
     Background,
 }
 
