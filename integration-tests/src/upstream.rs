@@ -109,7 +109,8 @@ impl UpstreamMesh {
         page.serve_packages(CDN).await;
         let link = format!("document.querySelector('a[href=\"{path}\"]')");
         page.becomes(&format!("{link} !== null")).await;
-        page.evaluate(&format!("location.href = {link}.href + '{fragment}'; null")).await;
+        let url = page.evaluate(&format!("{link}.href + '{fragment}'")).await;
+        page.navigate(url.as_str().unwrap()).await;
         page.becomes(&format!("location.pathname === '{path}' && document.readyState === 'complete'")).await;
         page.shows("#signaling-state", "connected").await;
         assert_eq!(page.evaluate(UNHASHED_URLS).await, json!([]));

@@ -53,9 +53,14 @@ impl<'a> Page<'a> {
         page.call("Page.addScriptToEvaluateOnNewDocument", json!({ "source": OBSERVE })).await;
         // Otherwise only one of several pages gets key events.
         page.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).await;
-        let navigated = page.call("Page.navigate", json!({ "url": url })).await;
-        assert!(navigated.get("errorText").is_none(), "{url}: {navigated}");
+        page.navigate(url).await;
         page
+    }
+
+    /// Loads another document, and returns once its scripts can run. Panics if there is none.
+    pub async fn navigate(&self, url: &str) {
+        let navigated = self.call("Page.navigate", json!({ "url": url })).await;
+        assert!(navigated.get("errorText").is_none(), "{url}: {navigated}");
     }
 
     /// Returns the value of a JavaScript expression, or of its promise. Panics if it throws.
