@@ -52,8 +52,6 @@ pub(super) struct Barrier {
     /// Start of the wait, also if it has begun again. `None`: there is none.
     since: Option<Instant>,
     asked: Option<Instant>,
-    /// `true` if this node's own rooms are reported.
-    own_reported: bool,
     /// Rooms that this node does not serve yet, with seats of sessions at these members.
     reported: BTreeSet<(RoomName, NodeId)>,
     parked: BTreeMap<Requester, (Instant, ParkedRequest)>,
@@ -92,7 +90,7 @@ impl Barrier {
 }
 
 impl NodeCore {
-    /// Asks all other members to confirm the view.
+    /// Waits for all other members, and reports the rooms of this node with seats of its sessions.
     pub(super) fn start_barrier(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let MeshRooms { barrier, members, id, reported, .. } = &mut *mesh;
@@ -101,8 +99,10 @@ impl NodeCore {
         barrier.confirmed.clear();
         barrier.reported.clear();
         reported.clear();
-        (barrier.again, barrier.own_reported) = (false, false);
+        barrier.again = false;
         barrier.since.get_or_insert(now);
+        let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
+        own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
         self.query_members(now);
     }
 
@@ -230,22 +230,10 @@ impl NodeCore {
         if query != mesh.barrier.query {
             return;
         }
-        self.report_own_rooms();
-        let Some(mesh) = &mut self.mesh_rooms else { return };
         rooms.iter().filter_map(|room| RoomName::new(room).ok()).for_each(|room| mesh.report(room, sender.clone()));
         if last && mesh.barrier.waiting.remove(sender) {
             mesh.barrier.confirmed.insert(sender.clone(), adoption);
             self.finish_barrier(now);
-        }
-    }
-
-    /// Reports the rooms of this node with seats of its sessions, once per query. The first
-    /// confirmation does it: all at once, a view and its confirmations would cause a long pause.
-    fn report_own_rooms(&mut self) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
-        if !std::mem::replace(&mut mesh.barrier.own_reported, true) {
-            let own: Vec<_> = self.rooms.local_rooms().filter(|room| mesh.owns(room)).cloned().collect();
-            own.into_iter().for_each(|room| mesh.report(room, mesh.id.clone()));
         }
     }
 
@@ -258,8 +246,6 @@ impl NodeCore {
         if std::mem::take(&mut mesh.barrier.again) {
             return self.start_barrier(now);
         }
-        self.report_own_rooms();
-        let Some(mesh) = &mut self.mesh_rooms else { return };
         let waited = mesh.barrier.since.take().map(|since| now.saturating_duration_since(since));
         mesh.counts.waited += waited.unwrap_or_default();
         let reported = std::mem::take(&mut mesh.barrier.reported);
