@@ -309,7 +309,7 @@ fn list_of_streamers_has_at_most_2000_ids() {
         let member = |n| format!(r#"{{"client_id":"~ps:u:{n}","data":{{"id":"S{n}"}}}}"#);
         let members: Vec<String> = (page * 500..(page + 1) * 500).map(member).collect();
         let members = members.join(",");
-        let after = (page > 0).then(|| format!(r#","after":"~ps:u:{}""#, page * 500 - 1)).unwrap_or_default();
+        let after = if page > 0 { format!(r#","after":"~ps:u:{}""#, page * 500 - 1) } else { String::new() };
         let page_text = format!(r#"{{"type":"joined","room":"~ps:list","members":[{members}],"more":true{after}}}"#);
         let out = client.mesh(&page_text);
         assert_eq!(out.requests.len(), usize::from(page < 3));
