@@ -24,14 +24,20 @@ use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
 
-/// Larger than the report of a node with trunks from 1,000 balancers.
+/// Maximum answer of another server, in bytes. The report of a node with trunks from 1,000
+/// balancers is smaller.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
-/// Runs a balancer until `shutdown`, then drains its clients. Must be called within a `LocalSet`.
+/// Runs a balancer until `shutdown`. Then it closes its clients over `--drain-ms`, those of
+/// dialects at the end of `--dialect-drain-ms`, and its trunks within 200 ms. An operator's drain
+/// also closes the clients, but does not end it.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, the configuration for discovery is unusable, or a
-/// resource is refused.
+/// If it cannot start: an address cannot be bound, the configuration for discovery is unusable, or
+/// the system refuses open files, a poll or a client for HTTP.
+///
+/// # Panics
+/// Outside a `LocalSet`.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);
