@@ -11,7 +11,8 @@ use tokio::sync::watch;
 use crate::metrics::METRICS;
 use crate::telemetry;
 
-/// Readiness of this server. Clones share it. It starts as not ready.
+/// Readiness of this server. Clones share it. It starts as not ready. Each change also sets the
+/// metrics `signaling_ready` and `signaling_draining`.
 #[derive(Clone)]
 pub struct Health {
     state: watch::Sender<State>,
@@ -20,10 +21,12 @@ pub struct Health {
 
 #[derive(Debug)]
 struct State {
+    /// Reason why the server cannot take work, apart from a drain or stop.
     obstacle: Option<&'static str>,
-    /// `true` after an operator's drain.
+    /// `true` from an operator's drain to the undrain.
     out_of_service: bool,
     stops: bool,
+    /// Reason why new clients should use another server; `None`: they need not.
     elsewhere: Option<String>,
 }
 
@@ -47,7 +50,8 @@ impl Health {
         Self { is_for_clients: true, ..Self::of_node() }
     }
 
-    /// Sets whether the server can take work. If not, `reason` is its obstacle.
+    /// Sets whether the server can take work. If not, `reason` is its obstacle; else it is ignored.
+    /// A server that drains or stops stays not ready.
     pub fn set_ready(&self, ready: bool, reason: &'static str) {
         let obstacle = if ready { None } else { Some(reason) };
         self.change(|state| state.obstacle = obstacle);
@@ -59,7 +63,8 @@ impl Health {
         self.change(|state| state.out_of_service = out_of_service);
     }
 
-    /// Waits until the server is drained by an operator, or with `false` until it is not.
+    /// Waits until an operator has started the drain, or with `false` undone it. Returns at once if
+    /// that is the state already.
     pub(crate) async fn drained_by_operator(&self, drained: bool) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.state.subscribe().wait_for(|state| state.out_of_service == drained).await;
@@ -102,9 +107,11 @@ impl Health {
     }
 }
 
-/// Returns the health routes and `/metrics`.
-/// `/livez` answers while the event loop runs. `/readyz` answers 503 if the server cannot take
-/// work, `/readyz/clients` also if new clients should use another server.
+/// Returns the health routes, and `/metrics` in the text format of Prometheus.
+///
+/// `/livez` answers 200 while the event loop runs. `/readyz` answers 503 if the server cannot take
+/// work, else 200. `/readyz/clients` also answers 503 if new clients should use another server;
+/// `/readyz` of a balancer does too. The body of a 503 is the reason.
 pub fn router(health: Health) -> Router {
     let of_mesh = health.clone();
     Router::new()
@@ -164,14 +171,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn load_unready_keeps_readyz_only_where_peers_rely_on_it() {
-        for (health, relied_on) in [(Health::of_node(), true), (Health::of_balancer(), false)] {
+    async fn load_makes_readyz_fail_on_balancers_only() {
+        for (health, is_node) in [(Health::of_node(), true), (Health::of_balancer(), false)] {
             let router = router(health.clone());
             health.set_ready(true, "");
             assert_eq!(ask(&router, "/readyz/clients").await, (200, "ready\n".into()));
             health.send_elsewhere(Some("has enough".into()));
             assert_eq!(ask(&router, "/readyz/clients").await, (503, "has enough\n".into()));
-            assert_eq!(ask(&router, "/readyz").await.0, if relied_on { 200 } else { 503 });
+            assert_eq!(ask(&router, "/readyz").await.0, if is_node { 200 } else { 503 });
             assert_eq!(health.obstacle(), None, "it could take clients");
             health.set_stopping();
             assert_eq!(ask(&router, "/readyz/clients").await, (503, "draining\n".into()));
