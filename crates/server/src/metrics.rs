@@ -5,7 +5,8 @@ use signaling_metrics::{By, Counter, Gauge, HistogramBuckets, Publish, label, me
 metrics! {
     /// Metrics of every server and its trunks. The macro also defines their static, `METRICS`.
     pub struct ServerMetrics {
-        ready: Gauge = "signaling_ready", "1 while `/readyz` reports ready, else 0";
+        ready: Gauge = "signaling_ready",
+            "1 while the server can take work, even if its client count makes it unready; else 0";
         draining: Gauge = "signaling_draining", "1 while the server drains or an operator keeps it out of service, else 0";
         event_loop_delay: HistogramBuckets = "signaling_event_loop_delay_seconds",
             "Lateness of a timer that fires every 250 ms; a busy event loop and its read delay (`--coalesce-us`) add to it";
