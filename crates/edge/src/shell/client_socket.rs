@@ -75,12 +75,13 @@ impl TaskSocket {
         Ok(Socket { tcp, tls: self.tls })
     }
 
-    /// Waits until the socket accepts more bytes or has ended.
+    /// Waits until the socket accepts more bytes or has ended. Fails only if the runtime stops.
     pub(super) async fn writable(&self) -> io::Result<()> {
         self.tcp().writable().await
     }
 
-    /// Ends the write side after all written bytes. Fails if the connection broke.
+    /// Ends the write side after all written bytes. Under TLS it waits, without a time limit, until
+    /// the socket has accepted them. Fails if the connection broke.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -108,8 +109,9 @@ impl PolledSocket {
         Ok(Socket { tcp: RuntimeTcp(TcpStream::from_std(tcp.into())?), tls })
     }
 
-    /// Reads once. `buffer` must have room for two records: 32 KiB. `WouldBlock` means that there
-    /// is no input. Any other error ends the connection.
+    /// Reads once. `buffer` must have at least 32 KiB, room for two TLS records. In a smaller one
+    /// input may remain without an event. `WouldBlock` means that there is no input. Any other
+    /// error ends the connection.
     pub(super) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<ReadResult> {
         let Self { tcp, tls } = self;
         match tls {
@@ -120,8 +122,8 @@ impl PolledSocket {
         }
     }
 
-    /// Returns `true` if accepted bytes are not in the socket yet. The caller then writes again
-    /// when the socket accepts more, even without new bytes.
+    /// Returns `true` if the socket has not accepted all TLS bytes yet. The caller then writes
+    /// again when it accepts more, even without new bytes. `false` without TLS.
     pub(super) fn has_unsent_ciphertext(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -131,9 +133,12 @@ impl<S> Socket<S>
 where
     for<'a> &'a S: io::Write,
 {
-    /// Writes without waiting and returns the number of accepted bytes. Under TLS, some may remain
-    /// here: see [`PolledSocket::has_unsent_ciphertext`]. Fails with `WouldBlock` if nothing was
-    /// accepted. Any other error ends the connection.
+    /// Writes without waiting and returns the number of accepted bytes. Fails with `WouldBlock` if
+    /// nothing was accepted. Any other error ends the connection.
+    ///
+    /// Under TLS at most 16 KiB are accepted. Some may remain here: see
+    /// [`PolledSocket::has_unsent_ciphertext`]. A call without bytes only writes the remaining
+    /// ones.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return (&self.tcp).write(bytes) };
         flush(tls, &self.tcp)?;
