@@ -82,7 +82,7 @@ const NAMES: [&str; 5] = ["b", "c", "d", "e", "f"];
 
 /// The refusal of a broadcast with this retry delay.
 fn too_fast(id: u64, retry_after_ms: u64) -> String {
-    let message = "your broadcasts reach more members of rooms than they may: wait";
+    let message = "your broadcasts reach more members per second than allowed: wait for `retry_after_ms`";
     format!(
         r#"{{"type":"error","code":"rate_limited","message":"{message}","id":{id},"room":"r","retry_after_ms":{retry_after_ms}}}"#
     )

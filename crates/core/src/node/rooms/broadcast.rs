@@ -19,21 +19,29 @@ use super::task::{RoomTask, Urgency};
 /// A broadcast with members whose outcomes are not known yet.
 #[derive(Debug)]
 pub(in crate::node) struct Tally {
+    /// Uplink frame that the answer names: the latest one if the client retransmits.
     seq: Seq,
+    /// The client's `id` for the `ack`. `None`: no `ack`.
     id: Option<u64>,
+    /// Members without an outcome, plus 1 until all messages are sent.
     left: usize,
+    /// Members that received the message.
     delivered: u64,
 }
 
-/// Effect of the budget on a broadcast above it, with the wait.
+/// Decision about a broadcast above the budget, with the time until the budget allows it.
 enum OverBudget {
     Refuse(Duration),
     Delay(Duration),
 }
 
 impl NodeCore {
-    /// Checks a broadcast before the call to the store. Returns `true` if it may have been accepted
-    /// before, so it must not be refused now. Fails if a native client ignores its wait.
+    /// Checks a broadcast before the call to the store. `is_repeated`: its frame has been at a node
+    /// before. Returns `true` if a node may have accepted the broadcast before. The budget of a
+    /// native client then does not refuse it.
+    ///
+    /// Fails with `RateLimited` if a native client ignores the `retry_after_ms` of an earlier
+    /// refusal.
     pub(in crate::node) fn check_broadcast_wait(
         &mut self,
         now: Instant,
@@ -49,9 +57,10 @@ impl NodeCore {
         wait.map_or(Ok(false), |wait| Err(over_budget(wait)))
     }
 
-    /// Returns `true` if a resumed session retransmits a broadcast that was accepted before.
+    /// Returns `true` if a resumed session retransmits a broadcast that may have been accepted
+    /// before.
     fn was_accepted(&mut self, key: SessionKey, number: MessageNumber) -> bool {
-        // A plain client cannot retransmit.
+        // Only a reliable client retransmits.
         let can_retransmit = |session: &&Session| session.resumed && session.known_id.is_some();
         let Some(session) = self.directory.get(key).filter(can_retransmit) else { return false };
         let Some(room_session) = self.rooms.sessions.get_mut(&session.id) else { return false };
@@ -73,7 +82,11 @@ impl NodeCore {
         Some(if is_of_dialect && !socket_ended { OverBudget::Delay(wait) } else { OverBudget::Refuse(wait) })
     }
 
-    /// Handles a page of members from the store, and sends the broadcast after the last page.
+    /// Handles a page of members from the store: requests the next one, or sends the broadcast
+    /// after the last.
+    ///
+    /// Pages that may lack members are requested again, for up to 2 s. A broadcast above the budget
+    /// is refused; that of a dialect's client is delayed while its socket is open.
     pub(super) fn members_found(
         &mut self,
         now: Instant,
@@ -145,7 +158,8 @@ impl NodeCore {
         self.tally(key, number);
     }
 
-    /// Counts one member's outcome: delivered if `written`, else unavailable.
+    /// Counts one member's outcome: delivered if `written`, else unavailable. The last outcome
+    /// answers the sender, unless its session has ended.
     pub(in crate::node) fn count_broadcast_outcome(&mut self, key: SessionKey, number: MessageNumber, written: bool) {
         self.counts.delivered += u64::from(written);
         self.counts.unavailable += u64::from(!written);
@@ -171,6 +185,6 @@ impl NodeCore {
 }
 
 fn over_budget(wait: Duration) -> Refusal {
-    const MESSAGE: &str = "your broadcasts reach more members of rooms than they may: wait";
+    const MESSAGE: &str = "your broadcasts reach more members per second than allowed: wait for `retry_after_ms`";
     Refusal { code: ErrorCode::RateLimited, message: MESSAGE, retry_after_ms: Some(whole_ms(wait)) }
 }
