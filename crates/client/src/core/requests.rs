@@ -17,12 +17,13 @@ use crate::saved::SavedRequest;
 pub(crate) struct Pending {
     /// Number in the session, once the request has been sent.
     id: u64,
-    /// Ticket of the application; `None` if that has the outcome already, and for requests of an
-    /// earlier process and of the client itself.
+    /// Ticket of the application. `None`: the application has the outcome already, or the request
+    /// is of an earlier process or of the client itself.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) request: Request,
     /// `true` for a join that the client sends by itself after a lost session.
     pub(crate) rejoins: bool,
+    /// Approximate size, for the limits.
     bytes: usize,
     /// `None` after it expired, and for requests of the client itself.
     expires: Option<Ms>,
@@ -47,7 +48,8 @@ impl Requests {
         Self { limits, next_id: 1, ..Self::default() }
     }
 
-    /// Restores the requests of another process, sent ones with their numbers.
+    /// Restores the requests of another process, sent ones with their numbers. Each gets the whole
+    /// time limit again, from the creation of this client.
     pub(crate) fn restore(&mut self, next_id: u64, sent: Vec<(u64, Request)>, queued: Vec<Request>) {
         self.next_id = next_id;
         let expires = Some(self.limits.timeout);
@@ -62,7 +64,8 @@ impl Requests {
     }
 
     /// Queues a request of the application and returns its ticket. `max_bytes` is the server's
-    /// limit. Fails with `TooLarge` or `QueueFull`.
+    /// limit of the whole message as JSON text. Fails with `TooLarge` above it. Fails with
+    /// `QueueFull` if the request exceeds the limits of the queue and has to wait for earlier ones.
     pub(crate) fn push(&mut self, now: Ms, request: Request, max_bytes: usize) -> Result<Ticket, SendError> {
         let bytes = request.bytes();
         let id = self.next_id + self.queued.len() as u64;
@@ -93,8 +96,8 @@ impl Requests {
         self.sent.len() < MAX_UNANSWERED && self.sent_bytes < MAX_UNANSWERED_BYTES
     }
 
-    /// Moves the next request to the sent ones, and returns its text; `None` if none is queued or
-    /// the limits forbid it.
+    /// Moves the next request to the sent ones, and returns its text; `None` if none is queued, or
+    /// sent requests without an answer have reached their number or size limit.
     pub(crate) fn next_to_send(&mut self) -> Option<String> {
         if !self.has_room() {
             return None;
@@ -145,8 +148,8 @@ impl Requests {
         first(&self.sent).into_iter().chain(first(&self.queued)).min()
     }
 
-    /// Expires requests and returns their tickets, with `true` if the request was sent. A request
-    /// sent in this session keeps its number.
+    /// Expires due requests and returns their tickets, with `true` if the request was sent. One
+    /// sent in this session stays until its answer, since its number is in use. Others are removed.
     pub(crate) fn expire(&mut self, now: Ms) -> Vec<(Ticket, bool)> {
         let mut expired = Vec::new();
         for entry in &mut self.sent {
@@ -172,13 +175,14 @@ impl Requests {
         self.sent.iter_mut().chain(&mut self.queued).filter_map(|entry| entry.ticket.take()).collect()
     }
 
-    /// Removes all requests. Tickets continue.
+    /// Removes all requests. Numbers start at 1 again; tickets continue.
     pub(crate) fn clear(&mut self) {
         let last_ticket = self.last_ticket;
         *self = Self { last_ticket, ..Self::new(self.limits) };
     }
 
-    /// Returns the next number, the sent requests and the queued ones, without rejoins.
+    /// Returns the next number, the sent requests without an answer, and the queued ones except
+    /// rejoins.
     pub(crate) fn save(&self) -> (u64, Vec<SavedRequest>, Vec<Box<RawValue>>) {
         let sent =
             self.sent.iter().filter_map(|entry| Some(SavedRequest { id: entry.id, request: entry.request.save()? }));
