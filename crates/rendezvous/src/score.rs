@@ -1,12 +1,13 @@
 //! The score of one node for one key, for [`Ranking`](crate::Ranking).
 //!
-//! A score is XXH3_64 of exactly 8 bytes, for which XXH3 has a short closed form:
+//! A score is XXH3_64 of the key's hash as 8 little-endian bytes, with the node's seed. For exactly
+//! 8 bytes XXH3 has a short closed form, modulo 2^64:
 //!
 //! ```text
-//! lens  = SECRET - (seed ^ (byte-swapped low half of seed) << 32)
-//! keyed = key.rotate_left(32) ^ lens
-//! h     = keyed ^ rotl(keyed, 49) ^ rotl(keyed, 24)
-//! h     = h * PRIME;  h = h ^ ((h >> 35) + 8);  h = h * PRIME;  h ^ (h >> 28)
+//! bitflip = SECRET - (seed ^ (byte-swapped low half of seed) << 32)
+//! keyed   = rotl(key, 32) ^ bitflip
+//! h       = keyed ^ rotl(keyed, 49) ^ rotl(keyed, 24)
+//! h       = h * PRIME;  h = h ^ ((h >> 35) + 8);  h = h * PRIME;  h ^ (h >> 28)
 //! ```
 //!
 //! The third line is linear over xor. So it is applied once per key and once per node instead of
@@ -18,12 +19,13 @@ use twox_hash::XxHash3_64;
 
 /// Bytes 8 to 16 xor bytes 16 to 24 of XXH3's default secret.
 const SECRET: u64 = 0xc73a_b174_c5ec_d5a2;
+/// `PRIME_MX2` of XXH3.
 const PRIME: u64 = 0x9fb2_1c65_1e98_df25;
 /// Bytes hashed per score; XXH3 mixes the length in.
 const LENGTH: u64 = 8;
 
-/// Hash of a client id or any other key, computed once per session. It does not depend on the
-/// mesh's hash seed, so it survives every change of the set of nodes.
+/// Hash of a client id or any other key. It depends neither on the nodes nor on the mesh's hash
+/// seed, so it stays valid when the set of nodes changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyHash(u64);
 
@@ -46,10 +48,10 @@ impl KeyHash {
     }
 }
 
-/// A node's part of every score, computed once per node and hash seed.
+/// A node's part of every score, computed once for each [`Ranking`](crate::Ranking).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct NodeSeed {
-    mixed_lens: u64,
+    mixed_bitflip: u64,
 }
 
 impl NodeSeed {
@@ -61,19 +63,20 @@ impl NodeSeed {
     const fn from_seed(seed: u64) -> Self {
         let low_half = seed as u32;
         let spread = seed ^ ((low_half.swap_bytes() as u64) << 32);
-        Self { mixed_lens: mix(SECRET.wrapping_sub(spread)) }
+        Self { mixed_bitflip: mix(SECRET.wrapping_sub(spread)) }
     }
 
-    /// Returns the score of this node for a key. The highest one owns the key.
+    /// Returns the score of this node for a key. The node with the highest score owns the key; on a
+    /// tie, the one with the smaller id.
     #[inline(always)]
     pub(crate) const fn score(self, key: MixedKey) -> u64 {
-        let h = (key.0 ^ self.mixed_lens).wrapping_mul(PRIME);
+        let h = (key.0 ^ self.mixed_bitflip).wrapping_mul(PRIME);
         let h = (h ^ (h >> 35).wrapping_add(LENGTH)).wrapping_mul(PRIME);
         h ^ (h >> 28)
     }
 }
 
-/// Prints nothing: seeds of known node ids would reveal a secret hash seed by guessing.
+/// Hides the seed: with that of a known node id, guesses of a secret hash seed could be checked.
 impl fmt::Debug for NodeSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NodeSeed(..)")
