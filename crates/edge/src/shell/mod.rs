@@ -1,13 +1,16 @@
 //! The edge's I/O around its core.
 //!
 //! One thread runs it in local tasks: one per connection before its upgrade, one for all sockets.
+//! A link is a trunk to a node, or the local link: the in-memory path to this process's own node.
 //!
-//! A message up: `sockets` polls for readable clients. `reading` reads into a buffer that all
-//! clients share, decodes it and passes each text to the core. The core appends it to the batch of
-//! a link. The event loop writes trunks; a task of the node takes batches of the local link.
+//! A message from a client: `sockets` polls for readable clients. `reading` reads into a
+//! buffer that all clients share, decodes it and passes each text to the core. The core appends it
+//! to the batch of a link. The event loop writes trunks; a task of the node takes batches of the
+//! local link.
 //!
-//! A message down: the event loop reads a trunk, or the task of the local link calls
-//! [`Edge::with_core`]. At the end of that turn `state` flushes each client with output once.
+//! A message to a client: the event loop reads a trunk, or the task of the local link calls
+//! [`Edge::with_core`]. After that call, or after the ready sockets of one poll, `state` flushes
+//! each client with output once.
 
 mod address;
 mod admission;
@@ -73,15 +76,16 @@ pub use self::tls::{Tls, TlsError, TlsFiles};
 /// The part of a server that decides which node serves a client. The edge calls it with its core.
 pub trait Backend {
     /// Attaches the client to a link, keeps it until there is one, or refuses it. Called for each
-    /// new client, and after a client lost its link.
+    /// new client, after a node released it in a handoff, and after it lost its link.
     fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
 
     /// Handles an event of a link.
     fn on_link_event(&mut self, now: Instant, core: &mut EdgeCore, link: LinkKey, event: LinkEvent);
 }
 
-/// Descriptors that public connections leave free for trunks, lanes, discovery, secrets, the room
-/// store and the internal listener.
+/// Descriptors that public connections leave free for trunks, connections to peer nodes, discovery,
+/// secrets, the room store and the internal listener; less if few are available, see
+/// [`EdgeConfig::within`].
 pub const RESERVED_DESCRIPTORS: usize = 1_024;
 /// Divisor of the reserved part where descriptors are few.
 const RESERVED_PART: usize = 4;
@@ -96,11 +100,14 @@ const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 pub struct EdgeConfig {
     /// Limits of client sockets and of their arrival rate.
     pub admission: AdmissionLimits,
-    /// Maximum size of a client's message, in bytes.
+    /// Maximum size of a client's message, in bytes, at most 1 MiB. A larger message closes the
+    /// socket with code 1009. Dialects may have lower limits.
     pub max_message_bytes: usize,
     /// Maximum connections that are not clients: before their upgrade, refused, or loading pages.
+    /// One more closes the oldest.
     pub handshakes: usize,
-    /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`].
+    /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`]. One more
+    /// closes the oldest that is not a client.
     pub connections: usize,
     /// Limits of a request before its answer. The head timeout also limits the PROXY header and the
     /// TLS handshake, each on its own.
@@ -109,7 +116,8 @@ pub struct EdgeConfig {
     pub addresses: ClientAddresses,
     /// TLS of the public listener; `None`: clients connect without TLS.
     pub tls: Option<Tls>,
-    /// Settings of the core. Partial messages have the same memory limit and are counted apart.
+    /// Settings of the core. Its `max_memory_bytes` also limits partial messages, which are counted
+    /// separately.
     pub core: Settings,
     /// Rules for tokens and origins of clients.
     pub identity: IdentityConfig,
@@ -121,7 +129,8 @@ pub struct EdgeConfig {
 
 impl EdgeConfig {
     /// Lowers the limits so that public connections leave descriptors of `open_files` free: 1,024,
-    /// or a quarter if that is less.
+    /// or a quarter if that is less. Client sockets take at most 15/16 of the rest, so that
+    /// requests are still answered.
     #[must_use]
     pub fn within(mut self, open_files: u64) -> Self {
         let open_files = usize::try_from(open_files).unwrap_or(usize::MAX);
@@ -173,7 +182,8 @@ impl Edge {
         self.with(|state, _| state.add_trunk(trunk))
     }
 
-    /// Closes a trunk once its current batch is written. Its sessions are assigned anew at once.
+    /// Closes a trunk once its current batch is written. Its sessions are assigned anew at once. No
+    /// effect on a closed trunk.
     pub fn close_link(&self, link: LinkKey) {
         self.with(|state, now| state.links(now).close(link));
     }
@@ -189,7 +199,7 @@ impl Edge {
         self.with_state(|state| state.links.trunk_count())
     }
 
-    /// Returns `true` if the link has neither sessions nor unwritten frames.
+    /// Returns `true` if the link has neither sessions nor unwritten frames, or is closed.
     #[must_use]
     pub fn is_link_idle(&self, link: LinkKey) -> bool {
         self.with_state(|state| {
@@ -203,13 +213,15 @@ impl Edge {
         self.with_state(|state| state.links.set_local(link, signal));
     }
 
-    /// Takes the link's batch, which may be empty. Returns `None` if the link is down.
+    /// Takes the frames that the local link has for the node, possibly none. Returns `None` if the
+    /// link is down.
     #[must_use]
     pub fn take_batch(&self, link: LinkKey) -> Option<Vec<u8>> {
         self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
-    /// Refuses new clients with 503 from now on. Present clients stay.
+    /// Refuses new clients from now on, with status 503 or the close code for it. Present clients
+    /// stay.
     pub fn drain(&self) {
         self.with_state(|state| state.draining = true);
     }
@@ -227,6 +239,9 @@ impl Edge {
 
     /// Accepts and serves clients, and answers other requests from `pages`. Returns only if the
     /// event loop fails. A request to `pages` has its client's address as [`ConnectInfo`].
+    ///
+    /// # Panics
+    /// Outside a `LocalSet`, once a connection is accepted.
     pub async fn serve(self, listener: Listener, pages: Router) {
         tokio::select! {
             served = self.sockets.serve(&self) => if let Err(error) = served {
@@ -253,7 +268,8 @@ impl Edge {
         }
     }
 
-    /// Replaces the certificate when its files change. Never returns.
+    /// Replaces the certificate when its files change. An unusable one leaves the old one in use.
+    /// Never returns, also without TLS.
     pub async fn renew_certificate(self) {
         match &self.config.tls {
             Some(tls) => tls.clone().renew().await,
