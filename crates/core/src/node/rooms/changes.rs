@@ -17,9 +17,10 @@ use super::messages::{joined, members_changed, part, to_wire};
 use super::room_session::{LocalSeat, NO_STATE, is_behind};
 use super::task::{Purpose, RoomTask, Urgency};
 
-/// Minimum time between two position updates for the waiting queue of a room.
+/// Minimum time between two requests for the positions in the waiting queue of a room.
 const POSITION_INTERVAL: Duration = Duration::from_secs(1);
-/// Delay before the next request for the state after a failure, or while a lost room fills again.
+/// Delay before the next request for the state after a failure, or while nodes restore the seats of
+/// a lost room.
 pub(super) const STATE_RETRY: Duration = Duration::from_secs(2);
 /// Delay before the next request for the state after an outdated answer.
 const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
@@ -27,7 +28,8 @@ const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 const ACTIVE_ROOMS_PER_SWEEP: usize = 5_000;
 
 impl NodeCore {
-    /// Sends a room's changes to the peer nodes with seats in it.
+    /// Sends a room's changes to the peer nodes with seats in it. Without changes it sends only the
+    /// version.
     pub(in crate::node) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
         let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);
@@ -50,9 +52,11 @@ impl NodeCore {
         }
     }
 
-    /// Returns `false` if changes of this epoch are outdated. A later epoch that begins with a
-    /// lower version has lost changes that clients here have. Then this restores the seats and
-    /// requests the state.
+    /// Records the epoch of changes that made the state `at`. Returns `false` if they are outdated,
+    /// because a later epoch is known.
+    ///
+    /// A later epoch with a lower version of the same incarnation has lost changes that clients
+    /// here have. The node then restores its seats and requests the state.
     pub(in crate::node) fn follow_epoch(&mut self, now: Instant, room: &RoomName, epoch: u64, at: Stamp) -> bool {
         if let Some(mesh) = &mut self.mesh_rooms {
             mesh.record_epoch(room, epoch);
@@ -68,8 +72,12 @@ impl NodeCore {
         true
     }
 
-    /// Sends the changes that made the state `at` to a room's clients here. Within 200 ms of other
-    /// changes they are delayed and sent together, except in rooms with prompt events.
+    /// Sends the changes that made the state `at` to a room's members here, unless it has no
+    /// events. Within 200 ms of other changes they are delayed and sent together, except in rooms
+    /// with prompt events. Changes after a gap are held; if it stays, the whole state is requested.
+    ///
+    /// Without `changes`, only the state `at` is known, and a lower version here counts as a gap.
+    /// `queue_moved`: waiting clients need new positions. No effect if the room has no seat here.
     pub(in crate::node) fn room_changed(
         &mut self,
         now: Instant,
@@ -137,7 +145,8 @@ impl NodeCore {
         }
     }
 
-    /// Does the pending work of rooms that are not idle. If there are many, a later sweep goes on.
+    /// Does the pending work of rooms that are not idle: at most 5,000 in one sweep. The next sweep
+    /// continues after the last one.
     pub(super) fn process_active_rooms(&mut self, now: Instant) {
         let behind = self.rooms.active_until.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut active = self.rooms.active.range((behind, Bound::Unbounded));
@@ -154,7 +163,8 @@ impl NodeCore {
         }
     }
 
-    /// Requests the whole state of a room if a client here needs it.
+    /// Requests the whole state of a room if a client here needs it. No effect while a request has
+    /// no answer, or before the next one is due.
     pub(super) fn request_state(&mut self, now: Instant, room: &RoomName) {
         let Some(local) = self.rooms.local.get_mut(room) else { return };
         if local.state_requested || local.next_request_at.is_some_and(|after| now < after) {
@@ -191,8 +201,10 @@ impl NodeCore {
         }
     }
 
-    /// Sends the whole state of a room, as the store reports it, to the clients that need it.
-    /// Returns `false` if the state may be incomplete.
+    /// Sends the whole state of a room, as the store reports it, to the clients that need it. An
+    /// incomplete or outdated state is not sent but requested again.
+    ///
+    /// Returns `false` if the state may be incomplete, or the room has no seat here.
     pub(super) fn state_answered(&mut self, now: Instant, room: &RoomName, result: &OpResult) -> bool {
         let at = result.stamp();
         let may_miss = self.may_miss_members(room, result) || self.misses_members(room, result);
@@ -237,8 +249,9 @@ impl NodeCore {
         true
     }
 
-    /// Returns `true` if the first page of a room may lack members that the store has lost. They
-    /// were members before, or have their seats at this node.
+    /// Returns `true` if the first page of a room may lack members. Either the room is settling and
+    /// the page is not known to have all members in this node's list. Or the store has another
+    /// incarnation, which lacks members with seats here.
     pub(super) fn may_miss_members(&self, room: &RoomName, result: &OpResult) -> bool {
         let Some(local) = self.rooms.local.get(room) else { return result.settling };
         let is_whole = !result.more && local.is_covered_by(&result.members);
@@ -246,7 +259,8 @@ impl NodeCore {
         (result.settling && !is_whole) || (is_other && self.misses_members(room, result))
     }
 
-    /// Returns `true` if the store lacks members in this node's list, or the list is incomplete.
+    /// Returns `true` if the first page lacks members in this node's list, or the list is
+    /// incomplete. Returns `false` if the room has no seat here.
     pub(super) fn misses_listed(&self, room: &RoomName, result: &OpResult) -> bool {
         self.rooms.local.get(room).is_some_and(|local| !local.is_covered_by(&result.members))
     }
@@ -282,7 +296,7 @@ impl NodeCore {
         self.trunks.send(session.trunk, &down);
     }
 
-    /// Sends a session's edge the state that the next node needs.
+    /// Sends a session's edge the state that the next node needs. No effect without a socket here.
     pub(super) fn send_state(&mut self, session: SessionId) {
         let Some(key) = self.attached_key(session) else { return };
         let state = self.session_state(key, false);
@@ -290,7 +304,8 @@ impl NodeCore {
         self.trunks.send(session.trunk, &ToEdge::SessionState { slot: session.slot, state: &state });
     }
 
-    /// Sends the outcome of a command after the messages that its client received before.
+    /// Sends the outcome of a command after the messages that were sent to its client before.
+    /// `reply` is JSON for the client, or empty. No effect if the session has ended.
     pub(super) fn reply_in_order(&mut self, key: SessionKey, seq: Seq, outcome: DeliveryOutcome, reply: &[u8]) {
         let Some(session) = self.directory.get(key) else { return };
         let outcomes = ToEdge::Outcomes { slot: session.slot, first: seq, count: 1, outcome, reply };
