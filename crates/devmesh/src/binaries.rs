@@ -19,7 +19,7 @@ impl Binaries {
     /// returned paths are absolute.
     ///
     /// # Errors
-    /// If a program is missing or its path cannot be resolved.
+    /// If a program is missing, or its path or that of the running program cannot be resolved.
     pub fn locate(dir: Option<&Path>) -> Result<Self> {
         if let Some(dir) = dir {
             return Self::in_dir(dir);
@@ -37,7 +37,7 @@ impl Binaries {
             let path = dir.join(name);
             if !path.is_file() {
                 bail!(
-                    "no {name} in {}; build it by `cargo build -p {name}`, or name its folder by --bin-dir",
+                    "no {name} in {}; build it with `cargo build -p {name}`, or pass its folder to --bin-dir",
                     dir.display()
                 );
             }
@@ -50,8 +50,8 @@ impl Binaries {
 /// System directories outside the usual `PATH`.
 const SYSTEM_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Returns the path of the first file of this name in `PATH`, or else in a system directory; `None`
-/// if there is none, or without the variable `PATH`.
+/// Returns the path of the first file of this name in `PATH`, or else in a system directory, even
+/// if it is not executable. `None`: there is none, or the variable `PATH` is not set.
 #[must_use]
 pub fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
