@@ -13,31 +13,38 @@ export class Camera {
     this.#pattern = testPattern(name);
   }
 
-  /** A new stream with the present tracks. */
+  /** A new stream with the present tracks. A later toggle does not change it. */
   get stream() {
     const picture = this.#picture ?? this.#pattern.stream;
     return new MediaStream([...picture.getVideoTracks(), ...(this.#sound?.getAudioTracks() ?? [])]);
   }
 
+  /** True while the camera is on; the test pattern replaces it otherwise. */
   get hasPicture() {
     return this.#picture !== null;
   }
 
+  /** True while the microphone is on. */
   get hasSound() {
     return this.#sound !== null;
   }
 
-  /** Turns the camera on or off. Rejects if the browser refuses it. */
+  /**
+   * Turns the camera on or off. To be called again only after the promise has settled.
+   *
+   * The promise rejects if there is no camera, the browser or the user refuses it, or the page is
+   * neither on https nor on localhost. The camera then stays off.
+   */
   async togglePicture() {
     this.#picture = await toggle(this.#picture, { video: { width: 640, height: 360 } });
   }
 
-  /** Turns the microphone on or off. Rejects if the browser refuses it. */
+  /** Turns the microphone on or off. As `togglePicture` otherwise. */
   async toggleSound() {
     this.#sound = await toggle(this.#sound, { audio: true });
   }
 
-  /** Stops all tracks. */
+  /** Stops all tracks, also of streams that were returned. The object is of no use afterwards. */
   stop() {
     this.#pattern.stop();
     for (const stream of [this.#picture, this.#sound]) stopTracks(stream);
