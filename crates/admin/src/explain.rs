@@ -10,8 +10,9 @@ use crate::servers::ViewName;
 
 /// `GET /admin/explain/CLIENT`: the node `asked`, and `why`, a text from
 /// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes (`None`: the
-/// view is empty), `stand_in` owns the client while the owner is suspect (`None`: the owner does).
-/// `ranking` has all nodes of the view, the highest score first; `nodes` those with a state of it.
+/// view is empty). `stand_in` owns the client while the owner is suspect (`None`: the owner is not
+/// suspect, or all eligible nodes are). `ranking` has all nodes of the view, the highest score
+/// first. `nodes` has the state of the client at each node that has any, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     pub client_id: String,
@@ -26,8 +27,9 @@ pub struct Explanation {
     pub missing: Vec<Missing>,
 }
 
-/// A node with its score for a client, 16 hexadecimal digits. `eligible`: it may own clients now.
-/// `suspect`: it failed checks of the asked server.
+/// A node with its score for a client or room, 16 hexadecimal digits. `eligible`: it may own
+/// clients and rooms now. It does not drain, or all nodes drain. `suspect`: it failed checks of the
+/// asked node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     pub node: String,
@@ -38,7 +40,8 @@ pub struct Candidate {
 }
 
 /// State of a client at one node; `None` and empty fields mean that the node has no such state.
-/// `located` is a peer node that reported the client as its own, against the ranking.
+/// `located` is a peer node that has the client against the ranking: it reported that, or this node
+/// handed the client off to it. `rooms` has the seats of the session, also of a lingering one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientOnNode {
     pub node: String,
@@ -49,19 +52,25 @@ pub struct ClientOnNode {
     pub rooms: Vec<SeatOnNode>,
 }
 
-/// A session at a node, with fields like those of `ClientRow`. `resumed`: it continues an older
-/// socket's session. `slot` is its number on the trunk of `edge`. To the client: `unconfirmed`
-/// messages, and `backlog` if more are queued until it confirms some. From the client: messages
-/// `without_outcome`, to `recipients` clients; room `commands` without an answer; `broadcasts`
-/// without all outcomes. `contended`: a newer connection waits for its `client_id`.
+/// A session with a socket, at a node. To the client: `unconfirmed` messages, and `backlog` if more
+/// are queued until its edge confirms some. From the client: messages `without_outcome`, to
+/// `recipients` clients; room `commands` without an answer; `broadcasts` without all outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOnNode {
+    /// Id of the session, in hexadecimal digits.
     pub session: String,
+    /// Time at which the edge accepted the socket, in µs since 1970. The later one of two sessions
+    /// stays.
     pub generation: u64,
+    /// Time at which the edge accepted the socket, in ms since 1970.
     pub since_ms: u64,
+    /// `true` if the client confirms messages, and retransmits its own ones after a resume.
     pub reliable: bool,
+    /// `true` if it continues an older socket's session.
     pub resumed: bool,
+    /// Balancer that holds the socket. `None`: the node itself does.
     pub edge: Option<String>,
+    /// Number of the session on the trunk of `edge`.
     pub slot: u64,
     pub unconfirmed: Queue,
     pub backlog: bool,
@@ -69,10 +78,11 @@ pub struct SessionOnNode {
     pub recipients: usize,
     pub commands: usize,
     pub broadcasts: usize,
+    /// `true` if a newer connection waits for the `client_id`.
     pub contended: bool,
 }
 
-/// A lingering session. The client can resume it for `left_ms` ms more.
+/// A lingering session, with its id. The client can resume it for `left_ms` ms more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LingeringOnNode {
     pub session: String,
@@ -95,7 +105,8 @@ pub struct Held {
     pub first_expires_ms: u64,
 }
 
-/// A client's seat in a room, and for a waiting one the number of clients before it in the queue.
+/// A client's seat in a room. `ahead` is the number of clients before it in the waiting queue, as
+/// last reported (`None`: it does not wait).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatOnNode {
     pub room: String,
@@ -111,13 +122,14 @@ pub enum SeatStatus {
     Member,
     /// In the waiting queue.
     Waiting,
-    /// The room store has not confirmed it, or no longer does.
+    /// The room's store or owner has not confirmed it, or no longer has it.
     Unknown,
 }
 
 /// `GET /admin/rooms/ROOM/explain`: the node `asked`, and `why`, a text from
 /// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes of its view
-/// (`None`: the view is empty, or the rooms are in a store). `nodes`: all that answered.
+/// (`None`: the view is empty, or the rooms are in a store). `ranking` has all nodes of the view,
+/// the highest score first. `nodes`: all that answered, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomExplanation {
     pub room: String,
@@ -145,8 +157,9 @@ pub struct RoomAtNode {
     pub owned: Option<OwnedRoom>,
 }
 
-/// A room at its owner. `backup` has the second copy (`None`: no other node can). `incarnation` is
-/// higher if the room was rebuilt, `version` rises with each change. `nodes`: the seats by node.
+/// A room at its owner. `backup` has the second copy (`None`: there is none now). `incarnation`
+/// rises when the room is rebuilt, `version` with each change. `members` and `waiting` are numbers
+/// of clients, `nodes` has them for each node with any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedRoom {
     pub backup: Option<String>,
@@ -157,8 +170,8 @@ pub struct OwnedRoom {
     pub nodes: Vec<RoomOnNode>,
 }
 
-/// Returns all nodes with their scores for a client or room, the highest first. A score has 16
-/// hexadecimal digits.
+/// Returns the ids of all nodes with their scores for the client or room `name`, the highest first.
+/// A score has 16 hexadecimal digits. `hash_seed` is the seed of the mesh.
 pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, name: &str) -> Vec<(String, String)> {
     let (ranking, key) = (Ranking::new(hash_seed, nodes), KeyHash::of(name));
     let candidates = ranking.candidates(key).into_iter();
@@ -166,7 +179,8 @@ pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, name: &s
 }
 
 impl Explanation {
-    /// Returns the newest session of the client with a socket, and its node.
+    /// Returns the newest session of the client with a socket, and its node. `None`: no node that
+    /// answered has one.
     #[must_use]
     pub fn serving(&self) -> Option<(&ClientOnNode, &SessionOnNode)> {
         let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
@@ -179,7 +193,8 @@ impl Explanation {
         self.missing.is_empty() && !self.is_known()
     }
 
-    /// Returns `true` if a node has a session of the client, with a socket or lingering.
+    /// Returns `true` if a node that answered has a session of the client, with a socket or
+    /// lingering.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.nodes.iter().any(|at| at.session.is_some() || at.lingering.is_some())

@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 
 use crate::core::Outcome;
 
-/// Future of a request's outcome. `Ok` has a [`Delivered`]: the request was carried out. For a
-/// signal this means that its recipient got it. Dropping the future does not cancel the request.
+/// Future of a request's outcome. `Ok` has a [`Delivered`]: the request was carried out. Dropping
+/// the future does not cancel the request.
 ///
 /// # Errors
 /// Resolves to a [`RequestError`] if the mesh refused the request, no answer came in time, or the
@@ -29,21 +29,22 @@ impl Future for Receipt {
     }
 }
 
-/// A request was carried out. If it was a signal, it was delivered to its recipient.
+/// A request was carried out. If it was a signal, the recipient's application has it, or the socket
+/// of a recipient without an SDK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Delivered {
-    /// Number of members that received a broadcast; `None` for other requests.
+    /// Number of members, without the sender, that received a broadcast; `None` for other requests.
     pub members: Option<u64>,
 }
 
-/// Error answer of a server to a request.
+/// Error answer of a server to a request, or to a renewed token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Error code, one of [`ErrorCode`] or of a later release.
+    /// Error code: the text of an [`ErrorCode`], or a code that a later release adds.
     pub code: String,
     /// Explanation of the server, as text.
     pub message: String,
-    /// Time after which a retry makes sense; `None` if the server gave none.
+    /// Time after which a retry can succeed; `None` if the server gave none.
     pub retry_after: Option<Duration>,
 }
 
@@ -58,14 +59,16 @@ impl Refusal {
 /// An accepted request was not carried out, or its outcome is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The mesh refused it, or gave a signal up after its hold time (`recipient_unavailable`).
+    /// The mesh refused it, or no longer tries to deliver a signal (`recipient_unavailable`). Such
+    /// a signal may have arrived.
     #[error("{}: {}", .0.code, .0.message)]
     Refused(Refusal),
     /// No answer came within [`Options::request_timeout`](crate::Options::request_timeout), a limit
-    /// of this client, not of the mesh.
-    #[error("{}", if *.sent { "no answer came in time; it may have been delivered" } else { "there was no connection in time" })]
+    /// of this client, not of the mesh. The time starts when the client accepts the request.
+    #[error("{}", if *.sent { "no answer came in time; it may have been delivered" } else { "it was not sent in time" })]
     Expired {
-        /// `true` if it was sent, and so may have been delivered.
+        /// `true` if it was sent, and so may have been delivered. `false`: it waited for a
+        /// connection or for answers to earlier requests, and is dropped.
         sent: bool,
     },
     /// The client was closed first. A request that was sent may have been delivered.
@@ -76,8 +79,9 @@ pub enum RequestError {
 /// A request was not accepted. Nothing of it was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The client's queue is full: its requests or bytes would exceed the maximum that
-    /// [`Options::queue`](crate::Options::queue) sets. Wait for the outcome of earlier requests.
+    /// The client's queue of requests that are not sent yet is full. Its requests or bytes would
+    /// exceed the maximum that [`Options::queue`](crate::Options::queue) sets. Wait for the outcome
+    /// of earlier requests.
     #[error("the queue is full: wait for outcomes of earlier requests")]
     QueueFull,
     /// The message is too large: the server would close the socket. The limit is that of the latest
@@ -89,7 +93,7 @@ pub enum SendError {
         /// Maximum size that the server accepts, in bytes.
         max: usize,
     },
-    /// A name is no valid client id or room name.
+    /// A name is no valid client id or room name: 1 to 128 of `A-Z a-z 0-9 . _ ~ : @ -`.
     #[error("{name:?} {why}")]
     BadName {
         /// The name as given.
@@ -97,14 +101,15 @@ pub enum SendError {
         /// Its defect.
         why: signaling_protocol::NameError,
     },
-    /// The data cannot be written as JSON. Holds the serializer's error.
+    /// The application's data cannot be written as JSON. Holds the serializer's error as text.
     #[error("the data cannot be written as JSON: {0}")]
     NotJson(String),
     /// There is no connection. Error of [`Client::members`](crate::Client::members) and
     /// [`Client::ice_servers`](crate::Client::ice_servers) alone: other requests are queued.
     #[error("not connected")]
     NotConnected,
-    /// The client is in 256 rooms or more, with those of pending joins.
+    /// The client is in at least 256 rooms already. Rooms in which it waits, and rooms of joins
+    /// without an answer, count too. Error of [`Client::join`](crate::Client::join) alone.
     #[error("the client is in the maximum number of rooms")]
     TooManyRooms,
     /// The client is closed.

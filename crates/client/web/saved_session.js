@@ -8,18 +8,34 @@
 
 import { isName } from './core/outgoing.js';
 
+/** Prefix of the key of a stored session, before the client id. */
 const STORED = 'signaling-mesh:';
+/** Prefix of the key of a claim, before random numbers. Its value is the time of its creation. */
 const CLAIM = 'signaling-mesh-claim:';
 /** Time that a claim is kept, in milliseconds: twice as long as any server keeps a session. */
 const CLAIM_KEPT = 600_000;
 
-/** The stored session of one client. */
+/**
+ * The state of a client that continues its session, as `core` saves and restores it.
+ *
+ * @typedef {object} Session
+ * @property {string} client_id
+ * @property {string | null} resume token that resumes the session; null before the first `welcome`
+ * @property {number} next_id number of the next request in the session
+ * @property {{id: number, request: object}[]} unanswered sent requests without an answer, in order
+ * @property {object[]} queued requests that were not sent, in order
+ * @property {{room: string, data?: unknown}[]} rooms rooms to rejoin in a new session
+ * @property {string[]} names names of the latest received messages, for deduplication
+ * @property {string} [claim] key of the claim; undefined if pages share no storage
+ */
+
+/** The stored session of one client. At most one is stored at a time. */
 export class SavedSession {
   #storage;
   #key;
 
   /**
-   * @param {Storage | null} storage null: nothing is stored
+   * @param {Storage | null} storage of this tab; null: nothing is stored
    * @param {string} clientId
    */
   constructor(storage, clientId) {
@@ -27,7 +43,12 @@ export class SavedSession {
     this.#key = STORED + clientId;
   }
 
-  /** Stores a session. Returns the stored text, or null if it could not be stored. */
+  /**
+   * Stores a session in place of the last one, with a new claim.
+   *
+   * @param {Session} session
+   * @returns {string | null} the stored text; null if the storage is null or refuses it
+   */
   put(session) {
     if (this.#storage === null) return null;
     try {
@@ -39,7 +60,12 @@ export class SavedSession {
     }
   }
 
-  /** Removes the stored text and returns it; null if there is none or another page has it. */
+  /**
+   * Removes the stored text and its claim. `parseSession` checks the text.
+   *
+   * @returns {string | null} the text; null if there is none, another page has taken it, its claim
+   *   is gone or unreadable, or it is no JSON
+   */
   take() {
     const text = this.#storage?.getItem(this.#key) ?? null;
     this.#storage?.removeItem(this.#key);
@@ -67,7 +93,7 @@ function removeOldClaims(claims) {
   }
 }
 
-/** Returns `true` if this page may use a stored session. */
+/** Removes the claim of a stored session. Returns `true` if this page may use the session. */
 function takeClaim(text) {
   try {
     const { claim } = JSON.parse(text);
@@ -80,7 +106,13 @@ function takeClaim(text) {
   }
 }
 
-/** Parses a stored session. Undefined: it is damaged, or of another client. */
+/**
+ * Parses a stored session.
+ *
+ * @param {string} text
+ * @param {string} clientId
+ * @returns {Session | undefined} undefined: it is damaged, empty, or of another client
+ */
 export function parseSession(text, clientId) {
   try {
     const session = JSON.parse(text);

@@ -14,25 +14,32 @@ use tokio::sync::watch;
 
 use crate::binaries::find_in_path;
 
-/// Ending of a process that succeeded.
+/// Text of [`Process::ended`] for exit code 0.
 pub(crate) const EXITED: &str = "exited";
 
-/// A child process, the leader of its own process group. With an installed `setpriv` it receives a
-/// signal when this process ends, even by SIGKILL.
+/// A child process, the leader of its own process group. It is killed when the Tokio runtime that
+/// started it ends. With an installed `setpriv` it receives a signal when the thread that started
+/// it ends, even if this process is killed. A clone refers to the same process.
 #[derive(Clone)]
 pub struct Process {
-    /// Process id.
+    /// Process id. The system can give it to another process after the end.
     pub pid: u32,
     /// How it ended, as [`Process::ended`] returns it. `None` while it runs.
     ending: watch::Receiver<Option<String>>,
 }
 
 impl Process {
-    /// Starts a program, the first word of `line`, with its arguments. Appends its output to `log`.
-    /// It receives `death_signal`, such as `KILL`, at the end of the thread that starts it.
+    /// Starts a program, the first word of `line`, with its arguments and without input. Appends
+    /// its output and errors to `log`, which is created if it is missing. With an installed
+    /// `setpriv` it receives `death_signal`, such as `KILL`, at the end of the thread that starts
+    /// it.
     ///
     /// # Errors
-    /// If `line` is empty, the program cannot start, or the log cannot be written.
+    /// If `line` is empty, the program cannot start, or the log cannot be written. With `setpriv`,
+    /// a missing program or an unknown signal is no error: the process exits with a code above 0.
+    ///
+    /// # Panics
+    /// Outside of a Tokio runtime.
     pub fn start(line: &[OsString], log: &Path, death_signal: &str) -> Result<Self> {
         let (program, arguments) = line.split_first().context("no program to start")?;
         let cannot_start = || format!("cannot start {}", Path::new(program).display());
@@ -47,8 +54,9 @@ impl Process {
         Ok(Self { pid, ending })
     }
 
-    /// Waits for its end. Returns how it ended: `exited`, `exited with code 3`, `killed by SIGKILL`
-    /// or another text if the system does not report it.
+    /// Waits for its end, or returns at once if it has ended. Returns how it ended: `exited` (code
+    /// 0), `exited with code 3`, `killed by SIGKILL`, or another text if the system does not report
+    /// it.
     pub async fn ended(&self) -> String {
         let mut ending = self.ending.clone();
         let ended = ending.wait_for(Option::is_some).await;
@@ -58,14 +66,15 @@ impl Process {
     /// Sends a signal to the process group: to the process, and to children in the same group.
     ///
     /// # Errors
-    /// If the process has ended.
+    /// If the process has ended, or the system refuses the signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         ensure!(self.ending.borrow().is_none(), "the process has ended");
         let pid = i32::try_from(self.pid).context("a process id out of range")?;
         killpg(Pid::from_raw(pid), signal).with_context(|| format!("cannot send {signal} to process {pid}"))
     }
 
-    /// Returns `true` if every thread has stopped. SIGSTOP reaches each at its own time.
+    /// Returns `true` if SIGSTOP has stopped every thread. It reaches each at its own time.
+    /// `false`: a thread runs, or the process has ended.
     pub(crate) fn is_stopped(&self) -> bool {
         let threads = procfs::process::Process::new(self.pid.cast_signed()).and_then(|process| process.tasks());
         let is_stopped = |thread: procfs::process::Task| thread.stat().is_ok_and(|stat| stat.state == 'T');

@@ -8,7 +8,12 @@ use signaling_wire::forward::{self, Item};
 use signaling_wire::lane::{BatchReader, Opening};
 use signaling_wire::{ExchangeNumber, Incarnation};
 
-/// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane.
+/// Parses any bytes as a batch, and passes them to a node as a batch and as the body of a lane. The
+/// node then runs 60 s of sweeps.
+///
+/// # Panics
+/// If a parsed item is written in more bytes than it was read from, or the node refuses a second
+/// copy of an accepted batch. Bytes that are no batch are no fault.
 pub fn batches(data: &[u8]) {
     let mut bytes = data;
     if forward::open(&mut bytes).is_ok() {
@@ -35,7 +40,8 @@ pub fn batches(data: &[u8]) {
     (0..60).for_each(|second| node.sweep(now + Duration::from_secs(second)));
 }
 
-/// Returns the settings of a node in a mesh of its own.
+/// Returns the settings of a node for a fuzz target, with small hold limits. At `now` its time of
+/// day is a fixed one.
 pub(crate) fn settings(id: NodeId, now: Instant, rooms: RoomSettings) -> Settings {
     let epoch = (now, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     let hold_limits = HoldLimits { bytes: 64 * 1024, bytes_per_recipient: 16 * 1024 };

@@ -10,8 +10,9 @@ use signaling_wire::trunk::ToEdge;
 use super::{NodeCore, TrunkKey};
 
 impl NodeCore {
-    /// Kicks a client at `at`, in seconds since 1970. Returns `true` if it was attached here or
-    /// lingered here.
+    /// Kicks a client at `at`, the present time in seconds since 1970. The edges of this node close
+    /// its sockets and reject its tokens up to `at`. A lingering session is removed. Returns `true`
+    /// if the client was attached here, or had a lingering session here.
     pub fn kick(&mut self, client: &ClientId, at: u64) -> bool {
         self.kicks.add(client, at);
         let client_id = client.as_str();
@@ -19,25 +20,30 @@ impl NodeCore {
         self.directory.lingering.remove(client).is_some() | self.directory.attached(client.as_str()).is_some()
     }
 
-    /// Handles a kick that another node reports, at `at` in seconds since 1970. Ignores a known
-    /// kick, and a time more than 60 s in the future.
+    /// Handles a kick that another node reports, at `at` in seconds since 1970. Edges close only
+    /// sockets with tokens up to `at`. A lingering session is removed if its socket is not newer.
+    /// Ignores a kick that is not the client's latest one, that is older than all kicks of a full
+    /// list, or that is more than 60 s in the future.
     pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
         self.learn(now, None, client, at);
     }
 
-    /// Handles a kick that an edge reports, at `at` in seconds since 1970.
+    /// Handles a kick that an edge reports, as [`Self::learn_kick`] does, and does not send it back
+    /// to that edge. Ignores an invalid id.
     pub(super) fn on_kick_from_edge(&mut self, now: Instant, from: TrunkKey, client_id: &str, at: u64) {
         if let Ok(client) = ClientId::new(client_id) {
             self.learn(now, Some(from), &client, at);
         }
     }
 
-    /// Returns the stored kicks, oldest first, with their times in seconds since 1970.
+    /// Returns the latest kick of each client, oldest first, with its time in seconds since 1970.
+    /// The list has at most [`edge::KickList::MAX_CLIENTS`] clients and forgets the oldest kicks.
     pub fn kicks(&self) -> impl Iterator<Item = (&ClientId, u64)> {
         self.kicks.iter()
     }
 
-    /// Forwards a kick that is new here to the other edges.
+    /// Stores a new kick, ends an older lingering session, and forwards the kick to all edges
+    /// except `from`.
     fn learn(&mut self, now: Instant, from: Option<TrunkKey>, client: &ClientId, at: u64) {
         let unix_now = self.wall(now).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if at > edge::KickList::latest_believable(unix_now) || !self.kicks.add(client, at) {

@@ -23,11 +23,13 @@ use super::{NodeCore, PeerKey, QueueKey, SessionKey};
 pub(super) enum Route {
     /// The client is attached here. The message goes down to its edge.
     Attached(SessionKey),
-    /// The client is located at this peer, which answers. The message goes there.
+    /// This peer reported that it has the client, or got it from here by a handoff. It answers, and
+    /// the message goes there.
     Located(PeerKey),
     /// This peer owns the client, or stands in for its suspect owner. The message goes there.
     Owner(PeerKey),
-    /// This node stands in for a suspect owner. It holds the message and sends copies to this peer.
+    /// This node stands in for a suspect owner. It holds the message, and sends copies to
+    /// candidates for the client. This peer is the first one.
     Detour(PeerKey),
     /// This node holds the message: it owns the client, stands in without another candidate, or has
     /// no view.
@@ -35,7 +37,7 @@ pub(super) enum Route {
 }
 
 impl Route {
-    /// Returns the destination of an outbound queue.
+    /// Returns the destination of an outbound queue whose messages have this route.
     pub(super) fn destination(self) -> Destination {
         match self {
             Self::Located(peer) | Self::Owner(peer) => Destination::Peer(peer),
@@ -59,8 +61,8 @@ impl NodeCore {
         self.peers.detour(key, |_| false).map_or(Route::Hold, Route::Detour)
     }
 
-    /// Sends one message of a queue to the queue's destination. If a lane has no room, a later
-    /// retransmission sends it.
+    /// Sends one message of a queue to the queue's destination. Ignores a queue that is closed. If
+    /// a lane has no room, a later retransmission sends it.
     pub(super) fn send(&mut self, now: Instant, queue_key: QueueKey, sent: Message) {
         let queue_id = self.custody.id(queue_key);
         let Some(queue) = self.custody.queues.get(queue_key) else { return };
@@ -79,7 +81,8 @@ impl NodeCore {
         }
     }
 
-    /// Retransmits all messages of a queue, unless the lane is stalled.
+    /// Retransmits all messages of a queue. If its lane is stalled, postpones that by
+    /// `min_retransmit_interval`. Ignores a queue that is closed.
     pub(super) fn retransmit(&mut self, now: Instant, queue_key: QueueKey) {
         let Some(queue) = self.custody.queues.get_mut(queue_key) else { return };
         if let Destination::Peer(peer) = queue.destination
@@ -94,7 +97,8 @@ impl NodeCore {
         }
     }
 
-    /// Redirects and retransmits each queue whose recipient has moved.
+    /// Redirects and retransmits each queue whose route has another destination now. A queue keeps
+    /// its destination while the edge of the recipient's former socket may still confirm.
     pub(super) fn redirect(&mut self, now: Instant) {
         let some_wait = Cell::new(false);
         let moving = self.custody.queues_to_redirect(|queue| {
@@ -140,7 +144,9 @@ impl NodeCore {
         }
     }
 
-    /// Moves a message along its [`Route`].
+    /// Moves a message along its [`Route`]: down to its recipient, to a peer, or into a hold. For a
+    /// peer, a message of this node redirects its whole queue. A message of another node is
+    /// relayed, or held if that is impossible.
     pub(super) fn deliver_or_hold(&mut self, now: Instant, to: &str, message: InboundMessage) {
         let mut route = self.route(to, message.to);
         if let Route::Attached(session) = route {
@@ -184,7 +190,7 @@ impl NodeCore {
     }
 
     /// Relays a message of another node, over at most [`MAX_HOPS`] lanes in all and never to a node
-    /// where it has been. Returns `false` if the message stays here.
+    /// where it has been. Returns `false` if the message stays here, also for lack of room.
     fn relay(&mut self, to: &str, peer: PeerKey, message: &InboundMessage, node: &NodeId, via: &[NodeId]) -> bool {
         let is_new = self.peers.id(peer).is_some_and(|id| id != node && !via.contains(id));
         if via.len() + 2 > MAX_HOPS || !is_new {
@@ -241,14 +247,16 @@ impl NodeCore {
         InboundMessage { may_have_copies, ..message }
     }
 
-    /// Handles a message that expired here. If other nodes may have it, the sender's node decides.
+    /// Returns the outcome `Expired` for a message that expired here. Does nothing if other nodes
+    /// may have the message: the sender's node decides.
     pub(super) fn expired(&mut self, now: Instant, message: &InboundMessage) {
         if !message.may_have_copies {
             self.return_outcome(now, message, EnvelopeOutcome::Expired);
         }
     }
 
-    /// Sends held messages down, up to the edge's maximum of unconfirmed ones.
+    /// Sends held messages of a session's client down, until its edge has its maximum of
+    /// unconfirmed ones. Ignores an ended session.
     pub(super) fn refill(&mut self, now: Instant, session_key: SessionKey) {
         while let Some(session) = self.directory.get_mut(session_key)
             && session.has_backlog
@@ -261,7 +269,9 @@ impl NodeCore {
         }
     }
 
-    /// Sends a message down to its recipient's edge, or holds it after the queued ones.
+    /// Sends a message down to its recipient's edge, or holds it after the queued ones. Ignores a
+    /// copy of an unconfirmed message, and an ended session. Drops a message that cannot go down
+    /// now and is expired or does not fit into the hold. Its sender's node keeps custody of it.
     pub(super) fn down(&mut self, now: Instant, session_key: SessionKey, message: InboundMessage) {
         let Some(session) = self.directory.get_mut(session_key) else { return };
         let former = session.waits_for;

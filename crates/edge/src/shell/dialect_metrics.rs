@@ -12,20 +12,22 @@ metrics! {
         sockets: By<DialectLabel, Gauge> = "signaling_dialect_sockets",
             "Client WebSockets open at this edge, by dialect (`--dialects`)";
         frames: By<(DialectLabel, Direction)> = "signaling_dialect_frames_total",
-            "Frames read from and written to clients of dialects, by dialect and direction";
+            "Text and binary frames read from and queued for clients of dialects, by dialect and direction";
         ignored: By<(DialectLabel, Ignored)> = "signaling_dialect_ignored_total",
-            "Frames of dialects, or parts of them, without effect, by dialect and reason: no JSON object (json), message unknown \
-             (type), field missing or invalid (field), binary frame not allowed (binary), sender of another dialect (foreign), \
-             sender or recipient not in the room (unknown_peer), limit reached (limit)";
+            "Frames from dialects' clients, messages to them, or parts of one, without effect, by dialect and reason: no JSON \
+             object (json), message unknown (type), field missing or invalid (field), binary frame not allowed (binary), sender \
+             or content of another protocol (foreign), sender, recipient or session not valid for the client now \
+             (unknown_peer), limit per client reached (limit)";
         answers: By<(DialectLabel, Answer)> = "signaling_dialect_answers_total",
-            "Failures reported to clients in their dialect, by dialect and kind: recipient not reached (expire), request invalid \
-             (error), subscription refused (subscribe_failed)";
+            "Failed messages and subscriptions of dialects' clients, by dialect and kind: recipient not reached (expire), request \
+             invalid or peer not reached (error), subscription failed for good, in most dialects without an answer \
+             (subscribe_failed)";
         claims: By<(DialectLabel, Claim)> = "signaling_dialect_claims_total",
-            "Claims of client ids, by dialect and result: no session had the id (new), a session of the same client had it \
-             (taken_over), another client has it (refused)";
+            "Claims of client ids by dialects' clients, by dialect and result: no session had the id (new), a session of the \
+             same client had it (taken_over), another client has it (refused)";
         waits: By<(DialectLabel, Wait)> = "signaling_dialect_waits_total",
-            "Waits of dialects' clients, by dialect and cause: message rate exceeded (rate), \
-             broadcasts over --broadcast-rate (reach), no node can serve the room (room)";
+            "Waits of dialects' clients, each retry counted, by dialect and cause: message or byte rate exceeded, client not read \
+             (rate), broadcast over --broadcast-rate (reach), no node can carry out the room request (room)";
     }
 }
 
@@ -53,7 +55,7 @@ label! { pub(crate) enum Answer = "kind" { Expire = "expire", Error = "error", S
 label! { pub(crate) enum Claim = "result" { New = "new", TakenOver = "taken_over", Refused = "refused" } }
 label! { pub(crate) enum Wait = "cause" { Rate = "rate", Reach = "reach", Room = "room" } }
 
-// Labels in the order of the core's counts.
+// Labels in the order of `IgnoredReason::ALL`, `AnswerKind::ALL` and `DialectCounts::claims`.
 const IGNORED: [Ignored; 7] = [
     Ignored::Json,
     Ignored::Type,

@@ -12,28 +12,29 @@ use super::RunOptions;
 use super::workload::{Plan, Workload};
 use crate::record::Record;
 
-/// Maximum calls per second, above the limit of the generator.
+/// Maximum calls per second that the options accept. The generator itself reaches less.
 const MAX_RATE: u64 = 100_000;
 
 /// Calls that clients make.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct CallOptions {
-    /// Calls begun per second
+    /// Calls begun per second, by all clients together (1 to 100,000)
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE))]
     pub(crate) rate: u64,
     #[command(flatten)]
     pub(crate) run: RunOptions,
-    /// Time in which each side sends its candidates one by one, in milliseconds; not part of the
-    /// set-up time
+    /// Time over which each side spreads its ICE candidates, in milliseconds (0 to 10,000; 0 sends
+    /// all at once). The set-up time of a call does not include it
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub(crate) gather_ms: u64,
-    /// Fail when the 99th percentile of the set-up time is above this, in milliseconds
+    /// Fail when the 99th percentile of the set-up time is above this, in milliseconds. The set-up
+    /// time ends when both sides have all messages of the call
     #[arg(long)]
     pub(crate) max_setup_p99_ms: Option<f64>,
 }
 
-/// Counts of calls.
+/// Counts of calls, including those of the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallTotals {
     /// Calls that were started.
@@ -42,8 +43,9 @@ pub(crate) struct CallTotals {
     pub(crate) set_up: u64,
 }
 
-/// Calls that are set up. The caller sends its description and then its candidates, as a browser
-/// finds them; the callee does the same once it has the offer. A call is set up when both have all.
+/// Calls that are set up. The caller sends its description at once, and its candidates evenly over
+/// the gathering time. The callee does the same once it has the caller's description. A call is set
+/// up when both have all messages. With a lost message it stays open.
 #[derive(Debug)]
 pub(crate) struct Calls {
     seed: u64,
@@ -56,13 +58,15 @@ struct Call {
     caller: usize,
     begin_us: u64,
     callee_side: Side,
+    /// Number of messages that have not arrived.
     missing: u64,
 }
 
 const DESCRIPTION_BYTES: RangeInclusive<usize> = 2_000..=4_000;
 const CANDIDATE_BYTES: RangeInclusive<usize> = 150..=300;
 const CANDIDATES: RangeInclusive<u64> = 10..=30;
-/// Maximum parts of one side: its description, which is part 0, and its candidates.
+/// Maximum parts of one side: its description, which is part 0, and its candidates. The tag of a
+/// message is the number of its call times this, plus its part.
 const PARTS: u64 = 64;
 
 /// Messages of one side of a call.
@@ -78,7 +82,8 @@ impl Calls {
         Self { seed: options.run.seed, gather_us: options.gather_ms * 1_000, open_by_number: BTreeMap::new() }
     }
 
-    /// Returns the messages of caller and callee, which depend only on the seed and the number.
+    /// Returns the messages of caller and callee. They depend only on the seed and the call's
+    /// number.
     fn sides(&self, call: u64) -> [Side; 2] {
         let mut random = StdRng::seed_from_u64(self.seed ^ call.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         [(); 2].map(|()| Side {
@@ -87,7 +92,7 @@ impl Calls {
         })
     }
 
-    /// Plans what one side sends, from the begin of its gathering on.
+    /// Plans the messages of one side: client `from`, which starts to gather at `begin_us`.
     fn plan(&self, call: u64, side: Side, from: usize, begin_us: u64, plan: &mut Plan) {
         for part in 0..=side.candidates {
             let at_us = begin_us + self.gather_us * part / side.candidates;
@@ -147,8 +152,8 @@ mod tests {
 
     const BEGIN_US: u64 = 1_000_000;
 
-    /// One call between two clients, whose messages each take so long; those of the plan that
-    /// `arrives` lets through.
+    /// Plays one call between two clients. Each message takes `latency_us`. A message is lost if
+    /// `arrives` returns `false` for its number in the order sent.
     fn play(latency_us: u64, arrives: impl Fn(usize) -> bool) -> (Calls, Record) {
         let mut calls = Calls::new(&options(&["--gather-ms=100"]).unwrap());
         let (mut plan, mut record) = (Plan::default(), Record::default());

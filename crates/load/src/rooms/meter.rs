@@ -19,23 +19,32 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) struct StoreReading {
     /// Number of calls of each command, also from scripts.
     calls_by_command: BTreeMap<String, u64>,
+    /// User and system time of the Redis since its start, in seconds.
     cpu_seconds: f64,
+    /// Number of keys in its database.
     keys: u64,
 }
 
-/// Load of the store by room operations.
+/// Load of the store by room operations, between two readings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct StoreCosts {
-    /// Scripts called per operation, including calls for refreshes. Each is one step of the store.
+    /// Scripts called (`EVALSHA`) per operation, including calls for refreshes. Each is one step of
+    /// the store. 0 without operations.
     scripts_per_operation: f64,
+    /// CPU time of the Redis per operation, in microseconds. 0 without operations.
     cpu_us_per_operation: f64,
+    /// Number of keys at the first reading.
     keys_before: u64,
+    /// Number of keys at the second reading.
     keys_after: u64,
+    /// Number of calls of each command that was called, also from scripts. The commands of the
+    /// readings themselves are left out.
     calls_by_command: BTreeMap<String, u64>,
 }
 
 impl StoreReading {
-    /// Parses the answer to `INFO everything`.
+    /// Parses the answer to `INFO everything`. `keys` is the answer to `DBSIZE`. A line that is
+    /// missing or unreadable counts as 0.
     pub(super) fn parse(info: &str, keys: u64) -> Self {
         let mut reading = Self { keys, ..Self::default() };
         for (name, value) in info.lines().filter_map(|line| line.trim().split_once(':')) {
@@ -52,7 +61,7 @@ impl StoreReading {
 }
 
 impl StoreCosts {
-    /// Returns the costs between two readings, with this number of operations between them.
+    /// Returns the costs from `before` to the later `after`, with `operations` between them.
     pub(super) fn between(before: &StoreReading, after: &StoreReading, operations: u64) -> Self {
         let earlier = |command: &String| before.calls_by_command.get(command).copied().unwrap_or(0);
         let calls = after.calls_by_command.iter();
@@ -84,12 +93,16 @@ pub(super) struct Meter {
 /// Readings of all processes and of the store at one moment.
 pub(super) struct Reading {
     processes: servers::Reading,
+    /// `None` without a store.
     store: Option<StoreReading>,
+    /// Number of operations up to now: answered changes of visitors, and seats that were filled
+    /// again from the waiting queue.
     answered: u64,
 }
 
 impl Meter {
-    /// Creates a meter of these processes and of the mesh's Redis. Fails if that is unreachable.
+    /// Creates a meter of these processes and of the mesh's Redis, if it has one. Fails if that is
+    /// unreachable.
     pub(super) async fn new(watched: Vec<Watched>, mesh: Option<&MeshFile>) -> Result<Self> {
         let redis = match mesh.and_then(|mesh| mesh.redis.as_deref()) {
             Some(url) => {
@@ -101,13 +114,15 @@ impl Meter {
         Ok(Self { watched, redis })
     }
 
-    /// Reads all. `answered` is the number of answered changes. Fails if the Redis does not answer.
+    /// Reads the usage of all processes and of the Redis. `answered` is the number of operations up
+    /// to now. Ended processes are left out. Fails if the Redis does not answer.
     pub(super) async fn read(&mut self, answered: u64) -> Result<Reading> {
         Ok(Reading { processes: servers::read(&self.watched), store: self.read_store().await?, answered })
     }
 
-    /// Returns a message per process or store whose growth since `before` stays above `limit`
-    /// percent for `timeout`.
+    /// Waits for at most `timeout` until the memory of each process and the keys of the store are
+    /// at most `limit` percent above `before`. Returns a message for each that is above then. Fails
+    /// if the Redis does not answer.
     pub(super) async fn growth(&mut self, before: &Reading, timeout: Duration, limit: f64) -> Result<Vec<String>> {
         let give_up = Instant::now() + timeout;
         loop {
@@ -129,13 +144,14 @@ impl Meter {
 }
 
 impl Reading {
-    /// Returns the load of the store up to another reading; `None` without a store.
+    /// Returns the load of the store up to a later reading; `None` without a store.
     pub(super) fn store_costs(&self, until: &Self) -> Option<StoreCosts> {
         let (before, after) = self.store.as_ref().zip(until.store.as_ref())?;
         Some(StoreCosts::between(before, after, until.answered - self.answered))
     }
 
-    /// Returns the usage of the processes up to another reading; `None` without processes.
+    /// Returns the usage of the processes up to a later reading, with operations as its messages.
+    /// `None`: no process is in both readings.
     pub(super) fn costs(&self, until: &Self) -> Option<Costs> {
         let costs = Costs::between(&self.processes, &until.processes, until.answered - self.answered);
         Some(costs).filter(|costs| !costs.processes.is_empty())
