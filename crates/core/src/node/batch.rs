@@ -84,11 +84,6 @@ impl NodeCore {
         self.peers.inbound(peer)?.take_acknowledgement(now)
     }
 
-    /// Takes the acknowledgements that are due now, for all peers.
-    pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
-        self.peers.take_acknowledgements(now)
-    }
-
     /// Handles the end of an exchange. One that was replaced has no effect.
     pub fn inbound_lane_ended(&mut self, at: InboundExchange) {
         let inbound = self.peers.inbound(at.peer);

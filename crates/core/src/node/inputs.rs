@@ -7,7 +7,6 @@ use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
 
 use super::{NodeCore, TrunkKey};
-use crate::edge::FlushUrgency;
 
 impl NodeCore {
     /// Adds the trunk of an edge in another process. The edge first receives `Draining` if this
@@ -23,7 +22,7 @@ impl NodeCore {
 
     fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
         let trunk = self.trunks.add(is_local);
-        if self.peers.is_draining() {
+        if self.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);
         }
         for (client_id, at) in self.kicks.iter() {
@@ -35,11 +34,6 @@ impl NodeCore {
     /// Returns `true` if the trunk is not lost.
     pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
         self.trunks.contains(trunk)
-    }
-
-    /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
-    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
-        self.trunks.name_edge(trunk, name);
     }
 
     /// Removes a lost trunk. Its clients count as absent until they attach again.
@@ -83,11 +77,6 @@ impl NodeCore {
             }
         }
         Ok(())
-    }
-
-    /// Returns the urgency of the trunk's next batch; `Idle` for a lost trunk.
-    pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
-        self.trunks.wants(trunk)
     }
 
     /// Takes the trunk's next batch, at most twice `MAX_BATCH_BYTES`; empty without frames.

@@ -48,11 +48,6 @@ impl NodeCore {
         self.peers.view()
     }
 
-    /// Returns `true` if a node may own clients.
-    pub fn is_eligible(&self, node: &str) -> bool {
-        self.peers.is_eligible(node)
-    }
-
     /// Returns a client's owner, and the node that stands in for it. No owner: there is no view. No
     /// stand-in: the owner is not suspect, or all eligible nodes are.
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
@@ -107,11 +102,5 @@ impl NodeCore {
     /// Returns the peer node that has reported a client. `None`: no report is valid.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
-    }
-
-    /// Returns for each trunk the name of its edge, the number of clients served over it, and of
-    /// uplink frames received from it. No name: the edge is this node's own, or has sent none.
-    pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
-        self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
     }
 }
