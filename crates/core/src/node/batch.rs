@@ -47,7 +47,7 @@ impl NodeCore {
     /// If the sender's name is invalid.
     pub fn accept_lane(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
         let sender = NodeId::new(&opening.sender)?;
-        if sender == *self.peers.own_id() {
+        if sender == self.settings.id {
             return Ok(None);
         }
         let peer = self.peers.known(now, &sender);

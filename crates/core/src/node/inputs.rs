@@ -1,4 +1,4 @@
-//! Frames of edges: the entry points that the shell calls for each trunk.
+//! Trunks that open and fail, and frames of edges, as the shell passes them in.
 
 use std::time::Instant;
 
@@ -49,11 +49,6 @@ impl NodeCore {
         }
     }
 
-    /// Removes all trunks of edges in other processes, as if they were lost.
-    pub fn close_trunks(&mut self, now: Instant) {
-        self.trunks.remote().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
-    }
-
     /// Handles a run of frames from an edge. Frames for a slot without a session have no effect.
     ///
     /// # Errors
@@ -77,13 +72,5 @@ impl NodeCore {
             }
         }
         Ok(())
-    }
-
-    /// Takes the trunk's next batch, at most twice `MAX_BATCH_BYTES`; empty without frames.
-    pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
-        for session in self.trunks.take_with_outcomes(trunk) {
-            self.write_outcomes(session);
-        }
-        self.trunks.take_batch(trunk)
     }
 }

@@ -163,10 +163,6 @@ impl Peers {
         key
     }
 
-    pub(super) fn own_id(&self) -> &NodeId {
-        &self.id
-    }
-
     /// Returns a peer's key. `None`: it is unknown.
     pub(super) fn key(&self, id: &str) -> Option<PeerKey> {
         self.by_id.get(id).copied()

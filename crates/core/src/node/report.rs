@@ -1,4 +1,4 @@
-//! State of a node's clients, edges and view, for operators.
+//! State of a node's clients and view, for operators. `trunks`, `peers` and `hold` have more of it.
 //!
 //! The node's shell turns these values into the answers of the operators' API.
 
@@ -85,18 +85,14 @@ impl NodeCore {
     /// Returns the number of recipients of a client's pending messages, and of the messages. Both
     /// are 0 if the client has no socket at this node.
     pub fn pending(&self, client: &ClientId) -> (usize, usize) {
-        self.directory.holder(client.as_str()).map_or((0, 0), |(key, _)| self.custody.pending_of(key))
+        let Some((session, _)) = self.directory.holder(client.as_str()) else { return (0, 0) };
+        let queues = self.custody.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
+        queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
     }
 
     /// Returns a client's lingering session, and the time left to resume it. `None`: none is here.
     pub fn lingering_session(&self, now: Instant, client: &ClientId) -> Option<(SessionId, Duration)> {
         self.directory.lingering.get(client).map(|lingering| (lingering.session, lingering.left(now)))
-    }
-
-    /// Returns the number of messages held for a client, their bytes with overhead, and a time
-    /// before which none expires. `None`: none is held.
-    pub fn held_for(&self, client: &ClientId) -> Option<(usize, usize, Instant)> {
-        self.custody.holds.waiting_for(client.as_str())
     }
 
     /// Returns the peer node that has reported a client. `None`: no report is valid.

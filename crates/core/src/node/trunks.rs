@@ -2,6 +2,8 @@
 //!
 //! [`NodeCore`] queues frames here, its shell takes batches. Edges assign slots.
 
+use std::time::Instant;
+
 use rustc_hash::FxHashMap;
 use signaling_wire::Batches;
 use signaling_wire::trunk::{Slot, ToEdge};
@@ -47,11 +49,6 @@ impl Trunks {
 
     pub(super) fn contains(&self, trunk: TrunkKey) -> bool {
         self.trunks.contains_key(trunk)
-    }
-
-    /// Returns the trunks of edges in other processes.
-    pub(super) fn remote(&self) -> Vec<TrunkKey> {
-        self.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key).collect()
     }
 
     /// Returns the session of a slot. `None`: the trunk is lost, or the slot is not in use.
@@ -111,19 +108,6 @@ impl Trunks {
         }
     }
 
-    /// Takes the sessions whose outcomes have to be written now.
-    pub(super) fn take_with_outcomes(&mut self, trunk: TrunkKey) -> Vec<SessionKey> {
-        self.trunks.get_mut(trunk).map(|trunk| std::mem::take(&mut trunk.with_outcomes)).unwrap_or_default()
-    }
-
-    /// Takes the trunk's next batch, with outcomes last; empty without frames.
-    pub(super) fn take_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
-        let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
-        let mut batch = trunk.out.take();
-        batch.append(&mut trunk.lazy.take());
-        batch
-    }
-
     /// Returns the name of a trunk's edge. `None`: the node's own edge, or no name was sent.
     pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
         self.trunks.get(trunk)?.edge.as_deref()
@@ -138,6 +122,25 @@ impl NodeCore {
             Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_outcomes.is_empty() => FlushUrgency::Delayed,
             _ => FlushUrgency::Idle,
         }
+    }
+
+    /// Takes the trunk's next batch, with outcomes last; empty without frames. It has at most twice
+    /// `MAX_BATCH_BYTES`.
+    pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
+        let Some(trunk) = self.trunks.trunks.get_mut(key) else { return Vec::new() };
+        for session in std::mem::take(&mut trunk.with_outcomes) {
+            self.write_outcomes(session);
+        }
+        let Some(trunk) = self.trunks.trunks.get_mut(key) else { return Vec::new() };
+        let mut batch = trunk.out.take();
+        batch.append(&mut trunk.lazy.take());
+        batch
+    }
+
+    /// Removes all trunks of edges in other processes, as if they were lost.
+    pub fn close_trunks(&mut self, now: Instant) {
+        let remote = self.trunks.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key);
+        remote.collect::<Vec<_>>().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
     /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
