@@ -6,8 +6,8 @@ use signaling_dialects::Input;
 use signaling_protocol::client::{ClientMessage, EdgeMessage, parse, peek};
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{CloseCode, ErrorCode};
-use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Origin, Slot, ToEdge, ToNode, Unwritten};
-use signaling_wire::{DownSeq, MessageNumber, RemainingTtl, Seq};
+use signaling_wire::Seq;
+use signaling_wire::trunk::{DeliveryOutcome, DetachReason, Slot, ToEdge, ToNode, Unwritten};
 
 use super::confirms::Confirms;
 use super::deduplicator::{DedupBounds, DuplicateCheck};
@@ -21,15 +21,6 @@ use crate::ws::encode;
 
 /// Maximum frames that are prefetched together.
 const MAX_RUN_FRAMES: usize = 32;
-
-#[derive(Clone, Copy)]
-struct Down<'a> {
-    down_seq: DownSeq,
-    origin: Option<Origin>,
-    prev_pending: MessageNumber,
-    ttl: RemainingTtl,
-    payload: &'a [u8],
-}
 
 impl EdgeCore {
     /// Handles the end of the upgrade: its response is sent, so the socket can be read and written.
@@ -236,9 +227,7 @@ impl EdgeCore {
             ToEdge::Outcomes { first, count, outcome, reply, .. } => {
                 self.outcomes(now, client, (first, count), outcome, reply);
             }
-            ToEdge::Down { down_seq, origin, prev_pending, ttl, payload, .. } => {
-                self.down(now, client, Down { down_seq, origin, prev_pending, ttl, payload });
-            }
+            ToEdge::Down { .. } => self.down(now, client, frame),
             ToEdge::Close { code, reason, .. } => self.close(client, CloseCode(code), reason),
             ToEdge::Released { state, .. } => {
                 // A node that had not admitted the client sends an empty state.
@@ -334,14 +323,15 @@ impl EdgeCore {
         }
     }
 
-    fn down(&mut self, now: Instant, client: ClientKey, down: Down<'_>) {
+    fn down(&mut self, now: Instant, client: ClientKey, frame: &ToEdge<'_>) {
+        let &ToEdge::Down { down_seq, origin, prev_pending, ttl, payload, .. } = frame else { return };
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.phase.closed().is_some() {
             return;
         }
         let output_is_full = session.is_full(&self.settings);
         let before = session.deduplicator.bytes();
-        let verdict = match down.origin {
+        let verdict = match origin {
             Some(origin) => {
                 let bounds = DedupBounds {
                     limits: self.settings.dedup,
@@ -349,27 +339,27 @@ impl EdgeCore {
                     memory_is_scarce: self.memory.is_scarce(self.settings.max_memory_bytes),
                     output_is_full,
                 };
-                session.deduplicator.judge(&bounds, now, origin, down.prev_pending, down.ttl)
+                session.deduplicator.judge(&bounds, now, origin, prev_pending, ttl)
             }
             None => DuplicateCheck::Write,
         };
         self.memory.grow_by(session.deduplicator.bytes().saturating_sub(before));
         let mut is_translated = false;
         if verdict == DuplicateCheck::Write {
-            match (&mut session.received, down.origin) {
+            match (&mut session.received, origin) {
                 (Some(tracker), Some(origin)) => {
-                    tracker.write(&mut session.output, &mut self.pool, origin, down.payload);
+                    tracker.write(&mut session.output, &mut self.pool, origin, payload);
                 }
                 _ if session.dialect.is_none() => {
-                    session.output.append(&mut self.pool, |out| encode::text(out, down.payload));
+                    session.output.append(&mut self.pool, |out| encode::text(out, payload));
                 }
                 _ => is_translated = true,
             }
-            self.counts.downs += u64::from(down.origin.is_some());
-            self.memory.grow(down.payload.len());
+            self.counts.downs += u64::from(origin.is_some());
+            self.memory.grow(payload.len());
         }
         let session = if is_translated {
-            if self.translate(now, client, Input::Mesh(down.payload)) == Reading::Paused {
+            if self.translate(now, client, Input::Mesh(payload)) == Reading::Paused {
                 return;
             }
             let Some(session) = self.sessions.get_mut(client) else { return };
@@ -377,9 +367,9 @@ impl EdgeCore {
         } else {
             session
         };
-        let mark = session.mark(down.origin);
+        let mark = session.mark(origin);
         let Some(confirms) = session.confirms() else { return };
-        confirms.add(down.down_seq, mark, verdict);
+        confirms.add(down_seq, mark, verdict);
         match verdict {
             DuplicateCheck::Write => {
                 self.check_output(client);

@@ -9,11 +9,10 @@ use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{Attach, DetachReason, Slot, ToEdge};
 use signaling_wire::{RemainingTtl, SessionId, resume};
 
-use super::delivered_ids::DeliveredIds;
 use super::linger::Lingering;
-use super::session::{AttachInfo, Session};
+use super::session::Session;
 use super::takeover::{REPLACED_BY_NEWER, take_owed};
-use super::{NodeCore, Rules, SessionKey, TrunkKey};
+use super::{NodeCore, SessionKey, TrunkKey};
 
 /// Validity of a resume token. The session itself can be resumed for a shorter time.
 const TOKEN_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -39,9 +38,9 @@ impl NodeCore {
     /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id.
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
-        let arrival = AttachInfo::new(trunk, attach, client_id, grant.map(Rc::new));
+        let arrival = Session::new(trunk, attach, client_id, grant.map(Rc::new));
         if arrival.socket_ended {
-            return self.settle(now, &arrival, attach.cause);
+            return self.settle(now, arrival, attach.cause);
         }
         let proven = attach.request.resume.filter(|_| arrival.newcomer);
         let proven = proven.and_then(|token| self.proven_session(now, &arrival.client_id, token));
@@ -59,17 +58,17 @@ impl NodeCore {
         let outlived = accepted_at_us > arrival.accepted_at_us;
         if arrival.newcomer && proven == Some(id) {
             self.resume(now, arrival, key);
-        } else if arrival.newcomer && id != arrival.session {
+        } else if arrival.newcomer && id != arrival.id {
             self.challenge(now, key, arrival);
         } else if outlived {
             self.reject(trunk, arrival.slot, &REPLACED);
-        } else if (id, accepted_at_us) == (arrival.session, arrival.accepted_at_us) {
+        } else if (id, accepted_at_us) == (arrival.id, arrival.accepted_at_us) {
             // The socket is the same, so its edge keeps what it wrote.
             self.leave(now, key);
-            self.admit(now, &arrival, None, false);
+            self.admit(now, arrival, None, false);
         } else {
             let former = self.supersede(now, key, REPLACED_BY_NEWER);
-            self.admit(now, &arrival, former, false);
+            self.admit(now, arrival, former, false);
         }
     }
 
@@ -81,12 +80,12 @@ impl NodeCore {
     }
 
     /// Resumes the holder's session for a newcomer.
-    pub(super) fn resume(&mut self, now: Instant, arrival: AttachInfo, holder: SessionKey) {
+    pub(super) fn resume(&mut self, now: Instant, arrival: Session, holder: SessionKey) {
         let Some(session) = self.directory.get(holder) else { return };
-        let arrival = resumed(arrival, Lingering::of(session, now), &self.settings.rules);
+        let arrival = arrival.resuming(Lingering::of(session, now), &self.settings.rules);
         self.counts.resumed += 1;
         let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-        self.admit(now, &arrival, former, true);
+        self.admit(now, arrival, former, true);
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
@@ -94,20 +93,20 @@ impl NodeCore {
     pub(super) fn arrive(
         &mut self,
         now: Instant,
-        arrival: AttachInfo,
+        arrival: Session,
         proven: Option<SessionId>,
         lingering: Option<Lingering>,
     ) {
-        let Some(known) = lingering else { return self.admit(now, &arrival, None, false) };
+        let Some(known) = lingering else { return self.admit(now, arrival, None, false) };
         if arrival.newcomer && proven == Some(known.session) {
             self.counts.resumed += 1;
-            let arrival = resumed(arrival, known, &self.settings.rules);
-            self.admit(now, &arrival, None, true);
+            let arrival = arrival.resuming(known, &self.settings.rules);
+            self.admit(now, arrival, None, true);
         } else if !arrival.newcomer && known.accepted_at_us > arrival.accepted_at_us {
             self.directory.lingering.insert(arrival.client_id, known);
             self.reject(arrival.trunk, arrival.slot, &REPLACED);
         } else {
-            self.admit(now, &arrival, None, false);
+            self.admit(now, arrival, None, false);
         }
     }
 
@@ -131,43 +130,42 @@ impl NodeCore {
     }
 
     /// Serves a session whose socket is closed already, until its frames have their outcomes.
-    fn settle(&mut self, now: Instant, arrival: &AttachInfo, cause: Option<DetachReason>) {
-        if !self.trunks.contains(arrival.trunk) {
+    fn settle(&mut self, now: Instant, session: Session, cause: Option<DetachReason>) {
+        let at = (session.trunk, session.slot);
+        if !self.trunks.contains(at.0) {
             return;
         }
-        let session = self.directory.add(Session::new(arrival));
-        self.trunks.bind((arrival.trunk, arrival.slot), session);
+        let (client_id, ends_with_socket) = (session.client_id.clone(), session.ends_with_socket);
+        let lingering = Lingering::of(&session, now + self.settings.resume);
+        let key = self.directory.add(session);
+        self.trunks.bind(at, key);
         if cause != Some(DetachReason::Left) {
-            self.attach_seats(now, arrival);
+            self.attach_seats(now, key);
         }
-        self.send_attached(session, false, &[]);
-        if arrival.ends_with_socket {
-            self.queue_leave_all(session);
+        self.send_attached(key, false, &[]);
+        if ends_with_socket {
+            self.queue_leave_all(key);
         } else if cause != Some(DetachReason::Left) {
-            let AttachInfo { session, accepted_at_us, seq, ref credential, .. } = *arrival;
-            let credential = credential.as_deref().copied();
-            let until = now + self.settings.resume;
-            let delivered = DeliveredIds::default();
-            let lingering = Lingering { session, accepted_at_us, seq, credential, delivered, until };
-            self.store_lingering(now, &arrival.client_id, lingering);
+            self.store_lingering(now, &client_id, lingering);
         }
     }
 
     /// Attaches a session. Held messages go down after the final confirm of the `former` session.
-    pub(super) fn admit(&mut self, now: Instant, arrival: &AttachInfo, former: Option<SessionKey>, resumed: bool) {
-        if !self.trunks.contains(arrival.trunk) {
+    pub(super) fn admit(&mut self, now: Instant, mut session: Session, former: Option<SessionKey>, resumed: bool) {
+        let at = (session.trunk, session.slot);
+        if !self.trunks.contains(at.0) {
             return;
         }
-        let mut session = Session::new(arrival);
         session.waits_for = former;
+        let client_id = session.client_id.clone();
+        let greeting = if session.newcomer { self.welcome(now, &session, resumed) } else { self.moved() };
         let key = self.directory.attach(session);
-        self.trunks.bind((arrival.trunk, arrival.slot), key);
-        self.attach_seats(now, arrival);
+        self.trunks.bind(at, key);
+        self.attach_seats(now, key);
         self.custody.routes_dirty = true;
         self.counts.attached += 1;
-        let greeting = if arrival.newcomer { self.welcome(now, arrival, resumed) } else { self.moved() };
         self.send_attached(key, resumed, &greeting);
-        for message in self.custody.holds.take(arrival.client_id.as_str()) {
+        for message in self.custody.holds.take(client_id.as_str()) {
             self.down(now, key, message);
         }
         self.send_location_to_owners(key);
@@ -182,13 +180,13 @@ impl NodeCore {
         self.trunks.send(session.trunk, &attached);
     }
 
-    fn welcome(&self, now: Instant, arrival: &AttachInfo, resumed: bool) -> Vec<u8> {
+    fn welcome(&self, now: Instant, session: &Session, resumed: bool) -> Vec<u8> {
         let wall = self.wall(now);
         let expiry = wall + TOKEN_LIFE;
-        let ice_servers = self.ice.for_client(&arrival.client_id, wall);
-        let token = resume::issue(&self.settings.mesh_secret, &arrival.client_id, arrival.session, expiry);
+        let ice_servers = self.ice.for_client(&session.client_id, wall);
+        let token = resume::issue(&self.settings.mesh_secret, &session.client_id, session.id, expiry);
         let message = ServerMessage::Welcome {
-            client_id: arrival.client_id.as_str(),
+            client_id: session.client_id.as_str(),
             resume: &token,
             resumed,
             heartbeat_ms: u64::try_from(self.settings.rules.heartbeat.as_millis()).unwrap_or(u64::MAX),
@@ -251,7 +249,7 @@ impl NodeCore {
             self.deliver_or_hold(now, client_id.as_str(), message);
         }
         if let Some(contender) = contender {
-            self.admit(now, &contender.arrival, None, false);
+            self.admit(now, contender.arrival, None, false);
         }
         self.remove_if_done(key);
     }
@@ -295,10 +293,4 @@ impl NodeCore {
         }
         self.directory.remove(key);
     }
-}
-
-/// Returns the attach info of a client that continues an earlier session.
-fn resumed(arrival: AttachInfo, earlier: Lingering, rules: &Rules) -> AttachInfo {
-    let seq = Lingering::resumed_seq(earlier.seq, arrival.accepted_at_us, rules);
-    AttachInfo { session: earlier.session, seq, resumed: true, delivered: earlier.delivered, ..arrival }
 }

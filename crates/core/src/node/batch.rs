@@ -47,7 +47,7 @@ impl NodeCore {
     /// If the sender's name is invalid.
     pub fn accept_lane(&mut self, now: Instant, opening: &Opening) -> Result<Option<InboundExchange>, NameError> {
         let sender = NodeId::new(&opening.sender)?;
-        if sender == *self.peers.own_id() {
+        if sender == self.settings.id {
             return Ok(None);
         }
         let peer = self.peers.known(now, &sender);
@@ -82,11 +82,6 @@ impl NodeCore {
     /// due, no exchange is open, or the peer is unknown.
     pub fn take_acknowledgement(&mut self, now: Instant, peer: PeerKey) -> Option<BatchNumber> {
         self.peers.inbound(peer)?.take_acknowledgement(now)
-    }
-
-    /// Takes the acknowledgements that are due now, for all peers.
-    pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
-        self.peers.take_acknowledgements(now)
     }
 
     /// Handles the end of an exchange. One that was replaced has no effect.

@@ -11,7 +11,7 @@ use slotmap::{Key, KeyData, SlotMap};
 
 use super::hold::HoldQueues;
 use super::outbound::{Destination, OutboundMessage, OutboundQueue};
-use super::{PeerKey, QueueKey, SessionKey, Settings};
+use super::{PeerKey, QueueKey, Settings};
 
 /// All messages in this node's custody.
 #[derive(Debug)]
@@ -55,12 +55,6 @@ impl Custody {
     /// Returns the keys of the queues that `wanted` accepts.
     pub(super) fn queues_where(&self, wanted: impl Fn(&OutboundQueue) -> bool) -> Vec<QueueKey> {
         self.queues.iter().filter(|(_, queue)| wanted(queue)).map(|(key, _)| key).collect()
-    }
-
-    /// Returns the number of a session's recipients with pending messages, and of the messages.
-    pub(super) fn pending_of(&self, session: SessionKey) -> (usize, usize) {
-        let queues = self.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
-        queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
     }
 
     /// Returns each queue for which `route` returns another destination than its present one, with

@@ -11,6 +11,7 @@ use signaling_wire::forward::QueueId;
 use signaling_wire::{MessageNumber, Origin};
 use slotmap::{SlotMap, new_key_type};
 
+use super::NodeCore;
 use super::outbound::Message;
 
 /// Maximum bytes of held messages.
@@ -82,11 +83,6 @@ impl HoldQueues {
         self.bytes
     }
 
-    /// Returns the number of messages refused for lack of room.
-    pub(super) fn refused(&self) -> u64 {
-        self.refused
-    }
-
     /// Holds a message in its sender's order. A retransmission replaces its copy, except the
     /// payload: a client that repeats a number with other data has sent the first. Returns `false`
     /// without room, or if `to` is no valid name.
@@ -128,13 +124,6 @@ impl HoldQueues {
         let at = held.messages.iter().position(behind).unwrap_or(held.messages.len());
         held.messages.insert(at, message);
         true
-    }
-
-    /// Returns the number of messages held for a recipient, their bytes with overhead, and a lower
-    /// limit of their deadlines. `None`: none is held.
-    pub(super) fn waiting_for(&self, to: &str) -> Option<(usize, usize, Instant)> {
-        let held = self.held.get(*self.key_by_recipient.get(to)?)?;
-        Some((held.messages.len(), held.bytes, held.min_expiry))
     }
 
     /// Takes all messages held for one recipient.
@@ -228,6 +217,21 @@ impl HoldQueues {
     }
 }
 
+impl NodeCore {
+    /// Returns the number of messages held for a client, their bytes with overhead, and a time
+    /// before which none expires. `None`: none is held.
+    pub fn held_for(&self, client: &ClientId) -> Option<(usize, usize, Instant)> {
+        let HoldQueues { held, key_by_recipient, .. } = &self.custody.holds;
+        let held = held.get(*key_by_recipient.get(client)?)?;
+        Some((held.messages.len(), held.bytes, held.min_expiry))
+    }
+
+    /// Returns the number of messages not held for lack of room, since the start.
+    pub fn hold_refused(&self) -> u64 {
+        self.custody.holds.refused
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -286,7 +290,7 @@ mod tests {
         assert!(holds.push("carol", message(1, soon)));
         assert!(!holds.push("dave", message(1, soon)));
         assert_eq!(holds.key_by_recipient.len(), 2, "no trace of those without room");
-        assert_eq!(holds.refused(), 2);
+        assert_eq!(holds.refused, 2);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Frames of edges: the entry points that the shell calls for each trunk.
+//! Trunks that open and fail, and frames of edges, as the shell passes them in.
 
 use std::time::Instant;
 
@@ -7,7 +7,6 @@ use signaling_wire::grant::Grant;
 use signaling_wire::trunk::{DetachReason, ToEdge, ToNode};
 
 use super::{NodeCore, TrunkKey};
-use crate::edge::FlushUrgency;
 
 impl NodeCore {
     /// Adds the trunk of an edge in another process. The edge first receives `Draining` if this
@@ -23,7 +22,7 @@ impl NodeCore {
 
     fn add_trunk(&mut self, is_local: bool) -> TrunkKey {
         let trunk = self.trunks.add(is_local);
-        if self.peers.is_draining() {
+        if self.is_draining() {
             self.trunks.send(trunk, &ToEdge::Draining);
         }
         for (client_id, at) in self.kicks.iter() {
@@ -37,11 +36,6 @@ impl NodeCore {
         self.trunks.contains(trunk)
     }
 
-    /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
-    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
-        self.trunks.name_edge(trunk, name);
-    }
-
     /// Removes a lost trunk. Its clients count as absent until they attach again.
     pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
         let Some(sessions) = self.trunks.remove(trunk) else { return };
@@ -53,11 +47,6 @@ impl NodeCore {
             }
             self.lose(now, key, DetachReason::Lost);
         }
-    }
-
-    /// Removes all trunks of edges in other processes, as if they were lost.
-    pub fn close_trunks(&mut self, now: Instant) {
-        self.trunks.remote().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
     }
 
     /// Handles a run of frames from an edge. Frames for a slot without a session have no effect.
@@ -83,18 +72,5 @@ impl NodeCore {
             }
         }
         Ok(())
-    }
-
-    /// Returns the urgency of the trunk's next batch; `Idle` for a lost trunk.
-    pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
-        self.trunks.wants(trunk)
-    }
-
-    /// Takes the trunk's next batch, at most twice `MAX_BATCH_BYTES`; empty without frames.
-    pub fn take_trunk_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
-        for session in self.trunks.take_with_outcomes(trunk) {
-            self.write_outcomes(session);
-        }
-        self.trunks.take_batch(trunk)
     }
 }

@@ -11,7 +11,7 @@ use signaling_wire::{Credential, RemainingTtl, Seq, SessionId};
 use super::delivered_ids::DeliveredIds;
 use super::session::Session;
 use super::takeover::REPLACED_BY_NEWER;
-use super::{NodeCore, PeerKey, Rules, SessionKey};
+use super::{NodeCore, PeerKey, SessionKey};
 
 /// State of a session without a socket.
 #[derive(Debug, Clone)]
@@ -34,12 +34,6 @@ impl Lingering {
         let Session { id, accepted_at_us, seq, ref credential, ref delivered, .. } = *session;
         let (credential, delivered) = (credential.as_deref().copied(), delivered.clone());
         Self { session: id, accepted_at_us, seq, credential, delivered, until }
-    }
-
-    /// Returns the `seq` after which a new socket continues. It is above all used numbers, even if
-    /// the state here is old: a client sends less than one message per microsecond.
-    pub(super) fn resumed_seq(seq: Seq, accepted_at_us: u64, rules: &Rules) -> Seq {
-        seq.plus(rules.numbers_ahead).max(Seq(accepted_at_us))
     }
 
     /// Returns the time in which its client can still resume it.

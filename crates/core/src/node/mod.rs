@@ -282,11 +282,6 @@ impl NodeCore {
         self.custody.holds.bytes()
     }
 
-    /// Returns the number of messages not held for lack of room, since the start.
-    pub fn hold_refused(&self) -> u64 {
-        self.custody.holds.refused()
-    }
-
     /// Returns the events since the start.
     pub fn counts(&self) -> Counts {
         let dropped = self.counts.dropped + self.peers.dropped();

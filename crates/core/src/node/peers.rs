@@ -1,7 +1,8 @@
 //! Peer nodes: view, ranking, suspects, and the lanes to them.
 //!
-//! [`NodeCore`](super::NodeCore) puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its
-//! shell runs the lanes' exchanges, and reports openings, acknowledgements and failures.
+//! [`NodeCore`] puts items into lanes by [`Peers::push`] and [`Peers::note`]. Its shell runs the
+//! lanes' exchanges and takes their frames here. `view` has its reports of openings,
+//! acknowledgements and failures.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +17,7 @@ use slotmap::SlotMap;
 
 use super::inbound_lane::InboundLane;
 use super::lane::{Lane, MAX_WAITING, QueuedEnvelope, QueuedOutcome};
-use super::{PeerKey, Rules, Settings};
+use super::{NodeCore, PeerKey, Rules, Settings};
 use crate::edge::FlushUrgency;
 use crate::{FailureDetector, Member, View};
 
@@ -128,11 +129,6 @@ impl Peers {
         self.rank();
     }
 
-    /// Returns `true` if this node drains.
-    pub(super) fn is_draining(&self) -> bool {
-        self.is_draining
-    }
-
     /// Starts or ends draining. Returns `false` if nothing changed.
     pub(super) fn set_draining(&mut self, is_draining: bool) -> bool {
         let is_news = std::mem::replace(&mut self.is_draining, is_draining) != is_draining;
@@ -167,10 +163,6 @@ impl Peers {
         key
     }
 
-    pub(super) fn own_id(&self) -> &NodeId {
-        &self.id
-    }
-
     /// Returns a peer's key. `None`: it is unknown.
     pub(super) fn key(&self, id: &str) -> Option<PeerKey> {
         self.by_id.get(id).copied()
@@ -179,15 +171,6 @@ impl Peers {
     /// Returns a peer's name. `None`: it is unknown.
     pub(super) fn id(&self, peer: PeerKey) -> Option<&NodeId> {
         self.peers.get(peer).map(|peer| &peer.id)
-    }
-
-    /// Returns the peers with an address, in the view or else announced by the peer itself.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = (PeerKey, &str)> {
-        self.peers.iter().filter_map(|(key, peer)| {
-            let member = self.view.get(peer.id.as_str()).map(|member| member.address.as_str());
-            let announced = peer.announced.as_deref().filter(|_| peer.inbound.is_open());
-            Some((key, member.or(announced)?))
-        })
     }
 
     /// Returns the peer that owns a key: the node with the highest score that is not suspect.
@@ -225,11 +208,6 @@ impl Peers {
         self.by_rank.get(rank).copied().flatten()
     }
 
-    /// Returns `true` if a node can own clients.
-    pub(super) fn is_eligible(&self, node: &str) -> bool {
-        self.ranking.index_of(node).is_some()
-    }
-
     pub(super) fn has_suspects(&self) -> bool {
         self.suspects > 0
     }
@@ -242,11 +220,6 @@ impl Peers {
     /// Returns `true` if a peer answers now. It may be suspect.
     pub(super) fn is_answering(&self, peer: PeerKey) -> bool {
         self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
-    }
-
-    /// Returns all suspect peers, in no order.
-    pub(super) fn suspects(&self) -> impl Iterator<Item = &NodeId> {
-        self.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
     }
 
     /// Records that a peer refused a connection. Returns `true` if it becomes suspect.
@@ -396,39 +369,12 @@ impl Peers {
         self.lane_mut(peer).filter(|lane| lane.is_current(exchange))
     }
 
-    /// Takes the peers whose lanes have changed, with the urgency of their next frames.
-    pub(super) fn take_woken(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
-        let mut woken = Vec::with_capacity(self.woken.len());
-        for key in self.woken.drain(..) {
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.is_woken = false;
-                woken.push((key, peer.lane.wants()));
-            }
-        }
-        woken
-    }
-
-    /// Starts the next exchange of the lane to a peer. `None`: the peer is unknown.
-    pub(super) fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
-        let exchange = self.peers.get_mut(peer)?.lane.open(now, &mut self.exchanges);
-        let address = self.view.get(self.id.as_str()).map(|member| member.address.to_string());
-        Some(Opening { sender: self.id.to_string(), address, incarnation: self.incarnation, exchange })
-    }
-
     /// Ends the exchanges of all lanes to peers. The shell opens new ones.
     pub(super) fn cut_lanes(&mut self, now: Instant) {
         for (key, peer) in &mut self.peers {
             peer.lane.cut(now);
             self.woken.push(key);
         }
-    }
-
-    /// Takes the next frame as [`Lane::take_frame`]. `None` also if `exchange` is not the last one.
-    #[inline]
-    pub(super) fn take_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
-        let Self { peers, batches, .. } = self;
-        let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));
-        lane?.take_frame(now, batches)
     }
 
     /// Opens an exchange of the lane from a peer. Returns `false` if a later one is known.
@@ -443,21 +389,79 @@ impl Peers {
         self.peers.get_mut(peer).map(|peer| &mut peer.inbound)
     }
 
-    /// Takes the acknowledgements that are due now, by peer.
-    pub(super) fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
-        let due = self.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
-        due.filter_map(|(key, number)| Some((key, number?))).collect()
-    }
-
     /// Returns `true` if all lanes to peers of the view are idle. Suspect peers do not count.
     pub(super) fn is_quiet(&self) -> bool {
         let idle = |peer: &Peer| peer.trust.is_suspect() || peer.lane.is_idle();
         self.peers.values().filter(|peer| self.view.get(peer.id.as_str()).is_some()).all(idle)
     }
+}
 
-    /// Returns the bytes queued in all lanes.
-    pub(super) fn lane_bytes(&self) -> usize {
-        self.peers.values().map(|peer| peer.lane.waiting_bytes()).sum()
+impl NodeCore {
+    /// Returns the peer nodes with the addresses of their internal listeners. A node outside the
+    /// view has announced its address itself.
+    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
+        self.peers.peers.iter().filter_map(|(key, peer)| {
+            let member = self.peers.view.get(peer.id.as_str()).map(|member| member.address.as_str());
+            let announced = peer.announced.as_deref().filter(|_| peer.inbound.is_open());
+            Some((key, member.or(announced)?))
+        })
+    }
+
+    /// Returns `true` if a node may own clients.
+    pub fn is_eligible(&self, node: &str) -> bool {
+        self.peers.ranking.index_of(node).is_some()
+    }
+
+    /// Returns the suspect nodes, in no order.
+    pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
+        self.peers.peers.values().filter(|peer| peer.trust.is_suspect()).map(|peer| &peer.id)
+    }
+
+    /// Returns `true` if this node drains.
+    pub fn is_draining(&self) -> bool {
+        self.peers.is_draining
+    }
+
+    /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.
+    pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
+        let Peers { id, incarnation, view, peers, exchanges, .. } = &mut self.peers;
+        let exchange = peers.get_mut(peer)?.lane.open(now, exchanges);
+        let address = view.get(id.as_str()).map(|member| member.address.to_string());
+        Some(Opening { sender: id.to_string(), address, incarnation: *incarnation, exchange })
+    }
+
+    /// Takes the peers with changed lanes, each with the urgency of its next frame or exchange end.
+    pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
+        let Peers { peers, woken, .. } = &mut self.peers;
+        let mut lanes = Vec::with_capacity(woken.len());
+        for key in woken.drain(..) {
+            if let Some(peer) = peers.get_mut(key) {
+                peer.is_woken = false;
+                lanes.push((key, peer.lane.wants()));
+            }
+        }
+        lanes
+    }
+
+    /// Takes the lane's next frame, whose batch stays in the window until it is acknowledged.
+    /// `None`: nothing to send, the window is full, or `exchange` is not open. A frame has the form
+    /// of [`signaling_wire::lane::frame`].
+    pub fn take_lane_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
+        let Peers { peers, batches, .. } = &mut self.peers;
+        let lane = peers.get_mut(peer).map(|peer| &mut peer.lane).filter(|lane| lane.is_current(exchange));
+        lane?.take_frame(now, batches)
+    }
+
+    /// Takes the acknowledgements that are due now, for all peers.
+    pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
+        let due = self.peers.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
+        due.filter_map(|(key, number)| Some((key, number?))).collect()
+    }
+
+    /// Returns the bytes in all lanes to other nodes, queued or without an acknowledgement. Queued
+    /// outcomes do not count.
+    pub fn lane_bytes(&self) -> usize {
+        self.peers.peers.values().map(|peer| peer.lane.waiting_bytes()).sum()
     }
 }
 

@@ -9,7 +9,7 @@ use signaling_wire::forward::Item;
 
 use super::NodeCore;
 use super::attach::IN_USE;
-use super::session::AttachInfo;
+use super::session::Session;
 
 /// Maximum wait for the session, many times the duration of a batch. Then the session is lost.
 const SESSION_WAIT: Duration = Duration::from_millis(500);
@@ -17,8 +17,8 @@ const SESSION_WAIT: Duration = Duration::from_millis(500);
 /// A newcomer, which is a socket without a session here, that waits for the session of its token.
 #[derive(Debug)]
 pub(super) struct PendingResume {
-    /// Its attach request.
-    pub(super) arrival: AttachInfo,
+    /// Its session, unless it resumes that of its token.
+    pub(super) arrival: Session,
     /// The session of its token.
     pub(super) session: SessionId,
     /// End of the wait.
@@ -27,7 +27,7 @@ pub(super) struct PendingResume {
 
 impl NodeCore {
     /// Requests a newcomer's session from all peers. Rejects an earlier newcomer of the client.
-    pub(super) fn await_session(&mut self, now: Instant, arrival: AttachInfo, session: SessionId) {
+    pub(super) fn await_session(&mut self, now: Instant, arrival: Session, session: SessionId) {
         let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
         let wanted = Item::RequestSession { client_id, session, accepted_at_us };
         self.peers.note_to_all(&wanted);
@@ -55,7 +55,7 @@ impl NodeCore {
             match self.directory.holder(arrival.client_id.as_str()).map(|(key, holder)| (key, holder.id)) {
                 Some((key, id)) if id == session => self.resume(now, arrival, key),
                 Some((key, _)) => self.challenge(now, key, arrival),
-                None => self.admit(now, &arrival, None, false),
+                None => self.admit(now, arrival, None, false),
             }
         }
     }

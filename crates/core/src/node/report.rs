@@ -1,4 +1,4 @@
-//! State of a node's clients, edges and view, for operators.
+//! State of a node's clients and view, for operators. `trunks`, `peers` and `hold` have more of it.
 //!
 //! The node's shell turns these values into the answers of the operators' API.
 
@@ -48,11 +48,6 @@ impl NodeCore {
         self.peers.view()
     }
 
-    /// Returns `true` if a node may own clients.
-    pub fn is_eligible(&self, node: &str) -> bool {
-        self.peers.is_eligible(node)
-    }
-
     /// Returns a client's owner, and the node that stands in for it. No owner: there is no view. No
     /// stand-in: the owner is not suspect, or all eligible nodes are.
     pub fn owners(&self, client: &ClientId) -> (Option<&NodeId>, Option<&NodeId>) {
@@ -90,7 +85,9 @@ impl NodeCore {
     /// Returns the number of recipients of a client's pending messages, and of the messages. Both
     /// are 0 if the client has no socket at this node.
     pub fn pending(&self, client: &ClientId) -> (usize, usize) {
-        self.directory.holder(client.as_str()).map_or((0, 0), |(key, _)| self.custody.pending_of(key))
+        let Some((session, _)) = self.directory.holder(client.as_str()) else { return (0, 0) };
+        let queues = self.custody.queues.values().filter(|queue| queue.session == session && !queue.is_empty());
+        queues.fold((0, 0), |(queues, messages), queue| (queues + 1, messages + queue.len()))
     }
 
     /// Returns a client's lingering session, and the time left to resume it. `None`: none is here.
@@ -98,20 +95,8 @@ impl NodeCore {
         self.directory.lingering.get(client).map(|lingering| (lingering.session, lingering.left(now)))
     }
 
-    /// Returns the number of messages held for a client, their bytes with overhead, and a time
-    /// before which none expires. `None`: none is held.
-    pub fn held_for(&self, client: &ClientId) -> Option<(usize, usize, Instant)> {
-        self.custody.holds.waiting_for(client.as_str())
-    }
-
     /// Returns the peer node that has reported a client. `None`: no report is valid.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
-    }
-
-    /// Returns for each trunk the name of its edge, the number of clients served over it, and of
-    /// uplink frames received from it. No name: the edge is this node's own, or has sent none.
-    pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
-        self.trunks.edges(|key| self.directory.get(key).is_some_and(|session| !session.socket_ended))
     }
 }

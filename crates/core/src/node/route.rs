@@ -211,7 +211,7 @@ impl NodeCore {
 
     /// Holds a message for an absent recipient until its deadline.
     fn hold(&mut self, now: Instant, to: &str, message: InboundMessage) {
-        if self.peers.is_draining() && self.peers.owner_by_view(message.to).is_some() {
+        if self.is_draining() && self.peers.owner_by_view(message.to).is_some() {
             // The sender's node has the new owner in its view now or soon.
             return self.return_outcome(now, &message, EnvelopeOutcome::Retransmit);
         }

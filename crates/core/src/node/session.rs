@@ -1,4 +1,4 @@
-//! One client's session at this node, in the `directory`, and the data of its `Attach`.
+//! One client's session at this node: in the `directory`, or of a newcomer that waits.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -14,8 +14,12 @@ use signaling_wire::{Credential, DownSeq, MessageNumber, Seq, SessionId};
 
 use super::delivered_ids::DeliveredIds;
 use super::hold::InboundMessage;
+use super::linger::Lingering;
 use super::rooms::{BroadcastBudget, Tally};
 use super::{PeerKey, QueueKey, Rules, SessionKey, TrunkKey};
+
+/// [`Session::known_id`] of a session whose earlier ids are unknown.
+const UNKNOWN_IDS: MessageNumber = MessageNumber(u64::MAX);
 
 /// Equal outcomes of `count` consecutive uplink frames from `first` on.
 #[derive(Debug, Clone, Copy)]
@@ -36,70 +40,9 @@ impl OutcomeRun {
 /// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
-    pub(super) arrival: AttachInfo,
+    pub(super) arrival: Session,
     /// Start of the wait.
     pub(super) since: Instant,
-}
-
-/// The lasting part of an `Attach`.
-#[derive(Debug, Clone)]
-pub(super) struct AttachInfo {
-    /// Trunk of its edge, and its slot there.
-    pub(super) trunk: TrunkKey,
-    pub(super) slot: Slot,
-    /// Id of the client, and its hash.
-    pub(super) client_id: ClientId,
-    pub(super) key: KeyHash,
-    pub(super) session: SessionId,
-    /// Time at which the edge accepted the socket, in microseconds since 1970.
-    pub(super) accepted_at_us: u64,
-    /// Number of the session's attachments with this socket.
-    pub(super) turn: u32,
-    /// `true` for a reliable client.
-    pub(super) reliable: bool,
-    /// `true` if the end of its socket ends the session.
-    pub(super) ends_with_socket: bool,
-    /// Number of the session's latest uplink frame.
-    pub(super) seq: Seq,
-    /// The client's credential. `None`: it has none.
-    pub(super) credential: Option<Box<Credential>>,
-    /// `true` if no node has admitted it before.
-    pub(super) newcomer: bool,
-    /// `true` if it resumes a session of another socket.
-    pub(super) resumed: bool,
-    /// Delivered signals of that session.
-    pub(super) delivered: DeliveredIds,
-    /// Rights by its client's token. `None`: tokens are not required.
-    pub(super) grant: Option<Rc<Grant>>,
-    /// `true` if its socket is closed. It attaches for the outcomes of its last frames.
-    pub(super) socket_ended: bool,
-    /// Its state, as its former node sent it.
-    pub(super) state: Box<[u8]>,
-}
-
-impl AttachInfo {
-    pub(super) fn new(trunk: TrunkKey, attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
-        let state = attach.state.and_then(|state| SessionState::read(state).ok());
-        Self {
-            trunk,
-            slot: attach.slot,
-            key: KeyHash::of(client_id.as_str()),
-            client_id,
-            session: attach.session,
-            accepted_at_us: attach.accepted_at_us,
-            turn: attach.turn,
-            reliable: attach.reliable,
-            ends_with_socket: attach.ends_with_socket,
-            seq: attach.seq,
-            credential: attach.credential.map(Box::new),
-            newcomer: attach.state.is_none(),
-            resumed: state.is_some_and(|state| state.resumed),
-            delivered: DeliveredIds::default(),
-            grant,
-            socket_ended: attach.cause.is_some(),
-            state: attach.state.unwrap_or_default().into(),
-        }
-    }
 }
 
 /// A client's presence in the mesh.
@@ -120,6 +63,8 @@ pub(super) struct Session {
     pub(super) seq: Seq,
     /// The highest `id` that may have been at a node before. `None`: a plain client.
     pub(super) known_id: Option<MessageNumber>,
+    /// `true` if no node has admitted it before.
+    pub(super) newcomer: bool,
     /// `true` if it continues an older socket's session.
     pub(super) resumed: bool,
     /// Delivered signals of a reliable client. Empty for a plain client.
@@ -130,6 +75,8 @@ pub(super) struct Session {
     pub(super) credential: Option<Box<Credential>>,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
+    /// Its state, as its former node sent it, until its seats are attached.
+    pub(super) state: Box<[u8]>,
     /// `true` without a socket here. Its outbound queues go on.
     pub(super) socket_ended: bool,
     /// `true` if the edge sends no more frames of it. Until then it keeps its slot.
@@ -162,28 +109,28 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(arrival: &AttachInfo) -> Self {
+    /// Creates the session of an `Attach`, with the rights by its client's token.
+    pub(super) fn new(trunk: TrunkKey, attach: &Attach<'_>, client_id: ClientId, grant: Option<Rc<Grant>>) -> Self {
+        let state = attach.state.and_then(|state| SessionState::read(state).ok());
+        let resumed = state.is_some_and(|state| state.resumed);
         Self {
-            client_id: arrival.client_id.clone(),
-            key: arrival.key,
-            id: arrival.session,
-            accepted_at_us: arrival.accepted_at_us,
-            turn: arrival.turn,
-            trunk: arrival.trunk,
-            slot: arrival.slot,
-            seq: arrival.seq,
-            // The ids of its earlier socket are unknown.
-            known_id: arrival.reliable.then_some(if arrival.resumed {
-                MessageNumber(u64::MAX)
-            } else {
-                MessageNumber::NONE
-            }),
-            resumed: arrival.resumed,
-            delivered: arrival.delivered.clone(),
-            ends_with_socket: arrival.ends_with_socket,
-            credential: arrival.credential.clone(),
-            grant: arrival.grant.clone(),
-            socket_ended: arrival.socket_ended,
+            key: KeyHash::of(client_id.as_str()),
+            client_id,
+            id: attach.session,
+            accepted_at_us: attach.accepted_at_us,
+            turn: attach.turn,
+            trunk,
+            slot: attach.slot,
+            seq: attach.seq,
+            known_id: attach.reliable.then_some(if resumed { UNKNOWN_IDS } else { MessageNumber::NONE }),
+            newcomer: attach.state.is_none(),
+            resumed,
+            delivered: DeliveredIds::default(),
+            ends_with_socket: attach.ends_with_socket,
+            credential: attach.credential.map(Box::new),
+            grant,
+            state: attach.state.unwrap_or_default().into(),
+            socket_ended: attach.cause.is_some(),
             detached: false,
             edge_reported_end: false,
             has_backlog: false,
@@ -200,6 +147,15 @@ impl Session {
             unconfirmed: VecDeque::new(),
             unconfirmed_bytes: 0,
         }
+    }
+
+    /// Returns the session as the continuation of an earlier one. The new socket continues above
+    /// all used numbers, even if the `earlier` state is old: a client sends less than one message
+    /// per microsecond.
+    pub(super) fn resuming(self, earlier: Lingering, rules: &Rules) -> Self {
+        let seq = earlier.seq.plus(rules.numbers_ahead).max(Seq(self.accepted_at_us));
+        let known_id = self.known_id.map(|_| UNKNOWN_IDS);
+        Self { id: earlier.session, seq, known_id, resumed: true, delivered: earlier.delivered, ..self }
     }
 
     /// Returns a message's number, and `true` if no node has had the message before. The number of

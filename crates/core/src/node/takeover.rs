@@ -8,7 +8,7 @@ use signaling_wire::trunk::{Slot, ToEdge};
 
 use super::attach::IN_USE;
 use super::hold::InboundMessage;
-use super::session::{AttachInfo, Contender, Session};
+use super::session::{Contender, Session};
 use super::{NodeCore, SessionKey, TrunkKey};
 
 /// Close code and reason for the socket that loses its client id.
@@ -19,10 +19,10 @@ impl NodeCore {
     /// Handles a newcomer whose id has another session. With a token for the id it wins at once.
     /// Otherwise the holder's socket is probed, and the newcomer waits for the answer. A second
     /// newcomer is rejected meanwhile.
-    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, arrival: AttachInfo) {
+    pub(super) fn challenge(&mut self, now: Instant, holder: SessionKey, arrival: Session) {
         if arrival.grant.is_some() {
             let former = self.supersede(now, holder, REPLACED_BY_NEWER);
-            return self.admit(now, &arrival, former, false);
+            return self.admit(now, arrival, former, false);
         }
         let Some(session) = self.directory.get(holder) else { return };
         let (edge, slot) = (session.trunk, session.slot);
@@ -51,7 +51,7 @@ impl NodeCore {
         let is_overdue = |since: Instant| now.saturating_duration_since(since) >= answer_time;
         for (holder, contender) in self.directory.take_overdue_contenders(is_overdue) {
             let former = self.supersede(now, holder, (CloseCode::HEARTBEAT_MISSED, "no answer to a ping"));
-            self.admit(now, &contender.arrival, former, false);
+            self.admit(now, contender.arrival, former, false);
         }
     }
 

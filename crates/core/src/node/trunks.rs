@@ -1,13 +1,15 @@
 //! Trunks of edges: the session of each slot, and the frames for each trunk's next batch.
 //!
-//! [`NodeCore`](super::NodeCore) queues frames here, its shell takes batches. Edges assign slots.
+//! [`NodeCore`] queues frames here, its shell takes batches. Edges assign slots.
+
+use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use signaling_wire::Batches;
 use signaling_wire::trunk::{Slot, ToEdge};
 use slotmap::SlotMap;
 
-use super::{SessionKey, TrunkKey};
+use super::{NodeCore, SessionKey, TrunkKey};
 use crate::edge::FlushUrgency;
 
 /// All trunks of this node.
@@ -47,11 +49,6 @@ impl Trunks {
 
     pub(super) fn contains(&self, trunk: TrunkKey) -> bool {
         self.trunks.contains_key(trunk)
-    }
-
-    /// Returns the trunks of edges in other processes.
-    pub(super) fn remote(&self) -> Vec<TrunkKey> {
-        self.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key).collect()
     }
 
     /// Returns the session of a slot. `None`: the trunk is lost, or the slot is not in use.
@@ -111,46 +108,53 @@ impl Trunks {
         }
     }
 
-    /// Takes the sessions whose outcomes have to be written now.
-    pub(super) fn take_with_outcomes(&mut self, trunk: TrunkKey) -> Vec<SessionKey> {
-        self.trunks.get_mut(trunk).map(|trunk| std::mem::take(&mut trunk.with_outcomes)).unwrap_or_default()
+    /// Returns the name of a trunk's edge. `None`: the node's own edge, or no name was sent.
+    pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
+        self.trunks.get(trunk)?.edge.as_deref()
     }
+}
 
+impl NodeCore {
     /// Returns the urgency of the trunk's next batch; `Idle` for a lost trunk.
-    pub(super) fn wants(&self, trunk: TrunkKey) -> FlushUrgency {
-        match self.trunks.get(trunk) {
+    pub fn trunk_wants(&self, trunk: TrunkKey) -> FlushUrgency {
+        match self.trunks.trunks.get(trunk) {
             Some(trunk) if !trunk.out.is_empty() => FlushUrgency::Immediate,
             Some(trunk) if !trunk.lazy.is_empty() || !trunk.with_outcomes.is_empty() => FlushUrgency::Delayed,
             _ => FlushUrgency::Idle,
         }
     }
 
-    /// Takes the trunk's next batch, with outcomes last; empty without frames.
-    pub(super) fn take_batch(&mut self, trunk: TrunkKey) -> Vec<u8> {
-        let Some(trunk) = self.trunks.get_mut(trunk) else { return Vec::new() };
+    /// Takes the trunk's next batch, with outcomes last; empty without frames. It has at most twice
+    /// `MAX_BATCH_BYTES`.
+    pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
+        let Some(trunk) = self.trunks.trunks.get_mut(key) else { return Vec::new() };
+        for session in std::mem::take(&mut trunk.with_outcomes) {
+            self.write_outcomes(session);
+        }
+        let Some(trunk) = self.trunks.trunks.get_mut(key) else { return Vec::new() };
         let mut batch = trunk.out.take();
         batch.append(&mut trunk.lazy.take());
         batch
     }
 
-    /// Sets the name of a trunk's edge. Ignores an unknown trunk.
-    pub(super) fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
-        if let Some(trunk) = self.trunks.get_mut(trunk) {
+    /// Removes all trunks of edges in other processes, as if they were lost.
+    pub fn close_trunks(&mut self, now: Instant) {
+        let remote = self.trunks.trunks.iter().filter(|(_, trunk)| !trunk.is_local).map(|(key, _)| key);
+        remote.collect::<Vec<_>>().into_iter().for_each(|trunk| self.trunk_down(now, trunk));
+    }
+
+    /// Stores the name of a trunk's edge, for operators. Ignores a lost trunk.
+    pub fn name_edge(&mut self, trunk: TrunkKey, name: &str) {
+        if let Some(trunk) = self.trunks.trunks.get_mut(trunk) {
             trunk.edge = Some(name.into());
         }
     }
 
-    /// Returns the name of a trunk's edge. `None`: the node's own edge, or no name was sent.
-    pub(super) fn edge(&self, trunk: TrunkKey) -> Option<&str> {
-        self.trunks.get(trunk)?.edge.as_deref()
-    }
-
-    /// Returns for each trunk the edge's name, the numbers of attached sessions and uplink frames.
-    pub(super) fn edges(
-        &self,
-        is_attached: impl Fn(SessionKey) -> bool,
-    ) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
-        self.trunks.values().map(move |trunk| {
+    /// Returns for each trunk the name of its edge, the number of clients served over it, and of
+    /// uplink frames received from it. No name: the edge is this node's own, or has sent none.
+    pub fn edges(&self) -> impl Iterator<Item = (Option<&str>, usize, u64)> {
+        let is_attached = |key| self.directory.get(key).is_some_and(|session| !session.socket_ended);
+        self.trunks.trunks.values().map(move |trunk| {
             let attached = trunk.session_by_slot.values().filter(|session| is_attached(**session)).count();
             (trunk.edge.as_deref(), attached, trunk.ups)
         })

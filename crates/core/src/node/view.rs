@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use signaling_protocol::NodeId;
-use signaling_wire::lane::Opening;
 use signaling_wire::trunk::ToEdge;
 use signaling_wire::{BatchNumber, ExchangeNumber, Incarnation};
 
 use super::lane::Lane;
 use super::{NodeCore, PeerKey};
 use crate::View;
-use crate::edge::FlushUrgency;
 
 impl NodeCore {
     /// Routes by `view` from now on. Draining members own nothing, unless all members drain. Peers
@@ -28,22 +25,6 @@ impl NodeCore {
     /// edges and peer nodes must treat it as down.
     pub fn has_view(&self) -> bool {
         !self.peers.view().is_empty()
-    }
-
-    /// Returns the peer nodes with the addresses of their internal listeners. A node outside the
-    /// view has announced its address itself.
-    pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
-        self.peers.addresses()
-    }
-
-    /// Returns the suspect nodes.
-    pub fn suspects(&self) -> impl Iterator<Item = &NodeId> {
-        self.peers.suspects()
-    }
-
-    /// Returns `true` if this node drains.
-    pub fn is_draining(&self) -> bool {
-        self.peers.is_draining()
     }
 
     /// Sends `Draining` to all edges, now and when they connect.
@@ -89,11 +70,6 @@ impl NodeCore {
         self.send_all_locations(now);
     }
 
-    /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.
-    pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
-        self.peers.open_lane(now, peer)
-    }
-
     /// Handles a peer's answer to the opening of an exchange, with its incarnation.
     pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
@@ -128,29 +104,11 @@ impl NodeCore {
         self.peers.cut_lanes(now);
     }
 
-    /// Takes the peers with changed lanes, each with the urgency of its next frame or exchange end.
-    pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
-        self.peers.take_woken()
-    }
-
-    /// Takes the lane's next frame, whose batch stays in the window until it is acknowledged.
-    /// `None`: nothing to send, the window is full, or `exchange` is not open. A frame has the form
-    /// of [`signaling_wire::lane::frame`].
-    pub fn take_lane_frame(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) -> Option<Vec<u8>> {
-        self.peers.take_frame(now, peer, exchange)
-    }
-
     fn answered(&mut self, now: Instant, peer: PeerKey) {
         if self.peers.answered(now, peer) {
             self.reroute_held(now);
             self.send_all_locations(now);
             self.check_backups();
         }
-    }
-
-    /// Returns the bytes in all lanes to other nodes, queued or without an acknowledgement. Queued
-    /// outcomes do not count.
-    pub fn lane_bytes(&self) -> usize {
-        self.peers.lane_bytes()
     }
 }

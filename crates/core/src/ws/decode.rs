@@ -72,7 +72,7 @@ impl Decoder {
 
     /// Returns the number of bytes kept for incomplete messages and unparsed input.
     pub fn held(&self) -> usize {
-        self.rest.len() + self.message.as_ref().map_or(0, |message| message.capacity())
+        self.rest.len() + self.message.as_ref().map_or(0, |message| message.payload.capacity())
     }
 
     /// Returns `true` if the last input was dropped before all its events were taken. Feed an empty
@@ -123,8 +123,7 @@ impl Input<'_> {
                 }
             }
 
-            let open = self.decoder.message.as_ref().map(|message| message.progress());
-            let Some(header) = Header::parse(bytes, open, self.limits)? else {
+            let Some(header) = Header::parse(bytes, self.decoder.message.as_deref(), self.limits)? else {
                 return Ok(None);
             };
             let payload = bytes.get_mut(header.size..header.size + header.payload);
@@ -169,7 +168,7 @@ impl Input<'_> {
 
     /// Moves a complete message out of the decoder.
     fn gather(&mut self) -> Option<Found> {
-        let (kind, payload) = self.decoder.message.take()?.into_parts();
+        let Message { kind, payload, .. } = *self.decoder.message.take()?;
         self.gathered = payload;
         Some(Found::Gathered(kind))
     }

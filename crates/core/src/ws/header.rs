@@ -1,5 +1,6 @@
 //! Frame headers, and the valid order of frames.
 
+use super::message::Message;
 use super::{Limits, Violation};
 
 const LAST: u8 = 0x80;
@@ -33,13 +34,6 @@ pub(super) enum Opcode {
     Control(Control),
 }
 
-/// Payload bytes and frames so far of the message that a continuation frame would continue.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Progress {
-    pub(super) bytes: usize,
-    pub(super) fragments: u32,
-}
-
 /// A frame's header that was checked against the protocol and the limits.
 #[derive(Debug)]
 pub(super) struct Header {
@@ -57,7 +51,7 @@ pub(super) struct Header {
 impl Header {
     /// Reads the header at the start of `bytes`. `open` is the message in progress, if any. `None`:
     /// it is incomplete. Fails at the first byte that breaks the protocol or a limit.
-    pub(super) fn parse(bytes: &[u8], open: Option<Progress>, limits: Limits) -> Result<Option<Self>, Violation> {
+    pub(super) fn parse(bytes: &[u8], open: Option<&Message>, limits: Limits) -> Result<Option<Self>, Violation> {
         let Some((&first, after)) = bytes.split_first() else {
             return Ok(None);
         };
@@ -82,7 +76,7 @@ impl Header {
         let Some((length, after)) = read_length(short, after)? else {
             return Ok(None);
         };
-        let before = open.map_or(0, |open| open.bytes as u64);
+        let before = open.map_or(0, |open| open.payload.len() as u64);
         if !is_control && before.saturating_add(length) > limits.max_message_bytes.into() {
             return Err(Violation::TOO_BIG);
         }
@@ -107,7 +101,7 @@ impl Opcode {
         }
     }
 
-    fn check_order(self, last: bool, open: Option<Progress>, limits: Limits) -> Result<(), Violation> {
+    fn check_order(self, last: bool, open: Option<&Message>, limits: Limits) -> Result<(), Violation> {
         match (self, open) {
             (Self::Control(_), _) if !last => Err(Violation::protocol("a control frame is fragmented")),
             (Self::Continuation, None) => Err(Violation::protocol("a continuation has no message to continue")),

@@ -1,17 +1,19 @@
 //! A message that spans several reads or frames, collected on the heap by the decoder.
 
-use super::header::{Header, Kind, Progress};
+use super::header::{Header, Kind};
 use super::mask::unmask;
 use super::{Limits, Violation};
 
 /// An incomplete message.
 #[derive(Debug)]
 pub(super) struct Message {
-    kind: Kind,
-    payload: Vec<u8>,
+    pub(super) kind: Kind,
+    /// Unmasked bytes so far.
+    pub(super) payload: Vec<u8>,
     /// Bytes of valid UTF-8. At most 3 bytes after them wait for the rest of their character.
     checked: usize,
-    fragments: u32,
+    /// Frames so far.
+    pub(super) fragments: u32,
     frame: Option<Frame>,
 }
 
@@ -37,16 +39,6 @@ pub(super) enum Taken {
 impl Message {
     pub(super) fn new(kind: Kind) -> Self {
         Self { kind, payload: Vec::new(), checked: 0, fragments: 0, frame: None }
-    }
-
-    /// Returns the allocated bytes.
-    pub(super) fn capacity(&self) -> usize {
-        self.payload.capacity()
-    }
-
-    /// Returns the received payload bytes and the number of fragments.
-    pub(super) fn progress(&self) -> Progress {
-        Progress { bytes: self.payload.len(), fragments: self.fragments }
     }
 
     /// Returns `true` if the payload of the present frame is incomplete.
@@ -86,11 +78,6 @@ impl Message {
             self.checked += check_text(&self.payload[self.checked..], taken == Taken::Whole)?;
         }
         Ok((count, taken))
-    }
-
-    /// Returns the type and the unmasked payload.
-    pub(super) fn into_parts(self) -> (Kind, Vec<u8>) {
-        (self.kind, self.payload)
     }
 }
 

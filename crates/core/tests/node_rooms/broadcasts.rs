@@ -66,15 +66,13 @@ fn broadcast_without_hold_has_time_to_arrive_after_a_wait() {
 #[test]
 fn broadcast_without_other_members_is_acked_at_once() {
     let mut stage = Stage::new(&["n0"], 0).with_members(&[("a", "n0")]);
-    stage.say("a", BROADCAST);
-    assert_eq!(stage.received("a"), [r#"{"type":"ack","id":3,"delivered":0}"#]);
+    assert_eq!(stage.ask("a", BROADCAST), [r#"{"type":"ack","id":3,"delivered":0}"#]);
 }
 
 #[test]
 fn broadcast_of_a_waiting_client_is_refused() {
     let mut stage = Stage::new(&["n0"], 1).with_members(&[("b", "n0"), ("a", "n0")]);
-    stage.say("a", BROADCAST);
-    assert!(stage.received("a")[0].contains("not_in_room"));
+    assert!(stage.ask("a", BROADCAST)[0].contains("not_in_room"));
     assert_eq!(stage.received("b"), [""; 0]);
 }
 
@@ -124,8 +122,7 @@ fn broadcast_retransmitted_after_resume_is_not_refused() {
     stage.detach("c", DetachReason::Lost);
     [11, 12].into_iter().for_each(|id| stage.say("a", &numbered(id)));
     stage.advance(2 * SECOND);
-    stage.say("a", &numbered(13));
-    assert!(stage.received("a").iter().all(|text| !text.contains("rate_limited")));
+    assert!(stage.ask("a", &numbered(13)).iter().all(|text| !text.contains("rate_limited")));
 
     stage.detach("a", DetachReason::Lost);
     stage.resume("a", &token);
@@ -156,8 +153,7 @@ fn broadcast_over_budget_asks_the_store_once() {
     assert!(pages > 1);
     for (id, wait) in [(2, 2_500), (3, 2_500)] {
         stage.operations.clear();
-        stage.say("a", &numbered(id));
-        assert!(stage.received("a").contains(&too_fast(id, wait)));
+        assert!(stage.ask("a", &numbered(id)).contains(&too_fast(id, wait)));
         assert_eq!(stage.lists(), usize::from(id == 2));
     }
     assert_eq!(stage.received("b").len(), 0);
@@ -181,8 +177,7 @@ fn broadcast_retransmitted_at_next_node_is_not_refused() {
     assert_eq!(stage.received("b").len(), 3);
     let received = stage.received("a");
     assert!(received.iter().all(|text| !text.contains("rate_limited")), "{received:?}");
-    stage.say("a", &numbered(4));
-    assert!(stage.received("a")[0].contains("rate_limited"), "but they count");
+    assert!(stage.ask("a", &numbered(4))[0].contains("rate_limited"), "but they count");
 }
 
 /// A room of many pages, with these members and others elsewhere.

@@ -52,12 +52,10 @@ fn topic_is_open_to_broadcasts_of_other_clients() {
 fn topic_lists_its_members_to_other_clients() {
     let mut stage = of_dialects();
     stage.join("~yw:c", "~pj:k");
-    stage.say("~yw:a", r#"{"type":"members","room":"~pj:k"}"#);
-    let listed = stage.received("~yw:a");
+    let listed = stage.ask("~yw:a", r#"{"type":"members","room":"~pj:k"}"#);
     assert!(listed.len() == 1 && listed[0].contains(r#""members":[{"client_id":"~yw:c"}]"#), "{listed:?}");
     stage.attach("a", "n0");
-    stage.say("a", r#"{"type":"members","room":"~pj:k"}"#);
-    assert!(stage.received("a")[0].contains("forbidden"), "a native client may not");
+    assert!(stage.ask("a", r#"{"type":"members","room":"~pj:k"}"#)[0].contains("forbidden"), "a native client may not");
 }
 
 #[test]
@@ -93,8 +91,7 @@ fn members_of_a_prompt_room_receive_each_change_at_once() {
 fn prompt_room_is_closed_to_other_clients() {
     let mut stage = of_dialects();
     stage.join("~yw:a", "~rx:r");
-    stage.say("~yw:b", &broadcast("~rx:r"));
-    assert!(stage.received("~yw:b")[0].contains("not_in_room"));
+    assert!(stage.ask("~yw:b", &broadcast("~rx:r"))[0].contains("not_in_room"));
     assert_eq!(stage.received("~yw:a"), [""; 0]);
 }
 

@@ -20,10 +20,8 @@ fn native_client_is_refused_when_it_names_a_reserved_name() {
     stage.join(DIALECT_CLIENT, "~pj:k");
     stage.received(DIALECT_CLIENT);
     assert_eq!(stage.join("a", "~pj:k"), [refused("room", "~pj:k")]);
-    stage.say("a", r#"{"type":"broadcast","room":"~pj:k","data":1,"id":7}"#);
-    assert_eq!(stage.received("a"), [refused("room", "~pj:k")]);
-    stage.say("a", &signal(DIALECT_CLIENT));
-    assert_eq!(stage.received("a"), [refused("to", DIALECT_CLIENT)]);
+    assert_eq!(stage.ask("a", r#"{"type":"broadcast","room":"~pj:k","data":1,"id":7}"#), [refused("room", "~pj:k")]);
+    assert_eq!(stage.ask("a", &signal(DIALECT_CLIENT)), [refused("to", DIALECT_CLIENT)]);
     assert_eq!(stage.received(DIALECT_CLIENT), [""; 0]);
 }
 

@@ -192,6 +192,12 @@ impl Stage {
         self.settle();
     }
 
+    /// Sends a client's message, and returns the messages and answers that it receives.
+    pub(crate) fn ask(&mut self, name: &'static str, text: &str) -> Vec<String> {
+        self.say(name, text);
+        self.received(name)
+    }
+
     /// Retransmits the last few messages of a client, like an edge without their outcomes.
     pub(crate) fn retransmit(&mut self, name: &'static str, texts: &[&str]) {
         self.clients.get_mut(name).unwrap().seq -= texts.len() as u64;
@@ -200,8 +206,7 @@ impl Stage {
 
     /// Joins a client, and returns the messages and answers that it receives.
     pub(crate) fn join(&mut self, name: &'static str, room: &str) -> Vec<String> {
-        self.say(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#));
-        self.received(name)
+        self.ask(name, &format!(r#"{{"type":"join","room":"{room}","id":7}}"#))
     }
 
     pub(crate) fn join_all(&mut self, names: &[&'static str], room: &str) {
@@ -210,8 +215,7 @@ impl Stage {
 
     /// Leaves a room, and returns the messages and answers that the client receives.
     pub(crate) fn leave(&mut self, name: &'static str, room: &str) -> Vec<String> {
-        self.say(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#));
-        self.received(name)
+        self.ask(name, &format!(r#"{{"type":"leave","room":"{room}","id":8}}"#))
     }
 
     /// Closes the client's socket.

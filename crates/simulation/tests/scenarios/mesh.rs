@@ -182,14 +182,7 @@ impl Mesh {
 
     /// Runs every immediately possible event.
     pub(crate) fn flow(&mut self) {
-        loop {
-            let served = self.serve_clients();
-            let gathered = self.gather();
-            let carried = self.carry();
-            if !served && !gathered && !carried {
-                break;
-            }
-        }
+        while self.serve_clients() | self.gather() | self.carry() {}
     }
 }
 

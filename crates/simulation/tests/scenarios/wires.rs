@@ -155,50 +155,33 @@ impl Mesh {
 
     /// Delivers all messages that are not held back. Returns `true` if there were any.
     pub(crate) fn carry(&mut self) -> bool {
-        self.carry_frames() | self.carry_batches() | self.carry_acknowledgements()
-    }
-
-    fn carry_frames(&mut self) -> bool {
-        let Self { now, nodes, edges, trunks, held_back, paused, .. } = self;
+        let Self { now, nodes, edges, trunks, lanes, held_back, answers_held_back, paused, .. } = self;
+        let waits = |from: &str, to: &str| paused.contains(to) || held_back.contains(&pair(from, to));
         let mut busy = false;
         for ((edge, node), trunk) in trunks {
-            if !held_back.contains(&pair(edge, node)) && !paused.contains(node) {
+            if !waits(edge, node) {
                 for frames in trunk.up.drain(..) {
                     busy = true;
                     nodes.get_mut(node).unwrap().trunk_frames(*now, trunk.trunk, &frames).unwrap();
                 }
             }
-            if !held_back.contains(&pair(node, edge)) && !paused.contains(edge) {
+            if !waits(node, edge) {
                 for frames in trunk.down.drain(..) {
                     busy = true;
                     edges.get_mut(edge).unwrap().link_frames(*now, trunk.link, &frames).unwrap();
                 }
             }
         }
-        busy
-    }
-
-    fn carry_batches(&mut self) -> bool {
-        let Self { now, nodes, lanes, held_back, paused, .. } = self;
-        let mut busy = false;
-        for ((from, to), lane) in lanes.iter_mut().filter(|((_, to), _)| !paused.contains(to)) {
-            if !held_back.contains(&pair(from, to)) {
-                for batch in lane.batches.drain(..) {
-                    busy = true;
-                    let receiver = nodes.get_mut(to).unwrap();
-                    receiver.batch(*now, lane.inbound, &batch).unwrap();
-                    lane.acknowledgements.extend(receiver.take_acknowledgement(*now, lane.inbound.peer));
-                }
+        for ((_, to), lane) in lanes.iter_mut().filter(|((from, to), _)| !waits(from, to)) {
+            for batch in lane.batches.drain(..) {
+                busy = true;
+                let receiver = nodes.get_mut(to).unwrap();
+                receiver.batch(*now, lane.inbound, &batch).unwrap();
+                lane.acknowledgements.extend(receiver.take_acknowledgement(*now, lane.inbound.peer));
             }
         }
-        busy
-    }
-
-    fn carry_acknowledgements(&mut self) -> bool {
-        let Self { now, nodes, lanes, answers_held_back, paused, .. } = self;
-        let mut busy = false;
-        for ((from, to), lane) in lanes.iter_mut().filter(|((from, _), _)| !paused.contains(from)) {
-            if !answers_held_back.contains(&pair(to, from)) {
+        for ((from, to), lane) in lanes {
+            if !paused.contains(from) && !answers_held_back.contains(&pair(to, from)) {
                 for number in lane.acknowledgements.drain(..) {
                     busy = true;
                     nodes.get_mut(from).unwrap().lane_acknowledged(*now, lane.peer, lane.number, number);

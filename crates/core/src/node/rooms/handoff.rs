@@ -10,7 +10,7 @@ use signaling_wire::forward::Item;
 use signaling_wire::seats::{SeatState, SessionState};
 use signaling_wire::{MessageNumber, Seq, SessionId};
 
-use super::super::session::AttachInfo;
+use super::super::session::Session;
 use super::super::{NodeCore, PeerKey, SessionKey};
 use super::room_session::{Command, CommandKind, LocalSeat, NO_STATE, RoomSession, is_behind, turn_at_next_node};
 
@@ -29,16 +29,18 @@ impl NodeCore {
 
     /// Stores the seats of a session that attaches. The edge's state is newer than this node's. A
     /// resumed session receives the whole state of its rooms.
-    pub(in crate::node) fn attach_seats(&mut self, now: Instant, arrival: &AttachInfo) {
-        let AttachInfo { session, accepted_at_us, turn, newcomer, .. } = *arrival;
+    pub(in crate::node) fn attach_seats(&mut self, now: Instant, key: SessionKey) {
+        let Some(attached) = self.directory.get_mut(key) else { return };
+        let (client, state) = (attached.client_id.clone(), std::mem::take(&mut attached.state));
+        let Session { id: session, accepted_at_us, turn, newcomer, .. } = *attached;
         let turn = self.rooms.turn(turn);
         if self.rooms.sessions.get(&session).is_some_and(|known| known.accepted_at_us > accepted_at_us) {
             // The edge attaches a closed socket for its last frames, with outdated state.
             return;
         }
         if !newcomer {
-            let state = SessionState::read(&arrival.state).unwrap_or_default();
-            self.replace_seats(now, arrival, &state.seats);
+            let state = SessionState::read(&state).unwrap_or_default();
+            self.replace_seats(now, &client, session, (accepted_at_us, turn), &state.seats);
         }
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         (room_session.accepted_at_us, room_session.turn, room_session.socket_lost_at) = (accepted_at_us, turn, None);
@@ -64,15 +66,16 @@ impl NodeCore {
     fn replace_seats(
         &mut self,
         now: Instant,
-        &AttachInfo { ref client_id, session, accepted_at_us, turn, .. }: &AttachInfo,
+        client: &ClientId,
+        session: SessionId,
+        (accepted_at_us, first_turn): (u64, u64),
         states: &[SeatState<'_>],
     ) {
         if states.is_empty() && !self.rooms.sessions.contains_key(&session) {
             return;
         }
-        let first_turn = self.rooms.turn(turn);
         let (id, rooms) = (&self.settings.id, &mut self.rooms);
-        let new = || RoomSession::from_other_node(client_id.clone(), (accepted_at_us, first_turn));
+        let new = || RoomSession::from_other_node(client.clone(), (accepted_at_us, first_turn));
         let room_session = rooms.sessions.entry(session).or_insert_with(new);
         let requester = room_session.requester(session, MessageNumber::NONE, id);
         let read = |state| LocalSeat::read(now, state, requester.clone());

@@ -102,8 +102,8 @@ pub(super) struct Rooms {
     active: BTreeSet<RoomName>,
     /// The last active room of the last sweep. `None`: the sweep was through.
     active_until: Option<RoomName>,
-    urgent: VecDeque<RoomTask>,
-    background: VecDeque<RoomTask>,
+    /// Operations that wait for the store or owner, by urgency.
+    tasks: [VecDeque<RoomTask>; Urgency::ALL.len()],
     refresh_at: Instant,
     refill_after: Instant,
     store_is_down: bool,
@@ -160,8 +160,7 @@ impl Rooms {
             local: BTreeMap::new(),
             active: BTreeSet::new(),
             active_until: None,
-            urgent: VecDeque::new(),
-            background: VecDeque::new(),
+            tasks: Default::default(),
             refresh_at: start + settings.presence_refresh,
             refill_after: start,
             store_is_down: false,

@@ -131,16 +131,16 @@ impl NodeCore {
             return;
         }
         if now >= self.rooms.refresh_at {
-            if self.rooms.background.is_empty() {
+            if self.wants_store(Urgency::Background) {
+                self.rooms.refresh_at = now + REFRESH_RETRY;
+            } else {
                 self.rooms.refresh_at = now + self.rooms.settings.presence_refresh;
                 self.refresh_all();
-            } else {
-                self.rooms.refresh_at = now + REFRESH_RETRY;
             }
         }
         if now >= self.rooms.probe_at {
             self.rooms.probe_at = now + PROBE_INTERVAL;
-            if self.rooms.background.is_empty() {
+            if !self.wants_store(Urgency::Background) {
                 self.rooms.probe();
             }
         }

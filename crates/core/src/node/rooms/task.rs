@@ -88,10 +88,7 @@ impl Rooms {
     /// Queues an operation for the store. A full queue skips background work: dropped seats expire
     /// in time, and the next refresh includes all seats.
     pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
-        let tasks = match urgency {
-            Urgency::Urgent => &mut self.urgent,
-            Urgency::Background => &mut self.background,
-        };
+        let tasks = &mut self.tasks[urgency as usize];
         if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
             self.counts.failures += 1;
         } else {
@@ -102,26 +99,21 @@ impl Rooms {
     /// Takes the next operation, an urgent one first, a background one only `with_background`.
     /// `None`: there is none. For rooms that nodes own, in place of [`NodeCore::take_room_tasks`].
     pub(in crate::node) fn next_task(&mut self, with_background: bool) -> Option<RoomTask> {
-        self.urgent.pop_front().or_else(|| self.background.pop_front_if(|_| with_background))
+        let [urgent, background] = &mut self.tasks;
+        urgent.pop_front().or_else(|| background.pop_front_if(|_| with_background))
     }
 }
 
 impl NodeCore {
     /// Returns `true` if operations of this urgency are queued for the store.
     pub fn wants_store(&self, urgency: Urgency) -> bool {
-        match urgency {
-            Urgency::Urgent => !self.rooms.urgent.is_empty(),
-            Urgency::Background => !self.rooms.background.is_empty(),
-        }
+        !self.rooms.tasks[urgency as usize].is_empty()
     }
 
     /// Takes the next batch of at most 200 operations for the store; empty without any. The caller
     /// runs one batch of each urgency at a time, which keeps a client's commands in order.
     pub fn take_room_tasks(&mut self, urgency: Urgency) -> Vec<RoomTask> {
-        let tasks = match urgency {
-            Urgency::Urgent => &mut self.rooms.urgent,
-            Urgency::Background => &mut self.rooms.background,
-        };
+        let tasks = &mut self.rooms.tasks[urgency as usize];
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 

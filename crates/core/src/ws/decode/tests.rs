@@ -320,7 +320,7 @@ fn hear(decoder: &mut Decoder, stream: &[u8], limits: Limits) -> Vec<Heard> {
     }
     drop(input);
     assert!(decoder.rest.len() < 131, "more is left over than a control frame: {}", decoder.rest.len());
-    let gathered = decoder.message.as_ref().map_or(0, |message| message.capacity());
+    let gathered = decoder.message.as_ref().map_or(0, |message| message.payload.capacity());
     assert!(gathered <= limits.max_message_bytes as usize, "a message holds {gathered} bytes");
     heard
 }
