@@ -13,8 +13,8 @@ use tempfile::TempDir;
 
 use self::devtools::Devtools;
 pub use self::page::Page;
-use crate::eventually;
 use crate::optional::program;
+use crate::until_some;
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Chromium {
             .spawn()
             .unwrap();
         let mut process = Process { child, profile };
-        let socket = eventually("Chromium to start", async || {
+        let socket = until_some("Chromium to start", async || {
             let ended = process.child.try_wait().unwrap();
             assert!(ended.is_none(), "Chromium has ended: {ended:?}\n{}", std::fs::read_to_string(&log).unwrap());
             devtools_socket(process.profile.path())

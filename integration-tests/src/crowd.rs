@@ -25,7 +25,7 @@ impl Crowd {
         let crowd = Self::join(mesh, prefix, rooms, clients).await;
         let all = async || {
             let mut rooms = crowd.clients.iter().enumerate().map(|(number, client)| client.room(&crowd.room(number)));
-            rooms.all(|room| room.members.len() == clients / crowd.rooms).then_some(())
+            rooms.all(|room| room.members.len() == clients / crowd.rooms)
         };
         eventually("all clients to have all members of their rooms", all).await;
         crowd

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::http::host;
 use crate::runbook::rules_text;
-use crate::{eventually, within};
+use crate::{until_some, within};
 
 /// Divisor of the rules' times: 5 minutes become 3 s.
 pub const HASTE: u64 = 100;
@@ -65,7 +65,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
             .unwrap();
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
         let this = Self { address, http, _dir: dir, _process: process };
-        eventually("Prometheus to be ready", async || this.ask("-/ready").await).await;
+        until_some("Prometheus to be ready", async || this.ask("-/ready").await).await;
         this
     }
 

@@ -180,8 +180,7 @@ async fn peerjs_call_waits_until_its_callee_reconnects() {
     has(&alice, &["alice", "network", "disconnected"]).await;
 
     call(&bob, "alice").await;
-    let is_held = async || (setup.mesh.sum_over_nodes("signaling_held_bytes").await > 0.0).then_some(());
-    eventually("the offer to be held", is_held).await;
+    eventually("the offer to be held", async || setup.mesh.sum_over_nodes("signaling_held_bytes").await > 0.0).await;
     alice.evaluate("peer.reconnect()").await;
     has(&alice, &["alice", "network", "disconnected", "alice"]).await;
     has(&bob, &["bob", "hello alice"]).await;

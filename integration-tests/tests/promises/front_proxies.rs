@@ -61,7 +61,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let _front: Child =
         front(&mesh, listen, &dir).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
-    eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.ok()).await;
+    eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.is_ok()).await;
     let url = format!("ws://127.0.0.1:{listen}");
     let balancers = mesh.state().balancers;
 
@@ -85,7 +85,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let is_back = async || {
         probes += 1;
         Peer::connect(&url, &format!("probe-{probes}")).await.close().await;
-        (opened().await > before).then_some(())
+        opened().await > before
     };
     eventually("the proxy to use the balancer again", is_back).await;
     becomes(&balancers[0].internal, "signaling_client_sockets", 0).await;

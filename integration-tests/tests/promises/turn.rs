@@ -46,7 +46,7 @@ impl Coturn {
         eventually("coturn to answer", async || {
             let ended = coturn.child.try_wait().unwrap();
             assert!(ended.is_none(), "coturn has ended: {ended:?}\n{}", std::fs::read_to_string(coturn.log()).unwrap());
-            answers_binding(coturn.port).then_some(())
+            answers_binding(coturn.port)
         })
         .await;
         Some(coturn)
@@ -144,7 +144,7 @@ async fn turn_server_accepts_credentials_until_they_expire() {
     let is_reloaded = async || {
         alice.send(&json!({ "type": "ice_servers" })).await;
         let servers = alice.recv_type("ice_servers").await["ice_servers"].clone();
-        (servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await).then_some(())
+        servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await
     };
     eventually("the files to be read again", is_reloaded).await;
 }
