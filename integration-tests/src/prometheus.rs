@@ -1,21 +1,21 @@
 //! A Prometheus process for one test, with the committed rules at a faster pace.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
+use signaling_devmesh::Service;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::http::host;
 use crate::runbook::rules_text;
-use crate::{until_some, within};
+use crate::{eventually, within};
 
 /// Divisor of the rules' times: 5 minutes become 3 s.
 pub const HASTE: u64 = 100;
@@ -30,8 +30,8 @@ const CALM: Duration = Duration::from_millis(1_500);
 pub struct Prometheus {
     address: String,
     http: reqwest::Client,
+    _service: Service,
     _dir: TempDir,
-    _process: Child,
 }
 
 impl Prometheus {
@@ -51,22 +51,17 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         fs::write(dir.path().join("rules.yaml"), hastened(&rules_text())).unwrap();
         // It does not report its port, so a free one is chosen for it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let log = fs::File::create(dir.path().join("log")).unwrap();
-        let process = Command::new(program)
-            .arg("--config.file=prometheus.yml")
-            .arg("--storage.tsdb.path=data")
-            .arg(format!("--web.listen-address={address}"))
-            .current_dir(dir.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let mut line: Vec<OsString> = vec![program.into()];
+        line.push(format!("--config.file={}", path("prometheus.yml")).into());
+        line.push(format!("--storage.tsdb.path={}", path("data")).into());
+        line.push(format!("--web.listen-address={address}").into());
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
-        let this = Self { address, http, _dir: dir, _process: process };
-        until_some("Prometheus to be ready", async || this.ask("-/ready").await).await;
-        this
+        let url = format!("http://{address}/-/ready");
+        let is_ready = async || http.get(&url).send().await.is_ok_and(|answer| answer.status().is_success());
+        let ready = eventually("Prometheus to be ready", is_ready);
+        let (service, ()) = Service::start(&line, &dir.path().join("log"), ready).await.unwrap();
+        Self { address, http, _service: service, _dir: dir }
     }
 
     /// Returns the firing alerts, as pairs of a name and the server, which is empty if the alert

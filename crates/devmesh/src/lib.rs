@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `state` | servers, their allowed operations, and the content of the files |
 //! | `mesh` | operations on a mesh: they change the state and signal processes |
-//! | `process` | child processes that end with this process |
+//! | `process` | child processes that end with this process, also beside a mesh |
 //! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
 //! | `ready` | waits for a started server to answer |
@@ -51,9 +51,8 @@ mod state;
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Control, Target, control_socket, serve_control};
 pub use files::{DiscoveredNode, MeshFile, Server};
-pub use folder::log_tail;
 pub use mesh::Mesh;
 pub use options::MeshOptions;
 pub use ports::hold_port;
-pub use process::Process;
+pub use process::Service;
 pub use state::ServerStatus;
