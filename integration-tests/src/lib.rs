@@ -27,7 +27,6 @@ pub mod rendered;
 pub mod room_client;
 pub mod room_drill;
 pub mod room_times;
-pub mod runbook;
 pub mod tls;
 pub mod token_mesh;
 pub mod upstream;

@@ -14,8 +14,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 use crate::http::host;
-use crate::runbook::rules_text;
-use crate::{eventually, within};
+use crate::{eventually, repository, within};
 
 /// Divisor of the rules' times: 5 minutes become 3 s.
 pub const HASTE: u64 = 100;
@@ -48,7 +47,7 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
 ";
         fs::write(dir.path().join("prometheus.yml"), config).unwrap();
         fs::write(dir.path().join("targets.json"), serde_json::to_vec(&targets).unwrap()).unwrap();
-        fs::write(dir.path().join("rules.yaml"), hastened(&rules_text())).unwrap();
+        fs::write(dir.path().join("rules.yaml"), hastened(&rules())).unwrap();
         // It does not report its port, so a free one is chosen for it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -101,6 +100,15 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         let answer = self.http.get(format!("http://{}/{path}", self.address)).send().await.ok()?;
         if answer.status().is_success() { answer.text().await.ok() } else { None }
     }
+}
+
+/// Returns the names of all alerts of the committed rules.
+pub fn alerts() -> BTreeSet<String> {
+    rules().lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
+}
+
+fn rules() -> String {
+    fs::read_to_string(repository().join("deploy/observability/rules.yaml")).unwrap()
 }
 
 /// Divides all durations of the rules by [`HASTE`]: after `for:`, and in brackets.
