@@ -15,7 +15,6 @@
 //! | `process` | child processes that end with this process, also beside a mesh |
 //! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
-//! | `ready` | waits for a started server to answer |
 //! | `folder`, `files` | content of the mesh's folder |
 //! | `cut` | resets of connections between nodes |
 //! | `control` | the control socket: requests, answers, both ends |
@@ -45,7 +44,6 @@ mod mesh;
 mod options;
 mod ports;
 mod process;
-mod ready;
 mod state;
 
 pub use binaries::{Binaries, find_in_path};
