@@ -3,18 +3,18 @@
 mod devtools;
 mod page;
 
-use std::fs::File;
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use signaling_devmesh::Service;
 use tempfile::TempDir;
 
 use self::devtools::Devtools;
 pub use self::page::Page;
-use crate::eventually;
 use crate::optional::program;
+use crate::until_some;
 
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const END_TIMEOUT: Duration = Duration::from_secs(1);
@@ -41,13 +41,12 @@ const FLAGS: [&str; 13] = [
 /// A running browser with an empty profile. Dropping it ends it.
 pub struct Chromium {
     devtools: Devtools,
-    _process: Process,
+    _service: Service,
+    _profile: Profile,
 }
 
-struct Process {
-    child: Child,
-    profile: TempDir,
-}
+/// The folder of a browser's profile.
+struct Profile(TempDir);
 
 impl Chromium {
     /// Starts a browser. Returns `None` without an installed one, and prints that the test is
@@ -55,25 +54,13 @@ impl Chromium {
     pub async fn start() -> Option<Self> {
         let program = program(&NAMES, "chromium")?;
         let profile = tempfile::tempdir().unwrap();
-        let log = profile.path().join("chromium.log");
-        let child = Command::new(program)
-            .args(FLAGS)
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .arg("about:blank")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log).unwrap())
-            .spawn()
-            .unwrap();
-        let mut process = Process { child, profile };
-        let socket = eventually("Chromium to start", async || {
-            let ended = process.child.try_wait().unwrap();
-            assert!(ended.is_none(), "Chromium has ended: {ended:?}\n{}", std::fs::read_to_string(&log).unwrap());
-            devtools_socket(process.profile.path())
-        })
-        .await;
+        let mut line: Vec<OsString> = vec![program.into()];
+        line.extend(FLAGS.map(OsString::from));
+        line.extend([format!("--user-data-dir={}", profile.path().display()).into(), "about:blank".into()]);
+        let socket = until_some("Chromium to start", async || devtools_socket(profile.path()));
+        let (service, socket) = Service::start(&line, &profile.path().join("chromium.log"), socket).await.unwrap();
         let devtools = Devtools::connect(&socket).await;
-        Some(Self { devtools, _process: process })
+        Some(Self { devtools, _service: service, _profile: Profile(profile) })
     }
 
     /// Opens a page that shares no storage with other pages. Failures show `name`.
@@ -88,13 +75,11 @@ impl Chromium {
     }
 }
 
-impl Drop for Process {
+impl Drop for Profile {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // Child processes of the browser end a little later, and write until then.
+        // Processes of the browser end a little later, and write until then.
         let start = Instant::now();
-        while std::fs::remove_dir_all(self.profile.path()).is_err() && start.elapsed() < END_TIMEOUT {
+        while std::fs::remove_dir_all(self.0.path()).is_err() && start.elapsed() < END_TIMEOUT {
             std::thread::yield_now();
         }
     }

@@ -89,7 +89,7 @@ impl Relay {
             sender.signal(&recipient.id, Value::Null, Some(1)).await;
             recipient.recv_type("signal").await;
             sender.recv_type("ack").await;
-            self.senders.lock().unwrap().contains(from_node).then_some(())
+            self.senders.lock().unwrap().contains(from_node)
         };
         eventually(&format!("{from_node} to send to the new address of {to_node}"), is_used).await;
         sender.close().await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{RoomClient, SeatStatus, TestMesh, eventually, operator};
+use crate::{RoomClient, SeatStatus, TestMesh, operator, until_some};
 
 /// A full room and all clients that joined it.
 pub struct FullRoom {
@@ -61,6 +61,6 @@ impl FullRoom {
             let explained = operator(&mesh.node_internal(0), "GET", &path, None).await.1;
             explained["nodes"].as_array()?.iter().find_map(|node| node["owned"]["incarnation"].as_u64())
         };
-        eventually("a node to own the room", owned).await
+        until_some("a node to own the room", owned).await
     }
 }

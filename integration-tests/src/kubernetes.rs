@@ -78,35 +78,28 @@ fn redirected(binaries: &Binaries, dir: &Path, kubeconfig: &Path) -> Binaries {
     Binaries { node: redirect(&binaries.node), balancer: redirect(&binaries.balancer) }
 }
 
-/// State of a pod in mesh-dev's file, and the time of its start.
-#[derive(Clone)]
-struct PodState {
-    address: String,
-    draining: bool,
-    since: Instant,
-}
-
 /// Updates the slices from mesh-dev's file. The nodes share their address and differ by port, so
 /// each has a slice.
 async fn control(file: PathBuf, api: Arc<ApiServer>) {
-    let mut shown: BTreeMap<String, (PodState, Slice)> = BTreeMap::new();
+    // Entries of the file, the times of their last changes, and their slices.
+    let mut shown: BTreeMap<String, (DiscoveredNode, Instant, Slice)> = BTreeMap::new();
     loop {
         sleep(CHECK_INTERVAL).await;
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
         let Ok(nodes) = serde_json::from_str::<Vec<DiscoveredNode>>(&text) else { continue };
         let now = Instant::now();
         let mut wanted = BTreeMap::new();
-        for DiscoveredNode { id, address, draining } in nodes {
-            let former = shown.get(&id).map(|(state, _)| state.clone());
-            let unchanged = former.filter(|state| (&state.address, state.draining) == (&address, draining));
-            let state = unchanged.unwrap_or(PodState { address, draining, since: now });
-            wanted.insert(id.clone(), (state.clone(), slice(&id, &state, now)));
+        for node in nodes {
+            let unchanged = shown.get(&node.id).filter(|(former, ..)| *former == node);
+            let since = unchanged.map_or(now, |(_, since, _)| *since);
+            let slice = slice(&node, now - since);
+            wanted.insert(node.id.clone(), (node, since, slice));
         }
         for id in shown.keys().filter(|id| !wanted.contains_key(*id)) {
             api.delete("calls", &format!("signaling-nodes-{id}"));
         }
-        for (id, (_, slice)) in &wanted {
-            if shown.get(id).is_none_or(|(_, former)| former != slice) {
+        for (id, (.., slice)) in &wanted {
+            if shown.get(id).is_none_or(|(.., former)| former != slice) {
                 api.put(slice);
             }
         }
@@ -115,11 +108,10 @@ async fn control(file: PathBuf, api: Arc<ApiServer>) {
 }
 
 /// Returns the slice of a node: unready, ready, terminating, then also unready.
-fn slice(id: &str, state: &PodState, now: Instant) -> Slice {
-    let (ip, port) = state.address.rsplit_once(':').unwrap();
+fn slice(DiscoveredNode { id, address, draining }: &DiscoveredNode, age: Duration) -> Slice {
+    let (ip, port) = address.rsplit_once(':').unwrap();
     let pod = Pod::serving(id, ip);
-    let age = now - state.since;
-    let pod = match state.draining {
+    let pod = match draining {
         false if age < LAG => pod.unready(),
         true if age >= PROBED => pod.terminating().unready(),
         true if age >= LAG => pod.terminating(),

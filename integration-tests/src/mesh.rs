@@ -89,7 +89,7 @@ impl TestMesh {
         let mut serving = JoinSet::new();
         serving.spawn(async move { serve_control(mesh).await.unwrap() });
         let socket = control_socket(self.dir.path());
-        eventually("the control socket", async || socket.exists().then_some(())).await;
+        eventually("the control socket", async || socket.exists()).await;
         serving
     }
 
@@ -133,11 +133,7 @@ impl TestMesh {
     /// Kills a node (SIGKILL) that stays in the discovery file. Returns once it has ended. Panics
     /// if the file drops it first: `MeshOptions::removal_delay` must outlast the test.
     pub async fn kill_unnoticed(&self, id: &str) {
-        let is_down = async || {
-            let servers = self.status();
-            let is_down = servers.iter().any(|server| server.id == id && server.phase.starts_with("down"));
-            is_down.then_some(())
-        };
+        let is_down = async || self.status().iter().any(|server| server.id == id && server.phase.starts_with("down"));
         let what = format!("{id} to be down");
         tokio::select! {
             killed = self.kill(id) => panic!("discovery has noticed: {killed:?}"),

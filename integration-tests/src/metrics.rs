@@ -21,6 +21,6 @@ pub async fn becomes(internal: &str, name: &str, value: usize) {
 /// Waits until the sum of all samples of a metric whose labels contain the text `label` (empty:
 /// all) satisfies `fits`. Panics after 60 s.
 pub async fn until(internal: &str, name: &str, label: &str, fits: impl Fn(f64) -> bool) {
-    let fitting = async || fits(metric(internal, name, label).await).then_some(());
-    eventually(&format!("{name} {label} at {internal} to change"), fitting).await;
+    let what = format!("{name} {label} at {internal} to change");
+    eventually(&what, async || fits(metric(internal, name, label).await)).await;
 }

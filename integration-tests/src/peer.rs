@@ -35,16 +35,6 @@ impl Peer {
         Self::open(url, client_id, "").await
     }
 
-    /// Connects a reliable client. Panics if the server refuses it.
-    pub async fn connect_reliable(url: &str, client_id: &str) -> Self {
-        Self::open(url, client_id, "&reliable=1").await.unwrap()
-    }
-
-    /// Resumes the session of a token of [`Peer::resume_token`]. Panics if the server refuses it.
-    pub async fn resume(url: &str, client_id: &str, token: &str) -> Self {
-        Self::open(url, client_id, &format!("&resume={token}")).await.unwrap()
-    }
-
     /// Connects with an access token (JWT). Panics if the server refuses it.
     pub async fn connect_with(url: &str, client_id: &str, token: &str) -> Self {
         Self::open(url, client_id, &format!("&token={token}")).await.unwrap()

@@ -1,21 +1,20 @@
 //! A Prometheus process for one test, with the committed rules at a faster pace.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
+use signaling_devmesh::Service;
 use tempfile::TempDir;
-use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use crate::http::host;
-use crate::runbook::rules_text;
-use crate::{eventually, within};
+use crate::{eventually, repository, within};
 
 /// Divisor of the rules' times: 5 minutes become 3 s.
 pub const HASTE: u64 = 100;
@@ -30,8 +29,8 @@ const CALM: Duration = Duration::from_millis(1_500);
 pub struct Prometheus {
     address: String,
     http: reqwest::Client,
+    _service: Service,
     _dir: TempDir,
-    _process: Child,
 }
 
 impl Prometheus {
@@ -48,25 +47,20 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
 ";
         fs::write(dir.path().join("prometheus.yml"), config).unwrap();
         fs::write(dir.path().join("targets.json"), serde_json::to_vec(&targets).unwrap()).unwrap();
-        fs::write(dir.path().join("rules.yaml"), hastened(&rules_text())).unwrap();
+        fs::write(dir.path().join("rules.yaml"), hastened(&rules())).unwrap();
         // It does not report its port, so a free one is chosen for it.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let log = fs::File::create(dir.path().join("log")).unwrap();
-        let process = Command::new(program)
-            .arg("--config.file=prometheus.yml")
-            .arg("--storage.tsdb.path=data")
-            .arg(format!("--web.listen-address={address}"))
-            .current_dir(dir.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let mut line: Vec<OsString> = vec![program.into()];
+        line.push(format!("--config.file={}", path("prometheus.yml")).into());
+        line.push(format!("--storage.tsdb.path={}", path("data")).into());
+        line.push(format!("--web.listen-address={address}").into());
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
-        let this = Self { address, http, _dir: dir, _process: process };
-        eventually("Prometheus to be ready", async || this.ask("-/ready").await).await;
-        this
+        let url = format!("http://{address}/-/ready");
+        let is_ready = async || http.get(&url).send().await.is_ok_and(|answer| answer.status().is_success());
+        let ready = eventually("Prometheus to be ready", is_ready);
+        let (service, ()) = Service::start(&line, &dir.path().join("log"), ready).await.unwrap();
+        Self { address, http, _service: service, _dir: dir }
     }
 
     /// Returns the firing alerts, as pairs of a name and the server, which is empty if the alert
@@ -106,6 +100,15 @@ scrape_configs: [{job_name: signaling, file_sd_configs: [{files: [targets.json]}
         let answer = self.http.get(format!("http://{}/{path}", self.address)).send().await.ok()?;
         if answer.status().is_success() { answer.text().await.ok() } else { None }
     }
+}
+
+/// Returns the names of all alerts of the committed rules.
+pub fn alerts() -> BTreeSet<String> {
+    rules().lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect()
+}
+
+fn rules() -> String {
+    fs::read_to_string(repository().join("deploy/observability/rules.yaml")).unwrap()
 }
 
 /// Divides all durations of the rules by [`HASTE`]: after `for:`, and in brackets.

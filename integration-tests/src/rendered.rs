@@ -51,43 +51,6 @@ impl Rendered {
         let found = self.objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
         found.unwrap_or_else(|| panic!("{}: no {kind} {name}", self.folder))
     }
-
-    /// Returns the pod of a deployment. Panics if there is no such deployment.
-    pub fn pod(&self, deployment: &str) -> Pod<'_> {
-        Pod { owner: self.object("Deployment", deployment) }
-    }
-}
-
-/// A pod with one container.
-#[derive(Clone, Copy)]
-pub struct Pod<'a> {
-    /// Object with the pod's template: a Deployment.
-    pub owner: &'a Value,
-}
-
-impl<'a> Pod<'a> {
-    /// Returns the name of the owner.
-    pub fn name(self) -> &'a str {
-        self.owner["metadata"]["name"].as_str().unwrap()
-    }
-
-    pub fn spec(self) -> &'a Value {
-        &self.owner["spec"]["template"]["spec"]
-    }
-
-    pub fn container(self) -> &'a Value {
-        &self.spec()["containers"][0]
-    }
-
-    /// Returns the arguments of the container; none if it has no list of them.
-    pub fn arguments(self) -> Vec<&'a str> {
-        list(&self.container()["args"]).iter().filter_map(Value::as_str).collect()
-    }
-
-    /// Returns environment variables with their values. `None`: the value is from elsewhere.
-    pub fn variables(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
-        list(&self.container()["env"]).iter().map(|entry| (entry["name"].as_str().unwrap(), entry["value"].as_str()))
-    }
 }
 
 /// Returns the elements of a list, or none if there is no list.

@@ -5,13 +5,15 @@ mod seen;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use seen::{Departure, RoomSeen, SeatStatus, Seen};
 
@@ -19,7 +21,8 @@ use crate::Peer;
 
 /// Longer than any answer takes, including waits for a store that does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-const MAX_UNSENT: usize = 1_000;
+
+type Socket = WebSocketStream<TcpStream>;
 
 /// A connected client. Dropping it drops the socket without a close frame: the session lingers.
 pub struct RoomClient {
@@ -29,8 +32,8 @@ pub struct RoomClient {
     /// `true` if its socket resumed an earlier session.
     pub resumed: bool,
     seen: Arc<Mutex<Seen>>,
-    outbox: mpsc::Sender<Message>,
-    reading: JoinHandle<()>,
+    outbox: SplitSink<Socket, Message>,
+    _reading: AbortOnDropHandle<()>,
     last_request: u64,
 }
 
@@ -44,15 +47,16 @@ impl RoomClient {
     pub async fn resume(self, url: &str) -> Self {
         let (id, resume, last_request) = (self.id.clone(), self.resume.clone(), self.last_request);
         drop(self);
-        Self::of(Peer::resume(url, &id, &resume).await, last_request)
+        Self::of(Peer::open(url, &id, &format!("&resume={resume}")).await.unwrap(), last_request)
     }
 
     fn of(peer: Peer, last_request: u64) -> Self {
         let id = peer.id.clone();
-        let (seen, (outbox, inbox)) = (Arc::new(Mutex::new(Seen::new(&id))), mpsc::channel(MAX_UNSENT));
+        let seen = Arc::new(Mutex::new(Seen::new(&id)));
         let (resume, resumed) = (peer.resume_token(), peer.welcome["resumed"] == true);
-        let reading = tokio::spawn(live(peer, inbox, Arc::clone(&seen)));
-        Self { id, resume, resumed, seen, outbox, reading, last_request }
+        let (outbox, inbox) = peer.socket.split();
+        let reading = AbortOnDropHandle::new(tokio::spawn(read(inbox, Arc::clone(&seen))));
+        Self { id, resume, resumed, seen, outbox, _reading: reading, last_request }
     }
 
     /// Returns the record of all received messages.
@@ -65,8 +69,8 @@ impl RoomClient {
         self.seen().room(room)
     }
 
-    /// Queues a message. Panics if the socket has ended.
-    pub async fn send(&self, message: &Value) {
+    /// Sends a message. Panics if the socket has ended.
+    async fn send(&mut self, message: &Value) {
         self.outbox.send(Message::text(message.to_string())).await.unwrap();
     }
 
@@ -133,16 +137,10 @@ impl RoomClient {
     }
 
     /// Closes cleanly: the session ends at once.
-    pub async fn close(self) {
+    pub async fn close(mut self) {
         let frame = CloseFrame { code: CloseCode::Normal, reason: "".into() };
         let _ = self.outbox.send(Message::Close(Some(frame))).await;
         self.until("the end of its socket", |seen| seen.closed.is_some()).await;
-    }
-}
-
-impl Drop for RoomClient {
-    fn drop(&mut self) {
-        self.reading.abort();
     }
 }
 
@@ -151,27 +149,18 @@ pub fn join(room: &str, name: &str) -> Value {
     json!({ "type": "join", "room": room, "data": { "name": name } })
 }
 
-async fn live(mut peer: Peer, mut inbox: mpsc::Receiver<Message>, seen: Arc<Mutex<Seen>>) {
+/// Records all messages until the socket ends.
+async fn read(mut inbox: SplitStream<Socket>, seen: Arc<Mutex<Seen>>) {
     let seen = || seen.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
-        tokio::select! {
-            Some(message) = inbox.recv() => {
-                if let Err(error) = peer.socket.send(message).await {
-                    seen().closed = Some(error.to_string());
-                    return;
-                }
+        match inbox.next().await {
+            Some(Ok(Message::Text(text))) => seen().receive(Instant::now(), serde_json::from_str(&text).unwrap()),
+            Some(Ok(Message::Close(frame))) => seen().closed = Some(format!("{frame:?}")),
+            Some(Ok(_)) => {}
+            end => {
+                seen().closed.get_or_insert(format!("{end:?}"));
+                return;
             }
-            message = peer.socket.next() => match message {
-                Some(Ok(Message::Text(text))) => {
-                    seen().receive(Instant::now(), serde_json::from_str(&text).unwrap());
-                }
-                Some(Ok(Message::Close(frame))) => seen().closed = Some(format!("{frame:?}")),
-                Some(Ok(_)) => {}
-                end => {
-                    seen().closed.get_or_insert(format!("{end:?}"));
-                    return;
-                }
-            },
         }
     }
 }

@@ -5,11 +5,16 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// Time limit of [`eventually`]: longer than any wait takes on a slow machine.
+/// Time limit of [`eventually`] and [`until_some`]: longer than any wait takes on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Waits until `check` returns `true`. Panics after 60 s.
+pub async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
+    until_some(what, async || check().await.then_some(())).await;
+}
+
 /// Calls `check` until it returns a value, and returns the value. Panics after 60 s.
-pub async fn eventually<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
+pub async fn until_some<T>(what: &str, check: impl AsyncFnMut() -> Option<T>) -> T {
     within(TIMEOUT, what, check).await
 }
 

@@ -18,27 +18,3 @@ pub enum Fault {
     /// A watch whose connection breaks in the middle of a line. Open watches break at once.
     Cut,
 }
-
-/// The present failures.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// Failure of lists; `None` means success.
-    pub list: Option<Fault>,
-    /// Failure of watches; `None` means success.
-    pub watch: Option<Fault>,
-}
-
-impl Faults {
-    /// No failures.
-    pub const NONE: Self = Self { list: None, watch: None };
-
-    /// Returns a failure of watches only.
-    pub fn of_watches(fault: Fault) -> Self {
-        Self { list: None, watch: Some(fault) }
-    }
-
-    /// Returns the same failure for lists and watches.
-    pub fn of_both(fault: Fault) -> Self {
-        Self { list: Some(fault), watch: Some(fault) }
-    }
-}

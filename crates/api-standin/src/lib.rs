@@ -35,7 +35,7 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use asked::Asked;
-pub use fault::{Fault, Faults};
+pub use fault::Fault;
 pub use pods::{Pod, Slice};
 use store::Store;
 
@@ -61,8 +61,10 @@ pub(crate) type Shared = watch::Sender<State>;
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) store: Store,
-    /// Failures of open watches and later requests.
-    pub(crate) faults: Faults,
+    /// Failure of later lists; `None` means success.
+    pub(crate) list_fault: Option<Fault>,
+    /// Failure of open and later watches; `None` means success.
+    pub(crate) watch_fault: Option<Fault>,
     /// Number of calls of [`ApiServer::ends_watches`]. A watch ends when it has changed.
     pub(crate) era: u64,
     asked: Vec<Asked>,
@@ -116,10 +118,19 @@ impl ApiServer {
         self.shared.send_modify(|state| state.store.delete(namespace, name));
     }
 
-    /// Replaces the faults. They hold for all later requests, and for open watches as each
-    /// [`Fault`] describes.
-    pub fn fails(&self, faults: Faults) {
-        self.shared.send_modify(|state| state.faults = faults);
+    /// Makes all later requests fail, and open watches as the [`Fault`] describes.
+    pub fn fails(&self, fault: Fault) {
+        self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (Some(fault), Some(fault)));
+    }
+
+    /// Makes watches fail, as [`Self::fails`] does. Lists succeed.
+    pub fn watches_fail(&self, fault: Fault) {
+        self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (None, Some(fault)));
+    }
+
+    /// Ends all failures.
+    pub fn recovers(&self) {
+        self.shared.send_modify(|state| (state.list_fault, state.watch_fault) = (None, None));
     }
 
     /// Ends all open watches in good order, except silent ones.

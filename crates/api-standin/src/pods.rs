@@ -63,22 +63,19 @@ pub struct Slice {
     pub namespace: String,
     /// The name of the service.
     pub service: String,
-    /// The name of the port in the service.
-    pub port_name: String,
-    /// The TCP port of each pod.
+    /// The TCP port of each pod, named `internal` in the service.
     pub port: u16,
     /// The pods; empty for a slice without endpoints.
     pub pods: Vec<Pod>,
 }
 
 impl Slice {
-    /// Returns a slice of the service `signaling-nodes` in namespace `calls`, with port `internal`.
+    /// Returns a slice of the service `signaling-nodes` in namespace `calls`.
     pub fn new(name: &str, port: u16, pods: impl IntoIterator<Item = Pod>) -> Self {
         Self {
             name: name.into(),
             namespace: "calls".into(),
             service: "signaling-nodes".into(),
-            port_name: "internal".into(),
             port,
             pods: pods.into_iter().collect(),
         }
@@ -101,7 +98,7 @@ impl Slice {
             "addressType": "IPv4",
             // The real server writes null for an empty list.
             "endpoints": if pods.is_empty() { Value::Null } else { pods.into() },
-            "ports": [{ "name": self.port_name, "protocol": "TCP", "port": self.port }],
+            "ports": [{ "name": "internal", "protocol": "TCP", "port": self.port }],
         })
     }
 }

@@ -88,7 +88,7 @@ async fn slices(
         };
         return watch(shared, request).await;
     }
-    let fault = shared.borrow().faults.list;
+    let fault = shared.borrow().list_fault;
     match fault {
         Some(Fault::Status(code)) => status(code),
         Some(Fault::Hang) => std::future::pending().await,
@@ -98,7 +98,7 @@ async fn slices(
 }
 
 async fn watch(shared: Shared, request: WatchRequest) -> Response {
-    let fault = shared.borrow().faults.watch;
+    let fault = shared.borrow().watch_fault;
     match fault {
         Some(Fault::Status(code)) => status(code),
         Some(Fault::Hang) => std::future::pending().await,

@@ -27,10 +27,6 @@ pub(crate) struct Event {
     pub(crate) object: Value,
 }
 
-/// The history lacks changes after a requested version, or the version is in the future.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Expired;
-
 /// Filter: objects of one namespace that have all given labels.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
@@ -106,13 +102,10 @@ impl Store {
         })
     }
 
-    /// Returns the selected events after a version, the oldest first. Fails if the version is older
+    /// Returns the selected events after a version, the oldest first. `None`: the version is older
     /// than the history, or in the future, as after a restored backup.
-    pub(crate) fn since(&self, version: u64, selection: &Selection) -> Result<Vec<Event>, Expired> {
-        if version < self.oldest || version > self.version {
-            return Err(Expired);
-        }
+    pub(crate) fn since(&self, version: u64, selection: &Selection) -> Option<Vec<Event>> {
         let later = self.history.iter().filter(|event| event.version > version && selection.has(&event.object));
-        Ok(later.cloned().collect())
+        (self.oldest..=self.version).contains(&version).then(|| later.cloned().collect())
     }
 }

@@ -51,16 +51,20 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
         let (fault, is_over, events, version) = {
             let state = changes.borrow_and_update();
             let events = state.store.since(request.version, &request.selection);
-            (state.faults.watch, state.era != era, events, state.store.version())
+            (state.watch_fault, state.era != era, events, state.store.version())
         };
         match fault {
             Some(Fault::Silent) => std::future::pending().await,
             Some(Fault::EndsAtOnce) => return Ok(()),
-            Some(Fault::Cut) => return cut(&lines).await,
+            Some(Fault::Cut) => {
+                // In the middle of a line, and of the answer.
+                lines.send(Ok("{\"type\":\"MODI".to_owned())).await?;
+                return lines.send(Err(io::Error::other("cut"))).await;
+            }
             _ if is_over => return Ok(()),
             _ => {}
         }
-        let Ok(events) = events else {
+        let Some(events) = events else {
             return lines.send(Ok(line("ERROR", &status_object(410)))).await;
         };
         for event in events {
@@ -81,12 +85,6 @@ async fn watch(shared: Shared, mut request: WatchRequest, lines: Lines) -> Resul
             }
         }
     }
-}
-
-/// Ends in the middle of a line, and of the answer.
-async fn cut(lines: &Lines) -> Result<(), Gone> {
-    lines.send(Ok("{\"type\":\"MODI".to_owned())).await?;
-    lines.send(Err(io::Error::other("cut"))).await
 }
 
 fn bookmark_object(version: u64) -> serde_json::Value {

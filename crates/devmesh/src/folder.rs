@@ -92,8 +92,7 @@ impl Folder {
 
 /// Returns the last 8 lines of a log, to show with an error; empty without a log. All but the first
 /// are indented by two spaces.
-#[must_use]
-pub fn log_tail(log: &Path) -> String {
+pub(crate) fn log_tail(log: &Path) -> String {
     const LINES: usize = 8;
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -12,10 +12,9 @@
 //! |---|---|
 //! | `state` | servers, their allowed operations, and the content of the files |
 //! | `mesh` | operations on a mesh: they change the state and signal processes |
-//! | `process` | child processes that end with this process |
+//! | `process` | child processes that end with this process, also beside a mesh |
 //! | `ports` | ports of a server, fixed while the mesh runs |
 //! | `launch` | pure: the command line of each server |
-//! | `ready` | waits for a started server to answer |
 //! | `folder`, `files` | content of the mesh's folder |
 //! | `cut` | resets of connections between nodes |
 //! | `control` | the control socket: requests, answers, both ends |
@@ -45,15 +44,13 @@ mod mesh;
 mod options;
 mod ports;
 mod process;
-mod ready;
 mod state;
 
 pub use binaries::{Binaries, find_in_path};
 pub use control::{Act, Control, Target, control_socket, serve_control};
 pub use files::{DiscoveredNode, MeshFile, Server};
-pub use folder::log_tail;
 pub use mesh::Mesh;
 pub use options::MeshOptions;
 pub use ports::hold_port;
-pub use process::Process;
+pub use process::Service;
 pub use state::ServerStatus;

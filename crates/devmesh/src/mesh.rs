@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{error, info, warn};
@@ -16,8 +17,8 @@ use crate::files::MeshFile;
 use crate::folder::{DISCOVERY_FILE, Folder, MESH_FILE, log_tail};
 use crate::id::ServerId;
 use crate::options::MeshOptions;
+use crate::ports::Addresses;
 use crate::process::{EXITED, Process};
-use crate::ready::until_ready;
 use crate::state::{Phase, ServerStatus, Stage, State};
 
 const DOWN_GRACE: Duration = Duration::from_secs(3);
@@ -28,6 +29,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time until SIGSTOP reaches all threads.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
+const TRY_INTERVAL: Duration = Duration::from_millis(20);
+const TRY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running local mesh. Dropping it kills its servers. Operations on different servers may run at
 /// the same time. An operation that does not fit the state of its server is refused.
@@ -296,6 +299,24 @@ impl Drop for Mesh {
 async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
         sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// Returns once the server answers `/readyz` with 200, or a Redis accepts connections.
+async fn until_ready(id: ServerId, addresses: Addresses, http: &reqwest::Client) {
+    let readyz = format!("http://{}/readyz", addresses.internal);
+    loop {
+        let is_ready = match id {
+            ServerId::Redis => TcpStream::connect(addresses.public).await.is_ok(),
+            _ => {
+                let answer = http.get(&readyz).timeout(TRY_TIMEOUT).send().await;
+                answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK)
+            }
+        };
+        if is_ready {
+            return;
+        }
+        sleep(TRY_INTERVAL).await;
     }
 }
 

@@ -1,29 +1,34 @@
-//! Child processes with a log, for servers of a mesh and for the servers that `mesh-load` compares.
+//! Child processes with a log: servers of a mesh, and programs beside it, such as proxies.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::binaries::find_in_path;
+use crate::folder::log_tail;
 
 /// Text of [`Process::ended`] for exit code 0.
 pub(crate) const EXITED: &str = "exited";
+/// Maximum time until a program beside the mesh is ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A child process, the leader of its own process group. It is killed when the Tokio runtime that
 /// started it ends. With an installed `setpriv` it receives a signal when the thread that started
 /// it ends, even if this process is killed. A clone refers to the same process.
 #[derive(Clone)]
-pub struct Process {
+pub(crate) struct Process {
     /// Process id. The system can give it to another process after the end.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// How it ended, as [`Process::ended`] returns it. `None` while it runs.
     ending: watch::Receiver<Option<String>>,
 }
@@ -40,7 +45,7 @@ impl Process {
     ///
     /// # Panics
     /// Outside of a Tokio runtime.
-    pub fn start(line: &[OsString], log: &Path, death_signal: &str) -> Result<Self> {
+    pub(crate) fn start(line: &[OsString], log: &Path, death_signal: &str) -> Result<Self> {
         let (program, arguments) = line.split_first().context("no program to start")?;
         let cannot_start = || format!("cannot start {}", Path::new(program).display());
         let out = OpenOptions::new().create(true).append(true).open(log);
@@ -57,7 +62,7 @@ impl Process {
     /// Waits for its end, or returns at once if it has ended. Returns how it ended: `exited` (code
     /// 0), `exited with code 3`, `killed by SIGKILL`, or another text if the system does not report
     /// it.
-    pub async fn ended(&self) -> String {
+    pub(crate) async fn ended(&self) -> String {
         let mut ending = self.ending.clone();
         let ended = ending.wait_for(Option::is_some).await;
         ended.ok().and_then(|ending| ending.clone()).unwrap_or_else(|| "ended unobserved".to_owned())
@@ -67,7 +72,7 @@ impl Process {
     ///
     /// # Errors
     /// If the process has ended, or the system refuses the signal.
-    pub fn signal(&self, signal: Signal) -> Result<()> {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         ensure!(self.ending.borrow().is_none(), "the process has ended");
         let pid = i32::try_from(self.pid).context("a process id out of range")?;
         killpg(Pid::from_raw(pid), signal).with_context(|| format!("cannot send {signal} to process {pid}"))
@@ -79,6 +84,39 @@ impl Process {
         let threads = procfs::process::Process::new(self.pid.cast_signed()).and_then(|process| process.tasks());
         let is_stopped = |thread: procfs::process::Task| thread.stat().is_ok_and(|stat| stat.state == 'T');
         threads.is_ok_and(|threads| threads.flatten().all(is_stopped))
+    }
+}
+
+/// A program beside a mesh, such as a proxy. Dropping it kills its process group.
+pub struct Service(Process);
+
+impl Service {
+    /// Starts a program, the first word of `line`, with its arguments, and waits for `ready`, whose
+    /// value it returns too. Appends the output to `log`.
+    ///
+    /// # Errors
+    /// If the program cannot start, ends, or takes over 30 s: with the end of the log.
+    pub async fn start<T>(line: &[OsString], log: &Path, ready: impl Future<Output = T>) -> Result<(Self, T)> {
+        // A stopped master also stops its workers; a killed one leaves them behind.
+        let service = Self(Process::start(line, log, "TERM")?);
+        let problem = tokio::select! {
+            value = ready => return Ok((service, value)),
+            ending = service.0.ended() => ending,
+            () = sleep(READY_TIMEOUT) => format!("it is not ready after {READY_TIMEOUT:?}"),
+        };
+        bail!("{line:?}: {problem}:\n  {}", log_tail(log))
+    }
+
+    /// Returns the process id.
+    pub fn pid(&self) -> u32 {
+        self.0.pid
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // No caller could handle a failure, which usually means that it has ended.
+        let _ = self.0.signal(Signal::SIGKILL);
     }
 }
 

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use signaling_api_standin::{ApiServer, Fault, Faults, Pod, Slice};
+use signaling_api_standin::{ApiServer, Fault, Pod, Slice};
 use signaling_discovery::Subject;
 use support::logs::Logs;
 use support::{CHANGE_TIMEOUT, Cluster, HOLD, SOURCE, eventually, pod, settings, slice};
@@ -101,7 +101,7 @@ async fn changes_are_seen_with_bounded_requests_when_watches_fail() {
 
 async fn is_seen_in_spite_of(fault: Fault) {
     let cluster = Cluster::of(&["a", "b"]).await;
-    cluster.api.fails(Faults::of_watches(fault));
+    cluster.api.watches_fail(fault);
     if !matches!(fault, Fault::Cut | Fault::Truncated | Fault::Silent) {
         cluster.api.ends_watches();
     }
@@ -125,7 +125,7 @@ async fn view_only_ages_while_the_api_server_hangs_or_fails() {
 
 async fn costs_nothing_but_age(fault: Fault) {
     let cluster = Cluster::of(&["a", "b"]).await;
-    cluster.api.fails(Faults::of_both(fault));
+    cluster.api.fails(fault);
     cluster.api.ends_watches();
     cluster.api.put(&slice("one", &["a", "c"]));
     eventually("age", || cluster.discovery.age() > Duration::from_secs(1)).await;
@@ -173,7 +173,7 @@ async fn missing_role_is_named_once() {
     for status in [401, 403] {
         let logs = Logs::collect();
         let api = ApiServer::start().await;
-        api.fails(Faults::of_both(Fault::Status(status)));
+        api.fails(Fault::Status(status));
         api.put(&slice("one", &["a"]));
         let cluster = Cluster::following(api).await;
         cluster.lists(6, |_| {}).await;
@@ -188,7 +188,7 @@ async fn missing_role_is_named_once() {
 async fn two_alternating_errors_are_logged_once_each() {
     let logs = Logs::collect();
     let cluster = Cluster::of(&["a"]).await;
-    cluster.api.fails(Faults::of_watches(Fault::Status(403)));
+    cluster.api.watches_fail(Fault::Status(403));
     cluster.api.delete("calls", "one");
     cluster.lists(7, ApiServer::ends_watches).await;
     let warnings = logs.with("keeps the last view");

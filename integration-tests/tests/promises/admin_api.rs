@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use signaling_devmesh::MeshOptions;
 use signaling_integration_tests::description::Description;
-use signaling_integration_tests::{Peer, RoomClient, TestMesh, binaries, eventually, operator, until};
+use signaling_integration_tests::{Peer, RoomClient, TestMesh, binaries, eventually, operator, until, until_some};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -54,11 +54,8 @@ async fn lists_and_explanations_of_a_thousand_clients_are_true() {
     assert_eq!(explained(&mesh).await, left);
 
     peers.shutdown().await;
-    let are_gone = async || {
-        let left = mesh.sum_over_nodes("signaling_sessions").await
-            + mesh.balancer_metric("signaling_client_sockets", "").await;
-        (left == 0.0).then_some(())
-    };
+    let sockets = async || mesh.balancer_metric("signaling_client_sockets", "").await;
+    let are_gone = async || mesh.sum_over_nodes("signaling_sessions").await + sockets().await == 0.0;
     eventually("all sessions and sockets to go", are_gone).await;
 }
 
@@ -121,7 +118,7 @@ async fn answers_fit_the_openapi_document() {
         let holds = |node: &Value| node["held"]["messages"] == 1 && node["session"].is_null();
         let (_, dave) = operator(node, "GET", "clients/dave", None).await;
         let waits = dave["at"]["rooms"][0]["room"] == "standup" && dave["at"]["session"]["without_outcome"] == 1;
-        (held["nodes"].as_array().unwrap().iter().any(holds) && waits).then_some(())
+        held["nodes"].as_array().unwrap().iter().any(holds) && waits
     };
     eventually("the waiting client and the held message to be reported", is_reported).await;
 }
@@ -169,15 +166,14 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     assert!(!drained.contains("node-1 serves it") && !drained.contains("and it serves it"), "{drained}");
     assert!(ctl(&["nodes"]).await.1.lines().any(|line| line.starts_with("node-1") && line.contains("draining")));
     assert_eq!(ctl(&["undrain", "node-1"]).await.0, 0);
-    let home = async || ctl(&["explain", &victim]).await.1.contains("and it serves it").then_some(());
+    let home = async || ctl(&["explain", &victim]).await.1.contains("and it serves it");
     eventually("the client to be back at its owner", home).await;
 
     // A kick, through a node that does not serve the client.
     assert_eq!(ctl(&["kick", &victim]).await.0, 0);
     assert_eq!(alice.closed().await, Some(4411));
     until(&mesh.balancer_internal(), "signaling_client_closes_total", "code=\"4411\"", |closes| closes == 1.0).await;
-    let gone = async || (ctl(&["client", &victim]).await.0 == 1).then_some(());
-    eventually("its session to be gone", gone).await;
+    eventually("its session to be gone", async || ctl(&["client", &victim]).await.0 == 1).await;
     assert_eq!(ctl(&["kick", &victim]).await.0, 1, "it was not there");
 
     // A node that is dead, and still in the view: it is named, and the rest comes.
@@ -185,8 +181,7 @@ async fn mesh_ctl_reports_its_result_by_exit_code() {
     let killed = tokio::spawn(async move { killing.kill("node-1").await });
     let named = async || {
         let (code, clients, complaint) = ctl(&["clients"]).await;
-        (code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob.id))
-            .then_some(())
+        code == 3 && complaint.contains("without node-1: it does not accept connections") && clients.contains(&bob.id)
     };
     eventually("the dead node to be named", named).await;
     let (code, nodes, _) = ctl(&["nodes"]).await;
@@ -233,7 +228,7 @@ async fn settled(mesh: &TestMesh) -> BTreeMap<String, String> {
         let is_home = |(id, node): (&String, &String)| mesh.owner(id) == **node;
         (clients.len() == CLIENTS && clients.iter().all(is_home)).then_some(clients)
     };
-    eventually("each client to be at its owner", at_home).await
+    until_some("each client to be at its owner", at_home).await
 }
 
 /// Returns the node of each client by its explanation, which reports its owner as serving it.

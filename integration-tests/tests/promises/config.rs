@@ -1,9 +1,6 @@
 //! An invalid value stops the start, and the message names the flag.
 
-use std::ffi::OsStr;
-use std::fmt::Debug;
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -20,7 +17,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn invalid_values_are_refused_with_their_flag() {
-    let start = Start::new();
+    let folder = tempfile::tempdir().unwrap();
     let long = "a".repeat(254);
     let cases: [(&[&str], &str, &[&str]); 39] = [
         (SERVERS, "--id", &["", "a b", "ä", &long]),
@@ -75,7 +72,7 @@ async fn invalid_values_are_refused_with_their_flag() {
     for (servers, flag, values) in cases {
         for server in servers {
             for value in values {
-                refused(&start, server, flag, value).await;
+                refused(&folder, server, flag, value).await;
             }
         }
     }
@@ -83,26 +80,27 @@ async fn invalid_values_are_refused_with_their_flag() {
 
 #[tokio::test]
 async fn remote_clients_without_tokens_need_allow_anonymous() {
-    let start = Start::new();
+    let folder = tempfile::tempdir().unwrap();
     // An address that this machine does not have, so a server that tries to listen there fails.
     const ELSEWHERE: &str = "198.51.100.1:0";
     for (server, flag) in SERVERS.iter().zip(["--public-listen", "--listen"]) {
-        let message = refused(&start, server, flag, ELSEWHERE).await;
+        let message = refused(&folder, server, flag, ELSEWHERE).await;
         assert!(message.contains("--allow-anonymous") && message.contains("--token-key-file"), "{message}");
-        let arguments = start.arguments_with(server, flag, ELSEWHERE);
-        let message = failure(server, &arguments, &[("SIGNALING_ALLOW_ANONYMOUS", "1")]).await;
+        let mut variables = variables(&folder, server);
+        variables.push(("SIGNALING_ALLOW_ANONYMOUS".into(), "1".into()));
+        let message = failure(server, &format!("{flag}={ELSEWHERE}"), &variables).await;
         assert!(!message.contains("--allow-anonymous") && message.contains("annot assign"), "{message}");
     }
 }
 
 #[tokio::test]
 async fn address_in_use_is_named_with_its_flag() {
-    let start = Start::new();
+    let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     for (server, public) in SERVERS.iter().zip(["--public-listen", "--listen"]) {
         for flag in ["--internal-listen", public] {
-            let message = refused(&start, server, flag, &taken).await;
+            let message = refused(&folder, server, flag, &taken).await;
             assert!(message.contains(&taken) && message.contains("in use"), "{message}");
         }
     }
@@ -110,12 +108,14 @@ async fn address_in_use_is_named_with_its_flag() {
 
 #[tokio::test]
 async fn check_reports_invalid_settings_by_exit_code() {
-    let start = Start::new();
+    let folder = tempfile::tempdir().unwrap();
     for server in SERVERS {
-        let file = start.config(server).display().to_string();
+        let file = folder.path().join(format!("{server}.toml")).display().to_string();
+        let keys = settings(&folder, server).map(|(key, value)| format!("{key} = '{value}'\n"));
+        std::fs::write(&file, keys.concat()).unwrap();
         let (code, message) = run(server, &["--check", "--config", &file], &[]).await;
         assert_eq!(code, Some(0), "{server}: {message}");
-        let absent = start.folder.path().join("absent").display().to_string();
+        let absent = folder.path().join("absent").display().to_string();
         let nodes = format!("file:{absent}");
         for (flag, value) in [
             ("--mesh-secret-file", &*absent),
@@ -130,76 +130,46 @@ async fn check_reports_invalid_settings_by_exit_code() {
     }
 }
 
-/// The valid arguments of a start.
-struct Start {
-    folder: TempDir,
+/// Returns valid settings of a server by their keys.
+fn settings(folder: &TempDir, server: &str) -> [(&'static str, String); 5] {
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "a-mesh-secret-of-some-length\n").unwrap();
+    [
+        ("id", "server-0".into()),
+        ("internal-listen", "127.0.0.1:0".into()),
+        (if server == "signaling-node" { "public-listen" } else { "listen" }, "127.0.0.1:0".into()),
+        ("discovery", "static:node-0=127.0.0.1:1".into()),
+        ("mesh-secret-file", secret.display().to_string()),
+    ]
 }
 
-impl Start {
-    fn new() -> Self {
-        let start = Self { folder: tempfile::tempdir().unwrap() };
-        start.file("secret", "a-mesh-secret-of-some-length\n");
-        start
-    }
-
-    fn file(&self, name: &str, content: &str) -> PathBuf {
-        let path = self.folder.path().join(name);
-        std::fs::write(&path, content).unwrap();
-        path
-    }
-
-    /// Writes a configuration file with the valid arguments.
-    fn config(&self, server: &str) -> PathBuf {
-        let keys = self.arguments(server);
-        let keys = keys.iter().map(|(flag, value)| format!("{} = '{value}'\n", flag.trim_start_matches("--")));
-        self.file(&format!("{server}.toml"), &keys.collect::<String>())
-    }
-
-    fn arguments(&self, server: &str) -> Vec<(&'static str, String)> {
-        let public = if server == "signaling-node" { "--public-listen" } else { "--listen" };
-        let secret = self.folder.path().join("secret").display().to_string();
-        vec![
-            ("--id", "server-0".into()),
-            ("--internal-listen", "127.0.0.1:0".into()),
-            (public, "127.0.0.1:0".into()),
-            ("--discovery", "static:node-0=127.0.0.1:1".into()),
-            ("--mesh-secret-file", secret),
-        ]
-    }
-
-    fn arguments_with(&self, server: &str, flag: &'static str, value: &str) -> Vec<(&'static str, String)> {
-        let mut arguments = self.arguments(server);
-        arguments.retain(|(name, _)| *name != flag);
-        arguments.push((flag, value.to_owned()));
-        arguments
-    }
+/// Returns valid settings of a server as environment variables, which flags override.
+fn variables(folder: &TempDir, server: &str) -> Vec<(String, String)> {
+    let name = |key: &str| format!("SIGNALING_{}", key.replace('-', "_").to_uppercase());
+    settings(folder, server).map(|(key, value)| (name(key), value)).to_vec()
 }
 
 /// Starts a server with one value changed, which must be refused with its flag named. Returns the
 /// message.
-async fn refused(start: &Start, server: &str, flag: &'static str, value: &str) -> String {
-    let message = failure(server, &start.arguments_with(server, flag, value), &[]).await;
+async fn refused(folder: &TempDir, server: &str, flag: &str, value: &str) -> String {
+    let message = failure(server, &format!("{flag}={value}"), &variables(folder, server)).await;
     assert!(message.contains(flag), "{server} {flag}={value}: the message does not name the flag: {message}");
     message
 }
 
 /// Returns the message of a start that fails.
-async fn failure(server: &str, arguments: &[(&str, String)], variables: &[(&str, &str)]) -> String {
-    let arguments: Vec<_> = arguments.iter().map(|(flag, value)| format!("{flag}={value}")).collect();
-    let (code, message) = run(server, &arguments, variables).await;
-    assert!(code.is_some_and(|code| code != 0), "{server} {arguments:?}: {code:?}: {message}");
-    assert!(!message.contains("panicked"), "{server} {arguments:?}: {message}");
+async fn failure(server: &str, argument: &str, variables: &[(String, String)]) -> String {
+    let (code, message) = run(server, &[argument], variables).await;
+    assert!(code.is_some_and(|code| code != 0), "{server} {argument}: {code:?}: {message}");
+    assert!(!message.contains("panicked"), "{server} {argument}: {message}");
     message
 }
 
 /// Runs a server that must not start. Returns its exit code and errors.
-async fn run<A: AsRef<OsStr> + Debug>(
-    server: &str,
-    arguments: &[A],
-    variables: &[(&str, &str)],
-) -> (Option<i32>, String) {
+async fn run(server: &str, arguments: &[&str], variables: &[(String, String)]) -> (Option<i32>, String) {
     let mut command = Command::new(binaries().join(server));
-    command.args(arguments).envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
+    command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = timeout(START_TIMEOUT, command.output()).await;
     let Output { status, stderr, .. } = ended.unwrap_or_else(|_| panic!("{server} {arguments:?} starts")).unwrap();
     (status.code(), String::from_utf8(stderr).unwrap())

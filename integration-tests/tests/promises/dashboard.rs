@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_integration_tests::{Chromium, Page, Peer, TestMesh, admin_token, eventually, exchange, operator};
+use signaling_integration_tests::{
+    Chromium, Page, Peer, TestMesh, admin_token, eventually, exchange, operator, until_some,
+};
 use tokio::time::Instant;
 
 /// Time in which the dashboard shows a kill, a drain and a new node.
@@ -36,11 +38,11 @@ async fn page_shows_kill_join_and_drain_within_two_seconds() {
     badge_shows(&page, "node-1", "– gone").await;
     page.shows("#clients", &CLIENTS.to_string()).await;
     // A server that misses the loss suspects the namesake for a while, and the page shows it.
-    eventually("all views to be without it", async || is_forgotten(&mesh, "node-1").await.then_some(())).await;
+    eventually("all views to be without it", async || is_forgotten(&mesh, "node-1").await).await;
 
     let (scaled, joined) = tokio::join!(mesh.scale(3), async {
         let is_announced = async || mesh.state().nodes.iter().any(|node| node.id == "node-1").then(Instant::now);
-        let announced = eventually("the new node to be announced", is_announced).await;
+        let announced = until_some("the new node to be announced", is_announced).await;
         badge_shows(&page, "node-1", "● serving").await;
         announced.elapsed()
     });
@@ -120,7 +122,7 @@ async fn messages_and_their_delays_are_reported() {
             counts.iter().all(|(sent, delivered)| sent.as_u64() >= Some(20) && delivered.as_u64() >= Some(20));
         (all_messages && delays == 20).then_some(())
     };
-    eventually("the messages to be counted", are_counted).await;
+    until_some("the messages to be counted", are_counted).await;
 }
 
 async fn connect(mesh: &TestMesh) -> Vec<Peer> {

@@ -28,46 +28,36 @@ async fn meet(clients: &mut Vec<DialectClient>) -> [DialectClient; 2] {
 
 #[tokio::test]
 async fn matchbox_pair_is_announced_to_its_older_peer() {
-    let (_mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
+    peers_meet_and_part(async |_| {}).await;
+}
+
+#[tokio::test]
+async fn matchbox_peers_stay_when_the_rooms_node_is_killed() {
+    peers_meet_and_part(async |mesh| mesh.kill(&mesh.owner("~mb:room")).await.unwrap()).await;
+}
+
+/// Has two peers meet, a third one join them after `fault`, and one leave. All signal each other.
+async fn peers_meet_and_part(fault: impl AsyncFnOnce(&TestMesh)) {
+    let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
     let mut pair = vec![matchbox(&one, "/matchbox/room").await, matchbox(&two, "/matchbox/room").await];
     let [mut a, mut b] = meet(&mut pair).await;
     signal(&mut a, &mut b).await;
+    fault(&mesh).await;
+    signal(&mut a, &mut b).await;
+    signal(&mut b, &mut a).await;
+    // All earlier changes of the room come before this one.
     let mut c = matchbox(&one, "/matchbox/room").await;
     for older in [&mut a, &mut b] {
         older.gets(json!({ "NewPeer": c.id })).await;
         signal(older, &mut c).await;
         signal(&mut c, older).await;
     }
-    signal(&mut b, &mut a).await;
     let left = json!({ "PeerLeft": b.id });
     drop(b);
     a.gets(left.clone()).await;
     c.gets(left).await;
     signal(&mut a, &mut c).await;
     signal(&mut c, &mut a).await;
-}
-
-#[tokio::test]
-async fn matchbox_peers_stay_when_the_rooms_node_is_killed() {
-    let (mesh, [one, two]) = TestMesh::with_dialects(&[]).await;
-    let mut pair = vec![matchbox(&one, "/matchbox/room").await, matchbox(&two, "/matchbox/room").await];
-    let [mut a, mut b] = meet(&mut pair).await;
-    signal(&mut a, &mut b).await;
-    mesh.kill(&mesh.owner("~mb:room")).await.unwrap();
-    signal(&mut a, &mut b).await;
-    signal(&mut b, &mut a).await;
-    // All earlier changes of the room come before this one.
-    let mut c = matchbox(&two, "/matchbox/room").await;
-    for older in [&mut a, &mut b] {
-        older.gets(json!({ "NewPeer": c.id })).await;
-        signal(older, &mut c).await;
-    }
-    let left = json!({ "PeerLeft": c.id });
-    drop(c);
-    a.gets(left.clone()).await;
-    b.gets(left).await;
-    signal(&mut a, &mut b).await;
-    signal(&mut b, &mut a).await;
 }
 
 #[tokio::test]

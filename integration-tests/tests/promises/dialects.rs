@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use signaling_integration_tests::raw_socket::{BINARY, CLOSE, PING, PONG, frame};
-use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, eventually};
+use signaling_integration_tests::{DialectClient, Head, TestMesh, ask, until_some};
 
 /// Opens a PeerJS client and waits for `OPEN`.
 async fn open_peerjs(address: &str, id: &str, token: &str) -> DialectClient {
@@ -228,7 +228,7 @@ async fn trystero_publishes_without_a_subscription() {
         assert_eq!(received, json!({ "topic": "t", "payload": [1, null] }));
         Some(())
     };
-    eventually("a publication to arrive", met).await;
+    until_some("a publication to arrive", met).await;
 }
 
 #[tokio::test]

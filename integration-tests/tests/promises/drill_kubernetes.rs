@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use signaling_api_standin::Fault;
 use signaling_api_standin::asked::rights;
-use signaling_api_standin::{Fault, Faults};
 use signaling_integration_tests::kubernetes::KubernetesMesh;
 use signaling_integration_tests::{Drill, get, metric, repository};
 use tokio::time::sleep;
@@ -58,7 +58,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
     let outcome = Drill::new("a node killed and restarted while the API server is away")
         .run(&mut kubernetes.mesh, async |mesh| {
             let node = mesh.state().nodes.into_iter().find(|node| node.id == "node-1").unwrap();
-            api.fails(Faults::of_both(Fault::Status(503)));
+            api.fails(Fault::Status(503));
             api.ends_watches();
             mesh.kill_unnoticed("node-1").await;
             let silence = async {
@@ -67,7 +67,7 @@ async fn messages_flow_when_a_node_restarts_without_a_view() {
                 assert_eq!((ready.status, ready.body.as_str()), (503, "starting\n"), "it has no view");
                 let balancer = &mesh.balancer_internal();
                 assert_eq!(metric(balancer, "signaling_suspect_nodes", "").await, 1.0, "no client goes there");
-                api.fails(Faults::NONE);
+                api.recovers();
             };
             let (restarted, ()) = tokio::join!(mesh.restart("node-1"), silence);
             restarted.unwrap();

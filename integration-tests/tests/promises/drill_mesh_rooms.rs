@@ -158,8 +158,7 @@ async fn full_room_keeps_order_when_owner_and_backup_change() {
         if number % 3 == 1 {
             let lost = mesh.ranked(FullRoom::NAME).remove(usize::from(number == 4));
             mesh.kill(&lost).await.unwrap();
-            let is_dropped = async || (!mesh.ranked(FullRoom::NAME).contains(&lost)).then_some(());
-            eventually("the view to drop the node", is_dropped).await;
+            eventually("the view to drop the node", async || !mesh.ranked(FullRoom::NAME).contains(&lost)).await;
             sleep(RoomDrill::REPAIR).await;
         }
         room.move_up().await;

@@ -58,7 +58,7 @@ async fn without_redis_nothing_is_lost(is_killed: bool, away: Duration, times: R
             let back = rooms_are_back(&crowd, &mut late).await;
             println!("{fault}: rooms are back after {back:.1?}");
 
-            crowd.all_stay_for(stay, begin).await;
+            crowd.all_stay_for(stay).await;
             all_receive_and_leave(crowd, late).await;
         })
         .await;

@@ -162,8 +162,7 @@ fn saved_session(client: &Client) -> SavedSession {
 
 async fn all_are_connected(mesh: &TestMesh) {
     let sockets = async || mesh.metrics("balancer-", "signaling_client_sockets", "").await.iter().sum::<f64>();
-    let are_connected = async || (sockets().await >= (2 * PAIRS) as f64).then_some(());
-    eventually("all clients to be connected", are_connected).await;
+    eventually("all clients to be connected", async || sockets().await >= (2 * PAIRS) as f64).await;
 }
 
 async fn uplink_frames(mesh: &TestMesh) -> f64 {

@@ -2,15 +2,16 @@
 //! reach each other. They connect to the balancer with the fewest connections, never to a draining
 //! one. They count by the address that the proxy sees.
 
+use std::ffi::OsString;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use signaling_devmesh::Service;
 use signaling_integration_tests::{
     Head, Peer, TestMesh, admin, ask_on, becomes, connect_from, eventually, host, metric, program, repository, talk,
 };
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command as Spawned};
 
 const CLIENTS: usize = 8;
 /// Maximum clients of an address at one balancer: more than the test connects to one.
@@ -31,10 +32,7 @@ async fn nginx_chooses_the_balancer_with_the_fewest_clients() {
         );
         let file = dir.path().join("nginx.conf");
         std::fs::write(&file, config).unwrap();
-        check(Command::new(&nginx).arg("-t").arg("-e").arg(dir.path().join("errors")).arg("-c").arg(&file));
-        let mut nginx = Spawned::new(&nginx);
-        nginx.arg("-e").arg(dir.path().join("errors")).arg("-c").arg(&file);
-        nginx
+        (vec![nginx.into(), "-e".into(), dir.path().join("errors").into(), "-c".into(), file.into()], "-t")
     })
     .await;
 }
@@ -45,23 +43,24 @@ async fn haproxy_chooses_the_balancer_with_the_fewest_clients() {
     serves(|mesh, listen, dir| {
         let file = dir.path().join("haproxy.cfg");
         std::fs::write(&file, configuration("haproxy.cfg", mesh, listen)).unwrap();
-        check(Command::new(&haproxy).arg("-c").arg("-f").arg(&file));
-        let mut haproxy = Spawned::new(&haproxy);
-        haproxy.arg("-f").arg(&file);
-        haproxy
+        (vec![haproxy.into(), "-f".into(), file.into()], "-c")
     })
     .await;
 }
 
-async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
+/// Checks a proxy before a mesh. `front` returns its command line, and the flag by which it checks
+/// its configuration.
+async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> (Vec<OsString>, &'static str)) {
     let limit = format!("--max-per-address={MAX_PER_ADDRESS}");
     let flags = ["--client-address=x-forwarded-for:127.0.0.1/32", "--drain-ms=200", &limit];
     let mesh = TestMesh::with_servers((3, 2), &[], &flags).await;
     let dir = tempfile::tempdir().unwrap();
     let listen = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let _front: Child =
-        front(&mesh, listen, &dir).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
-    eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.ok()).await;
+    let (line, check) = front(&mesh, listen, &dir);
+    let run = Command::new(&line[0]).args(&line[1..]).arg(check).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let listens = eventually("the proxy to listen", async || TcpStream::connect(("127.0.0.1", listen)).await.is_ok());
+    let _front = Service::start(&line, &dir.path().join("log"), listens).await.unwrap();
     let url = format!("ws://127.0.0.1:{listen}");
     let balancers = mesh.state().balancers;
 
@@ -85,7 +84,7 @@ async fn serves(front: impl FnOnce(&TestMesh, u16, &TempDir) -> Spawned) {
     let is_back = async || {
         probes += 1;
         Peer::connect(&url, &format!("probe-{probes}")).await.close().await;
-        (opened().await > before).then_some(())
+        opened().await > before
     };
     eventually("the proxy to use the balancer again", is_back).await;
     becomes(&balancers[0].internal, "signaling_client_sockets", 0).await;
@@ -132,9 +131,4 @@ fn configuration(name: &str, mesh: &TestMesh, listen: u16) -> String {
     }
     assert!(!text.contains(":8080") && !text.contains("7900"), "{text}");
     text
-}
-
-fn check(command: &mut Command) {
-    let run = command.output().unwrap();
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use signaling_integration_tests::raw_socket::{BINARY, frame};
 use signaling_integration_tests::{
-    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, eventually, get,
-    metric,
+    Head, Peer, RawSocket, TestMesh, admin_token, ask, ask_on, becomes, connect, connect_from, ends, get, metric,
+    until_some,
 };
 use signaling_wire::forward::{self, Envelope, Item, QueueId};
 use signaling_wire::trunk::SUBPROTOCOL;
@@ -214,7 +214,7 @@ async fn admin_needs_its_token_and_health_does_not() {
         let answer = get(&balancer, "/readyz").await;
         (answer.status == 503).then_some(answer.body)
     };
-    let why = eventually("a balancer without nodes to be unready", unready).await;
+    let why = until_some("a balancer without nodes to be unready", unready).await;
     assert!(why.contains("node"), "{why}");
 }
 

@@ -81,8 +81,7 @@ async fn load_processes_end_with_the_first_one_when_it_is_killed() {
 
     // `Z`: ended, but its parent has not yet waited for it. `X`: no longer listed.
     let state = |pid: &i32| Process::new(*pid).and_then(|process| process.stat()).map_or('X', |stat| stat.state);
-    let all_have_ended = async || others.iter().all(|pid| "XZ".contains(state(pid))).then_some(());
-    eventually("the load processes to end", all_have_ended).await;
+    eventually("the load processes to end", async || others.iter().all(|pid| "XZ".contains(state(pid)))).await;
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn debug_log_names_clients_but_no_messages() {
     ada.close().await;
     let gone =
         async || all(&mesh).values().flatten().filter(|line| line.contains("closing the socket of a client")).count();
-    eventually("both to be gone", async || (gone().await >= 2).then_some(())).await;
+    eventually("both to be gone", async || gone().await >= 2).await;
     let lines = all(&mesh);
     let named = |line: &&String| line.contains("client=") || ids.iter().any(|id| line.contains(id));
     let about: Vec<_> = lines.values().flatten().filter(named).collect();
@@ -93,12 +93,12 @@ async fn settled(mesh: &TestMesh, nodes: usize) {
     let balancer = &state.balancers[0].internal;
     becomes(balancer, "signaling_misplaced_sessions", 0).await;
     becomes(balancer, "signaling_unattached_sessions", 0).await;
-    let served = async || (mesh.sum_over_nodes("signaling_sessions").await == CLIENTS as f64).then_some(());
+    let served = async || mesh.sum_over_nodes("signaling_sessions").await == CLIENTS as f64;
     eventually("all sessions to be served", served).await;
     let is_over = async || {
         let lines = all(mesh).remove("balancer-0").unwrap();
         let last = |what: &str| lines.iter().rposition(|line| line.contains(what));
-        (last("handoffs done") > last("handoffs planned")).then_some(())
+        last("handoffs done") > last("handoffs planned")
     };
     eventually("the end of the story", is_over).await;
 }

@@ -9,7 +9,7 @@ use clap::Parser;
 use serde_json::Value;
 use signaling_balancer::config::Args as BalancerArgs;
 use signaling_edge::shell::MemoryBound;
-use signaling_integration_tests::rendered::{Pod, Rendered, list};
+use signaling_integration_tests::rendered::{Rendered, list};
 use signaling_integration_tests::{Certificate, Signer};
 use signaling_node::config::Args as NodeArgs;
 use signaling_server::load_readiness::MAX_UNREADY;
@@ -28,7 +28,8 @@ const NEARLY_FULL_PERCENT: usize = 80;
 fn pods_run_within_their_limits_on_the_flags_given() {
     let mounted = Mounted::new();
     for mesh in Rendered::meshes() {
-        let (balancer, node) = (mesh.pod("signaling-balancers"), mesh.pod("signaling-nodes"));
+        let [balancer, node] =
+            ["balancers", "nodes"].map(|kind| mesh.object("Deployment", &format!("signaling-{kind}")));
         let config = mounted.read::<NodeArgs>(node).check().unwrap();
         fits(&mesh, node, config.absent_bytes(), config.public.map(|_| MemoryBound::of(&config.edge)));
         let config = mounted.read::<BalancerArgs>(balancer).check().unwrap();
@@ -41,7 +42,7 @@ fn pods_run_within_their_limits_on_the_flags_given() {
             assert!(target * 100 < sockets * NEARLY_FULL_PERCENT, "{}: scales at {target} of {sockets}", mesh.folder);
         }
         if config.load_readiness.is_some() {
-            let spec = &balancer.owner["spec"];
+            let spec = &balancer["spec"];
             let deadline_s = spec["progressDeadlineSeconds"].as_u64().unwrap_or(PROGRESS_DEADLINE_S);
             let needed_s = MAX_UNREADY.as_secs() + spec["minReadySeconds"].as_u64().unwrap();
             assert!(deadline_s > needed_s, "{}: a rollout takes {needed_s} of {deadline_s} s", mesh.folder);
@@ -49,12 +50,21 @@ fn pods_run_within_their_limits_on_the_flags_given() {
     }
 }
 
-fn fits(mesh: &Rendered, pod: Pod<'_>, of_itself: usize, clients: Option<MemoryBound>) {
-    let limit = bytes(&pod.container()["resources"]["limits"]["memory"]);
+/// Returns the only container of a deployment's pods.
+fn container(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]["containers"][0]
+}
+
+fn name(deployment: &Value) -> &str {
+    deployment["metadata"]["name"].as_str().unwrap()
+}
+
+fn fits(mesh: &Rendered, deployment: &Value, of_itself: usize, clients: Option<MemoryBound>) {
+    let limit = bytes(&container(deployment)["resources"]["limits"]["memory"]);
     let (bound, sockets) = clients.map_or((0, 0), |clients| (clients.total(), clients.sockets));
     let bound = bound + of_itself;
     let needed = bound + (bound / SPARE_DIVISOR).max(sockets * KERNEL_SOCKET_BYTES);
-    assert!(needed <= limit, "{} of {}: takes {needed} of {limit} bytes", pod.name(), mesh.folder);
+    assert!(needed <= limit, "{} of {}: takes {needed} of {limit} bytes", name(deployment), mesh.folder);
 }
 
 /// Reads a quantity of Kubernetes.
@@ -90,22 +100,26 @@ impl Mounted {
 
     /// Parses a pod's flags and variables; panics at a flag, variable or value that the program
     /// refuses.
-    fn read<A: Parser>(&self, pod: Pod<'_>) -> A {
+    fn read<A: Parser>(&self, deployment: &Value) -> A {
+        let (pod, container) = (name(deployment), container(deployment));
         let command = A::command();
         let of_variable = |(name, value): (&str, Option<&str>)| {
             let mut arguments = command.get_arguments();
             let argument = arguments.find(|argument| argument.get_env().is_some_and(|env| env == name));
-            let flag = argument.unwrap_or_else(|| panic!("{} reads no {name}", pod.name())).get_long().unwrap();
+            let flag = argument.unwrap_or_else(|| panic!("{pod} reads no {name}")).get_long().unwrap();
             let takes_value = argument.is_some_and(|argument| argument.get_action().takes_values());
             if takes_value { format!("--{flag}={}", value.unwrap()) } else { format!("--{flag}") }
         };
-        let variables = pod.variables().filter(|(name, _)| name.starts_with("SIGNALING_")).map(of_variable);
-        let words = pod.arguments().into_iter().map(str::to_owned).chain(variables);
+        let variables = list(&container["env"]).iter();
+        let variables = variables.map(|entry| (entry["name"].as_str().unwrap(), entry["value"].as_str()));
+        let variables = variables.filter(|(name, _)| name.starts_with("SIGNALING_")).map(of_variable);
+        let arguments = list(&container["args"]).iter().filter_map(Value::as_str);
+        let words = arguments.map(str::to_owned).chain(variables);
         let here = self.0.path().display().to_string();
         let expanded = words.map(|word| {
-            let word = word.replace("$(POD_NAME)", pod.name()).replace("$(POD_NAMESPACE)", "signaling");
+            let word = word.replace("$(POD_NAME)", pod).replace("$(POD_NAMESPACE)", "signaling");
             word.replace("/run/secrets", &here)
         });
-        A::try_parse_from([pod.name().to_owned()].into_iter().chain(expanded)).unwrap_or_else(|error| panic!("{error}"))
+        A::try_parse_from([pod.to_owned()].into_iter().chain(expanded)).unwrap_or_else(|error| panic!("{error}"))
     }
 }

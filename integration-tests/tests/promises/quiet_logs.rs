@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 use signaling_integration_tests::token_mesh::{ask_for_tokens, key_file};
 use signaling_integration_tests::{
-    Certificate, Head, Peer, RawSocket, Signer, TestMesh, ask, becomes, claims, claims_with, connect, eventually,
+    Certificate, Head, Peer, RawSocket, Signer, TestMesh, ask, becomes, claims, claims_with, connect, until_some,
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
@@ -175,7 +175,7 @@ async fn ask_anything(mut stream: impl AsyncRead + AsyncWrite + Unpin, head: &He
 /// Returns all logs of a mesh, once they have lines of the deepest levels.
 async fn all_logs(mesh: &TestMesh) -> String {
     let is_deep = async || Some(mesh.logs()).filter(|text| text.contains("TRACE") || text.contains("DEBUG"));
-    eventually("logs at all levels", is_deep).await
+    until_some("logs at all levels", is_deep).await
 }
 
 fn assert_none_of(secrets: &[String], text: &str) {

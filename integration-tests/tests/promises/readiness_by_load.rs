@@ -102,7 +102,7 @@ async fn connect(url: &str) -> Vec<Peer> {
 async fn answers(internal: &str, path: &str, expected: (u16, &str)) {
     let is_expected = async || {
         let answer = get(internal, path).await;
-        ((answer.status, answer.body.as_str()) == expected).then_some(())
+        (answer.status, answer.body.as_str()) == expected
     };
     eventually(&format!("{internal}{path} to answer {expected:?}"), is_expected).await;
 }

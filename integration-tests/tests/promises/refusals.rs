@@ -7,7 +7,7 @@ use serde_json::json;
 use signaling_integration_tests::raw_socket::PING;
 use signaling_integration_tests::{
     Answer, Head, Peer, RawSocket, Signer, TestMesh, ask, ask_on, becomes, claims, connect_from, eventually, metric,
-    until, within,
+    until, until_some, within,
 };
 
 struct Case {
@@ -249,8 +249,7 @@ async fn client_is_refused_until_there_is_a_node() {
     assert_eq!(mesh.refused_connects("503").await, 2.0);
 
     mesh.restart("node-0").await.unwrap();
-    let come_back = async || Peer::try_connect(&mesh.url(), "alice").await.ok();
-    eventually("a client to be admitted", come_back).await;
+    eventually("a client to be admitted", async || Peer::try_connect(&mesh.url(), "alice").await.is_ok()).await;
 }
 
 #[tokio::test]
@@ -259,7 +258,7 @@ async fn stopping_balancer_refuses_new_clients() {
     let mut alice = mesh.peer("alice").await;
     let refused = async {
         let refused = async || Some(ask(&mesh.url(), Head::connect("bob")).await).filter(|answer| answer.status == 503);
-        let answer = eventually("a refusal", refused).await;
+        let answer = until_some("a refusal", refused).await;
         assert_eq!(answer.error_code(), "draining");
         assert!(retry_after(&answer) >= 1);
         assert!(mesh.refused_connects("503").await >= 1.0);

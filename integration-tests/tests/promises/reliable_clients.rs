@@ -61,5 +61,6 @@ async fn socket_left_without_1000_keeps_session_and_request_ids() {
 }
 
 async fn pair(mesh: &TestMesh) -> (Peer, Peer) {
-    (Peer::connect_reliable(&mesh.url(), "alice").await, Peer::connect_reliable(&mesh.url(), "bob").await)
+    let connect = async |id: &str| Peer::open(&mesh.url(), id, "&reliable=1").await.unwrap();
+    (connect("alice").await, connect("bob").await)
 }

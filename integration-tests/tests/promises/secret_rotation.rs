@@ -50,7 +50,7 @@ async fn mesh_secret_rotation_loses_no_message() {
 async fn set_secrets(mesh: &TestMesh, lines: &[&str]) {
     let before = loads(mesh).await;
     mesh.replace_file("mesh.secret", &(lines.join("\n") + "\n"));
-    let all = async || (loads(mesh).await.iter().zip(&before).all(|(now, before)| now > before)).then_some(());
+    let all = async || loads(mesh).await.iter().zip(&before).all(|(now, before)| now > before);
     eventually("all servers to read the secret again", all).await;
     for internal in mesh.internals() {
         becomes(&internal, "signaling_mesh_secrets", lines.len()).await;

@@ -44,10 +44,8 @@ async fn five_thousand_unfinished_handshakes_are_closed_in_time() {
     assert!(talk.slowest < Duration::from_secs(2), "{talk:?}");
 
     let all = waits.len() as f64;
-    let counted = async || (mesh.refused_connects("timeout").await == all).then_some(());
-    eventually("all to be counted", counted).await;
-    let back = async || (open_files().await <= before).then_some(());
-    eventually("the balancer to close its descriptors", back).await;
+    eventually("all to be counted", async || mesh.refused_connects("timeout").await == all).await;
+    eventually("the balancer to close its descriptors", async || open_files().await <= before).await;
 }
 
 #[tokio::test]

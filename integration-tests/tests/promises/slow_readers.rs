@@ -45,7 +45,7 @@ async fn unreading_client_is_closed_and_resumes_without_loss() {
     assert!(CLOSED_AFTER.contains(&(after.as_millis() as u64)), "after {after:?}");
     drop(bob);
 
-    let mut bob = Peer::resume(&mesh.url(), "bob", &resume).await;
+    let mut bob = Peer::open(&mesh.url(), "bob", &format!("&resume={resume}")).await.unwrap();
     assert_eq!(bob.welcome["resumed"], true);
     for id in first_unwritten..=last {
         assert_eq!(bob.recv().await["id"], id);

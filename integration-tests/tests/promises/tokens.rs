@@ -275,8 +275,7 @@ async fn token_keys_are_reloaded_when_their_file_is_valid() {
     let path = key_file(mesh.dir.path());
     let becomes_status = async |token: String, status: u16| {
         let head = Head::connect("alice").bearer(&token).to_string();
-        let has_status = async || (ask(&mesh.address(), &head).await.status == status).then_some(());
-        eventually(&format!("status {status}"), has_status).await;
+        eventually(&format!("status {status}"), async || ask(&mesh.address(), &head).await.status == status).await;
     };
     let mut old = Peer::connect_with(&mesh.url(), "old", &signer.token(&claims("old"))).await;
     std::fs::write(&path, next.key_file()).unwrap();

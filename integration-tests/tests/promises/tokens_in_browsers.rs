@@ -44,7 +44,6 @@ async fn page_renews_its_token_or_reconnects() {
         }
         counts
     };
-    let settled = async || (counts().await == [1.0, 3.0, 2.0]).then_some(());
-    eventually("both to be in, the careful one on its first socket", settled).await;
+    eventually("both to be in, the careful one on its first socket", async || counts().await == [1.0, 3.0, 2.0]).await;
     assert!(mesh.balancer_metric("signaling_tokens_renewed_total", "").await >= 1.0);
 }

@@ -1,16 +1,17 @@
 //! A real TURN server, coturn, accepts the credentials of clients, and only until they expire.
 
+use std::ffi::OsString;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signaling_devmesh::find_in_path;
+use signaling_devmesh::{Service, find_in_path};
 use signaling_integration_tests::{TestMesh, eventually, program, within};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::time::timeout;
 
 const SECRET: &str = "what-coturn-and-the-nodes-share";
@@ -19,7 +20,7 @@ const TTL: Duration = Duration::from_secs(3);
 
 /// A running coturn. Dropping it ends it.
 struct Coturn {
-    child: Child,
+    _service: Service,
     port: u16,
     dir: TempDir,
 }
@@ -30,26 +31,15 @@ impl Coturn {
         let dir = tempfile::tempdir().unwrap();
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let file = |name: &str| dir.path().join(name).display().to_string();
-        let child = Command::new(program)
-            .args(["-n", "--listening-ip=127.0.0.1", "--relay-ip=127.0.0.1", "--realm=mesh.test", "--use-auth-secret"])
-            .args(["--no-tcp", "--no-tls", "--no-dtls", "--no-cli", "--allow-loopback-peers"])
-            .args(["--log-file=stdout", "--simple-log"])
-            .args([format!("--listening-port={port}"), format!("--static-auth-secret={SECRET}")])
-            .args([format!("--userdb={}", file("turndb")), format!("--pidfile={}", file("pid"))])
-            .stdin(Stdio::null())
-            .stdout(std::fs::File::create(dir.path().join("log")).unwrap())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut coturn = Self { child, port, dir };
-        eventually("coturn to answer", async || {
-            let ended = coturn.child.try_wait().unwrap();
-            assert!(ended.is_none(), "coturn has ended: {ended:?}\n{}", std::fs::read_to_string(coturn.log()).unwrap());
-            answers_binding(coturn.port).then_some(())
-        })
-        .await;
-        Some(coturn)
+        let mut line: Vec<OsString> = vec![program.into()];
+        let flags = "-n --listening-ip=127.0.0.1 --relay-ip=127.0.0.1 --realm=mesh.test --use-auth-secret --no-tcp \
+            --no-tls --no-dtls --no-cli --allow-loopback-peers --log-file=stdout --simple-log";
+        line.extend(flags.split(' ').map(OsString::from));
+        line.extend([format!("--listening-port={port}"), format!("--static-auth-secret={SECRET}")].map(OsString::from));
+        line.extend([format!("--userdb={}", file("turndb")), format!("--pidfile={}", file("pid"))].map(OsString::from));
+        let answers = eventually("coturn to answer", async || answers_binding(port));
+        let (service, ()) = Service::start(&line, &dir.path().join("log"), answers).await.unwrap();
+        Some(Self { _service: service, port, dir })
     }
 
     fn log(&self) -> PathBuf {
@@ -144,7 +134,7 @@ async fn turn_server_accepts_credentials_until_they_expire() {
     let is_reloaded = async || {
         alice.send(&json!({ "type": "ice_servers" })).await;
         let servers = alice.recv_type("ice_servers").await["ice_servers"].clone();
-        (servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await).then_some(())
+        servers[0]["urls"] == json!(["stun:other.example"]) && !coturn.admits(&servers[1]).await
     };
     eventually("the files to be read again", is_reloaded).await;
 }

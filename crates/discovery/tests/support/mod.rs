@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use signaling_api_standin::{ApiServer, Faults, Pod, Slice};
+use signaling_api_standin::{ApiServer, Pod, Slice};
 use signaling_core::View;
 use signaling_discovery::kubernetes::KubernetesSettings;
 use signaling_discovery::{Discovery, Settings, Subject, watch_with};
@@ -114,7 +114,7 @@ impl Cluster {
 
     /// Ends all faults and waits until a change arrives by a watch again.
     pub(crate) async fn is_healed(&self) {
-        self.api.fails(Faults::NONE);
+        self.api.recovers();
         self.api.put(&slice("healed", &["z"]));
         eventually("repaired watch", || self.members().contains('z')).await;
         self.is_watched().await;

@@ -7,9 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use nix::sys::signal::Signal;
-use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, Process, hold_port, log_tail};
+use anyhow::{Context, Result};
+use signaling_devmesh::{Binaries, Mesh, MeshFile, MeshOptions, Service, hold_port};
 use signaling_rendezvous::{KeyHash, Ranking};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};
@@ -24,7 +23,6 @@ const NODES: u32 = 3;
 /// Accepts all clients at once.
 const ACCEPT_RATE: &str = "--accept-rate=1000000";
 const VIEW_TIMEOUT: Duration = Duration::from_secs(10);
-const READY_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Contestants and their nodes, in a temporary directory. All end when this value is dropped.
@@ -35,9 +33,9 @@ pub(super) struct Testbed {
     _dir: TempDir,
 }
 
-/// A contestant beside the balancer, which is killed with its children when this value is dropped.
+/// A contestant beside the balancer.
 struct Front {
-    process: Process,
+    service: Service,
     address: SocketAddr,
     _port: TcpSocket,
 }
@@ -86,7 +84,7 @@ impl Testbed {
         let nodes = mesh.filter(|_| contestant.has_nodes()).map(|mesh| MeshFile { balancers: Vec::new(), ..mesh });
         Ok(Target {
             contestant,
-            watched: watched(nodes.as_ref(), &[(contestant.name().to_owned(), front.process.pid)]),
+            watched: watched(nodes.as_ref(), &[(contestant.name().to_owned(), front.service.pid())]),
             base: format!("ws://{}", front.address),
             owners: nodes.map(|mesh| Ranking::new(0, mesh.nodes.iter().map(|node| &node.id))),
         })
@@ -128,29 +126,16 @@ impl Front {
     }
 
     /// Starts a server, with its output in `log`, and waits until it accepts connections at the
-    /// held port. Fails with the end of the log if it ends, or takes over 10 s.
+    /// held port. Fails as [`Service::start`].
     async fn launch(line: &[OsString], log: &Path, port: TcpSocket) -> Result<Self> {
         let address = port.local_addr()?;
-        // A stopped master also stops its workers; a killed one leaves them behind.
-        let front = Self { process: Process::start(line, log, "TERM")?, address, _port: port };
         let accepts = async {
             while TcpStream::connect(address).await.is_err() {
                 sleep(POLL_INTERVAL).await;
             }
         };
-        let problem = tokio::select! {
-            () = accepts => return Ok(front),
-            ending = front.process.ended() => ending,
-            () = sleep(READY_TIMEOUT) => format!("no connection at {address} after {READY_TIMEOUT:?}"),
-        };
-        bail!("{line:?}: {problem}:\n  {}", log_tail(log))
-    }
-}
-
-impl Drop for Front {
-    fn drop(&mut self) {
-        // No caller could handle a failure, which usually means that it has ended.
-        let _ = self.process.signal(Signal::SIGKILL);
+        let (service, ()) = Service::start(line, log, accepts).await?;
+        Ok(Self { service, address, _port: port })
     }
 }
 
@@ -226,8 +211,8 @@ mod tests {
     async fn whole_family_ends_when_the_value_is_dropped() {
         let (front, _dir) = start("sleep 1000 & sleep 1000 & wait", true).await;
         let front = front.unwrap();
-        until("the start", || family(front.process.pid).len() == 3).await.unwrap();
-        let members = family(front.process.pid);
+        until("the start", || family(front.service.pid()).len() == 3).await.unwrap();
+        let members = family(front.service.pid());
 
         drop(front);
 
