@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
+use signaling_protocol::NameError;
 
 use crate::local_calls::Stopped;
 
@@ -57,6 +58,12 @@ impl IntoResponse for Refused {
 impl From<Stopped> for Refused {
     fn from(stopped: Stopped) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", stopped.to_string())
+    }
+}
+
+impl From<NameError> for Refused {
+    fn from(error: NameError) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
     }
 }
 

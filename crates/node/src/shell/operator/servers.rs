@@ -8,7 +8,6 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::{Nodes, Server};
 use signaling_protocol::NodeId;
-use signaling_server::admin::handlers::bad_name;
 use signaling_server::http::Refused;
 use signaling_server::mesh_status::ask_all;
 use signaling_server::server_client::Answer;
@@ -38,7 +37,7 @@ pub(super) async fn undrain(State(api): State<OperatorApi>, Path(node): Path<Str
 }
 
 async fn turn(api: &OperatorApi, node: &str, on: bool) -> Result<Response, Refused> {
-    let node = NodeId::new(node).map_err(bad_name)?;
+    let node = NodeId::new(node)?;
     if node == *api.own() {
         return Ok(api.switch.turn(on));
     }
