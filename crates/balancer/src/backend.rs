@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use signaling_core::balancer::handoff_scheduler::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport, Refusal};
-use signaling_edge::shell::{Backend, Edge, LinkEvent};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport};
+use signaling_edge::shell::{Backend, Edge, LinkEvent, unavailable};
 use signaling_protocol::NodeId;
 use signaling_server::Health;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
@@ -151,7 +151,7 @@ impl BalancerBackend {
         match self.with(|state| state.placement.choose(key)) {
             Some(link) => core.attach(now, client, link),
             None => {
-                core.refuse(client, no_node());
+                core.refuse(client, unavailable("no_node", "no signaling node can be reached; try again"));
                 // A client that was attached before is not refused.
                 if core.key_hash(client).is_some() {
                     self.with(|state| state.placement.keep_unplaced(client));
@@ -171,15 +171,6 @@ impl BalancerBackend {
             placement.set_draining(node, link, is_draining);
         });
         self.rebalance(now, core);
-    }
-}
-
-fn no_node() -> Refusal {
-    Refusal {
-        status: 503,
-        code: "no_node".to_owned(),
-        message: "no signaling node can be reached; try again".to_owned(),
-        retry_after_ms: Some(1000),
     }
 }
 

@@ -65,6 +65,7 @@ pub use self::address::ClientAddresses;
 pub use self::admission::AdmissionLimits;
 pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
+pub use self::connect::unavailable;
 pub use self::dialects::DialectConfig;
 pub use self::drain::{drain_clients, send_goodbye};
 pub use self::links::LinkEvent;

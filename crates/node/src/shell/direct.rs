@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments, Refusal};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, drain_clients, send_goodbye};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, drain_clients, send_goodbye, unavailable};
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Listener};
 use tokio::sync::watch;
@@ -45,21 +45,12 @@ impl Backend for LocalBackend {
         if self.node.has_view() {
             core.attach(now, client, self.link);
         } else {
-            core.refuse(client, no_view());
+            core.refuse(client, unavailable("no_view", "this node has no view of the mesh; try again"));
         }
     }
 
     /// Does nothing: the link has no trunk that could report anything.
     fn on_link_event(&mut self, _: Instant, _: &mut EdgeCore, _: LinkKey, _: LinkEvent) {}
-}
-
-fn no_view() -> Refusal {
-    Refusal {
-        status: 503,
-        code: "no_view".to_owned(),
-        message: "this node has no view of the mesh; try again".to_owned(),
-        retry_after_ms: Some(1000),
-    }
 }
 
 impl DirectEdge {
