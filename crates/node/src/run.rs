@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
-use signaling_edge::shell::MemoryBound;
+use signaling_edge::shell::{MemoryBound, drain_clients};
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
@@ -84,7 +84,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
     let operators = shell::operators(OperatorApi { floor: caller, peers, switch: switch.clone() });
     let counted = direct.clone();
-    let clients = move || counted.as_ref().map(DirectEdge::clients);
+    let clients = move || counted.as_ref().map(|direct| direct.edge.clients());
     let load_readiness =
         LoadReadinessTask::new(&config.common, config.load_readiness, discovery.subscribe(), health.clone(), clients);
     let router = health::router(health.clone())
@@ -170,7 +170,7 @@ async fn follow_drain_switch(switch: &DrainSwitch, node: &Node, direct: Option<&
         }
         node.with_core(|core| core.undrain(Instant::now()));
         if let Some(direct) = direct {
-            direct.undrain();
+            direct.edge.undrain();
         }
         info!("undrained, accepts clients");
     }
@@ -179,7 +179,7 @@ async fn follow_drain_switch(switch: &DrainSwitch, node: &Node, direct: Option<&
 /// Refuses new direct clients, and has edges hand off their clients.
 fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
     if let Some(direct) = direct {
-        direct.drain();
+        direct.edge.drain();
     }
     node.with_core(|core| core.drain(Instant::now()));
 }
@@ -187,7 +187,7 @@ fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
 /// Closes direct clients. No balancer can hand them off, so they reconnect to another node.
 async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
-        direct.drain_clients(window).await;
+        drain_clients(&direct.edge, "this node is draining", window, Duration::ZERO).await;
     }
 }
 

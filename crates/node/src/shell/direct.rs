@@ -10,7 +10,7 @@ use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
 use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, drain_clients, send_goodbye, unavailable};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, send_goodbye, unavailable};
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Listener};
 use tokio::sync::watch;
@@ -26,7 +26,8 @@ const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
 /// The node's own edge. Clones share it.
 #[derive(Clone)]
 pub struct DirectEdge {
-    edge: Edge,
+    /// The edge, for drains and reports.
+    pub(crate) edge: Edge,
     node: Node,
     link: LinkKey,
     trunk: TrunkKey,
@@ -77,33 +78,6 @@ impl DirectEdge {
             self.edge.clone().renew_certificate(),
             self.transfer_batches()
         );
-    }
-
-    /// Returns the number of clients with a socket or with an open request for one.
-    #[must_use]
-    pub fn clients(&self) -> usize {
-        self.edge.clients()
-    }
-
-    /// Returns the latencies of its clients' messages: upper bounds in µs, each with its count.
-    pub(super) fn latency_us(&self) -> Vec<(u64, u64)> {
-        self.edge.with_core(|core| core.delays().counts().collect())
-    }
-
-    /// Refuses new clients. Present clients stay.
-    pub fn drain(&self) {
-        self.edge.drain();
-    }
-
-    /// Closes all clients, spread over `window` less 1 s. Returns 1 s after the last `goodbye`, or
-    /// at once without clients.
-    pub async fn drain_clients(&self, window: Duration) {
-        drain_clients(&self.edge, "this node is draining", window, Duration::ZERO).await;
-    }
-
-    /// Accepts new clients again.
-    pub fn undrain(&self) {
-        self.edge.undrain();
     }
 
     /// Closes clients that other nodes own in a new view, so that they reconnect there. Returns
