@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
-use signaling_edge::shell::{Edge, MemoryBound};
+use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
@@ -19,7 +19,6 @@ use tracing::info;
 use crate::backend::BalancerBackend;
 use crate::buttons;
 use crate::config::Config;
-use crate::drain;
 use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
@@ -106,13 +105,38 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = drain::follow_drain_switch(&switch, &edge, &config) => {}
+        () = follow_drain_switch(&switch, &edge, &config) => {}
     }
     health.set_stopping();
     edge.drain();
     info!(clients = edge.clients(), "drain started");
-    drain::drain(&edge, &config).await;
+    drain(&edge, &config).await;
     backend.close_trunks(&edge).await;
     info!("balancer stops");
     Ok(())
+}
+
+/// Closes all clients over `--drain-ms`, those of dialects at the end of `--dialect-drain-ms`.
+async fn drain(edge: &Edge, config: &Config) {
+    let window = config.common.drain;
+    let dialect_wait = config.dialect_drain.saturating_sub(window);
+    drain_clients(edge, "this balancer is draining", window, dialect_wait).await;
+}
+
+/// Drains and undrains on requests of `switch`. Never returns.
+async fn follow_drain_switch(switch: &DrainSwitch, edge: &Edge, config: &Config) {
+    loop {
+        switch.turned(true).await;
+        info!(clients = edge.clients(), "drain started by operator");
+        edge.drain();
+        tokio::select! {
+            () = switch.turned(false) => {}
+            () = drain(edge, config) => {
+                info!(clients = edge.clients(), "drained, out of service");
+                switch.turned(false).await;
+            }
+        }
+        edge.undrain();
+        info!("undrained, accepts clients");
+    }
 }
