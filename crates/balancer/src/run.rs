@@ -12,7 +12,7 @@ use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
+use signaling_server::{Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
 use tokio::task::JoinSet;
 use tracing::info;
 
@@ -55,7 +55,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 
     let backend = BalancerBackend::new(config.common.hash_seed.get(), health.clone());
     let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
-    let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
     let counted = edge.clone();
     let clients = move || Some(counted.clients());
@@ -70,7 +69,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     let server_routes = operator::server_routes().with_state(api.clone());
-    let operators = operator::routes().with_state(api).merge(switch.routes());
+    let operators = operator::routes().with_state(api).merge(health::drain_routes(health.clone()));
     let router = health::router(health.clone())
         .merge(load_readiness.router())
         .merge(admin::server_router(server_routes, secrets.clone()))
@@ -105,7 +104,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = follow_drain_switch(&switch, &edge, &config) => {}
+        () = follow_drains(&health, &edge, &config) => {}
     }
     health.set_stopping();
     edge.drain();
@@ -123,17 +122,17 @@ async fn drain(edge: &Edge, config: &Config) {
     drain_clients(edge, "this balancer is draining", window, dialect_wait).await;
 }
 
-/// Drains and undrains on requests of `switch`. Never returns.
-async fn follow_drain_switch(switch: &DrainSwitch, edge: &Edge, config: &Config) {
+/// Drains and undrains on operator requests. Never returns.
+async fn follow_drains(health: &Health, edge: &Edge, config: &Config) {
     loop {
-        switch.turned(true).await;
+        health.drained_by_operator(true).await;
         info!(clients = edge.clients(), "drain started by operator");
         edge.drain();
         tokio::select! {
-            () = switch.turned(false) => {}
+            () = health.drained_by_operator(false) => {}
             () = drain(edge, config) => {
                 info!(clients = edge.clients(), "drained, out of service");
-                switch.turned(false).await;
+                health.drained_by_operator(false).await;
             }
         }
         edge.undrain();

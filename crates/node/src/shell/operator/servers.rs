@@ -39,7 +39,7 @@ pub(super) async fn undrain(State(api): State<OperatorApi>, Path(node): Path<Str
 async fn turn(api: &OperatorApi, node: &str, on: bool) -> Result<Response, Refused> {
     let node = NodeId::new(node)?;
     if node == *api.own() {
-        return Ok(api.switch.turn(on));
+        return Ok(api.health.set_drained(on));
     }
     let view = api.peers.view();
     let Some(member) = view.get(node.as_str()) else {
