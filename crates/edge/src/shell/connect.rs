@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -48,7 +49,7 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
         Ok(accept) => accept,
         Err(refused) => {
             metrics::refused_status(refused.status.as_u16());
-            return refused.response();
+            return refused.into_response();
         }
     };
     let started = Instant::now();

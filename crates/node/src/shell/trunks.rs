@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
@@ -20,7 +21,7 @@ use super::report::EdgeName;
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => return refused.response(),
+        Err(refused) => return refused.into_response(),
     };
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
     if !offered.iter().any(|offer| offer == SUBPROTOCOL) {

@@ -40,18 +40,24 @@ pub struct Refused {
     pub message: String,
     /// Delay before a retry, for `Retry-After`. `None` if a retry does not help.
     pub retry_after: Option<Duration>,
+    /// Headers that the status requires, as (name, value).
+    pub headers: &'static [(&'static str, &'static str)],
 }
 
 impl Refused {
-    /// Creates a refusal without a retry.
+    /// Creates a refusal without a retry or further headers.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), retry_after: None }
+        Self { status, code, message: message.into(), retry_after: None, headers: &[] }
     }
 }
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        refusal(self.status, self.code, &self.message, self.retry_after)
+        let mut response = refusal(self.status, self.code, &self.message, self.retry_after);
+        for (name, value) in self.headers {
+            response.headers_mut().insert(*name, HeaderValue::from_static(value));
+        }
+        response
     }
 }
 
