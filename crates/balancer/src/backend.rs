@@ -15,17 +15,13 @@ use signaling_server::Health;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 
 /// Maximum clients handed off per [`HANDOFF_TICK`]: 20,000/s, which leaves time for other traffic.
 pub const HANDOFFS_PER_TICK: usize = 100;
 /// Interval between handoffs of up to [`HANDOFFS_PER_TICK`] clients.
 pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
-
-/// Maximum time to close all trunks before the process ends.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
-const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Assigns clients to nodes. Clones share one state.
 #[derive(Clone)]
@@ -113,19 +109,6 @@ impl BalancerBackend {
         unplaced.into_iter().for_each(|client| self.assign(now, core, client));
         self.planned.notify_one();
         self.health.set_ready(usable > 0, "no signaling node can be reached");
-    }
-
-    /// Closes all trunks for good, so that nodes do not count a failure. Returns once all are
-    /// closed, after at most 200 ms.
-    pub async fn close_trunks(&self, edge: &Edge) {
-        self.with(|state| state.is_ending = true);
-        edge.close_trunks();
-        let all_closed = async {
-            while edge.trunk_count() > 0 {
-                sleep(CLOSE_CHECK_INTERVAL).await;
-            }
-        };
-        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
     }
 
     /// Hands clients off to their new owners, at most 100 per 5 ms. Never returns.

@@ -110,7 +110,8 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     edge.drain();
     info!(clients = edge.clients(), "drain started");
     drain(&edge, &config).await;
-    backend.close_trunks(&edge).await;
+    backend.with(|state| state.is_ending = true);
+    edge.close_trunks().await;
     info!("balancer stops");
     Ok(())
 }

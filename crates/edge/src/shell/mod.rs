@@ -50,7 +50,7 @@ use signaling_server::trunk::OutboundTrunk;
 use signaling_server::{FlushSignal, Listener};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, error};
 
 use self::admission::AdmittedClient;
@@ -91,6 +91,9 @@ const NEWCOMERS_PART: usize = 16;
 
 /// Interval of keep-alive checks.
 const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum time to close all trunks before the process ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Settings of an edge.
 #[derive(Debug, Clone)]
@@ -179,15 +182,16 @@ impl Edge {
         self.with(|state, now| state.links(now).close(link));
     }
 
-    /// Closes all trunks, each once its current batch is written. The local link stays.
-    pub fn close_trunks(&self) {
+    /// Closes all trunks, each once its current batch is written, so that nodes do not count a
+    /// failure. The local link stays. Returns once all are closed, after at most 200 ms.
+    pub async fn close_trunks(&self) {
         self.with(|state, now| state.links(now).close_all());
-    }
-
-    /// Returns the number of trunks that are not closed.
-    #[must_use]
-    pub fn trunk_count(&self) -> usize {
-        self.with_state(|state| state.links.trunk_count())
+        let all_closed = async {
+            while self.with_state(|state| state.links.trunk_count()) > 0 {
+                sleep(CLOSE_CHECK_INTERVAL).await;
+            }
+        };
+        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames.
