@@ -96,8 +96,8 @@ async fn close(trunk: &mut Trunk<TaskStream>) {
     let _ = timeout(CLOSE_TIMEOUT, closing).await;
 }
 
-/// A socket that one task waits for.
-struct TaskStream(TcpStream);
+/// A socket that one task waits for. Reads and writes return `WouldBlock` instead.
+pub struct TaskStream(pub TcpStream);
 
 impl Read for TaskStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
