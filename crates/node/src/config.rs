@@ -9,7 +9,6 @@ use signaling_core::edge::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_rooms::KeyPrefix;
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
-use signaling_server::config::check_source;
 use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
@@ -162,14 +161,6 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Checks the file of the discovery source, for `--check`.
-    ///
-    /// # Errors
-    /// Names the flag whose file is unusable.
-    pub fn check_sources(&self) -> Result<(), ConfigError> {
-        check_source("--discovery", &self.common.discovery)
-    }
-
     /// Returns the maximum bytes for absent clients: held messages and lingering sessions.
     #[must_use]
     pub fn absent_bytes(&self) -> usize {
