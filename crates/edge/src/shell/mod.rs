@@ -42,7 +42,7 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use signaling_server::clock::ticks;
+use signaling_server::clock::{ticks, until};
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
 use signaling_server::telemetry::publish_on_scrape;
@@ -50,7 +50,7 @@ use signaling_server::trunk::OutboundTrunk;
 use signaling_server::{FlushSignal, Listener};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::{debug, error};
 
 use self::admission::AdmittedClient;
@@ -186,12 +186,7 @@ impl Edge {
     /// failure. The local link stays. Returns once all are closed, after at most 200 ms.
     pub async fn close_trunks(&self) {
         self.with(|state, now| state.links(now).close_all());
-        let all_closed = async {
-            while self.with_state(|state| state.links.trunk_count()) > 0 {
-                sleep(CLOSE_CHECK_INTERVAL).await;
-            }
-        };
-        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
+        until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, || self.with_state(|state| state.links.trunk_count()) == 0).await;
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames.
