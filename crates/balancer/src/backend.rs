@@ -8,24 +8,20 @@ use std::time::{Duration, Instant};
 
 use signaling_core::balancer::handoff_scheduler::{HandoffScheduler, RebalanceSummary};
 use signaling_core::balancer::placement::Placement;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport, Refusal};
-use signaling_edge::shell::{Backend, Edge, LinkEvent};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, NodeReport};
+use signaling_edge::shell::{Backend, Edge, LinkEvent, unavailable};
 use signaling_protocol::NodeId;
 use signaling_server::Health;
 use signaling_server::trunk::{OutboundTrunk, TrunkCloseReason};
 use slotmap::SecondaryMap;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval};
 use tracing::info;
 
 /// Maximum clients handed off per [`HANDOFF_TICK`]: 20,000/s, which leaves time for other traffic.
 pub const HANDOFFS_PER_TICK: usize = 100;
 /// Interval between handoffs of up to [`HANDOFFS_PER_TICK`] clients.
 pub const HANDOFF_TICK: Duration = Duration::from_millis(5);
-
-/// Maximum time to close all trunks before the process ends.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
-const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Assigns clients to nodes. Clones share one state.
 #[derive(Clone)]
@@ -115,19 +111,6 @@ impl BalancerBackend {
         self.health.set_ready(usable > 0, "no signaling node can be reached");
     }
 
-    /// Closes all trunks for good, so that nodes do not count a failure. Returns once all are
-    /// closed, after at most 200 ms.
-    pub async fn close_trunks(&self, edge: &Edge) {
-        self.with(|state| state.is_ending = true);
-        edge.close_trunks();
-        let all_closed = async {
-            while edge.trunk_count() > 0 {
-                sleep(CLOSE_CHECK_INTERVAL).await;
-            }
-        };
-        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
-    }
-
     /// Hands clients off to their new owners, at most 100 per 5 ms. Never returns.
     pub async fn run_handoffs(self, edge: Edge) {
         loop {
@@ -151,7 +134,7 @@ impl BalancerBackend {
         match self.with(|state| state.placement.choose(key)) {
             Some(link) => core.attach(now, client, link),
             None => {
-                core.refuse(client, no_node());
+                core.refuse(client, unavailable("no_node", "no signaling node can be reached; try again"));
                 // A client that was attached before is not refused.
                 if core.key_hash(client).is_some() {
                     self.with(|state| state.placement.keep_unplaced(client));
@@ -171,15 +154,6 @@ impl BalancerBackend {
             placement.set_draining(node, link, is_draining);
         });
         self.rebalance(now, core);
-    }
-}
-
-fn no_node() -> Refusal {
-    Refusal {
-        status: 503,
-        code: "no_node".to_owned(),
-        message: "no signaling node can be reached; try again".to_owned(),
-        retry_after_ms: Some(1000),
     }
 }
 

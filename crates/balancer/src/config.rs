@@ -9,7 +9,6 @@ use clap::builder::FalseyValueParser;
 use signaling_discovery::Source;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
-use signaling_server::config::check_source;
 use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError};
 
@@ -87,18 +86,6 @@ pub struct Config {
     pub edge: EdgeConfig,
 }
 
-impl Config {
-    /// Checks the files of the discovery sources, for `--check`.
-    ///
-    /// # Errors
-    /// Names the flag whose file is unusable.
-    pub fn check_sources(&self) -> Result<(), ConfigError> {
-        check_source("--discovery", &self.common.discovery)?;
-        let balancers = self.load_readiness.as_ref();
-        balancers.map_or(Ok(()), |(source, _)| check_source("--balancer-discovery", source))
-    }
-}
-
 impl Args {
     /// Checks the settings that clap cannot check, and reads the files of flags.
     ///
@@ -108,7 +95,10 @@ impl Args {
         let common = self.common.check()?;
         let load_readiness = match (self.load_readiness.thresholds(), self.balancer_discovery) {
             (None, _) => None,
-            (Some(thresholds), Some(balancers)) => Some((balancers, thresholds)),
+            (Some(thresholds), Some(balancers)) => {
+                common.check_source("--balancer-discovery", &balancers)?;
+                Some((balancers, thresholds))
+            }
             (Some(_), None) => {
                 let why = "needs --balancer-discovery with the balancers to compare with".to_owned();
                 return Err(ConfigError { flag: "--unready-above-percent", why });

@@ -4,19 +4,17 @@
 //! |---|---|
 //! | [`backend`] | assigns clients to trunks, by `signaling_core::balancer` |
 //! | [`trunk_manager`] | opens and closes trunks to the nodes of the view |
-//! | `drain` | drains and undrains on operator requests |
 //! | `operator` | answers under `/admin` |
 //! | `pages`, `buttons` | pages of the public listener |
 //! | [`metrics`] | metrics beyond those of the edge |
 //! | [`config`] | flags |
-//! | [`run`](run()) | starts all of them on one thread |
+//! | [`run`](run()) | starts all of them on one thread, and drains |
 //!
 //! The edge crate holds the clients' sockets.
 
 pub mod backend;
 mod buttons;
 pub mod config;
-mod drain;
 pub mod metrics;
 mod operator;
 mod pages;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
-use signaling_balancer::config::{Args, Config};
+use signaling_balancer::config::Args;
 use signaling_balancer::run;
 use signaling_server::runtime::serve_main;
 
@@ -13,5 +13,5 @@ use signaling_server::runtime::serve_main;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    serve_main(Args::check, Config::check_sources, |config| (&config.common, &config.edge.coalescer), run)
+    serve_main(Args::check, |config| (&config.common, &config.edge.coalescer), run)
 }

@@ -9,7 +9,8 @@ use signaling_admin::clients::Kicked;
 use signaling_admin::servers::{Flow, Nodes, Server, Totals};
 use signaling_core::View;
 use signaling_edge::shell::Edge;
-use signaling_server::admin::handlers::{document, parse_client_id, view_name};
+use signaling_protocol::ClientId;
+use signaling_server::admin::handlers::{document, view_name};
 use signaling_server::http::Refused;
 use signaling_server::local_calls::LocalCaller;
 use signaling_server::mesh_status::{ServerStatus, ask_all};
@@ -89,7 +90,7 @@ async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
 }
 
 async fn kick(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Kicked>, Refused> {
-    let (client, client_id) = (parse_client_id(&name)?, name);
+    let (client, client_id) = (ClientId::new(&name)?, name);
     let was_here = api.floor.ask(move |floor| floor.edge.kick(&client)).await?;
     Ok(Json(Kicked { client_id, was_here, missing: Vec::new() }))
 }

@@ -6,20 +6,19 @@ use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_core::View;
 use signaling_discovery::{Settings, Source, Subject, watch, watch_with};
-use signaling_edge::shell::{Edge, MemoryBound};
+use signaling_edge::shell::{Edge, MemoryBound, drain_clients};
 use signaling_server::http::{not_found, serve_router};
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
+use signaling_server::{Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
 use tokio::task::JoinSet;
 use tracing::info;
 
 use crate::backend::BalancerBackend;
 use crate::buttons;
 use crate::config::Config;
-use crate::drain;
 use crate::operator::{self, Floor, OperatorApi};
 use crate::pages;
 use crate::trunk_manager::TrunkManager;
@@ -62,7 +61,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
 
     let backend = BalancerBackend::new(config.common.hash_seed.get(), health.clone());
     let edge = Edge::new(&config.edge, Box::new(backend.clone())).context("cannot watch sockets")?;
-    let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let status = ServerStatus::new(&config.common, Role::Balancer, health.clone(), Rc::clone(&discovery));
     let counted = edge.clone();
     let clients = move || Some(counted.clients());
@@ -77,7 +75,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     let server_routes = operator::server_routes().with_state(api.clone());
-    let operators = operator::routes().with_state(api).merge(switch.routes());
+    let operators = operator::routes().with_state(api).merge(health::drain_routes(health.clone()));
     let router = health::router(health.clone())
         .merge(load_readiness.router())
         .merge(admin::server_router(server_routes, secrets.clone()))
@@ -112,13 +110,39 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = drain::follow_drain_switch(&switch, &edge, &config) => {}
+        () = follow_drains(&health, &edge, &config) => {}
     }
     health.set_stopping();
     edge.drain();
     info!(clients = edge.clients(), "drain started");
-    drain::drain(&edge, &config).await;
-    backend.close_trunks(&edge).await;
+    drain(&edge, &config).await;
+    backend.with(|state| state.is_ending = true);
+    edge.close_trunks().await;
     info!("balancer stops");
     Ok(())
+}
+
+/// Closes all clients over `--drain-ms`, those of dialects at the end of `--dialect-drain-ms`.
+async fn drain(edge: &Edge, config: &Config) {
+    let window = config.common.drain;
+    let dialect_wait = config.dialect_drain.saturating_sub(window);
+    drain_clients(edge, "this balancer is draining", window, dialect_wait).await;
+}
+
+/// Drains and undrains on operator requests. Never returns.
+async fn follow_drains(health: &Health, edge: &Edge, config: &Config) {
+    loop {
+        health.drained_by_operator(true).await;
+        info!(clients = edge.clients(), "drain started by operator");
+        edge.drain();
+        tokio::select! {
+            () = health.drained_by_operator(false) => {}
+            () = drain(edge, config) => {
+                info!(clients = edge.clients(), "drained, out of service");
+                health.drained_by_operator(false).await;
+            }
+        }
+        edge.undrain();
+        info!("undrained, accepts clients");
+    }
 }

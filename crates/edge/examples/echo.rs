@@ -7,7 +7,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use http::Request;
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -50,7 +50,7 @@ fn flag(name: &str) -> Option<String> {
 fn answer(mut request: Request<Incoming>, limits: Limits) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => return refused.response(),
+        Err(refused) => return refused.into_response(),
     };
     let upgrade = hyper::upgrade::on(&mut request);
     spawn_local(async move {

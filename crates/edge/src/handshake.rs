@@ -8,9 +8,9 @@ use axum::response::IntoResponse as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderName};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Response, StatusCode, Version};
 use signaling_core::edge::PresentedToken;
-use signaling_server::http::refusal;
+use signaling_server::http::Refused;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// The subprotocol that an answer selects if the client offered it.
@@ -54,43 +54,13 @@ impl Accept {
     }
 }
 
-/// The refusal of an upgrade. The connection must not be reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{message} ({status})")]
-pub struct Refused {
-    /// Status of the answer.
-    pub status: StatusCode,
-    /// Error code: the body's `error.code`.
-    pub code: &'static str,
-    /// Text with error and remedy: the body's `error.message`.
-    pub message: &'static str,
-    /// Headers that the status requires, as (name, value).
-    pub headers: &'static [(&'static str, &'static str)],
+fn bad_request(message: &str) -> Refused {
+    Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)
 }
 
-impl Refused {
-    /// Returns the answer to the request.
-    #[must_use]
-    pub fn response(&self) -> Response<Body> {
-        let mut response = refusal(self.status, self.code, self.message, None);
-        for (name, value) in self.headers {
-            response.headers_mut().insert(*name, HeaderValue::from_static(value));
-        }
-        response
-    }
-
-    const fn bad_request(message: &'static str) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, code: "bad_request", message, headers: &[] }
-    }
-
-    const fn upgrade_required(message: &'static str) -> Self {
-        Self {
-            status: StatusCode::UPGRADE_REQUIRED,
-            code: "upgrade_required",
-            message,
-            headers: &[("upgrade", "websocket")],
-        }
-    }
+fn upgrade_required(message: &str) -> Refused {
+    let refused = Refused::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", message);
+    Refused { headers: &[("upgrade", "websocket")], ..refused }
 }
 
 /// Checks the head of a request against the rules for an upgrade.
@@ -101,38 +71,30 @@ impl Refused {
 /// invalid key, a non-ASCII subprotocol, or an empty or repeated token offer.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
-        return Err(Refused {
-            status: StatusCode::METHOD_NOT_ALLOWED,
-            code: "method_not_allowed",
-            message: "open a WebSocket with GET",
-            headers: &[("allow", "GET")],
-        });
+        let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "open a WebSocket with GET");
+        return Err(Refused { headers: &[("allow", "GET")], ..refused });
     }
     if version != Version::HTTP_11 {
-        return Err(Refused::upgrade_required("open a WebSocket over HTTP/1.1"));
+        return Err(upgrade_required("open a WebSocket over HTTP/1.1"));
     }
     if single(headers, header::HOST).is_none_or(str::is_empty) {
-        return Err(Refused::bad_request("send exactly one Host header"));
+        return Err(bad_request("send exactly one Host header"));
     }
     if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
-        return Err(Refused::bad_request(
-            "an upgrade request has no body: send neither Content-Length nor Transfer-Encoding",
-        ));
+        return Err(bad_request("an upgrade request has no body: send neither Content-Length nor Transfer-Encoding"));
     }
     if !lists(headers, header::UPGRADE, "websocket") || !lists(headers, header::CONNECTION, "upgrade") {
-        return Err(Refused::upgrade_required(
-            "this is a WebSocket address: send Upgrade: websocket and Connection: Upgrade",
-        ));
+        return Err(upgrade_required("this is a WebSocket address: send Upgrade: websocket and Connection: Upgrade"));
     }
     if single(headers, header::SEC_WEBSOCKET_VERSION) != Some("13") {
         return Err(Refused {
             headers: &[("upgrade", "websocket"), ("sec-websocket-version", "13")],
-            ..Refused::upgrade_required("this server supports only WebSocket version 13")
+            ..upgrade_required("this server supports only WebSocket version 13")
         });
     }
     let key = single(headers, header::SEC_WEBSOCKET_KEY)
         .filter(|key| STANDARD.decode(key).is_ok_and(|bytes| bytes.len() == KEY_BYTES))
-        .ok_or(Refused::bad_request("Sec-WebSocket-Key must be 16 bytes in base64, once"))?;
+        .ok_or_else(|| bad_request("Sec-WebSocket-Key must be 16 bytes in base64, once"))?;
     let mut accept =
         Accept { key_accept: derive_accept_key(key.as_bytes()), signaling_v1: false, bearer: None, resume: None };
     read_offers(headers, &mut accept)?;
@@ -148,7 +110,7 @@ pub fn has_websocket_upgrade(headers: &HeaderMap) -> bool {
 /// Reads the offered subprotocols and ignores unknown ones.
 fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> {
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
-        let value = value.to_str().map_err(|_| Refused::bad_request("Sec-WebSocket-Protocol must be plain ASCII"))?;
+        let value = value.to_str().map_err(|_| bad_request("Sec-WebSocket-Protocol must be plain ASCII"))?;
         for offer in value.split(',').map(str::trim) {
             let (slot, token) = if let Some(token) = offer.strip_prefix(BEARER) {
                 (&mut accept.bearer, token)
@@ -159,7 +121,7 @@ fn read_offers(headers: &HeaderMap, accept: &mut Accept) -> Result<(), Refused> 
                 continue;
             };
             if token.is_empty() || slot.replace(PresentedToken(token.into())).is_some() {
-                return Err(Refused::bad_request(
+                return Err(bad_request(
                     "Sec-WebSocket-Protocol may offer one bearer.<token> and one resume.<token>, neither empty",
                 ));
             }

@@ -9,13 +9,12 @@ use signaling_core::edge::Rate;
 use signaling_edge::shell::{EdgeArgs, EdgeConfig};
 use signaling_rooms::KeyPrefix;
 use signaling_server::coalescer::{BusyThresholds, Coalescer};
-use signaling_server::config::check_source;
 use signaling_server::load_readiness::LoadReadinessArgs;
 use signaling_server::{Common, CommonArgs, ConfigError, ReloadableFile};
 use signaling_wire::grant::SignalScope;
 
 use crate::ice_args::{IceArgs, IceConfig};
-use crate::room_store::{RoomConfig, RoomLocation, RoomStoreText};
+use crate::room_store::{RoomConfig, RoomLocation, parse_location};
 use signaling_core::node::Rules;
 
 /// Signaling node: owns sessions, delivers messages and forwards messages to other nodes.
@@ -62,8 +61,8 @@ pub struct Args {
     /// Credentials are USER:PASSWORD@ before HOST, those of sentinels
     /// ?sentinelUsername=USER&sentinelPassword=PASSWORD
     #[arg(long, env = "SIGNALING_ROOM_STORE", hide_env_values = true, value_name = "STORE", default_value = "mesh",
-          help_heading = ROOMS)]
-    pub room_store: RoomStoreText,
+          help_heading = ROOMS, value_parser = parse_location)]
+    pub room_store: Result<RoomLocation, String>,
 
     /// File with the password of the Redis servers in --room-store (not of sentinels)
     #[arg(long, env = "SIGNALING_ROOM_STORE_PASSWORD_FILE", value_name = "PATH", help_heading = ROOMS)]
@@ -162,14 +161,6 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Checks the file of the discovery source, for `--check`.
-    ///
-    /// # Errors
-    /// Names the flag whose file is unusable.
-    pub fn check_sources(&self) -> Result<(), ConfigError> {
-        check_source("--discovery", &self.common.discovery)
-    }
-
     /// Returns the maximum bytes for absent clients: held messages and lingering sessions.
     #[must_use]
     pub fn absent_bytes(&self) -> usize {
@@ -199,7 +190,7 @@ impl Args {
             hold_bytes: self.hold_bytes,
             resume: Duration::from_millis(self.resume_ms),
             rooms: RoomConfig {
-                store: room_store(&self.room_store, self.room_store_password_file.as_deref())?,
+                store: room_store(self.room_store, self.room_store_password_file.as_deref())?,
                 prefix: self.room_store_prefix,
                 capacity: Some(self.room_capacity).filter(|&capacity| capacity > 0),
                 seat_grace: seat_grace(self.seat_grace_ms, self.resume_ms)?,
@@ -235,9 +226,9 @@ fn seat_grace(grace_ms: Option<u64>, resume_ms: u64) -> Result<Duration, ConfigE
     Ok(Duration::from_millis(grace_ms))
 }
 
-fn room_store(text: &RoomStoreText, password_file: Option<&Path>) -> Result<RoomLocation, ConfigError> {
+fn room_store(store: Result<RoomLocation, String>, password_file: Option<&Path>) -> Result<RoomLocation, ConfigError> {
     const FLAG: &str = "--room-store-password-file";
-    let store = text.parse().map_err(|why| ConfigError { flag: "--room-store", why })?;
+    let store = store.map_err(|why| ConfigError { flag: "--room-store", why })?;
     match password_file {
         None => Ok(store),
         Some(path) => ReloadableFile::open(FLAG, path)?.parsed(|content| store.clone().with_password(content)),

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use signaling_node::config::{Args, Config};
+use signaling_node::config::Args;
 use signaling_node::run;
 use signaling_server::runtime::serve_main;
 
 fn main() -> ExitCode {
-    serve_main(Args::check, Config::check_sources, |config| (&config.common, &config.edge.coalescer), run)
+    serve_main(Args::check, |config| (&config.common, &config.edge.coalescer), run)
 }

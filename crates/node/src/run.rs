@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use signaling_admin::servers::Role;
 use signaling_discovery::watch;
-use signaling_edge::shell::MemoryBound;
+use signaling_edge::shell::{MemoryBound, drain_clients};
 use signaling_server::http::not_found;
 use signaling_server::load_readiness::LoadReadinessTask;
 use signaling_server::local_calls::local_calls;
 use signaling_server::mesh_status::ServerStatus;
 use signaling_server::server_client::{ANSWER_TIMEOUT, ServerClient};
-use signaling_server::{DrainSwitch, Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
+use signaling_server::{Health, Listener, Shutdown, admin, dashboard, health, process, telemetry};
 use signaling_wire::Incarnation;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -72,7 +72,6 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let direct =
         public.as_ref().map(|_| DirectEdge::new(&node, &config.edge)).transpose().context("cannot watch sockets")?;
     let status = ServerStatus::new(&config.common, Role::Node, health.clone(), Rc::clone(&discovery));
-    let switch = DrainSwitch::new(health.clone(), shutdown.clone());
     let secrets = config.common.mesh_secrets.clone();
     let (caller, calls) = local_calls();
     let client = ServerClient::new(secrets.clone(), ANSWER_TIMEOUT, MAX_ANSWER_BYTES);
@@ -82,9 +81,9 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
         views: discovery.subscribe(),
     };
     tasks.spawn_local(shell::learn_kicks(node.clone(), peers.clone()));
-    let operators = shell::operators(OperatorApi { floor: caller, peers, switch: switch.clone() });
+    let operators = shell::operators(OperatorApi { floor: caller, peers, health: health.clone() });
     let counted = direct.clone();
-    let clients = move || counted.as_ref().map(DirectEdge::clients);
+    let clients = move || counted.as_ref().map(|direct| direct.edge.clients());
     let load_readiness =
         LoadReadinessTask::new(&config.common, config.load_readiness, discovery.subscribe(), health.clone(), clients);
     let router = health::router(health.clone())
@@ -131,7 +130,7 @@ pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     tokio::select! {
         biased;
         () = shutdown.begun() => {}
-        () = follow_drain_switch(&switch, &node, direct.as_ref(), drain_window) => {}
+        () = follow_drains(&health, &node, direct.as_ref(), drain_window) => {}
     }
     health.set_stopping();
     begin_drain(&node, direct.as_ref());
@@ -159,18 +158,18 @@ async fn ready_once(first_reading: impl Future<Output = ()>, health: Health) {
 }
 
 /// Drains and undrains on operator requests. Never returns.
-async fn follow_drain_switch(switch: &DrainSwitch, node: &Node, direct: Option<&DirectEdge>, drain_window: Duration) {
+async fn follow_drains(health: &Health, node: &Node, direct: Option<&DirectEdge>, drain_window: Duration) {
     loop {
-        switch.turned(true).await;
+        health.drained_by_operator(true).await;
         begin_drain(node, direct);
         info!(sessions = node.with_core(|core| core.sessions()), "drain started by operator");
         tokio::select! {
-            () = switch.turned(false) => {}
-            () = drain_direct_clients(direct, drain_window) => switch.turned(false).await,
+            () = health.drained_by_operator(false) => {}
+            () = drain_direct_clients(direct, drain_window) => health.drained_by_operator(false).await,
         }
         node.with_core(|core| core.undrain(Instant::now()));
         if let Some(direct) = direct {
-            direct.undrain();
+            direct.edge.undrain();
         }
         info!("undrained, accepts clients");
     }
@@ -179,7 +178,7 @@ async fn follow_drain_switch(switch: &DrainSwitch, node: &Node, direct: Option<&
 /// Refuses new direct clients, and has edges hand off their clients.
 fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
     if let Some(direct) = direct {
-        direct.drain();
+        direct.edge.drain();
     }
     node.with_core(|core| core.drain(Instant::now()));
 }
@@ -187,7 +186,7 @@ fn begin_drain(node: &Node, direct: Option<&DirectEdge>) {
 /// Closes direct clients. No balancer can hand them off, so they reconnect to another node.
 async fn drain_direct_clients(direct: Option<&DirectEdge>, window: Duration) {
     if let Some(direct) = direct {
-        direct.drain_clients(window).await;
+        drain_clients(&direct.edge, "this node is draining", window, Duration::ZERO).await;
     }
 }
 

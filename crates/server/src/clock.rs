@@ -1,5 +1,5 @@
-//! Common times of all delayed and periodic work of a process, so that one wake-up serves all, and
-//! the time of day.
+//! Common times of all delayed and periodic work of a process, so that one wake-up serves all, the
+//! time of day, and waits for a condition.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -31,6 +31,16 @@ pub fn ticks(period: Duration) -> Interval {
     let mut ticks = interval_at(next_multiple(time::Instant::now().into_std(), period).into(), period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     ticks
+}
+
+/// Checks `is_so` at this interval until it returns `true`. Returns `false` after `limit`.
+pub async fn until(limit: Duration, interval: Duration, is_so: impl Fn() -> bool) -> bool {
+    let waiting = async {
+        while !is_so() {
+            time::sleep(interval).await;
+        }
+    };
+    time::timeout(limit, waiting).await.is_ok()
 }
 
 #[cfg(test)]

@@ -133,6 +133,7 @@ pub struct ConfigError {
 
 impl CommonArgs {
     /// Reads the files with the mesh secret, the hash seed and the admin token, and checks them.
+    /// With `--check` also checks the file of the discovery source.
     ///
     /// # Errors
     /// If a file cannot be read, or its content is invalid.
@@ -141,7 +142,23 @@ impl CommonArgs {
         let hash_seed = read_optional("--hash-seed-file", self.hash_seed_file.as_deref(), HashSeed::parse)?;
         let admin_token =
             read_optional("--admin-token-file", self.admin_token_file.as_deref(), |content| Secret::new(content))?;
-        Ok(Common { mesh_secrets, hash_seed: hash_seed.unwrap_or_default(), admin_token, args: self })
+        let common = Common { mesh_secrets, hash_seed: hash_seed.unwrap_or_default(), admin_token, args: self };
+        common.check_source("--discovery", &common.discovery)?;
+        Ok(common)
+    }
+}
+
+impl Common {
+    /// With `--check` reads the file of a `file:` source that `flag` holds. Else a server starts
+    /// without it, and waits for it. Other sources are not read.
+    ///
+    /// # Errors
+    /// If there is no usable file.
+    pub fn check_source(&self, flag: &'static str, source: &Source) -> Result<(), ConfigError> {
+        if !self.file.check {
+            return Ok(());
+        }
+        source.check_file().map_err(|error| ConfigError { flag, why: format!("{source}: {error}") })
     }
 }
 
@@ -151,15 +168,6 @@ fn read_optional<T, E: Display>(
     parse: impl Fn(&[u8]) -> Result<T, E>,
 ) -> Result<Option<T>, ConfigError> {
     path.map(|path| ReloadableFile::open(flag, path)?.parsed(parse)).transpose()
-}
-
-/// Reads the file of a `file:` source that `flag` holds, for `--check`. A server starts without it,
-/// and waits for it. Other sources are not read.
-///
-/// # Errors
-/// If there is no usable file.
-pub fn check_source(flag: &'static str, source: &Source) -> Result<(), ConfigError> {
-    source.check_file().map_err(|error| ConfigError { flag, why: format!("{source}: {error}") })
 }
 
 fn millis(range: impl RangeBounds<u64>) -> impl TypedValueParser<Value = Duration> {

@@ -1,13 +1,16 @@
-//! Health routes: `/livez`, `/readyz`, `/readyz/clients` and `/metrics`. The servers report their
-//! state to [`Health`] and mount [`router`] on the internal listener.
+//! Health routes: `/livez`, `/readyz`, `/readyz/clients` and `/metrics`, and drains by operators.
+//! The servers report their state to [`Health`] and mount [`router`] on the internal listener. They
+//! wait for drains: a node then hands its clients off, and a balancer closes their sockets.
 
 use ::http::StatusCode;
 use ::http::header::CONTENT_TYPE;
-use axum::Router;
-use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
 use tokio::sync::watch;
 
+use crate::http::refusal;
 use crate::metrics::METRICS;
 use crate::telemetry;
 
@@ -57,15 +60,21 @@ impl Health {
         self.change(|state| state.obstacle = obstacle);
     }
 
-    /// Sets whether an operator has drained the server. If so, it is not ready, even if it could
-    /// take work.
-    pub fn set_out_of_service(&self, out_of_service: bool) {
-        self.change(|state| state.out_of_service = out_of_service);
+    /// Drains the server for an operator, or undrains it with `false`. A drained server is not
+    /// ready, even if it could take work. Returns the answer of [`drain_routes`]: 200, or 409 if a
+    /// stopping server cannot be undrained.
+    pub fn set_drained(&self, drained: bool) -> Response {
+        if !drained && self.state.borrow().stops {
+            let message = "this server stops and cannot be undrained";
+            return refusal(StatusCode::CONFLICT, "stopping", message, None);
+        }
+        self.change(|state| state.out_of_service = drained);
+        Json(json!({ "draining": drained })).into_response()
     }
 
     /// Waits until an operator has started the drain, or with `false` undone it. Returns at once if
     /// that is the state already.
-    pub(crate) async fn drained_by_operator(&self, drained: bool) {
+    pub async fn drained_by_operator(&self, drained: bool) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.state.subscribe().wait_for(|state| state.out_of_service == drained).await;
     }
@@ -121,6 +130,16 @@ pub fn router(health: Health) -> Router {
         .route("/metrics", get(page))
 }
 
+/// Returns `POST /drain` and `POST /undrain`, for [`crate::admin::operator_router`]. Unlike a stop
+/// signal a drain can be reversed, and the process stays. Both are idempotent. A stopping server
+/// answers `/undrain` with 409.
+pub fn drain_routes(health: Health) -> Router {
+    let undrained = health.clone();
+    Router::new()
+        .route("/drain", post(async move || health.set_drained(true)))
+        .route("/undrain", post(async move || undrained.set_drained(false)))
+}
+
 fn readiness(objection: Option<String>) -> impl IntoResponse + use<> {
     match objection {
         None => (StatusCode::OK, "ready\n".to_owned()),
@@ -134,8 +153,10 @@ async fn page() -> impl IntoResponse {
 
 #[cfg(test)]
 mod tests {
+    use ::http::Request;
+
     use super::*;
-    use crate::testing::get as ask;
+    use crate::testing::{self, get as ask};
 
     #[tokio::test]
     async fn readiness_follows_the_state_with_a_reason() {
@@ -162,12 +183,22 @@ mod tests {
     fn readiness_changed_while_out_of_service_counts_afterwards() {
         let health = Health::of_node();
         health.set_ready(true, "");
-        health.set_out_of_service(true);
+        health.set_drained(true);
         assert_eq!(health.obstacle(), Some("draining"));
         health.set_ready(false, "no node in view");
         assert_eq!(health.obstacle(), Some("draining"));
-        health.set_out_of_service(false);
+        health.set_drained(false);
         assert_eq!(health.obstacle(), Some("no node in view"));
+    }
+
+    #[tokio::test]
+    async fn stopping_server_cannot_be_undrained() {
+        let health = Health::of_node();
+        let routes = drain_routes(health.clone());
+        health.set_stopping();
+        let (status, body) = testing::ask(&routes, Request::post("/undrain")).await;
+        assert!(status == 409 && body.contains(r#""code":"stopping""#), "{status} {body}");
+        assert_eq!(health.obstacle(), Some("draining"));
     }
 
     #[tokio::test]

@@ -33,7 +33,6 @@ pub mod secret;
 pub mod secrets;
 pub mod server_client;
 pub mod shutdown;
-pub mod switch;
 pub mod telemetry;
 #[cfg(test)]
 mod testing;
@@ -50,4 +49,3 @@ pub use reloadable_file::ReloadableFile;
 pub use secret::Secret;
 pub use secrets::Secrets;
 pub use shutdown::Shutdown;
-pub use switch::DrainSwitch;

@@ -14,12 +14,11 @@ use crate::{Common, ConfigError, Shutdown, config_file, telemetry};
 
 /// Runs a server from its command line to its end: reads its settings, starts logs, the runtime and
 /// signal handlers, and executes `run` in a `LocalSet`.
-/// `check` and `check_more` are those of [`config_file::load`]. `parts` returns the settings of
-/// both servers, and the read delay of the thread. The exit code is 0 if `run` succeeds, 1 if it or
-/// the start fails, and 2 for invalid settings. Errors are printed.
+/// `check` is that of [`config_file::load`]. `parts` returns the settings of both servers, and the
+/// read delay of the thread. The exit code is 0 if `run` succeeds, 1 if it or the start fails, and
+/// 2 for invalid settings. Errors are printed.
 pub fn serve_main<A, C, F, E>(
     check: impl FnOnce(A) -> Result<C, ConfigError>,
-    check_more: impl FnOnce(&C) -> Result<(), ConfigError>,
     parts: fn(&C) -> (&Common, &Coalescer),
     run: impl FnOnce(C, Shutdown) -> F,
 ) -> ExitCode
@@ -38,7 +37,7 @@ where
             served.map_err(|error| format!("{error:#}").into())
         })
     };
-    match config_file::load(check, check_more).map(serve) {
+    match config_file::load(check).map(serve) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             eprintln!("{}: {error}", A::command().get_name());

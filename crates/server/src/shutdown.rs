@@ -35,7 +35,7 @@ impl Shutdown {
                     Some(()) = interrupt.recv() => SignalKind::interrupt(),
                     else => return,
                 };
-                if flag.has_begun() {
+                if *flag.has_begun.borrow() {
                     warn!(signal = kind.as_raw_value(), "exiting at once");
                     std::process::exit(128 + kind.as_raw_value());
                 }
@@ -44,12 +44,6 @@ impl Shutdown {
             }
         });
         Ok(Self { _signals: Some(Arc::new(AbortOnDropHandle::new(signals))), ..shutdown })
-    }
-
-    /// Returns `true` if the flag is set: the server drains or has stopped.
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        *self.has_begun.borrow()
     }
 
     /// Sets the flag, like a first signal.

@@ -6,7 +6,7 @@ use http::HeaderValue;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use signaling_discovery::Source;
 use signaling_protocol::ClientId;
-use signaling_server::{Health, Listener};
+use signaling_server::{Health, Listener, clock};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 use tokio::time;
@@ -31,12 +31,7 @@ async fn accept(node: &TcpListener) -> WebSocketStream<TcpStream> {
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waiting = async {
-        while !is_so() {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(WAIT_TIMEOUT, waiting).await.expect(what);
+    assert!(clock::until(WAIT_TIMEOUT, Duration::from_millis(5), is_so).await, "{what}");
 }
 
 /// Sends frames to a node that does not read, until its kernel accepts no more.

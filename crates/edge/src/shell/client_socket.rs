@@ -11,6 +11,7 @@ use mio::net::TcpStream as MioStream;
 use mio::{Interest, Registry, Token};
 use rustls::ServerConnection;
 use signaling_server::http::{UpgradeError, upgraded_from};
+use signaling_server::trunk::TaskStream;
 use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
@@ -25,20 +26,7 @@ const RECORD_BYTES: usize = 16 * 1024;
 pub(super) type PolledSocket = Socket<MioStream>;
 
 /// A socket that one task waits for, before it joins the poll or after it leaves.
-pub(super) type TaskSocket = Socket<RuntimeTcp>;
-
-/// A TCP stream of the runtime. Writing to it does not wait.
-pub(super) struct RuntimeTcp(TcpStream);
-
-impl io::Write for &RuntimeTcp {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+pub(super) type TaskSocket = Socket<TaskStream>;
 
 /// A client's socket.
 pub(super) struct Socket<S> {
@@ -58,11 +46,11 @@ pub(super) struct ReadResult {
 /// connection other than TCP or TLS.
 pub(super) fn recover(upgraded: Upgraded) -> Result<(TaskSocket, Bytes), UpgradeError> {
     match upgraded_from::<TcpStream>(upgraded) {
-        Ok((tcp, early)) => Ok((Socket { tcp: RuntimeTcp(tcp), tls: None }, early)),
+        Ok((tcp, early)) => Ok((Socket { tcp: TaskStream(tcp), tls: None }, early)),
         Err(upgraded) => {
             let (stream, early) = upgraded_from::<TlsStream<TcpStream>>(upgraded).map_err(|_| UpgradeError)?;
             let (tcp, session) = stream.into_inner();
-            Ok((Socket { tcp: RuntimeTcp(tcp), tls: Some(Box::new(session)) }, early))
+            Ok((Socket { tcp: TaskStream(tcp), tls: Some(Box::new(session)) }, early))
         }
     }
 }
@@ -85,7 +73,7 @@ impl TaskSocket {
     pub(super) async fn finish(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            while let Err(error) = flush(tls, &self.tcp) {
+            while let Err(error) = flush(tls, &mut self.tcp) {
                 match error.kind() {
                     io::ErrorKind::WouldBlock => self.tcp.0.writable().await?,
                     _ => return Err(error),
@@ -106,7 +94,7 @@ impl PolledSocket {
     pub(super) fn deregister(self, registry: &Registry) -> io::Result<TaskSocket> {
         let Self { mut tcp, tls } = self;
         registry.deregister(&mut tcp)?;
-        Ok(Socket { tcp: RuntimeTcp(TcpStream::from_std(tcp.into())?), tls })
+        Ok(Socket { tcp: TaskStream(TcpStream::from_std(tcp.into())?), tls })
     }
 
     /// Reads once. `buffer` must have at least 32 KiB, room for two TLS records. In a smaller one
@@ -129,10 +117,7 @@ impl PolledSocket {
     }
 }
 
-impl<S> Socket<S>
-where
-    for<'a> &'a S: io::Write,
-{
+impl<S: io::Write> Socket<S> {
     /// Writes without waiting and returns the number of accepted bytes. Fails with `WouldBlock` if
     /// nothing was accepted. Any other error ends the connection.
     ///
@@ -140,10 +125,10 @@ where
     /// [`PolledSocket::has_unsent_ciphertext`]. A call without bytes only writes the remaining
     /// ones.
     pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return (&self.tcp).write(bytes) };
-        flush(tls, &self.tcp)?;
+        let Some(tls) = &mut self.tls else { return self.tcp.write(bytes) };
+        flush(tls, &mut self.tcp)?;
         let accepted = tls.writer().write(bytes.get(..RECORD_BYTES).unwrap_or(bytes))?;
-        match flush(tls, &self.tcp) {
+        match flush(tls, &mut self.tcp) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(accepted),
         }

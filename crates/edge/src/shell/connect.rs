@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
@@ -48,7 +49,7 @@ async fn decide(handshake: &Handshake, peer: SocketAddr, mut request: Request<In
         Ok(accept) => accept,
         Err(refused) => {
             metrics::refused_status(refused.status.as_u16());
-            return refused.response();
+            return refused.into_response();
         }
     };
     let started = Instant::now();
@@ -121,8 +122,7 @@ pub(super) async fn admit(
     let span = info_span!("connect", client = %newcomer.client_id, session = %newcomer.session);
     let (client, decided) = edge.with(|state, _| {
         if state.draining {
-            let message = "this server is draining; connect again";
-            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, "draining", message, Some(RETRY_AFTER_MS)));
+            return Err(unavailable("draining", "this server is draining; connect again"));
         }
         let now = Instant::now();
         let too_many = |TooMany(reason, message)| {
@@ -148,20 +148,15 @@ pub(super) async fn admit(
             span.in_scope(|| debug!(status = refusal.status, code = refusal.code, "client refused by its node"));
             Err(refusal)
         }
-        Ok(Err(_)) | Err(_) => {
-            let message = "no node answered in time; try again";
-            Err(refused(StatusCode::SERVICE_UNAVAILABLE, "no_node", message, Some(RETRY_AFTER_MS)))
-        }
+        Ok(Err(_)) | Err(_) => Err(unavailable("no_node", "no node answered in time; try again")),
     }
 }
 
 /// Returns fresh random bytes. Fails if the system has none.
 pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        let message = format!("no random numbers available: {error}");
-        refused(StatusCode::SERVICE_UNAVAILABLE, "internal", &message, Some(RETRY_AFTER_MS))
-    })?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| unavailable("internal", &format!("no random numbers available: {error}")))?;
     Ok(bytes)
 }
 
@@ -192,6 +187,12 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<String> {
 /// Creates a refusal. `retry_after_ms` is `None` if a later retry does not help.
 pub(super) fn refused(status: StatusCode, code: &str, message: &str, retry_after_ms: Option<u32>) -> Refusal {
     Refusal { status: status.as_u16(), code: code.to_owned(), message: message.to_owned(), retry_after_ms }
+}
+
+/// Creates a refusal with status 503 and a retry after 1 s.
+#[must_use]
+pub fn unavailable(code: &str, message: &str) -> Refusal {
+    refused(StatusCode::SERVICE_UNAVAILABLE, code, message, Some(RETRY_AFTER_MS))
 }
 
 /// Opens the socket of an admitted client after its upgrade. A failed upgrade removes the client.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, CONNECTION, HeaderName, ORIGIN};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -66,7 +67,7 @@ async fn decide(
     let accept = match upgrade.then(|| handshake::check(request.method(), request.version(), request.headers())) {
         Some(Err(bad)) => {
             metrics::refused_status(bad.status.as_u16());
-            return Ok(bad.response());
+            return Ok(bad.into_response());
         }
         checked => checked.and_then(Result::ok),
     };

@@ -45,7 +45,7 @@ use axum::extract::ConnectInfo;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use signaling_server::clock::ticks;
+use signaling_server::clock::{ticks, until};
 use signaling_server::coalescer::Coalescer;
 use signaling_server::http::{HttpLimits, from_router, serve_connection};
 use signaling_server::telemetry::publish_on_scrape;
@@ -68,6 +68,7 @@ pub use self::address::ClientAddresses;
 pub use self::admission::AdmissionLimits;
 pub use self::args::EdgeArgs;
 pub use self::bound::MemoryBound;
+pub use self::connect::unavailable;
 pub use self::dialects::DialectConfig;
 pub use self::drain::{drain_clients, send_goodbye};
 pub use self::links::LinkEvent;
@@ -94,6 +95,9 @@ const NEWCOMERS_PART: usize = 16;
 
 /// Interval of keep-alive checks.
 const LINK_CHECK_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum time to close all trunks before the process ends.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(200);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Settings of an edge.
 #[derive(Debug, Clone)]
@@ -188,15 +192,11 @@ impl Edge {
         self.with(|state, now| state.links(now).close(link));
     }
 
-    /// Closes all trunks, each once its current batch is written. The local link stays.
-    pub fn close_trunks(&self) {
+    /// Closes all trunks, each once its current batch is written, so that nodes do not count a
+    /// failure. The local link stays. Returns once all are closed, after at most 200 ms.
+    pub async fn close_trunks(&self) {
         self.with(|state, now| state.links(now).close_all());
-    }
-
-    /// Returns the number of trunks that are not closed.
-    #[must_use]
-    pub fn trunk_count(&self) -> usize {
-        self.with_state(|state| state.links.trunk_count())
+        until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, || self.with_state(|state| state.links.trunk_count()) == 0).await;
     }
 
     /// Returns `true` if the link has neither sessions nor unwritten frames, or is closed.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use rand::RngExt as _;
 use signaling_core::View;
-use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments, Refusal};
-use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, drain_clients, send_goodbye};
+use signaling_core::edge::{ClientKey, EdgeCore, LinkKey, Reassignments};
+use signaling_edge::shell::{Backend, Edge, EdgeConfig, LinkEvent, send_goodbye, unavailable};
 use signaling_protocol::CloseCode;
 use signaling_server::{FlushSignal, Listener};
 use tokio::sync::watch;
@@ -26,7 +26,8 @@ const REASSIGN_INTERVAL: Duration = Duration::from_millis(20);
 /// The node's own edge. Clones share it.
 #[derive(Clone)]
 pub struct DirectEdge {
-    edge: Edge,
+    /// The edge, for drains and reports.
+    pub(crate) edge: Edge,
     node: Node,
     link: LinkKey,
     trunk: TrunkKey,
@@ -45,21 +46,12 @@ impl Backend for LocalBackend {
         if self.node.has_view() {
             core.attach(now, client, self.link);
         } else {
-            core.refuse(client, no_view());
+            core.refuse(client, unavailable("no_view", "this node has no view of the mesh; try again"));
         }
     }
 
     /// Does nothing: the link has no trunk that could report anything.
     fn on_link_event(&mut self, _: Instant, _: &mut EdgeCore, _: LinkKey, _: LinkEvent) {}
-}
-
-fn no_view() -> Refusal {
-    Refusal {
-        status: 503,
-        code: "no_view".to_owned(),
-        message: "this node has no view of the mesh; try again".to_owned(),
-        retry_after_ms: Some(1000),
-    }
 }
 
 impl DirectEdge {
@@ -86,33 +78,6 @@ impl DirectEdge {
             self.edge.clone().renew_certificate(),
             self.transfer_batches()
         );
-    }
-
-    /// Returns the number of clients with a socket or with an open request for one.
-    #[must_use]
-    pub fn clients(&self) -> usize {
-        self.edge.clients()
-    }
-
-    /// Returns the latencies of its clients' messages: upper bounds in µs, each with its count.
-    pub(super) fn latency_us(&self) -> Vec<(u64, u64)> {
-        self.edge.with_core(|core| core.delays().counts().collect())
-    }
-
-    /// Refuses new clients. Present clients stay.
-    pub fn drain(&self) {
-        self.edge.drain();
-    }
-
-    /// Closes all clients, spread over `window` less 1 s. Returns 1 s after the last `goodbye`, or
-    /// at once without clients.
-    pub async fn drain_clients(&self, window: Duration) {
-        drain_clients(&self.edge, "this node is draining", window, Duration::ZERO).await;
-    }
-
-    /// Accepts new clients again.
-    pub fn undrain(&self) {
-        self.edge.undrain();
     }
 
     /// Closes clients that other nodes own in a new view, so that they reconnect there. Returns

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -12,14 +12,16 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::auth::RefusalLog;
+use signaling_server::clock::until;
 use signaling_server::http::{HttpLimits, from_router, refusal, serve_connection};
 use signaling_server::{Listener, Secrets};
 use signaling_wire::{lane, trunk};
-use tokio::time::sleep;
 
 use super::{Node, inbound_lanes, trunks};
 
-/// Time limit of the first view; working discovery is faster. Less than an edge waits for a trunk.
+/// Maximum wait of a trunk for the first view of a node that has just started; working discovery is
+/// faster. An edge may have read discovery earlier, and a refused trunk makes the node suspect for
+/// 5 s. Less than an edge waits for a trunk.
 const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 
@@ -59,7 +61,7 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         return refusal(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
     }
     let has_view = match path {
-        trunk::PATH => has_view_soon(&internal.node).await,
+        trunk::PATH => until(FIRST_VIEW_TIMEOUT, FIRST_VIEW_POLL, || internal.node.has_view()).await,
         lane::PATH => internal.node.has_view(),
         _ => true,
     };
@@ -72,14 +74,4 @@ async fn answer(internal: Internal, peer: SocketAddr, request: Request<Incoming>
         lane::PATH => inbound_lanes::answer(&internal.node, request),
         _ => from_router(&internal.router, request).await,
     }
-}
-
-/// Waits for the first view of a node that has just started. An edge may have read discovery
-/// earlier, and a refused trunk makes the node suspect for 5 s.
-async fn has_view_soon(node: &Node) -> bool {
-    let deadline = Instant::now() + FIRST_VIEW_TIMEOUT;
-    while !node.has_view() && Instant::now() < deadline {
-        sleep(FIRST_VIEW_POLL).await;
-    }
-    node.has_view()
 }

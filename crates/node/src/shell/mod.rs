@@ -30,13 +30,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::Url;
 use signaling_protocol::NodeId;
-use signaling_server::clock::{next_multiple, ticks};
+use signaling_server::clock::{next_multiple, ticks, until};
 use signaling_server::pause_detector::since_boot;
 use signaling_server::telemetry::publish_on_scrape;
 use signaling_server::{FlushSignal, PauseDetector};
 use slotmap::SecondaryMap;
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::timeout_at;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{debug, info, warn};
 
@@ -191,13 +191,9 @@ impl Node {
     pub async fn close_trunks(&self) {
         self.with_core(|core| core.close_trunks(Instant::now()));
         self.0.borrow().trunks.values().for_each(|signal| signal.flush_now());
-        let all_closed = async {
-            while self.0.borrow().trunks.keys().any(|trunk| !self.0.borrow().core.has_trunk(trunk)) {
-                sleep(CLOSE_CHECK_INTERVAL).await;
-            }
-        };
+        let are_closed = || self.0.borrow().trunks.keys().all(|trunk| self.0.borrow().core.has_trunk(trunk));
         // Remaining edges see the end of the process.
-        let _ = timeout(CLOSE_TIMEOUT, all_closed).await;
+        until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, are_closed).await;
     }
 
     /// Adds an edge's trunk. `name` is `None` if the edge sent no name.
@@ -295,6 +291,7 @@ mod tests {
     use signaling_protocol::ClientId;
     use signaling_server::unix_time;
     use signaling_wire::Incarnation;
+    use tokio::time::timeout;
 
     use super::*;
 

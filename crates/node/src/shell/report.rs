@@ -26,7 +26,8 @@ impl Floor {
     /// Returns the answer to `GET /admin/server`.
     pub(super) fn report(&self) -> Server {
         let base = self.status.report();
-        let latency_us = self.direct.as_ref().map_or_else(Vec::new, DirectEdge::latency_us);
+        let latencies = |direct: &DirectEdge| direct.edge.with_core(|core| core.delays().counts().collect());
+        let latency_us: Vec<_> = self.direct.as_ref().map(latencies).unwrap_or_default();
         self.node.with_core_ref(|core| {
             let (counts, rooms) = (core.counts(), core.room_figures());
             let mut suspects: Vec<_> = core.suspects().map(|node| node.as_str().to_owned()).collect();

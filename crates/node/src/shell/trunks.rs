@@ -4,24 +4,24 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use axum::body::Body;
+use axum::response::IntoResponse as _;
 use http::{Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use signaling_edge::handshake;
 use signaling_server::http::{refusal, upgraded_tcp};
-use signaling_server::trunk::{TrunkHandler, serve};
+use signaling_server::trunk::serve;
 use signaling_wire::trunk::{EDGE_HEADER, SUBPROTOCOL};
 use tracing::{info, info_span, warn};
 
 use super::Node;
 use super::report::EdgeName;
-use signaling_core::node::TrunkKey;
 
 /// Answers a trunk request of an edge whose secret has been checked: 101, or 400 for an edge of
 /// another trunk version, or the refusal of the upgrade. Serves the trunk in a task.
 pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incoming>) -> Response<Body> {
     let accept = match handshake::check(request.method(), request.version(), request.headers()) {
         Ok(accept) => accept,
-        Err(refused) => return refused.response(),
+        Err(refused) => return refused.into_response(),
     };
     let offered = request.headers().get_all(header::SEC_WEBSOCKET_PROTOCOL);
     if !offered.iter().any(|offer| offer == SUBPROTOCOL) {
@@ -40,7 +40,17 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
             Ok(Ok((stream, early))) => {
                 let (key, signal) = node.edge_up(name);
                 info!(parent: &span, "trunk of an edge connected");
-                let end = serve(stream, &early, &signal, &NodeEnd { node: &node, trunk: key }).await;
+                let on_frames = |frames: &[u8]| -> Result<(), String> {
+                    node.with_core(|core| {
+                        // Frames of a trunk that is being closed are ignored.
+                        if !core.has_trunk(key) {
+                            return Ok(());
+                        }
+                        core.trunk_frames(Instant::now(), key, frames).map_err(|error| error.to_string())
+                    })
+                };
+                let next_batch = || node.with_core(|core| core.has_trunk(key).then(|| core.take_trunk_batch(key)));
+                let end = serve(stream, &early, &signal, on_frames, next_batch).await;
                 node.trunk_down(key);
                 info!(parent: &span, %end, "trunk of an edge ended");
             }
@@ -50,24 +60,4 @@ pub(super) fn answer(node: &Node, peer: SocketAddr, mut request: Request<Incomin
     };
     tokio::task::spawn_local(trunk);
     accept.response_with(Some(SUBPROTOCOL))
-}
-
-struct NodeEnd<'a> {
-    node: &'a Node,
-    trunk: TrunkKey,
-}
-
-impl TrunkHandler for NodeEnd<'_> {
-    fn on_frames(&self, frames: &[u8]) -> Result<(), String> {
-        self.node.with_core(|core| {
-            if !core.has_trunk(self.trunk) {
-                return Ok(());
-            }
-            core.trunk_frames(Instant::now(), self.trunk, frames).map_err(|error| error.to_string())
-        })
-    }
-
-    fn next_batch(&self) -> Option<Vec<u8>> {
-        self.node.with_core(|core| core.has_trunk(self.trunk).then(|| core.take_trunk_batch(self.trunk)))
-    }
 }

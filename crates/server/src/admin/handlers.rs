@@ -1,4 +1,4 @@
-//! Parts of the operators' handlers that balancers and nodes share: queries, names and refusals.
+//! Parts of the operators' handlers that balancers and nodes share: queries and refusals.
 
 use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
@@ -7,7 +7,6 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::ViewName;
 use signaling_core::View;
-use signaling_protocol::{ClientId, NameError};
 
 use crate::http::Refused;
 
@@ -25,20 +24,6 @@ pub async fn document() -> impl IntoResponse {
 /// 400 `bad_request` with the reason if the query is invalid.
 pub fn query<T>(parsed: QueryResult<T>) -> Result<T, Refused> {
     parsed.map(|Query(query)| query).map_err(|rejection| bad_request(rejection.body_text()))
-}
-
-/// Parses a client id, which a request has in its path.
-///
-/// # Errors
-/// 400 `bad_name` with the reason if it is no valid client id.
-pub fn parse_client_id(name: &str) -> Result<ClientId, Refused> {
-    ClientId::new(name).map_err(bad_name)
-}
-
-/// Returns the refusal of an invalid name: 400 `bad_name` with the reason.
-#[must_use]
-pub fn bad_name(error: NameError) -> Refused {
-    Refused::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
 }
 
 /// Returns the refusal of an invalid request, with its reason: 400 `bad_request`.

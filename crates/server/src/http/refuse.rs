@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
+use signaling_protocol::NameError;
 
 use crate::local_calls::Stopped;
 
@@ -39,24 +40,36 @@ pub struct Refused {
     pub message: String,
     /// Delay before a retry, for `Retry-After`. `None` if a retry does not help.
     pub retry_after: Option<Duration>,
+    /// Headers that the status requires, as (name, value).
+    pub headers: &'static [(&'static str, &'static str)],
 }
 
 impl Refused {
-    /// Creates a refusal without a retry.
+    /// Creates a refusal without a retry or further headers.
     pub fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), retry_after: None }
+        Self { status, code, message: message.into(), retry_after: None, headers: &[] }
     }
 }
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        refusal(self.status, self.code, &self.message, self.retry_after)
+        let mut response = refusal(self.status, self.code, &self.message, self.retry_after);
+        for (name, value) in self.headers {
+            response.headers_mut().insert(*name, HeaderValue::from_static(value));
+        }
+        response
     }
 }
 
 impl From<Stopped> for Refused {
     fn from(stopped: Stopped) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", stopped.to_string())
+    }
+}
+
+impl From<NameError> for Refused {
+    fn from(error: NameError) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_name", format!("a name {error}"))
     }
 }
 

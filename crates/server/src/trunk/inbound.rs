@@ -22,29 +22,19 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum time to write the close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The node at the accepting end of a trunk.
-pub trait TrunkHandler {
-    /// Handles a batch of uplink frames. Ignores them if the trunk is being closed.
-    ///
-    /// # Errors
-    /// If the frames are invalid. The trunk then ends with this reason.
-    fn on_frames(&self, frames: &[u8]) -> Result<(), String>;
-
-    /// Returns the next batch of downlink frames to write; empty if there are none. `None` closes
-    /// the trunk.
-    fn next_batch(&self) -> Option<Vec<u8>>;
-}
-
 /// Serves a trunk until it ends, and counts and returns the reason. `early` are bytes read after
-/// the head of the upgrade. `signal` requests a call of [`TrunkHandler::next_batch`].
+/// the head of the upgrade. `on_frames` handles a batch of uplink frames; an error ends the trunk
+/// with this reason. `signal` requests a call of `next_batch`. That returns downlink frames to
+/// write, which may be empty, or `None` to close the trunk.
 pub async fn serve(
     stream: TcpStream,
     early: &[u8],
     signal: &FlushSignal,
-    handler: &impl TrunkHandler,
+    on_frames: impl Fn(&[u8]) -> Result<(), String>,
+    next_batch: impl Fn() -> Option<Vec<u8>>,
 ) -> TrunkCloseReason {
     let mut trunk = Trunk::new(TaskStream(stream), early, Role::Server);
-    let Err(end) = run(&mut trunk, signal, handler).await;
+    let Err(end) = run(&mut trunk, signal, on_frames, next_batch).await;
     end.record();
     end
 }
@@ -52,7 +42,8 @@ pub async fn serve(
 async fn run(
     trunk: &mut Trunk<TaskStream>,
     signal: &FlushSignal,
-    handler: &impl TrunkHandler,
+    on_frames: impl Fn(&[u8]) -> Result<(), String>,
+    next_batch: impl Fn() -> Option<Vec<u8>>,
 ) -> Result<Infallible, TrunkCloseReason> {
     let mut checks = ticks(CHECK_INTERVAL);
     let mut has_more = true;
@@ -67,7 +58,7 @@ async fn run(
                 has_more = true;
             }
             () = ready(()), if has_more => {
-                has_more = trunk.read(Instant::now(), |frames| handler.on_frames(frames))?;
+                has_more = trunk.read(Instant::now(), &on_frames)?;
                 if has_more {
                     // An edge with much traffic must not starve other trunks and requests.
                     yield_now().await;
@@ -79,7 +70,7 @@ async fn run(
             }
             () = flush.as_mut(), if is_free => {
                 flush.set(signal.wait());
-                let Some(batch) = handler.next_batch() else {
+                let Some(batch) = next_batch() else {
                     close(trunk).await;
                     return Err(TrunkCloseReason::ClosedLocally);
                 };
@@ -92,7 +83,7 @@ async fn run(
                 // Unread input is not silence.
                 let now = Instant::now();
                 trunk.flush()?;
-                has_more |= trunk.read(now, |frames| handler.on_frames(frames))?;
+                has_more |= trunk.read(now, &on_frames)?;
                 trunk.check(now)?;
             }
         }
@@ -105,8 +96,8 @@ async fn close(trunk: &mut Trunk<TaskStream>) {
     let _ = timeout(CLOSE_TIMEOUT, closing).await;
 }
 
-/// A socket that one task waits for.
-struct TaskStream(TcpStream);
+/// A socket that one task waits for. Reads and writes return `WouldBlock` instead.
+pub struct TaskStream(pub TcpStream);
 
 impl Read for TaskStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

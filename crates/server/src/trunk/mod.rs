@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use crate::metrics::{METRICS, TrunkCloseLabel};
 
 pub use self::connection::Trunk;
-pub use self::inbound::{TrunkHandler, serve};
+pub use self::inbound::{TaskStream, serve};
 pub use self::open::{OutboundTrunk, open};
 pub use self::polled::PolledStream;
 

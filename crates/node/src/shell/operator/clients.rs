@@ -10,7 +10,7 @@ use signaling_admin::page::MAX_NAMES;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_core::node::NodeCore;
 use signaling_protocol::ClientId;
-use signaling_server::admin::handlers::{QueryResult, parse_client_id, query};
+use signaling_server::admin::handlers::{QueryResult, query};
 use signaling_server::http::Refused;
 use signaling_server::unix_time;
 use tokio::time::timeout;
@@ -54,7 +54,7 @@ fn here(core: &NodeCore, page: &Page) -> Clients {
 
 /// Serves `GET /admin/clients/CLIENT`.
 pub(super) async fn find(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
-    let client = parse_client_id(&name)?;
+    let client = ClientId::new(&name)?;
     let mut explanation = explain::everywhere(&api, &client).await?;
     let (state, at) = match explanation.serving() {
         Some((at, _)) => (ClientState::Connected, at.clone()),
@@ -82,7 +82,7 @@ pub(super) async fn kick(
     Path(name): Path<String>,
     parsed: QueryResult<Here>,
 ) -> Result<Json<Kicked>, Refused> {
-    let (client, Here { here }) = (parse_client_id(&name)?, query(parsed)?);
+    let (client, Here { here }) = (ClientId::new(&name)?, query(parsed)?);
     let kicked = client.clone();
     let own = api.floor.ask(move |floor| floor.node.with_core(|core| core.kick(&kicked, unix_time().as_secs())));
     let client_id = client.as_str().to_owned();

@@ -13,7 +13,7 @@ use signaling_admin::rooms::RoomOnNode;
 use signaling_core::node::{NodeCore, SessionReport};
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{Rules, SeatStatus};
-use signaling_server::admin::handlers::{QueryResult, bad_name, parse_client_id, query, view_name};
+use signaling_server::admin::handlers::{QueryResult, query, view_name};
 use signaling_server::http::Refused;
 use signaling_server::local_calls::Stopped;
 use tokio::time::sleep;
@@ -29,7 +29,7 @@ pub(super) async fn explain(
     Path(name): Path<String>,
     parsed: QueryResult<Here>,
 ) -> Result<Json<Explanation>, Refused> {
-    let (client, Here { here }) = (parse_client_id(&name)?, query(parsed)?);
+    let (client, Here { here }) = (ClientId::new(&name)?, query(parsed)?);
     Ok(Json(if here { ask(&api, &client, true).await? } else { everywhere(&api, &client).await? }))
 }
 
@@ -137,7 +137,7 @@ pub(super) async fn room(
     Path(name): Path<String>,
     parsed: QueryResult<Here>,
 ) -> Result<Json<RoomExplanation>, Refused> {
-    let (room, Here { here }) = (RoomName::new(&name).map_err(bad_name)?, query(parsed)?);
+    let (room, Here { here }) = (RoomName::new(&name)?, query(parsed)?);
     let path = format!("rooms/{room}/explain?here=true");
     let (mut explanation, others, missing) = api.collect(here, &path, move |core| room_of_core(core, &room)).await?;
     explanation.nodes.extend(others.into_iter().flat_map(|other| other.nodes));

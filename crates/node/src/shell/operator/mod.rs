@@ -14,8 +14,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use signaling_admin::{Missing, Page, PageQuery};
 use signaling_protocol::NodeId;
-use signaling_server::DrainSwitch;
+use signaling_server::Health;
 use signaling_server::admin::handlers::{QueryResult, bad_request, document, query};
+use signaling_server::health::drain_routes;
 use signaling_server::http::Refused;
 use signaling_server::local_calls::{LocalCaller, Stopped};
 
@@ -33,18 +34,18 @@ pub struct OperatorApi {
     /// The peer nodes.
     pub peers: PeerQueries,
     /// Drains and undrains this node.
-    pub switch: DrainSwitch,
+    pub health: Health,
 }
 
 /// Returns all operator routes of a node, below `/admin`.
 pub fn operators(api: OperatorApi) -> Router {
-    let switch = api.switch.routes();
+    let drain = drain_routes(api.health.clone());
     Router::new()
         .route("/openapi.json", get(document))
         .route("/server", get(servers::server))
         .route("/nodes", get(servers::nodes))
-        .route("/nodes/{node}/drain", post(servers::drain))
-        .route("/nodes/{node}/undrain", post(servers::undrain))
+        .route("/nodes/{node}/drain", post(servers::set_drained::<true>))
+        .route("/nodes/{node}/undrain", post(servers::set_drained::<false>))
         .route("/clients", get(clients::list))
         .route("/clients/{client}", get(clients::find))
         .route("/clients/{client}/kick", post(clients::kick))
@@ -55,7 +56,7 @@ pub fn operators(api: OperatorApi) -> Router {
         .route("/rooms/{room}/capacity", put(rooms::set_capacity).delete(rooms::reset_capacity))
         .route("/explain/{client}", get(explain::explain))
         .with_state(api)
-        .merge(switch)
+        .merge(drain)
 }
 
 impl OperatorApi {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use http::Method;
 use serde::de::DeserializeOwned;
 use signaling_admin::Missing;
-use signaling_core::{Member, View};
+use signaling_core::View;
 use signaling_protocol::NodeId;
 use signaling_server::admin::BETWEEN_SERVERS;
-use signaling_server::server_client::{Answer, ServerClient};
+use signaling_server::server_client::ServerClient;
 use tokio::sync::watch;
 
 /// Sends operator requests to the peer nodes.
@@ -34,19 +34,9 @@ impl PeerQueries {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        let view = self.view();
+        let (view, path) = (self.view(), format!("{BETWEEN_SERVERS}/{path}"));
         let peers = view.members().iter().filter(|member| member.id != self.own).cloned().collect();
-        let found = self.client.request_all(ServerClient::deadline(), peers, method, &internal(path)).await;
+        let found = self.client.request_all(ServerClient::deadline(), peers, method, &path).await;
         (found.answers.into_iter().map(|(_, answer)| answer).collect(), found.missing)
     }
-
-    /// Asks one node and returns its answer with any status. Fails with a reason if none comes in
-    /// time.
-    pub(super) async fn ask_one(&self, member: &Member, method: Method, path: &str) -> Result<Answer, String> {
-        self.client.request(member, method, &internal(path)).await
-    }
-}
-
-fn internal(path: &str) -> String {
-    format!("{BETWEEN_SERVERS}/{path}")
 }

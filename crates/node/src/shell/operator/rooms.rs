@@ -13,7 +13,7 @@ use signaling_core::node::NodeCore;
 use signaling_protocol::ids::is_reserved;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Op, OpResult, Request, StoreError};
-use signaling_server::admin::handlers::{QueryResult, bad_name, bad_request, query};
+use signaling_server::admin::handlers::{QueryResult, bad_request, query};
 use signaling_server::http::Refused;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -92,7 +92,7 @@ pub(super) async fn show(
     Path(room): Path<String>,
     parsed: QueryResult<MembersQuery>,
 ) -> Result<Json<Room>, Refused> {
-    let after = query(parsed)?.after.as_deref().map(ClientId::new).transpose().map_err(bad_name)?;
+    let after = query(parsed)?.after.as_deref().map(ClientId::new).transpose()?;
     ask(&api, &room, Op::List { after }).await
 }
 
@@ -119,7 +119,7 @@ pub(super) async fn reset_capacity(
 }
 
 async fn ask(api: &OperatorApi, room: &str, op: Op) -> Result<Json<Room>, Refused> {
-    let room = RoomName::new(room).map_err(bad_name)?;
+    let room = RoomName::new(room)?;
     let result = api.ask_store(room.clone(), op).await.map_err(|error| Refused {
         retry_after: Some(RETRY_AFTER),
         ..Refused::new(StatusCode::SERVICE_UNAVAILABLE, "room_store_unavailable", error.to_string())

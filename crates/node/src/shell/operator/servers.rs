@@ -8,7 +8,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use signaling_admin::servers::{Nodes, Server};
 use signaling_protocol::NodeId;
-use signaling_server::admin::handlers::bad_name;
+use signaling_server::admin::BETWEEN_SERVERS;
 use signaling_server::http::Refused;
 use signaling_server::mesh_status::ask_all;
 use signaling_server::server_client::Answer;
@@ -27,28 +27,22 @@ pub(super) async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>,
     Ok(Json(ask_all(&api.peers.client, &api.peers.view(), own).await))
 }
 
-/// Serves `POST /admin/nodes/NODE/drain`.
-pub(super) async fn drain(State(api): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
-    turn(&api, &node, true).await
-}
-
-/// Serves `POST /admin/nodes/NODE/undrain`.
-pub(super) async fn undrain(State(api): State<OperatorApi>, Path(node): Path<String>) -> Result<Response, Refused> {
-    turn(&api, &node, false).await
-}
-
-async fn turn(api: &OperatorApi, node: &str, on: bool) -> Result<Response, Refused> {
-    let node = NodeId::new(node).map_err(bad_name)?;
+/// Serves `POST /admin/nodes/NODE/drain`, or with `false` `POST /admin/nodes/NODE/undrain`.
+pub(super) async fn set_drained<const DRAINED: bool>(
+    State(api): State<OperatorApi>,
+    Path(node): Path<String>,
+) -> Result<Response, Refused> {
+    let node = NodeId::new(&node)?;
     if node == *api.own() {
-        return Ok(api.switch.turn(on));
+        return Ok(api.health.set_drained(DRAINED));
     }
     let view = api.peers.view();
     let Some(member) = view.get(node.as_str()) else {
         let message = format!("there is no node {node} in the view of {}", api.own());
         return Err(Refused::new(StatusCode::NOT_FOUND, "no_such_node", message));
     };
-    let what = if on { "drain" } else { "undrain" };
-    let answer = api.peers.ask_one(member, http::Method::POST, what).await;
+    let path = format!("{BETWEEN_SERVERS}/{}", if DRAINED { "drain" } else { "undrain" });
+    let answer = api.peers.client.request(member, http::Method::POST, &path).await;
     let Answer { status, body } = answer.map_err(|why| {
         Refused::new(StatusCode::BAD_GATEWAY, "node_unreachable", format!("{node} did not answer: {why}"))
     })?;
