@@ -2,7 +2,8 @@
 //! `presence` and `batch` call it.
 
 use serde_json::value::RawValue;
-use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
+use signaling_protocol::rooms::{Former, LeftReason, Member};
+use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, RoomName};
 use signaling_rooms::{Announcement, Change, OpResult, Reason};
 use signaling_wire::seats::RoomChange;
@@ -59,12 +60,12 @@ pub(super) fn joined(room: &RoomName, result: &OpResult, after: Option<&ClientId
     let members: Vec<_> = result.members.iter().map(member).collect();
     let OpResult { version, capacity, count, more, .. } = *result;
     let after = after.map(ClientId::as_str);
-    RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more, after }.to_json()
+    ServerMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more, after }.to_json()
 }
 
 /// Returns the queue position for a waiting client.
 pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8> {
-    RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
+    ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
 /// Returns the messages with the changes that a client with version `sent` misses.
@@ -89,7 +90,7 @@ pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64) ->
                 }
             }
         }
-        let changed = RoomMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left };
+        let changed = ServerMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left };
         messages.push(changed.to_json());
         rest = behind;
     }
