@@ -28,6 +28,7 @@ pub struct Former<'a> {
 pub enum LeftReason {
     /// The client left on request.
     Left,
-    /// Its seat was not refreshed in time, or a `leave` that had failed was carried out late.
+    /// Its seat was not refreshed or claimed in time, the seat's time after the end of the session
+    /// is over, or a `leave` that had failed was carried out late.
     Expired,
 }

@@ -239,7 +239,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Member, Reason};
+    use crate::{LeftReason, Member};
 
     fn joined(name: &str) -> Change {
         Change::Joined(Member { client: ClientId::new(name).unwrap(), data: None })
@@ -250,7 +250,7 @@ mod tests {
     }
 
     fn left(name: &str) -> Change {
-        Change::Left { client: ClientId::new(name).unwrap(), reason: Reason::Left }
+        Change::Left { client: ClientId::new(name).unwrap(), reason: LeftReason::Left }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::SessionId;
 
@@ -147,15 +148,6 @@ pub struct Request {
     pub op: Op,
 }
 
-/// Reason why a member left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reason {
-    /// The client left on request.
-    Left,
-    /// The seat was not refreshed or claimed in time, or its time after [`Op::Drop`] is over.
-    Expired,
-}
-
 /// A change that is announced to the members. Each one raises the room's version by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
@@ -166,7 +158,7 @@ pub enum Change {
         /// Id of the former member.
         client: ClientId,
         /// Reason for leaving.
-        reason: Reason,
+        reason: LeftReason,
     },
 }
 

@@ -7,7 +7,7 @@ use signaling_wire::SessionId;
 
 use super::record::{CLAIMED, Record, Records};
 use crate::rules::millis;
-use crate::{Change, Member, Op, OpResult, Reason, Requester, Rules, Seat, SeatStatus, Stamp};
+use crate::{Change, LeftReason, Member, Op, OpResult, Requester, Rules, Seat, SeatStatus, Stamp};
 
 /// One room. [`Rooms`](super::Rooms) has many; a mesh without a store keeps each at its owner.
 ///
@@ -300,12 +300,12 @@ impl Step<'_> {
         known.seat.requester = requester.clone();
         match known.is_gone {
             true => self.room.records.put(known),
-            false => self.gone(known, Reason::Left),
+            false => self.gone(known, LeftReason::Left),
         }
     }
 
     /// Marks a present client as gone and keeps its record.
-    fn gone(&mut self, mut known: Record, reason: Reason) {
+    fn gone(&mut self, mut known: Record, reason: LeftReason) {
         if known.is_member() {
             self.changes.push(Change::Left { client: known.seat.requester.client.clone(), reason });
         } else {
@@ -385,7 +385,7 @@ impl Step<'_> {
         }
         let (until, max) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
         for known in self.room.records.silent_members(until, max) {
-            self.gone(known, Reason::Expired);
+            self.gone(known, LeftReason::Expired);
         }
         for known in self.room.records.silent_others(until, max) {
             self.queue_moved |= known.is_waiting();
