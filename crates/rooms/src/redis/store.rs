@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::address::Address;
 use super::connection::Connection;
 use super::reply::result;
 use super::scripts::Script;
@@ -64,14 +63,6 @@ impl RedisStore {
     /// same when it detects a new process.
     pub fn restarted(&self) {
         self.connection.restarted();
-    }
-
-    /// Checks the syntax of `url` without connecting.
-    ///
-    /// # Errors
-    /// If `url` is no address that [`RedisStore::new`] takes.
-    pub fn check_url(url: &str) -> Result<(), StoreError> {
-        Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
     /// Applies operations in order, and returns the result of each. Each fails if the server does
