@@ -14,23 +14,9 @@ use signaling_protocol::server::{self, IceServer, ServerMessage};
 use signaling_protocol::{CloseCode, ErrorCode};
 
 const DOCUMENT: &str = include_str!("../PROTOCOL.md");
-const CLIENT_TYPES: [&str; 9] =
-    ["signal", "join", "leave", "members", "broadcast", "received", "token", "ice_servers", "ping"];
-const SERVER_TYPES: [&str; 13] = [
-    "welcome",
-    "signal",
-    "broadcast",
-    "ack",
-    "error",
-    "joined",
-    "waiting",
-    "members_changed",
-    "left",
-    "ice_servers",
-    "moved",
-    "pong",
-    "goodbye",
-];
+const CLIENT_TYPES: &str = "signal join leave members broadcast received token ice_servers ping";
+const SERVER_TYPES: &str =
+    "welcome signal broadcast ack error joined waiting members_changed left ice_servers moved pong goodbye";
 
 #[test]
 fn client_examples_parse_as_their_type() {
@@ -48,7 +34,7 @@ fn client_examples_parse_as_their_type() {
         assert_eq!(client::peek(line.as_bytes()), edge_sees, "{line}");
         seen.insert(kind);
     }
-    assert_eq!(seen, CLIENT_TYPES.into());
+    assert_eq!(seen, CLIENT_TYPES.split(' ').collect::<BTreeSet<_>>());
 }
 
 #[test]
@@ -62,14 +48,14 @@ fn server_examples_equal_the_encoder_output() {
         }
         seen.insert(example.kind());
     }
-    assert_eq!(seen, SERVER_TYPES.into());
+    assert_eq!(seen, SERVER_TYPES.split(' ').collect::<BTreeSet<_>>());
 }
 
 #[test]
 fn each_message_type_has_its_section() {
-    for (section, types) in [("What a client sends", &CLIENT_TYPES[..]), ("What a server sends", &SERVER_TYPES)] {
+    for (section, types) in [("What a client sends", CLIENT_TYPES), ("What a server sends", SERVER_TYPES)] {
         let headings = section_of(section).lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`'));
-        assert_eq!(headings.collect::<Vec<_>>(), types);
+        assert_eq!(headings.collect::<Vec<_>>().join(" "), types);
     }
 }
 
