@@ -68,7 +68,7 @@ pub async fn watch(source: Source) -> Result<Discovery, SourceError> {
 /// As [`watch()`].
 pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, SourceError> {
     let publisher = Publisher::new(source.to_string(), settings.subject);
-    let (views, readings) = (publisher.views(), publisher.readings());
+    let (views, readings) = (publisher.views.clone(), publisher.readings.subscribe());
     let (sender, mut following) = Following::new(publisher, settings);
     let reports = match source {
         Source::Static(view) => {
