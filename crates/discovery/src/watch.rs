@@ -22,20 +22,17 @@ pub struct Discovery {
 
 impl Discovery {
     /// Returns the current view.
-    #[must_use]
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.views.borrow())
     }
 
     /// Returns a receiver of the current view and its successors. A slow receiver gets only the
     /// newest.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.views.subscribe()
     }
 
     /// Returns the time since the last good reading, else since the start. 0 for a static list.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }

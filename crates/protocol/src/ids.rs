@@ -59,7 +59,6 @@ pub fn check_name(text: &str) -> Result<(), NameError> {
 }
 
 /// Returns `true` if native clients may not use the name, because it begins with `~`.
-#[must_use]
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with('~')
 }
@@ -82,7 +81,6 @@ macro_rules! names {
             }
 
             /// Returns the name as text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }

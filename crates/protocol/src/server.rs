@@ -137,7 +137,6 @@ pub enum ServerMessage<'a> {
 
 impl ServerMessage<'_> {
     /// Returns the message as JSON text.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         // Strings, numbers and valid JSON only: serialization to memory cannot fail.
         serde_json::to_vec(self).unwrap_or_default()

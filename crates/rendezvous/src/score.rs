@@ -27,13 +27,11 @@ pub struct KeyHash(u64);
 
 impl KeyHash {
     /// Hashes the key's UTF-8 bytes.
-    #[must_use]
     pub fn of(key: &str) -> Self {
         Self(XxHash3_64::oneshot(key.as_bytes()))
     }
 
     /// Returns the hash as a number.
-    #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }

@@ -39,7 +39,6 @@ pub struct Seat {
 
 impl Requester {
     /// Returns `true` if `other` is the same session with a later socket or attachment.
-    #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         self.session == other.session && (self.accepted_at_us, self.turn) < (other.accepted_at_us, other.turn)
     }
@@ -68,13 +67,11 @@ pub enum SeatStatus {
 
 impl SeatStatus {
     /// Returns `true` for a member.
-    #[must_use]
     pub fn is_member(self) -> bool {
         matches!(self, Self::Member { .. })
     }
 
     /// Returns `true` if the client is in the waiting queue.
-    #[must_use]
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::Waiting { .. })
     }
@@ -215,7 +212,6 @@ pub struct OpResult {
 
 impl OpResult {
     /// Returns the state of the room after the operation.
-    #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version }
     }

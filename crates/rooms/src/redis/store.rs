@@ -37,14 +37,12 @@ impl RedisStore {
     }
 
     /// Begins all keys with `prefix`.
-    #[must_use]
     pub fn with_prefix(self, prefix: KeyPrefix) -> Self {
         Self { prefix, ..self }
     }
 
     /// Returns the number of established connections that failed since the start: broken, silent,
     /// or to a server that cannot serve writes.
-    #[must_use]
     pub fn lost_connections(&self) -> u64 {
         self.connection.lost()
     }
