@@ -41,10 +41,8 @@ struct Shared {
 enum State {
     /// The next attempt decides; calls wait for it. The first one starts with the first call.
     Connecting,
-    Up {
-        link: Link,
-        number: u64,
-    },
+    /// Connected by the attempt with this number, from 0.
+    Up { link: Link, number: u64 },
     /// An attempt failed, and others follow; calls fail at once.
     Down(RedisError),
 }
