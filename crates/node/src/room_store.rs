@@ -205,7 +205,6 @@ impl fmt::Debug for RoomStoreText {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

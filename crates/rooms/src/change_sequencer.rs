@@ -224,7 +224,6 @@ fn client_of(change: &Change) -> &ClientId {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 

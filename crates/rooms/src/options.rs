@@ -61,7 +61,6 @@ impl RoomOptions {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -92,7 +92,6 @@ pub enum RoomChange<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

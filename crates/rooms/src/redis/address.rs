@@ -103,7 +103,6 @@ fn has_port(host: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use redis::ConnectionAddr;
 
