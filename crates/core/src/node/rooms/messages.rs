@@ -32,8 +32,8 @@ pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
         Change::Joined(member) => {
             RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
         }
-        Change::Left { client, reason: LeftReason::Left } => RoomChange::Left { client_id: client.as_str() },
-        Change::Left { client, reason: LeftReason::Expired } => RoomChange::Expired { client_id: client.as_str() },
+        Change::Left { client, reason: LeftReason::Left } => RoomChange::Left(client.as_str()),
+        Change::Left { client, reason: LeftReason::Expired } => RoomChange::Expired(client.as_str()),
     }
 }
 
@@ -44,8 +44,8 @@ pub(in crate::node) fn change_from_wire(change: &RoomChange<'_>) -> Option<Chang
         RoomChange::Joined { client_id, data } => {
             Change::Joined(signaling_rooms::Member { client: client(client_id)?, data: data.map(Box::from) })
         }
-        RoomChange::Left { client_id } => Change::Left { client: client(client_id)?, reason: LeftReason::Left },
-        RoomChange::Expired { client_id } => Change::Left { client: client(client_id)?, reason: LeftReason::Expired },
+        RoomChange::Left(client_id) => Change::Left { client: client(client_id)?, reason: LeftReason::Left },
+        RoomChange::Expired(client_id) => Change::Left { client: client(client_id)?, reason: LeftReason::Expired },
     })
 }
 
