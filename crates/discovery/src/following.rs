@@ -132,7 +132,7 @@ impl Following {
     fn apply_observations(&mut self, observations: &[Observation], until: Option<StdInstant>) {
         self.damper.apply(observations, until, Instant::now().into_std());
         let was_doubtful = self.is_doubtful;
-        self.is_doubtful = !self.damper.has_present_server() && self.publisher.node_count() > 0;
+        self.is_doubtful = !self.damper.has_present_server() && !self.publisher.views.borrow().is_empty();
         if self.is_doubtful {
             self.publisher.record_failure(&ReadError::SuddenlyEmpty);
             return;

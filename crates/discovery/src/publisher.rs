@@ -21,8 +21,8 @@ const MAX_NAMES: usize = 5;
 /// Writing side of a followed source; `Discovery` is the reading side.
 pub(crate) struct Publisher {
     source: String,
-    views: watch::Sender<Arc<View>>,
-    readings: watch::Sender<Readings>,
+    pub(crate) views: watch::Sender<Arc<View>>,
+    pub(crate) readings: watch::Sender<Readings>,
     /// `None` unless the source lists nodes.
     metrics: Option<&'static DiscoveryMetrics>,
     /// Kinds of errors since the source last worked. Each is logged once, since two may alternate.
@@ -50,16 +50,6 @@ impl Publisher {
         };
         publisher.record_view(0);
         publisher
-    }
-
-    /// Returns the channel of the published views.
-    pub(crate) fn views(&self) -> watch::Sender<Arc<View>> {
-        self.views.clone()
-    }
-
-    /// Returns a receiver of the outcomes of readings.
-    pub(crate) fn readings(&self) -> watch::Receiver<Readings> {
-        self.readings.subscribe()
     }
 
     /// Publishes a view if it differs. Returns `false` if it is rejected: a suddenly empty view is
@@ -122,11 +112,6 @@ impl Publisher {
             let nodes = self.views.borrow().len();
             warn!(source = %self.source, %error, nodes, "discovery keeps the last view");
         }
-    }
-
-    /// Returns the number of nodes in the current view.
-    pub(crate) fn node_count(&self) -> usize {
-        self.views.borrow().len()
     }
 
     /// Updates the metric of the view's age.

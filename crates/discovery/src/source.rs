@@ -64,7 +64,6 @@ impl Source {
 
     /// Returns the [age](crate::Discovery::age) above which a view is stale. It exceeds the time
     /// between two good readings, including slow answers. `None`: a static list is never stale.
-    #[must_use]
     pub fn stale_after(&self) -> Option<Duration> {
         match self {
             Self::Static(_) => None,

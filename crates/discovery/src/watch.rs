@@ -22,20 +22,17 @@ pub struct Discovery {
 
 impl Discovery {
     /// Returns the current view.
-    #[must_use]
     pub fn view(&self) -> Arc<View> {
         Arc::clone(&self.views.borrow())
     }
 
     /// Returns a receiver of the current view and its successors. A slow receiver gets only the
     /// newest.
-    #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Arc<View>> {
         self.views.subscribe()
     }
 
     /// Returns the time since the last good reading, else since the start. 0 for a static list.
-    #[must_use]
     pub fn age(&self) -> Duration {
         self.task.as_ref().map_or(Duration::ZERO, |_| self.readings.borrow().last_good.elapsed())
     }
@@ -68,7 +65,7 @@ pub async fn watch(source: Source) -> Result<Discovery, SourceError> {
 /// As [`watch()`].
 pub async fn watch_with(source: Source, settings: &Settings) -> Result<Discovery, SourceError> {
     let publisher = Publisher::new(source.to_string(), settings.subject);
-    let (views, readings) = (publisher.views(), publisher.readings());
+    let (views, readings) = (publisher.views.clone(), publisher.readings.subscribe());
     let (sender, mut following) = Following::new(publisher, settings);
     let reports = match source {
         Source::Static(view) => {

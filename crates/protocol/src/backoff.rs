@@ -12,13 +12,11 @@ pub struct Backoff {
 
 impl Backoff {
     /// Returns a backoff without failures. `first` is the first limit, `longest` the maximum.
-    #[must_use]
     pub const fn new(first: Duration, longest: Duration) -> Self {
         Self { first, longest, failures: 0 }
     }
 
     /// Returns `true` if there was no failure since the last success.
-    #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.failures == 0
     }

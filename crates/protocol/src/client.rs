@@ -78,7 +78,6 @@ pub enum ClientMessage<'a> {
 
 impl ClientMessage<'_> {
     /// Returns the request's `id`. `None`: it has none, or its type allows none.
-    #[must_use]
     pub fn id(&self) -> Option<u64> {
         match self {
             Self::Signal { id, .. } | Self::Join { id, .. } | Self::Leave { id, .. } | Self::Broadcast { id, .. } => {
@@ -89,7 +88,6 @@ impl ClientMessage<'_> {
     }
 
     /// Returns `true` if the request may have an `id`. Reliable clients must give one.
-    #[must_use]
     pub fn takes_id(&self) -> bool {
         matches!(self, Self::Signal { .. } | Self::Join { .. } | Self::Leave { .. } | Self::Broadcast { .. })
     }
@@ -227,7 +225,6 @@ pub struct Names<'a> {
 
 /// Returns the fields that an `error` repeats. All are `None` if the text is no JSON object with a
 /// `type`, or a known field has a wrong type.
-#[must_use]
 pub fn names(text: &[u8]) -> Names<'_> {
     let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
     let Some(Fields { id, to, room, .. }) = fields else { return Names::default() };
@@ -264,7 +261,6 @@ struct TypeAndNumber<'a> {
 /// Parses only the parts that concern the edge. A `signal`, `broadcast` or `join` whose `type`
 /// comes first takes the fast path. An unreadable text is `Other`, so that the node reports the
 /// error.
-#[must_use]
 pub fn peek(text: &[u8]) -> EdgeMessage {
     const FRONT: &[u8] = b"{\"type\":\"";
     const OTHERS: [&[u8]; 3] = [b"signal\"", b"broadcast\"", b"join\""];

@@ -63,14 +63,12 @@ impl CloseCode {
 
     /// Returns `true` if a client that closes with this code ends its session; after all others
     /// the session can be resumed.
-    #[must_use]
     pub const fn is_goodbye(self) -> bool {
         self.0 == Self::NORMAL.0
     }
 
     /// Returns the client's reaction to the code, [`Advice::ComeBack`] for an unknown one except
     /// 4400 to 4499.
-    #[must_use]
     pub const fn advice(self) -> Advice {
         match self.0 {
             1000 | 1002 | 1003 | 1007 | 1009 | 4400..=4499 => Advice::StayAway,
@@ -81,7 +79,6 @@ impl CloseCode {
 
     /// Returns the close code that replaces the HTTP status of a refusal, which browsers hide.
     /// `None`: the status has no close code.
-    #[must_use]
     pub const fn of_status(status: u16) -> Option<Self> {
         match status {
             400 => Some(Self::BAD_REQUEST),

@@ -42,7 +42,6 @@ impl ErrorCode {
     ];
 
     /// Returns the code's name on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadMessage => "bad_message",

@@ -59,13 +59,12 @@ pub fn check_name(text: &str) -> Result<(), NameError> {
 }
 
 /// Returns `true` if native clients may not use the name, because it begins with `~`.
-#[must_use]
 pub fn is_reserved(name: &str) -> bool {
     name.starts_with('~')
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $type:ident, $max:expr) => {
+macro_rules! names {
+    ($($(#[$doc:meta])* $type:ident, $max:expr;)+) => {$(
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -82,7 +81,6 @@ macro_rules! name {
             }
 
             /// Returns the name as text.
-            #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -131,24 +129,17 @@ macro_rules! name {
                 f.write_str(&self.0)
             }
         }
-    };
+    )+};
 }
 
-name!(
+names! {
     /// A WebRTC peer: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
-    ClientId,
-    MAX_NAME
-);
-name!(
+    ClientId, MAX_NAME;
     /// A room of clients: 1 to 128 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
-    RoomName,
-    MAX_NAME
-);
-name!(
+    RoomName, MAX_NAME;
     /// A node's stable name, such as its pod's: 1 to 253 characters of `A-Z a-z 0-9 . _ ~ : @ -`.
-    NodeId,
-    MAX_NODE_ID
-);
+    NodeId, MAX_NODE_ID;
+}
 
 #[cfg(test)]
 mod tests {

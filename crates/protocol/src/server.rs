@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::ErrorCode;
+use crate::rooms::{Former, LeftReason, Member};
 
 /// One entry of `ice_servers`, in the form of `RTCPeerConnection`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +78,51 @@ pub enum ServerMessage<'a> {
         /// Name of the new node.
         node: &'a str,
     },
+    /// State of a room, for a member.
+    Joined {
+        /// The room.
+        room: &'a str,
+        /// The room's version; each change raises it by one.
+        version: u64,
+        /// Maximum members; `None`: no limit.
+        capacity: Option<u32>,
+        /// Number of members.
+        count: u64,
+        /// One page of members, oldest first.
+        members: &'a [Member<'a>],
+        /// `true` if there are further pages.
+        more: bool,
+        /// Last member of the page before. `None`: this is the first page.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<&'a str>,
+    },
+    /// The room is full, and the client is in the waiting queue.
+    Waiting {
+        /// The room.
+        room: &'a str,
+        /// Number of waiting clients ahead.
+        ahead: u64,
+        /// Number of all waiting clients.
+        queue_length: u64,
+    },
+    /// Members joined or left.
+    MembersChanged {
+        /// The room.
+        room: &'a str,
+        /// The room's version after the changes.
+        version: u64,
+        /// Members that joined or have new data.
+        joined: &'a [Member<'a>],
+        /// Former members, with their reasons.
+        left: &'a [Former<'a>],
+    },
+    /// The receiving client is no longer in the room.
+    Left {
+        /// The room.
+        room: &'a str,
+        /// Reason for leaving.
+        reason: LeftReason,
+    },
     /// Answer to `ping`.
     Pong,
     /// The server will close the socket.
@@ -91,9 +137,8 @@ pub enum ServerMessage<'a> {
 
 impl ServerMessage<'_> {
     /// Returns the message as JSON text.
-    #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // No map keys and no fallible types: serialization to memory cannot fail.
+        // Strings, numbers and valid JSON only: serialization to memory cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
@@ -103,6 +148,20 @@ impl ServerMessage<'_> {
 pub fn write_signal(out: &mut Vec<u8>, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(from.len() + data.get().len() + 64);
     out.extend_from_slice(b"{\"type\":\"signal\",\"from\":\"");
+    write_sender_and_data(out, from, data, id);
+}
+
+/// Appends the `broadcast` for another member to `out`. `room` and `from` need no JSON escapes.
+/// `id` is the sender's; `None` leaves it out.
+pub fn write_broadcast(out: &mut Vec<u8>, room: &str, from: &str, data: &RawValue, id: Option<u64>) {
+    out.reserve(room.len() + from.len() + data.get().len() + 80);
+    out.extend_from_slice(b"{\"type\":\"broadcast\",\"room\":\"");
+    out.extend_from_slice(room.as_bytes());
+    out.extend_from_slice(b"\",\"from\":\"");
+    write_sender_and_data(out, from, data, id);
+}
+
+fn write_sender_and_data(out: &mut Vec<u8>, from: &str, data: &RawValue, id: Option<u64>) {
     out.extend_from_slice(from.as_bytes());
     out.extend_from_slice(b"\",\"data\":");
     out.extend_from_slice(data.get().as_bytes());
@@ -131,6 +190,6 @@ pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
 }
 
 /// Appends `number` in decimal digits.
-pub(crate) fn write_number(out: &mut Vec<u8>, number: u64) {
+fn write_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

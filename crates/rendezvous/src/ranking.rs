@@ -17,7 +17,6 @@ pub struct Ranking {
 impl Ranking {
     /// Builds a ranking from node ids in any order; duplicates count once. All servers of a mesh
     /// must use the same `hash_seed`: with different ones they find different owners.
-    #[must_use]
     pub fn new(hash_seed: u64, node_ids: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut ids: Vec<Box<str>> = node_ids.into_iter().map(|id| id.as_ref().into()).collect();
         ids.sort_unstable();
@@ -27,19 +26,16 @@ impl Ranking {
     }
 
     /// Returns the number of nodes.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
     /// Returns `true` if there is no node, so no key has an owner.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
     /// Returns the node ids in bytewise order.
-    #[must_use]
     pub fn ids(&self) -> &[Box<str>] {
         &self.ids
     }
@@ -49,20 +45,17 @@ impl Ranking {
     /// # Panics
     /// If `index` is not below [`len`](Self::len). Below it, an index of another ranking gives a
     /// wrong result.
-    #[must_use]
     pub fn id(&self, index: usize) -> &str {
         &self.ids[index]
     }
 
     /// Returns the index of the node with this id, or `None` if it is not in the set.
-    #[must_use]
     pub fn index_of(&self, node_id: &str) -> Option<usize> {
         self.ids.binary_search_by(|id| (**id).cmp(node_id)).ok()
     }
 
     /// Returns the index of the key's owner, the node with the highest score. `None`: there is no
     /// node.
-    #[must_use]
     pub fn owner(&self, key: KeyHash) -> Option<usize> {
         let key = key.mixed();
         let (first, rest) = self.seeds.split_first()?;
@@ -83,7 +76,6 @@ impl Ranking {
     /// The result is the first accepted node of [`candidates`](Self::candidates). `eligible` is
     /// called with the index of a node, at most once per node. The caller can reject nodes that are
     /// suspect or draining.
-    #[must_use]
     pub fn owner_where(&self, key: KeyHash, eligible: impl Fn(usize) -> bool) -> Option<usize> {
         let key = key.mixed();
         let mut best = None;
@@ -98,7 +90,6 @@ impl Ranking {
 
     /// Returns the indices of all nodes by descending score, the owner first. Equal scores are in
     /// order of ids.
-    #[must_use]
     pub fn candidates(&self, key: KeyHash) -> Vec<usize> {
         let mut indices: Vec<usize> = (0..self.len()).collect();
         indices.sort_by_cached_key(|&index| Reverse(self.score_of(key, index)));
@@ -111,7 +102,6 @@ impl Ranking {
     /// # Panics
     /// If `index` is not below [`len`](Self::len). Below it, an index of another ranking gives a
     /// wrong result.
-    #[must_use]
     #[inline]
     pub fn score_of(&self, key: KeyHash, index: usize) -> u64 {
         self.seeds[index].score(key.mixed())

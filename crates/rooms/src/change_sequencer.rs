@@ -47,13 +47,11 @@ pub struct ChangeSequencer {
 impl ChangeSequencer {
     /// Creates a sequencer for a room whose local clients have this state. With
     /// [`RoomEvents::Prompt`] there is no interval between announcements.
-    #[must_use]
     pub fn new(at: Stamp, events: RoomEvents) -> Self {
         Self { at, newest: at.version, is_prompt: events == RoomEvents::Prompt, ..Self::default() }
     }
 
     /// Returns the state that the local clients have, including pending changes.
-    #[must_use]
     pub fn at(&self) -> Stamp {
         self.at
     }
@@ -121,7 +119,6 @@ impl ChangeSequencer {
     }
 
     /// Returns `true` if the store may have lost the followed state.
-    #[must_use]
     pub fn may_be_lost(&self) -> bool {
         self.other.is_some()
     }
@@ -129,7 +126,6 @@ impl ChangeSequencer {
     /// Returns `true` if the local clients need a resync, because a version was lost or is missing
     /// for too long. The caller reports the request to [`ChangeSequencer::state_requested`] and the
     /// received state to [`ChangeSequencer::resynced`].
-    #[must_use]
     pub fn needs_resync(&self, now: Instant) -> bool {
         let timeout = if self.may_be_lost() { Duration::ZERO } else { GAP_TIMEOUT };
         self.gap_since.is_some_and(|since| now.saturating_duration_since(since) >= timeout)
@@ -141,26 +137,22 @@ impl ChangeSequencer {
     }
 
     /// Returns `true` if a loss was suspected when the resync was requested.
-    #[must_use]
     pub fn requested_as_lost(&self) -> bool {
         self.at_request.0.is_some()
     }
 
     /// Returns `true` if this is another incarnation than the followed one.
-    #[must_use]
     pub fn is_other(&self, incarnation: u64) -> bool {
         self.at.incarnation != 0 && self.at.incarnation != incarnation
     }
 
     /// Returns `true` if the store answered with a lower version than was followed at the request,
     /// so it has lost changes.
-    #[must_use]
     pub fn fell_to(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at_request.1 && !self.requested_as_lost()
     }
 
     /// Returns `true` if the local clients have a later state than this one, and it is still valid.
-    #[must_use]
     pub fn is_past(&self, at: Stamp) -> bool {
         at.incarnation == self.at.incarnation && at.version < self.at.version && !self.has_fallen()
     }
@@ -197,7 +189,6 @@ impl ChangeSequencer {
     }
 
     /// Returns `true` while changes are held because an earlier one is missing.
-    #[must_use]
     pub fn misses_changes(&self) -> bool {
         !self.early.is_empty()
     }
@@ -218,7 +209,6 @@ impl ChangeSequencer {
     }
 
     /// Returns a time by which changes are due or a resync is needed. `None`: nothing is expected.
-    #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let announce = self.announced_at.filter(|_| !self.pending.is_empty()).map(|last| last + ANNOUNCE_INTERVAL);
         let resync = self.gap_since.map(|since| since + GAP_TIMEOUT);
@@ -234,12 +224,11 @@ fn client_of(change: &Change) -> &ClientId {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Member, Reason};
+    use crate::{LeftReason, Member};
 
     fn joined(name: &str) -> Change {
         Change::Joined(Member { client: ClientId::new(name).unwrap(), data: None })
@@ -250,7 +239,7 @@ mod tests {
     }
 
     fn left(name: &str) -> Change {
-        Change::Left { client: ClientId::new(name).unwrap(), reason: Reason::Left }
+        Change::Left { client: ClientId::new(name).unwrap(), reason: LeftReason::Left }
     }
 
     #[test]

@@ -55,10 +55,11 @@ pub use self::change_sequencer::{Announcement, ChangeSequencer};
 #[cfg(feature = "redis")]
 pub use self::clock::Clock;
 pub use self::core::{Room, Rooms};
-pub use self::op::{Change, Member, Op, OpResult, Reason, Request, Requester, Seat, SeatStatus, Stamp};
+pub use self::op::{Change, Member, Op, OpResult, Request, Requester, Seat, SeatStatus, Stamp};
 pub use self::options::{RoomEvents, RoomOptions};
 pub use self::prefix::{InvalidKeyPrefix, KeyPrefix};
 #[cfg(feature = "redis")]
 pub use self::redis::RedisStore;
 pub use self::rules::Rules;
 pub use self::store::StoreError;
+pub use signaling_protocol::rooms::LeftReason;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_wire::SessionId;
 
@@ -38,7 +39,6 @@ pub struct Seat {
 
 impl Requester {
     /// Returns `true` if `other` is the same session with a later socket or attachment.
-    #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         self.session == other.session && (self.accepted_at_us, self.turn) < (other.accepted_at_us, other.turn)
     }
@@ -67,13 +67,11 @@ pub enum SeatStatus {
 
 impl SeatStatus {
     /// Returns `true` for a member.
-    #[must_use]
     pub fn is_member(self) -> bool {
         matches!(self, Self::Member { .. })
     }
 
     /// Returns `true` if the client is in the waiting queue.
-    #[must_use]
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::Waiting { .. })
     }
@@ -147,15 +145,6 @@ pub struct Request {
     pub op: Op,
 }
 
-/// Reason why a member left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reason {
-    /// The client left on request.
-    Left,
-    /// The seat was not refreshed or claimed in time, or its time after [`Op::Drop`] is over.
-    Expired,
-}
-
 /// A change that is announced to the members. Each one raises the room's version by one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
@@ -166,7 +155,7 @@ pub enum Change {
         /// Id of the former member.
         client: ClientId,
         /// Reason for leaving.
-        reason: Reason,
+        reason: LeftReason,
     },
 }
 
@@ -223,7 +212,6 @@ pub struct OpResult {
 
 impl OpResult {
     /// Returns the state of the room after the operation.
-    #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version }
     }

@@ -35,7 +35,6 @@ impl RoomOptions {
     pub const PROMPT: Self = Self { events: RoomEvents::Prompt, open: false, capacity: None, seals: false };
 
     /// Returns the options of a room.
-    #[must_use]
     pub fn of(room: &RoomName) -> Self {
         match room.as_str().get(..4) {
             Some("~pj:" | "~yw:" | "~tr:") => Self::QUIET,
@@ -62,7 +61,6 @@ impl RoomOptions {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -12,7 +12,6 @@ impl KeyPrefix {
     const MAX_BYTES: usize = 64;
 
     /// Returns the prefix as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -61,7 +61,6 @@ impl Default for Rules {
 impl Rules {
     /// Returns the rules of one room. One with a reserved name has the capacity of its options, and
     /// no waiting queue.
-    #[must_use]
     pub fn of(&self, room: &RoomName) -> Self {
         if !is_reserved(room.as_str()) {
             return *self;
@@ -72,7 +71,6 @@ impl Rules {
 
     /// Returns the lifetime of an entry with this refresh interval: 2.25 intervals. It may miss one
     /// refresh, and the next may be late.
-    #[must_use]
     pub fn stale_after(refreshed_every: Duration) -> Duration {
         refreshed_every * 2 + refreshed_every / 4
     }

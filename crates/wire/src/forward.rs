@@ -216,11 +216,9 @@ pub enum Item<'a> {
         /// The epoch.
         epoch: u64,
     },
-    /// Asks the receiver to claim the seats of its sessions in a room that the sender took over.
-    ClaimSeats {
-        /// Name of the room.
-        room: &'a str,
-    },
+    /// Asks the receiver to claim the seats of its sessions in the room with this name, which the
+    /// sender took over.
+    ClaimSeats(&'a str),
     /// Asks whether the receiver has this view, and for its copies of the sender's rooms.
     ViewQuery {
         /// Hash of the view's nodes and of which of them drain.

@@ -85,7 +85,6 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

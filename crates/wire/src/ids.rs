@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::DecodeError;
 
 macro_rules! random {
-    ($(#[$doc:meta])* $type:ident, $bytes:literal) => {
+    ($($(#[$doc:meta])* $type:ident[$bytes:literal];)+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[derive(bincode::Encode, bincode::Decode, serde::Serialize, serde::Deserialize)]
@@ -24,20 +24,16 @@ macro_rules! random {
                 fmt::Display::fmt(self, f)
             }
         }
-    };
+    )+};
 }
 
-random!(
+random! {
     /// A session: random bytes, kept through handoffs and resumes. The last bit is set if the
     /// client is reliable, for servers that have only the client's messages.
-    SessionId,
-    16
-);
-random!(
+    SessionId[16];
     /// One start of a process: random bytes that differ after a restart under the same name.
-    Incarnation,
-    8
-);
+    Incarnation[8];
+}
 
 impl FromStr for Incarnation {
     type Err = DecodeError;

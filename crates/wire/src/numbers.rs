@@ -6,8 +6,8 @@ use std::fmt;
 use bincode::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-macro_rules! number {
-    ($(#[$doc:meta])* $type:ident) => {
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $type:ident;)+) => {$(
         $(#[$doc])*
         #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
         #[cfg_attr(test, derive(arbitrary::Arbitrary))]
@@ -33,37 +33,25 @@ macro_rules! number {
                 fmt::Display::fmt(&self.0, f)
             }
         }
-    };
+    )+};
 }
 
-number!(
+numbers! {
     /// Number of an uplink frame in its session, from 1 on. The sender's edge assigns it.
-    Seq
-);
-number!(
+    Seq;
     /// Number of a downlink frame in one attachment of a session, from 1 on, assigned by the node.
-    DownSeq
-);
-number!(
+    DownSeq;
     /// Number of a message in its sender's session: the client's `id` if the client is reliable,
     /// else the frame's [`Seq`]. As a predecessor, 0 means that there is none.
-    MessageNumber
-);
-
-number!(
+    MessageNumber;
     /// Number of a batch to any peer, rising in one incarnation of the sending node, from 1 on.
-    BatchNumber
-);
-number!(
+    BatchNumber;
     /// Number of an exchange over all lanes, in one incarnation of the sending node, from 1 on. A
     /// later exchange of a lane replaces an earlier one.
-    ExchangeNumber
-);
-
-number!(
+    ExchangeNumber;
     /// Number of a request to the owner of a room, in one incarnation of the requesting node.
-    RoomRequestId
-);
+    RoomRequestId;
+}
 
 impl MessageNumber {
     /// No message.

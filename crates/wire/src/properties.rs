@@ -1,6 +1,5 @@
 //! Properties of any input: a frame decodes to what was encoded, and damaged bytes are refused
 //! without harm.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 use std::time::{Duration, UNIX_EPOCH};

@@ -60,7 +60,6 @@ pub fn verify(secret: &[u8], client_id: &ClientId, token: &str, now: SystemTime)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

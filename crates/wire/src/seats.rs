@@ -79,20 +79,13 @@ pub enum RoomChange<'a> {
         /// JSON that the other members see. `None`: none.
         data: Option<&'a str>,
     },
-    /// A member left.
-    Left {
-        /// Id of the client.
-        client_id: &'a str,
-    },
-    /// A member's presence expired.
-    Expired {
-        /// Id of the client.
-        client_id: &'a str,
-    },
+    /// The client with this id left.
+    Left(&'a str),
+    /// The presence of the client with this id expired.
+    Expired(&'a str),
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

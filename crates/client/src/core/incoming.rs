@@ -73,66 +73,55 @@ struct Fields {
 /// Parses one message. Returns `None` if it is malformed or a field is missing.
 pub(crate) fn parse(text: &str) -> Option<Incoming> {
     let Kind { kind } = serde_json::from_str(text).ok()?;
-    match &*kind {
-        "welcome" | "ack" | "error" | "signal" | "broadcast" | "goodbye" | "joined" | "waiting" | "members_changed"
-        | "left" | "ice_servers" | "moved" => serde_json::from_str::<Fields>(text).ok()?.into_message(&kind),
+    let into_message: fn(Fields) -> Option<Incoming> = match &*kind {
+        "welcome" => |it| {
+            let welcome = Welcome {
+                client_id: it.client_id?,
+                resumed: it.resumed?,
+                max_message_bytes: it.max_message_bytes?,
+                ice_servers: it.ice_servers.unwrap_or_default(),
+                node: it.node,
+            };
+            Some(Incoming::Welcome(welcome, it.resume?))
+        },
+        "ack" => |it| Some(Incoming::Ack { id: it.id?, members: it.delivered }),
+        "error" => |it| {
+            let (message, retry_after) = (it.message.unwrap_or_default(), it.retry_after_ms.map(Duration::from_millis));
+            Some(Incoming::Error { id: it.id, refusal: Refusal { code: it.code?, message, retry_after } })
+        },
+        "goodbye" => |it| Some(Incoming::Goodbye { retry_after_ms: it.retry_after_ms }),
+        "signal" => |it| {
+            let signal = Signal { from: it.from?, data: it.data?, id: it.id };
+            Some(Incoming::Message(Event::Signal(signal), it.n.zip(it.m)))
+        },
+        "broadcast" => |it| {
+            let broadcast = Broadcast { room: it.room?, from: it.from?, data: it.data?, id: it.id };
+            Some(Incoming::Message(Event::Broadcast(broadcast), it.n.zip(it.m)))
+        },
+        "joined" => |it| {
+            Some(Incoming::Event(Event::Joined(Joined {
+                room: it.room?,
+                version: it.version?,
+                capacity: it.capacity,
+                count: it.count?,
+                members: it.members?,
+                more: it.more?,
+                after: it.after,
+            })))
+        },
+        "waiting" => |it| {
+            let (ahead, queue_length) = (it.ahead?, it.queue_length?);
+            Some(Incoming::Event(Event::Waiting { room: it.room?, ahead, queue_length }))
+        },
+        "members_changed" => |it| {
+            let (joined, left) = (it.joined.unwrap_or_default(), it.left.unwrap_or_default());
+            Some(Incoming::Event(Event::MembersChanged { room: it.room?, version: it.version?, joined, left }))
+        },
+        "left" => |it| Some(Incoming::Event(Event::Left { room: it.room?, reason: it.reason? })),
+        "ice_servers" => |it| Some(Incoming::Event(Event::IceServers(it.ice_servers?))),
+        "moved" => |it| Some(Incoming::Event(Event::Moved { node: it.node? })),
         // Fields of later types may have other forms.
-        _ => Some(Incoming::Ignored),
-    }
-}
-
-impl Fields {
-    fn into_message(self, kind: &str) -> Option<Incoming> {
-        let event = match kind {
-            "welcome" => {
-                let welcome = Welcome {
-                    client_id: self.client_id?,
-                    resumed: self.resumed?,
-                    max_message_bytes: self.max_message_bytes?,
-                    ice_servers: self.ice_servers.unwrap_or_default(),
-                    node: self.node,
-                };
-                return Some(Incoming::Welcome(welcome, self.resume?));
-            }
-            "ack" => return Some(Incoming::Ack { id: self.id?, members: self.delivered }),
-            "error" => {
-                let message = self.message.unwrap_or_default();
-                let retry_after = self.retry_after_ms.map(Duration::from_millis);
-                return Some(Incoming::Error {
-                    id: self.id,
-                    refusal: Refusal { code: self.code?, message, retry_after },
-                });
-            }
-            "goodbye" => return Some(Incoming::Goodbye { retry_after_ms: self.retry_after_ms }),
-            "signal" => {
-                let signal = Signal { from: self.from?, data: self.data?, id: self.id };
-                return Some(Incoming::Message(Event::Signal(signal), self.n.zip(self.m)));
-            }
-            "broadcast" => {
-                let broadcast = Broadcast { room: self.room?, from: self.from?, data: self.data?, id: self.id };
-                return Some(Incoming::Message(Event::Broadcast(broadcast), self.n.zip(self.m)));
-            }
-            "joined" => Event::Joined(Joined {
-                room: self.room?,
-                version: self.version?,
-                capacity: self.capacity,
-                count: self.count?,
-                members: self.members?,
-                more: self.more?,
-                after: self.after,
-            }),
-            "waiting" => Event::Waiting { room: self.room?, ahead: self.ahead?, queue_length: self.queue_length? },
-            "members_changed" => Event::MembersChanged {
-                room: self.room?,
-                version: self.version?,
-                joined: self.joined.unwrap_or_default(),
-                left: self.left.unwrap_or_default(),
-            },
-            "left" => Event::Left { room: self.room?, reason: self.reason? },
-            "ice_servers" => Event::IceServers(self.ice_servers?),
-            "moved" => Event::Moved { node: self.node? },
-            _ => return Some(Incoming::Ignored),
-        };
-        Some(Incoming::Event(event))
-    }
+        _ => return Some(Incoming::Ignored),
+    };
+    into_message(serde_json::from_str(text).ok()?)
 }

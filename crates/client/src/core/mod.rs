@@ -81,21 +81,16 @@ pub(crate) enum Effect {
 
 #[derive(Debug)]
 enum Phase {
+    /// Before [`Core::start`], and after the end of the session.
     Closed,
     /// Before an attempt, until the callback returns a token.
-    Fetching {
-        by: Ms,
-    },
-    Connecting {
-        by: Ms,
-    },
+    Fetching { by: Ms },
+    /// Until the `welcome` of a socket.
+    Connecting { by: Ms },
+    /// A welcomed socket is open.
     Connected(Connection),
-    /// `can_be_shortened` is `false` if the server asked for this wait.
-    Waiting {
-        until: Ms,
-        can_be_shortened: bool,
-        why: Ending,
-    },
+    /// Before the next attempt. `can_be_shortened` is `false` if the server asked for this wait.
+    Waiting { until: Ms, can_be_shortened: bool, why: Ending },
 }
 
 /// State of one client. `Driver` passes inputs to it and executes its effects.

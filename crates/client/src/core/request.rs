@@ -9,23 +9,14 @@ const MAX_HEAD: usize = 48;
 /// A request that gets an answer, without its number.
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
-    /// `ttl_ms`: maximum hold time; `None` for that of the mesh.
-    Signal {
-        to: String,
-        data: Box<RawValue>,
-        ttl_ms: Option<u64>,
-    },
-    Join {
-        room: String,
-        data: Option<Box<RawValue>>,
-    },
-    Leave {
-        room: String,
-    },
-    Broadcast {
-        room: String,
-        data: Box<RawValue>,
-    },
+    /// Sends `data` to a client. `ttl_ms`: maximum hold time; `None` for that of the mesh.
+    Signal { to: String, data: Box<RawValue>, ttl_ms: Option<u64> },
+    /// Joins a room. `None` as data shows nothing, or keeps the present data.
+    Join { room: String, data: Option<Box<RawValue>> },
+    /// Leaves a room or its waiting queue.
+    Leave { room: String },
+    /// Sends `data` to all other members of a room.
+    Broadcast { room: String, data: Box<RawValue> },
 }
 
 impl Request {

@@ -133,7 +133,7 @@ impl NodeCore {
             Item::RoomCopy { .. } => self.room_copy_part(now, sender, item),
             Item::RoomCopied { room, epoch, accepted } => self.room_copied(now, sender, room, *epoch, *accepted),
             Item::RoomRetired { room, epoch } => self.room_retired(room, *epoch),
-            Item::ClaimSeats { room } => {
+            Item::ClaimSeats(room) => {
                 if let Ok(room) = RoomName::new(room) {
                     self.claim_seats(&room);
                 }

@@ -365,7 +365,6 @@ impl Lane {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use signaling_wire::SessionId;
 

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::client::{self, BadMessage, ClientMessage};
 use signaling_protocol::ids::is_reserved;
-use signaling_protocol::rooms::write_broadcast;
-use signaling_protocol::server::{ServerMessage, write_signal};
+use signaling_protocol::server::{ServerMessage, write_broadcast, write_signal};
 use signaling_protocol::{ClientId, ErrorCode, RoomName};
 use signaling_rendezvous::KeyHash;
 use signaling_wire::trunk::DeliveryOutcome;

@@ -74,7 +74,6 @@ impl Default for Rules {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use crate::edge::{DedupLimits, RetransmitLimits};
 
     use super::super::hold::HoldLimits;

@@ -1,6 +1,7 @@
 //! Conversion of DNS records to observations of servers, for the poller. Pure.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use hickory_resolver::proto::rr::{RData, Record};
 use signaling_protocol::NodeId;
@@ -19,12 +20,8 @@ pub(super) struct Named {
 
 /// Returns the servers of A and AAAA records at `port`. Their ids are their IP addresses.
 pub(super) fn by_address(records: &[Record], port: u16) -> Named {
-    let records = records.iter().filter_map(|record| match &record.data {
-        RData::A(ip) => Some((ip.to_string(), format!("{ip}:{port}"))),
-        RData::AAAA(ip) => Some((ip.to_string(), format!("[{ip}]:{port}"))),
-        _ => None,
-    });
-    named(records)
+    let ips = records.iter().filter_map(|record| record.data.ip_addr());
+    named(ips.map(|ip| (ip.to_string(), SocketAddr::new(ip, port).to_string())))
 }
 
 /// Returns the servers of SRV records. Their ids are the first labels of their targets.

@@ -8,13 +8,12 @@
 //! one, so that all servers of a mesh agree.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
 use signaling_protocol::NodeId;
 
 use crate::observation::{Observation, ServerStatus};
-use signaling_core::Address;
 
 /// Contents of the slices by name. `Watcher` updates them and sends their servers.
 pub(super) struct Slices {
@@ -28,8 +27,7 @@ struct Appearance {
     id: NodeId,
     /// Distinguishes successive pods of one name in a StatefulSet.
     uid: String,
-    ip: IpAddr,
-    port: u16,
+    address: SocketAddr,
     serves: bool,
     ends: bool,
 }
@@ -109,17 +107,18 @@ fn appearance(endpoint: &Endpoint, port: u16) -> Option<Appearance> {
     let pod = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"))?;
     let id = NodeId::new(pod.name.as_deref()?).ok()?;
     let ip: IpAddr = endpoint.addresses.first()?.parse().ok()?;
+    let address = SocketAddr::new(ip, port);
     let conditions = endpoint.conditions.as_ref();
     let serves = conditions.and_then(|conditions| conditions.serving.or(conditions.ready)).unwrap_or(true);
     let ends = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
-    Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), ip, port, serves, ends })
+    Some(Appearance { id, uid: pod.uid.clone().unwrap_or_default(), address, serves, ends })
 }
 
 impl Appearance {
     /// Merges the pod's data from another slice. A terminating pod never recovers, so `terminating`
     /// in any slice counts. A pod that serves in only one slice is in transition.
     fn merge(&mut self, other: &Self) {
-        (self.ip, self.port) = (self.ip, self.port).min((other.ip, other.port));
+        self.address = self.address.min(other.address);
         self.serves |= other.serves;
         self.ends |= other.ends;
     }
@@ -134,11 +133,7 @@ impl Appearance {
     }
 
     fn observation(&self) -> Option<Observation> {
-        let address = match self.ip {
-            IpAddr::V4(ip) => format!("{ip}:{}", self.port),
-            IpAddr::V6(ip) => format!("[{ip}]:{}", self.port),
-        };
-        let address: Address = address.parse().ok()?;
+        let address = self.address.to_string().parse().ok()?;
         Some(Observation { id: self.id.clone(), address, status: self.status() })
     }
 }

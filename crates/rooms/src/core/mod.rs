@@ -26,7 +26,6 @@ pub struct Rooms {
 
 impl Rooms {
     /// Creates an empty set of rooms.
-    #[must_use]
     pub fn new(rules: Rules) -> Self {
         Self { rules, run: 0, replaced_at: None, room_by_name: BTreeMap::new(), next_idle_check_at: 0 }
     }
@@ -61,7 +60,6 @@ impl Rooms {
     }
 
     /// Returns a room. `None`: it is not known.
-    #[must_use]
     pub fn room(&self, name: &RoomName) -> Option<&Room> {
         self.room_by_name.get(name)
     }

@@ -7,7 +7,7 @@ use signaling_wire::SessionId;
 
 use super::record::{CLAIMED, Record, Records};
 use crate::rules::millis;
-use crate::{Change, Member, Op, OpResult, Reason, Requester, Rules, Seat, SeatStatus, Stamp};
+use crate::{Change, LeftReason, Member, Op, OpResult, Requester, Rules, Seat, SeatStatus, Stamp};
 
 /// One room. [`Rooms`](super::Rooms) has many; a mesh without a store keeps each at its owner.
 ///
@@ -42,7 +42,6 @@ struct Step<'a> {
 
 impl Room {
     /// Creates a room in place of a lost one. No client is admitted until its seats are restored.
-    #[must_use]
     pub fn rebuilt(rules: &Rules, now: u64) -> Self {
         let settled_at = signed(now) + rules.settle_ms();
         Self { version: Some(now), incarnation: now, settled_at, touched: signed(now), ..Self::default() }
@@ -72,13 +71,11 @@ impl Room {
     }
 
     /// Returns the state after the last operation. Both numbers are 0 in a new room.
-    #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp { incarnation: self.incarnation, version: self.version.unwrap_or_default() }
     }
 
     /// Returns `true` if the operation claims a seat by a command that the room has lost.
-    #[must_use]
     pub fn has_lost_command(&self, op: &Op) -> bool {
         let Op::Refresh { seats } = op else { return false };
         let is_lost =
@@ -87,13 +84,11 @@ impl Room {
     }
 
     /// Returns the nodes that serve members and waiting clients, sorted.
-    #[must_use]
     pub fn nodes(&self) -> Vec<NodeId> {
         self.records.nodes()
     }
 
     /// Returns `true` if the node serves members or waiting clients.
-    #[must_use]
     pub fn has_seats_at(&self, node: &NodeId) -> bool {
         self.records.present().any(|record| record.seat.requester.node == *node)
     }
@@ -106,7 +101,6 @@ impl Room {
     }
 
     /// Returns the numbers of members and waiting clients.
-    #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.records.member_count() as u64, self.records.waiting_count() as u64)
     }
@@ -114,7 +108,6 @@ impl Room {
     /// Returns `true` if a room with claimed seats can be forgotten. No client has a seat or is
     /// remembered, and no lost seat may be restored. A capacity of its own has not been used for
     /// 100 times [`Rules::idle`].
-    #[must_use]
     pub fn is_finished(&self, rules: &Rules, now: u64) -> bool {
         let is_unused = self.records.is_empty() && signed(now) >= self.settled_at;
         is_unused && (self.capacity.is_none() || self.is_over(rules, signed(now)))
@@ -122,7 +115,6 @@ impl Room {
 
     /// Returns the time at which an operation would expire or admit a client, or at which the room
     /// is finished. `None`: no such time.
-    #[must_use]
     pub fn deadline(&self, rules: &Rules) -> Option<u64> {
         let settles = (self.settled_at > self.touched).then_some(self.settled_at);
         let expires = self.records.first_refresh().map(|at| (at + rules.stale_ms()).max(self.settled_at));
@@ -300,12 +292,12 @@ impl Step<'_> {
         known.seat.requester = requester.clone();
         match known.is_gone {
             true => self.room.records.put(known),
-            false => self.gone(known, Reason::Left),
+            false => self.gone(known, LeftReason::Left),
         }
     }
 
     /// Marks a present client as gone and keeps its record.
-    fn gone(&mut self, mut known: Record, reason: Reason) {
+    fn gone(&mut self, mut known: Record, reason: LeftReason) {
         if known.is_member() {
             self.changes.push(Change::Left { client: known.seat.requester.client.clone(), reason });
         } else {
@@ -385,7 +377,7 @@ impl Step<'_> {
         }
         let (until, max) = (self.now - self.rules.stale_ms(), self.rules.stale_at_once);
         for known in self.room.records.silent_members(until, max) {
-            self.gone(known, Reason::Expired);
+            self.gone(known, LeftReason::Expired);
         }
         for known in self.room.records.silent_others(until, max) {
             self.queue_moved |= known.is_waiting();

@@ -1,5 +1,5 @@
 //! Addresses of a store: one server, a cluster, or the sentinels that name the current master.
-//! `store` checks them, and `connection` parses them for `link`.
+//! `connection` parses them for `link`.
 
 use std::time::Duration;
 
@@ -103,7 +103,6 @@ fn has_port(host: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic)]
 mod tests {
     use redis::ConnectionAddr;
 

@@ -1,7 +1,7 @@
 //! A connection that is made again when it fails, and commands over it, for the `store`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, Value};
@@ -26,6 +26,8 @@ pub(super) struct Connection(Arc<Shared>);
 
 struct Shared {
     address: Arc<Address>,
+    /// Starts the task that maintains the connection.
+    start: Once,
     state: watch::Sender<State>,
     health: Mutex<Health>,
     lost: AtomicU64,
@@ -37,14 +39,10 @@ struct Shared {
 }
 
 enum State {
-    /// Nothing has been sent yet.
-    Idle,
-    /// The first attempt is under way; calls wait for it.
+    /// The next attempt decides; calls wait for it. The first one starts with the first call.
     Connecting,
-    Up {
-        link: Link,
-        number: u64,
-    },
+    /// Connected by the attempt with this number, from 0.
+    Up { link: Link, number: u64 },
     /// An attempt failed, and others follow; calls fail at once.
     Down(RedisError),
 }
@@ -53,9 +51,10 @@ impl Connection {
     /// Creates a connection, made at first use. Fails if `url` is no [`Address`].
     pub(super) fn new(url: &str, clock: Clock) -> Result<Self, StoreError> {
         let address = Arc::new(Address::parse(url).map_err(StoreError::new)?);
-        let (state, _) = watch::channel(State::Idle);
+        let (state, _) = watch::channel(State::Connecting);
         Ok(Self(Arc::new(Shared {
             address,
+            start: Once::new(),
             state,
             health: Mutex::default(),
             lost: AtomicU64::new(0),
@@ -115,31 +114,16 @@ impl Connection {
 
     /// Returns the established connection and its number. Waits for an attempt in progress.
     async fn link(&self) -> RedisResult<(Link, u64)> {
-        self.start();
+        self.0.start.call_once(|| {
+            let (shared, address) = (Arc::downgrade(&self.0), Arc::clone(&self.0.address));
+            tokio::spawn(keep(shared, address, self.0.state.subscribe()));
+        });
         let mut state = self.0.state.subscribe();
         let known = timeout(CALL_TIMEOUT, state.wait_for(|state| !matches!(state, State::Connecting))).await;
         match known.as_ref().map(|known| known.as_deref()) {
             Ok(Ok(State::Up { link, number })) => Ok((link.clone(), *number)),
             Ok(Ok(State::Down(error))) => Err(error.clone()),
             _ => Err(RedisError::from((ErrorKind::Io, "not connected in time"))),
-        }
-    }
-
-    /// Starts the task that maintains the connection, once.
-    fn start(&self) {
-        if !matches!(*self.0.state.borrow(), State::Idle) {
-            return;
-        }
-        let is_first = self.0.state.send_if_modified(|state| {
-            let is_first = matches!(state, State::Idle);
-            if is_first {
-                *state = State::Connecting;
-            }
-            is_first
-        });
-        if is_first {
-            let (shared, address) = (Arc::downgrade(&self.0), Arc::clone(&self.0.address));
-            tokio::spawn(keep(shared, address, self.0.state.subscribe()));
         }
     }
 }

@@ -91,7 +91,6 @@ fn is_unfit(error: &RedisError) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

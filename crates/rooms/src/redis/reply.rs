@@ -3,7 +3,7 @@
 use redis::{FromRedisValue, Value};
 use signaling_protocol::{ClientId, NodeId};
 
-use crate::{Change, Member, OpResult, Reason, SeatStatus, StoreError};
+use crate::{Change, LeftReason, Member, OpResult, SeatStatus, StoreError};
 
 /// Version, capacity (0: no limit), number of members, number of waiting clients, `queue_moved`,
 /// `more`, `settling` and incarnation, as [`OpResult`] has them.
@@ -51,8 +51,8 @@ fn change((kind, client, data): (u8, String, String)) -> Result<Change, StoreErr
     let member = member(&client, data)?;
     Ok(match kind {
         1 => Change::Joined(member),
-        2 => Change::Left { client: member.client, reason: Reason::Left },
-        _ => Change::Left { client: member.client, reason: Reason::Expired },
+        2 => Change::Left { client: member.client, reason: LeftReason::Left },
+        _ => Change::Left { client: member.client, reason: LeftReason::Expired },
     })
 }
 

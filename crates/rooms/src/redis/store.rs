@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use redis::Cmd;
 
-use super::address::Address;
 use super::connection::Connection;
 use super::reply::result;
 use super::scripts::Script;
@@ -38,14 +37,12 @@ impl RedisStore {
     }
 
     /// Begins all keys with `prefix`.
-    #[must_use]
     pub fn with_prefix(self, prefix: KeyPrefix) -> Self {
         Self { prefix, ..self }
     }
 
     /// Returns the number of established connections that failed since the start: broken, silent,
     /// or to a server that cannot serve writes.
-    #[must_use]
     pub fn lost_connections(&self) -> u64 {
         self.connection.lost()
     }
@@ -64,14 +61,6 @@ impl RedisStore {
     /// same when it detects a new process.
     pub fn restarted(&self) {
         self.connection.restarted();
-    }
-
-    /// Checks the syntax of `url` without connecting.
-    ///
-    /// # Errors
-    /// If `url` is no address that [`RedisStore::new`] takes.
-    pub fn check_url(url: &str) -> Result<(), StoreError> {
-        Address::parse(url).map(drop).map_err(StoreError::new)
     }
 
     /// Applies operations in order, and returns the result of each. Each fails if the server does

@@ -1,4 +1,4 @@
-//! Concurrent joins from many tasks.
+//! Many tasks, many rooms, or two meshes on one server or cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -78,4 +78,19 @@ async fn cluster_accepts_every_script() {
         op: Op::Join { requester: Requester { number: 1, ..requester("carol") }, data: None },
     });
     assert!(room.store.apply(rooms.collect()).await.into_iter().all(|joined| joined.unwrap().count == 1));
+}
+
+#[tokio::test]
+async fn meshes_with_different_prefixes_share_no_room() {
+    let server = Server::start();
+    let mesh = |prefix: &str| redis_store(&server.url(), rules(0)).with_prefix(prefix.parse().unwrap());
+    let (blue, green) = (mesh("blue"), mesh("green"));
+    let (in_blue, in_green) = (Store::Redis(blue.clone()), Store::Redis(green.clone()));
+    apply(&in_blue, "lobby", Op::Join { requester: requester("alice"), data: None }).await.unwrap();
+    assert_eq!(apply(&in_green, "lobby", Op::List { after: None }).await.unwrap().count, 0);
+    assert_eq!(apply(&in_blue, "lobby", Op::List { after: None }).await.unwrap().count, 1);
+
+    blue.write_heartbeat().await.unwrap();
+    let keys = server.cli(&["keys", "*"]);
+    assert!(keys.lines().all(|key| key.starts_with("blue:") || key.starts_with("green:")), "{keys}");
 }

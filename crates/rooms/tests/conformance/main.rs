@@ -10,7 +10,6 @@ mod failover;
 mod mesh;
 mod outages;
 mod owned_room;
-mod prefixes;
 mod rooms;
 mod server;
 mod test_room;

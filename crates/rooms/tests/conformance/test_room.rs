@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::{ClientId, NodeId, RoomName};
 use signaling_rooms::{
-    Change, Clock, Op, OpResult, Reason, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus, StoreError,
+    Change, Clock, LeftReason, Op, OpResult, RedisStore, Request, Requester, Rooms, Rules, Seat, SeatStatus, StoreError,
 };
 use signaling_wire::SessionId;
 
@@ -228,8 +228,8 @@ pub(crate) fn ahead(result: &OpResult) -> u64 {
 pub(crate) fn changes_of(result: &OpResult) -> Vec<String> {
     let change = |change: &Change| match change {
         Change::Joined(member) => format!("+{}", member.client),
-        Change::Left { client, reason: Reason::Left } => format!("-{client}"),
-        Change::Left { client, reason: Reason::Expired } => format!("!{client}"),
+        Change::Left { client, reason: LeftReason::Left } => format!("-{client}"),
+        Change::Left { client, reason: LeftReason::Expired } => format!("!{client}"),
     };
     result.changes.iter().map(change).collect()
 }

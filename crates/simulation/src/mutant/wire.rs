@@ -110,7 +110,7 @@ impl Mutant {
             Item::Lingering { .. } => self == Self::Lingering,
             Item::Seats { .. } => self == Self::LingeringSeats,
             Item::RoomChanged { .. } => self == Self::RoomChanges,
-            Item::ClaimSeats { .. } => self == Self::ClaimSeats,
+            Item::ClaimSeats(_) => self == Self::ClaimSeats,
             Item::RoomCopy { .. } => self == Self::RoomCopies,
             Item::RoomRetired { .. } => self == Self::RoomRetired,
             Item::RoomCopied { accepted: true, .. } => self == Self::RoomCopied,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use signaling_rooms::{Change, Reason};
+use signaling_rooms::{Change, LeftReason};
 
 use super::number;
 use super::watch::Room;
@@ -85,7 +85,7 @@ impl Changed {
                     let shown = member.data.as_deref().and_then(|data| data.parse().ok());
                     (&member.client, (Some(shown), false))
                 }
-                Change::Left { client, reason } => (client, (None, *reason == Reason::Expired)),
+                Change::Left { client, reason } => (client, (None, *reason == LeftReason::Expired)),
             };
             clients.insert(number(client.as_str())?, change);
         }

@@ -2,7 +2,7 @@
 
 use signaling_core::node::Urgency;
 use signaling_protocol::RoomName;
-use signaling_rooms::{Change, Op, OpResult, Reason, Request, Room, StoreError};
+use signaling_rooms::{Change, LeftReason, Op, OpResult, Request, Room, StoreError};
 
 use super::number;
 use crate::agenda::{MS, Micros};
@@ -100,7 +100,7 @@ impl World {
             self.ledger.broken("room admission", what);
         }
         for change in &result.changes {
-            if let Change::Left { client, reason: Reason::Expired } = change {
+            if let Change::Left { client, reason: LeftReason::Expired } = change {
                 self.counters.add("rooms: members expired", 1);
                 let (client, room) = (number(client.as_str()), number(request.room.as_str()));
                 if let Some((client, room)) = client.zip(room) {

@@ -55,7 +55,7 @@ impl NodeCore {
             return true;
         }
         let is_member = self.mesh_rooms.as_ref().is_some_and(|mesh| mesh.members.contains(node));
-        !is_member || self.peers.note_now(node, &Item::ClaimSeats { room: room.as_str() })
+        !is_member || self.peers.note_now(node, &Item::ClaimSeats(room.as_str()))
     }
 
     /// Claims the seats of this node's sessions in a room: queues their refreshes for its owner.

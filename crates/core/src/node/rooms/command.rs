@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use signaling_protocol::ids::is_reserved;
-use signaling_protocol::rooms::{LeftReason, RoomMessage};
+use signaling_protocol::rooms::LeftReason;
 use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ErrorCode, RoomName, limits};
 use signaling_rooms::{Op, OpResult, RoomEvents, RoomOptions, Seat, SeatStatus};
@@ -401,5 +401,5 @@ impl NodeCore {
 }
 
 fn left(room: &RoomName) -> Vec<u8> {
-    RoomMessage::Left { room: room.as_str(), reason: LeftReason::Left }.to_json()
+    ServerMessage::Left { room: room.as_str(), reason: LeftReason::Left }.to_json()
 }

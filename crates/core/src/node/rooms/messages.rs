@@ -2,9 +2,10 @@
 //! `presence` and `batch` call it.
 
 use serde_json::value::RawValue;
-use signaling_protocol::rooms::{Former, LeftReason, Member, RoomMessage};
+use signaling_protocol::rooms::{Former, LeftReason, Member};
+use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{ClientId, RoomName};
-use signaling_rooms::{Announcement, Change, OpResult, Reason};
+use signaling_rooms::{Announcement, Change, OpResult};
 use signaling_wire::seats::RoomChange;
 
 /// Bytes with which a part of a room's changes is full. Its last change adds at most about 4 KiB,
@@ -31,8 +32,8 @@ pub(super) fn to_wire(change: &Change) -> RoomChange<'_> {
         Change::Joined(member) => {
             RoomChange::Joined { client_id: member.client.as_str(), data: member.data.as_deref() }
         }
-        Change::Left { client, reason: Reason::Left } => RoomChange::Left { client_id: client.as_str() },
-        Change::Left { client, reason: Reason::Expired } => RoomChange::Expired { client_id: client.as_str() },
+        Change::Left { client, reason: LeftReason::Left } => RoomChange::Left(client.as_str()),
+        Change::Left { client, reason: LeftReason::Expired } => RoomChange::Expired(client.as_str()),
     }
 }
 
@@ -43,8 +44,8 @@ pub(in crate::node) fn change_from_wire(change: &RoomChange<'_>) -> Option<Chang
         RoomChange::Joined { client_id, data } => {
             Change::Joined(signaling_rooms::Member { client: client(client_id)?, data: data.map(Box::from) })
         }
-        RoomChange::Left { client_id } => Change::Left { client: client(client_id)?, reason: Reason::Left },
-        RoomChange::Expired { client_id } => Change::Left { client: client(client_id)?, reason: Reason::Expired },
+        RoomChange::Left(client_id) => Change::Left { client: client(client_id)?, reason: LeftReason::Left },
+        RoomChange::Expired(client_id) => Change::Left { client: client(client_id)?, reason: LeftReason::Expired },
     })
 }
 
@@ -59,12 +60,12 @@ pub(super) fn joined(room: &RoomName, result: &OpResult, after: Option<&ClientId
     let members: Vec<_> = result.members.iter().map(member).collect();
     let OpResult { version, capacity, count, more, .. } = *result;
     let after = after.map(ClientId::as_str);
-    RoomMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more, after }.to_json()
+    ServerMessage::Joined { room: room.as_str(), version, capacity, count, members: &members, more, after }.to_json()
 }
 
 /// Returns the queue position for a waiting client.
 pub(super) fn waiting(room: &RoomName, ahead: u64, queue_length: u64) -> Vec<u8> {
-    RoomMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
+    ServerMessage::Waiting { room: room.as_str(), ahead, queue_length }.to_json()
 }
 
 /// Returns the messages with the changes that a client with version `sent` misses.
@@ -81,15 +82,10 @@ pub(super) fn members_changed(room: &RoomName, due: &Announcement, sent: u64) ->
         for (_, change) in part {
             match change {
                 Change::Joined(new) => joined.push(member(new)),
-                Change::Left { client, reason: Reason::Left } => {
-                    left.push(Former { client_id: client.as_str(), reason: LeftReason::Left });
-                }
-                Change::Left { client, reason: Reason::Expired } => {
-                    left.push(Former { client_id: client.as_str(), reason: LeftReason::Expired });
-                }
+                Change::Left { client, reason } => left.push(Former { client_id: client.as_str(), reason: *reason }),
             }
         }
-        let changed = RoomMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left };
+        let changed = ServerMessage::MembersChanged { room: room.as_str(), version, joined: &joined, left: &left };
         messages.push(changed.to_json());
         rest = behind;
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
-use signaling_protocol::rooms::{LeftReason, RoomMessage};
+use signaling_protocol::rooms::LeftReason;
+use signaling_protocol::server::ServerMessage;
 use signaling_protocol::{RoomName, limits};
 use signaling_rendezvous::KeyHash;
 use signaling_rooms::{Op, OpResult, Requester, Seat, SeatStatus, Stamp};
@@ -314,7 +315,7 @@ impl NodeCore {
                 self.rooms.remove_seat(room, session);
                 // An earlier join without an answer may be carried out only now.
                 self.drop_unknown_seat(session, room, requester);
-                let message = RoomMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
+                let message = ServerMessage::Left { room: room.as_str(), reason: LeftReason::Expired }.to_json();
                 self.send_state(session);
                 self.notify(key, &message);
                 self.remove_if_idle(session);
