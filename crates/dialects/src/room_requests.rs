@@ -13,7 +13,7 @@ use signaling_protocol::ErrorCode;
 
 use crate::event::Event;
 use crate::native;
-use crate::translator::Out;
+use crate::translator::{Close, Out};
 
 /// Requests without an outcome at which the edge stops reading. Equal to the edge's default limit.
 const FULL: usize = 256;
@@ -250,6 +250,14 @@ impl RoomRequests {
     /// Returns `true` if a `join` or `leave` of the room has no outcome.
     pub(crate) fn changes_seat(&self, room: &str) -> bool {
         self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)
+    }
+
+    /// Handles the loss of the seat in a room. Closes the client, unless a pending `join` or
+    /// `leave` decides about the seat.
+    pub(crate) fn seat_lost(&self, room: &str, close: Close, out: &mut Out) {
+        if !self.changes_seat(room) {
+            out.close = Some(close);
+        }
     }
 
     /// Returns `true` if the request is a `join` of this room.

@@ -148,7 +148,9 @@ impl GStreamer {
                 }
                 _ => self.fail(now, id, &code, out),
             },
-            FromMesh::SeatLost { room } if *room == *self.room => self.seat_lost(out),
+            FromMesh::SeatLost { room } if *room == *self.room => {
+                self.requests.seat_lost(&room, Close::TRY_AGAIN, out);
+            }
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }

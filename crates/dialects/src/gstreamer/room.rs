@@ -114,11 +114,4 @@ impl GStreamer {
             out.frames.push(status.departure(peer));
         }
     }
-
-    pub(super) fn seat_lost(&self, out: &mut Out) {
-        // A pending request decides about the seat.
-        if !self.requests.changes_seat(&self.room) {
-            out.close = Some(Close::TRY_AGAIN);
-        }
-    }
 }

@@ -120,17 +120,9 @@ impl Matchbox {
         out.close = Some(if code == "forbidden" { FORBIDDEN } else { Close::TRY_AGAIN });
     }
 
-    /// Handles the loss of a seat.
-    pub(super) fn seat_lost(&mut self, name: &str, out: &mut Out) {
-        // A pending request decides about the seat.
-        if self.roster(name).is_some() && !self.requests.changes_seat(name) {
-            out.close = Some(Close::TRY_AGAIN);
-        }
-    }
-
     /// Returns the members of a room, and `true` for the queue room. `None`: the client does not
     /// need them.
-    fn roster(&mut self, name: &str) -> Option<(&mut Roster, bool)> {
+    pub(super) fn roster(&mut self, name: &str) -> Option<(&mut Roster, bool)> {
         if let Some(room) = self.room.as_mut().filter(|room| room.name == name) {
             return Some((&mut room.roster, false));
         }

@@ -144,14 +144,16 @@ impl Matchbox {
                 }
             }
             FromMesh::Error { id, code, retry_after } => self.error(now, id, &code, retry_after, out),
-            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
+            FromMesh::SeatLost { room } if self.roster(&room).is_some() => {
+                self.requests.seat_lost(&room, Close::TRY_AGAIN, out);
+            }
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             FromMesh::ListFailed { room, retry_after } => {
                 if self.requests.page_failed(now, &room, retry_after, out) {
                     out.close = Some(Close::TRY_AGAIN);
                 }
             }
-            FromMesh::Other => {}
+            FromMesh::SeatLost { .. } | FromMesh::Other => {}
         }
     }
 

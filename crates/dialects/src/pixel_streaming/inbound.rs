@@ -60,9 +60,11 @@ impl State {
                     self.page_failed(context, &room);
                 }
             }
-            FromMesh::SeatLost { room } => self.seat_lost(context, &room),
+            FromMesh::SeatLost { room } if self.id.is_in(context.own, &room) || self.subscription.is_in(&room) => {
+                context.requests.seat_lost(&room, Close::RESTART, context.out);
+            }
             FromMesh::Broadcast { .. } => context.out.ignore(IgnoredReason::Foreign),
-            FromMesh::Other => {}
+            FromMesh::SeatLost { .. } | FromMesh::Other => {}
         }
     }
 
@@ -170,13 +172,5 @@ impl State {
         }
         let progress = self.subscription.join_failed(context, &outcome.room);
         self.proceed(context, progress);
-    }
-
-    fn seat_lost(&self, context: &mut Context<'_>, room: &str) {
-        let is_in = self.id.is_in(context.own, room) || self.subscription.is_in(room);
-        // A pending request decides about the seat.
-        if is_in && !context.requests.changes_seat(room) {
-            context.out.close = Some(Close::RESTART);
-        }
     }
 }
