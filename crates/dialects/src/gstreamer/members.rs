@@ -118,13 +118,13 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names;
+    use super::super::sessions::session_id;
     use super::*;
 
     const PRODUCER: &str = r#"{"roles":["producer"],"meta":null,"n":1}"#;
 
     fn peer(number: u64) -> Uuid {
-        names::session([0; 16], number)
+        session_id([0; 16], number)
     }
 
     fn update(members: &mut Members, number: u64, data: &str) -> Update {

@@ -6,7 +6,6 @@
 mod calls;
 mod client;
 mod members;
-mod names;
 mod room;
 mod sessions;
 mod status;
@@ -35,7 +34,7 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     secret.copy_from_slice(&random[16..]);
     // Slashes at the ends do not make another room.
     let room = name::internal(Dialect::GStreamer, &[head.path.trim_matches('/')]);
-    Opening::anonymous(head, &names::of_peer(own), GStreamer::new(own, room, secret))
+    Opening::anonymous(head, &name::of_uuid(Dialect::GStreamer, own), GStreamer::new(own, room, secret))
 }
 
 /// The translator of a `GStreamer` client.

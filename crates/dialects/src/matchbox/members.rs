@@ -12,6 +12,7 @@ use super::{Matchbox, Room};
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 /// The client's token does not name the room.
@@ -32,7 +33,7 @@ impl Matchbox {
             roster.clear();
         }
         if let Some(last) = roster.page(page, more) {
-            self.requests.list(now, name, Some(&names::of_client(last)), out);
+            self.requests.list(now, name, Some(&name::of_uuid(Dialect::Matchbox, last)), out);
         }
         if !is_queue {
             self.settle(out);
@@ -51,7 +52,8 @@ impl Matchbox {
     ) {
         let (own, is_single) = (self.own, matches!(self.rooms, Rooms::Single(_)));
         let Some((roster, is_queue)) = self.roster(name) else { return };
-        let mut left: Vec<Uuid> = left.iter().filter_map(|former| names::client(former.client_id)).collect();
+        let mut left: Vec<Uuid> =
+            left.iter().filter_map(|former| name::uuid(Dialect::Matchbox, former.client_id)).collect();
         left.retain(|former| *former != own);
         for former in &left {
             roster.remove(*former);

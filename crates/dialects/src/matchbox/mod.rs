@@ -23,6 +23,7 @@ use crate::json::Object;
 use crate::native::{self, FromMesh};
 use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out, Translate};
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 pub(crate) use self::http::request;
@@ -116,8 +117,8 @@ impl Matchbox {
         let room = self.room.as_ref().filter(|_| self.peers.contains(receiver));
         let room = &room.ok_or(IgnoredReason::UnknownPeer)?.name;
         let data = format!(r#"{{"k":"s","r":"{room}","d":{data}}}"#);
-        let request = native::signal(self.requests.next_id(), &names::of_client(receiver), &data, HOLD_MS);
-        out.requests.push(request);
+        let name = name::of_uuid(Dialect::Matchbox, receiver);
+        out.requests.push(native::signal(self.requests.next_id(), &name, &data, HOLD_MS));
         Ok(())
     }
 
@@ -181,7 +182,7 @@ impl Matchbox {
 
     /// Writes a signal of a peer in the same room.
     fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
-        let from = names::client(from).ok_or(IgnoredReason::Foreign)?;
+        let from = name::uuid(Dialect::Matchbox, from).ok_or(IgnoredReason::Foreign)?;
         let envelope = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
         if envelope.string("k").as_deref() != Some("s") {
             return Err(IgnoredReason::Type);

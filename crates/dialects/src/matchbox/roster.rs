@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use signaling_protocol::rooms;
 
-use super::names;
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 /// Maximum members that a client follows. Further ones are unknown to it.
@@ -70,7 +70,8 @@ pub(super) struct Member {
 impl Member {
     /// Reads a member. `None`: it is no matchbox client.
     pub(super) fn read(member: &rooms::Member<'_>) -> Option<Self> {
-        Some(Self { id: names::client(member.client_id)?, claim: member.data.map(Claim::parse).unwrap_or_default() })
+        let id = name::uuid(Dialect::Matchbox, member.client_id)?;
+        Some(Self { id, claim: member.data.map(Claim::parse).unwrap_or_default() })
     }
 }
 
@@ -185,11 +186,11 @@ mod tests {
     use super::*;
 
     fn id(n: u8) -> Uuid {
-        crate::name::random_uuid(&[n; 32])
+        name::random_uuid(&[n; 32])
     }
 
     fn page(roster: &mut Roster, ids: &[u8], more: bool) -> Option<Uuid> {
-        let names: Vec<String> = ids.iter().map(|n| names::of_client(id(*n))).collect();
+        let names: Vec<String> = ids.iter().map(|n| name::of_uuid(Dialect::Matchbox, id(*n))).collect();
         let page: Vec<_> = names.iter().map(|name| rooms::Member { client_id: name, data: None }).collect();
         roster.page(&page, more)
     }
