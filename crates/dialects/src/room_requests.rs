@@ -38,7 +38,8 @@ pub(crate) enum RequestKind<'a> {
     /// Enters the room with this JSON, which the other members see. `None`: none.
     Join(Option<&'a str>),
     Leave,
-    /// Sends this JSON to the other members.
+    /// Sends this JSON to the other members. The mesh holds it for its hold time: no client
+    /// announces itself again, so it must reach a member whose node has just crashed.
     Broadcast(&'a str),
 }
 
@@ -119,9 +120,9 @@ impl RoomRequests {
         }
         let id = self.next_id();
         let request = match kind {
-            RequestKind::Join(data) => native::join(id, room, data),
-            RequestKind::Leave => native::leave(id, room),
-            RequestKind::Broadcast(data) => native::broadcast(id, room, data),
+            RequestKind::Join(data) => native::room_request("join", id, room, data),
+            RequestKind::Leave => native::room_request("leave", id, room, None),
+            RequestKind::Broadcast(data) => native::room_request("broadcast", id, room, Some(data)),
         };
         self.bytes += request.len();
         let changes_seat = !matches!(kind, RequestKind::Broadcast(_));
