@@ -34,11 +34,12 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     secret.copy_from_slice(&random[16..]);
     // Slashes at the ends do not make another room.
     let room = name::internal(Dialect::GStreamer, &[head.path.trim_matches('/')]);
-    Opening::anonymous(head, &name::of_uuid(Dialect::GStreamer, own), GStreamer::new(own, room, secret))
+    let translator = GStreamer { own, room, secret, ..GStreamer::default() };
+    Opening::anonymous(head, &name::of_uuid(Dialect::GStreamer, own), translator)
 }
 
 /// The translator of a `GStreamer` client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GStreamer {
     own: Uuid,
     room: String,
@@ -94,24 +95,6 @@ impl Translate for GStreamer {
 }
 
 impl GStreamer {
-    fn new(own: Uuid, room: String, secret: [u8; 16]) -> Self {
-        Self {
-            own,
-            room,
-            secret,
-            asked_sessions: 0,
-            is_welcome: false,
-            has_spoken: false,
-            has_v1_1: false,
-            early: Held::default(),
-            status: Status::default(),
-            next_statuses: VecDeque::new(),
-            members: Members::default(),
-            sessions: Sessions::default(),
-            requests: RoomRequests::default(),
-        }
-    }
-
     /// Returns the client's status by its last message.
     fn present_status(&self) -> &Status {
         self.next_statuses.back().unwrap_or(&self.status)
