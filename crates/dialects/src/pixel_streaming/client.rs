@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::claim::MAX_USED_ID_BYTES;
-use super::envelope::{Envelope, message_json};
+use super::envelope::Envelope;
 use super::mesh::{Context, players_room};
 use super::subscription::refuse;
 use super::{HOLD_MS, Role, State, frames};
@@ -73,7 +73,7 @@ impl State {
     fn to_player(&self, context: &mut Context<'_>, message: &Object<'_>, sent: &str) -> Result<(), IgnoredReason> {
         let player_id = message.string("playerId").ok_or(IgnoredReason::Field)?;
         let (player, subscription) = self.players.get(&player_id).ok_or(IgnoredReason::UnknownPeer)?;
-        context.signal(player, &message_json(subscription, sent), HOLD_MS);
+        context.send(player, &Envelope::Message { subscription, message: sent }, HOLD_MS);
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl State {
     fn relay(&mut self, context: &mut Context<'_>, message: &str, text: &str) -> Result<(), IgnoredReason> {
         match self.subscription.current() {
             Some((streamer, subscription)) => {
-                context.signal(streamer, &message_json(subscription, message), HOLD_MS);
+                context.send(streamer, &Envelope::Message { subscription, message }, HOLD_MS);
             }
             None if self.role == Role::Player => {
                 self.subscription.wait_for_list();

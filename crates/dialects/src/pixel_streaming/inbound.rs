@@ -94,7 +94,7 @@ impl State {
             Some(Envelope::Message { subscription, message })
                 if self.players.subscription(from) == Some(subscription) =>
             {
-                context.out.frames.push(message.get().to_owned());
+                context.out.frames.push(message.to_owned());
             }
             _ => {
                 let progress = self.subscription.receive(context, from, data);

@@ -271,7 +271,7 @@ impl Subscription {
                 Progress::Unchanged
             }
             Some(Envelope::Message { message, .. }) if is_decided => {
-                context.out.frames.push(message.get().to_owned());
+                context.out.frames.push(message.to_owned());
                 Progress::Unchanged
             }
             _ if is_decided => Progress::Unchanged,
