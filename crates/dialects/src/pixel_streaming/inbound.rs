@@ -106,26 +106,18 @@ impl State {
     fn page(&mut self, context: &mut Context<'_>, room: &str, members: &[Present<'_>], (is_first, more): (bool, bool)) {
         let last = members.last().filter(|_| more).map(|member| member.peer.to_name());
         let more = last.is_some();
-        let mut progress = Progress::Unchanged;
-        let needs_more = if room == LIST {
-            match self.listing.page(context, members, (is_first, more)) {
-                Some(first) => {
-                    self.subscription.listed(context, first.as_deref());
-                    false
-                }
-                None => self.listing.is_open(),
-            }
+        let (progress, needs_more) = if room == LIST {
+            let needs_more = self.listing.page(context, &mut self.subscription, members, (is_first, more));
+            (Progress::Unchanged, needs_more)
         } else if self.id.claimed_seat(context.own).is_some_and(|seat| seat == room) {
             let members: Vec<Peer> = members.iter().map(|member| member.peer).collect();
             self.id.members(context, &members);
-            false
+            (Progress::Unchanged, false)
         } else if self.id.players_room(context.own).is_some_and(|players| players == room) {
             self.players.page(context, members, (is_first, more));
-            true
+            (Progress::Unchanged, true)
         } else {
-            let needs_more;
-            (progress, needs_more) = self.subscription.page(context, room, members, (is_first, more));
-            needs_more
+            self.subscription.page(context, room, members, (is_first, more))
         };
         if needs_more && let Some(last) = last {
             context.list(room, Some(&last));
@@ -135,9 +127,7 @@ impl State {
 
     fn page_failed(&mut self, context: &mut Context<'_>, room: &str) {
         if room == LIST {
-            if let Some(first) = self.listing.page(context, &[], (false, false)) {
-                self.subscription.listed(context, first.as_deref());
-            }
+            self.listing.page(context, &mut self.subscription, &[], (false, false));
         } else if self.id.claimed_seat(context.own).is_some_and(|seat| seat == room) {
             self.id.list_failed(context);
         } else {
