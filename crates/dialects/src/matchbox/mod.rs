@@ -162,7 +162,7 @@ impl Matchbox {
         if std::mem::replace(&mut self.is_welcome, true) {
             return;
         }
-        out.frames.push(wire::id_assigned(self.own));
+        out.frames.push(format!(r#"{{"IdAssigned":"{}"}}"#, self.own));
         match &self.rooms {
             Rooms::Single(room) => self.enter(now, room.clone(), out),
             // The client is alone in its group.
