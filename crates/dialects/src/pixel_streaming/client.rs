@@ -8,7 +8,7 @@ use super::claim::MAX_USED_ID_BYTES;
 use super::envelope::Envelope;
 use super::mesh::{Context, players_room};
 use super::subscription::refuse;
-use super::{HOLD_MS, Role, State, frames};
+use super::{HOLD_MS, Role, State};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 use crate::translator::MAX_REASON_BYTES;
@@ -28,7 +28,7 @@ impl State {
         match (self.role, &*message.string("type").unwrap_or_default()) {
             (_, "ping") => {
                 let time = message.get("time").map(RawValue::get).filter(|time| time.parse::<f64>().is_ok());
-                context.out.frames.push(frames::pong(time.unwrap_or("0")));
+                context.out.frames.push(format!(r#"{{"type":"pong","time":{}}}"#, time.unwrap_or("0")));
             }
             (_, "stats" | "playerCount" | "startStreaming") => {}
             (Streamer | Sfu, "endpointId") => {

@@ -9,7 +9,7 @@ use super::liveness::Reaction;
 use super::mesh::{Context, LIST};
 use super::peer::{Kind, Peer};
 use super::subscription::Progress;
-use super::{Present, Role, State, frames};
+use super::{Present, Role, State};
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::native::FromMesh;
 use crate::room_requests::Outcome;
@@ -74,9 +74,11 @@ impl State {
         }
         self.liveness.heard(context.now);
         if self.role != Role::Player {
-            context.out.frames.push(frames::IDENTIFY.to_owned());
+            context.out.frames.push(r#"{"type":"identify"}"#.to_owned());
         }
-        context.out.frames.push(frames::config(ice_servers.map_or("[]", RawValue::get)));
+        let options = format!(r#"{{"iceServers":{}}}"#, ice_servers.map_or("[]", RawValue::get));
+        let config = format!(r#"{{"type":"config","peerConnectionOptions":{options},"protocolVersion":"1.3.0"}}"#);
+        context.out.frames.push(config);
     }
 
     fn signal(&mut self, context: &mut Context<'_>, from: Peer, data: &str) {

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::Present;
 use super::claim::MAX_USED_ID_BYTES;
 use super::mesh::{Context, LIST};
 use super::peer::Kind;
 use super::subscription::Subscription;
-use super::{Present, frames};
 use crate::json::{Object, quote};
 
 /// Maximum ids in a list. Later streamers are not in it.
@@ -64,7 +64,7 @@ impl Listing {
             return true;
         }
         if self.is_answer {
-            context.out.frames.push(frames::streamer_list(&ids));
+            context.out.frames.push(format!(r#"{{"type":"streamerList","ids":[{}]}}"#, ids.join(",")));
         }
         if std::mem::take(&mut self.again) {
             self.request(context, true);

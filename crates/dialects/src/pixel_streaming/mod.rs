@@ -10,7 +10,6 @@
 mod claim;
 mod client;
 mod envelope;
-mod frames;
 mod inbound;
 mod listing;
 mod liveness;
@@ -174,7 +173,7 @@ impl State {
             }
             Progress::StreamerGone if self.role == Role::Player => context.out.close = Some(Close::EMPTY),
             Progress::StreamerGone => {
-                context.out.frames.push(frames::STREAMER_DISCONNECTED.to_owned());
+                context.out.frames.push(r#"{"type":"streamerDisconnected"}"#.to_owned());
                 self.subscription.unsubscribe(context);
                 self.id.restart(context, &mut self.players);
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::envelope::{Envelope, number};
 use super::mesh::Context;
 use super::peer::{Kind, Peer, player_number};
-use super::{HOLD_MS, Present, frames};
+use super::{HOLD_MS, Present};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 
@@ -147,14 +147,17 @@ impl Players {
         context.send(peer, &verdict, HOLD_MS);
         if is_accepted {
             self.counted += u64::from(is_counted);
-            context.out.frames.push(frames::player_connected(peer));
+            let (sfu, id) = (!is_counted, peer.player_id());
+            let frame = format!(r#"{{"type":"playerConnected","dataChannel":true,"sfu":{sfu},"playerId":"{id}"}}"#);
+            context.out.frames.push(frame);
         }
     }
 
     fn remove(&mut self, context: &mut Context<'_>, peer: Peer) {
         if self.present.remove(&peer).is_some_and(|player| player.is_accepted) {
             self.counted -= u64::from(peer.kind == Kind::Player);
-            context.out.frames.push(frames::player_disconnected(peer));
+            let frame = format!(r#"{{"type":"playerDisconnected","playerId":"{}"}}"#, peer.player_id());
+            context.out.frames.push(frame);
         }
     }
 }

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::CloseCode;
 
+use super::Present;
 use super::envelope::Envelope;
 use super::mesh::{Context, players_room};
 use super::peer::{Kind, Peer};
-use super::{Present, frames};
 use crate::event::{AnswerKind, IgnoredReason};
 use crate::held::Held;
-use crate::json::Object;
+use crate::json::{Object, quote};
 use crate::translator::Close;
 
 /// Maximum wait for a streamer's decision.
@@ -334,7 +334,8 @@ impl Subscription {
 /// Answers a `subscribe` that failed. An SFU gets no answer.
 pub(super) fn refuse(context: &mut Context<'_>, message: &str) {
     if context.own.kind == Kind::Player {
-        context.out.answer(AnswerKind::SubscribeFailed, frames::subscribe_failed(message));
+        let frame = format!(r#"{{"type":"subscribeFailed","message":{}}}"#, quote(message));
+        context.out.answer(AnswerKind::SubscribeFailed, frame);
     }
 }
 
