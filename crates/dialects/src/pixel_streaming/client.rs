@@ -25,7 +25,7 @@ impl State {
 
     fn message(&mut self, context: &mut Context<'_>, message: &Object<'_>, text: &str) -> Result<(), IgnoredReason> {
         use Role::{Player, Sfu, Streamer};
-        match (self.role, &*message.string("type").unwrap_or_default()) {
+        match (context.role, &*message.string("type").unwrap_or_default()) {
             (_, "ping") => {
                 let time = message.get("time").map(RawValue::get).filter(|time| time.parse::<f64>().is_ok());
                 context.out.frames.push(format!(r#"{{"type":"pong","time":{}}}"#, time.unwrap_or("0")));
@@ -103,7 +103,7 @@ impl State {
             Some((streamer, subscription)) => {
                 context.send(streamer, &Envelope::Message { subscription, message }, HOLD_MS);
             }
-            None if self.role == Role::Player => {
+            None if context.role == Role::Player => {
                 self.subscription.wait_for_list();
                 self.subscription.hold(context, text);
                 self.listing.request(context, false);

@@ -73,7 +73,7 @@ impl State {
             return;
         }
         self.liveness.heard(context.now);
-        if self.role != Role::Player {
+        if context.role != Role::Player {
             context.out.frames.push(r#"{"type":"identify"}"#.to_owned());
         }
         let options = format!(r#"{{"iceServers":{}}}"#, ice_servers.map_or("[]", RawValue::get));
@@ -83,7 +83,7 @@ impl State {
 
     fn signal(&mut self, context: &mut Context<'_>, from: Peer, data: &str) {
         match Envelope::parse(data) {
-            Some(Envelope::Probe) if from.kind == Kind::Streamer && self.role != Role::Player => {
+            Some(Envelope::Probe) if from.kind == Kind::Streamer && context.role != Role::Player => {
                 // The edge does not read the answer to a Ping while the client has to wait.
                 let is_paused = context.requests.is_full() || self.subscription.is_full();
                 match self.liveness.probe(context.now, from, is_paused) {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::Role;
 use super::envelope::Envelope;
 use super::peer::Peer;
 use crate::event::IgnoredReason;
@@ -28,6 +29,7 @@ pub(super) struct Context<'a> {
     pub(super) now: Instant,
     /// The client itself.
     pub(super) own: Peer,
+    pub(super) role: Role,
     pub(super) requests: &'a mut RoomRequests,
     pub(super) out: &'a mut Out,
 }

@@ -66,21 +66,24 @@ pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -
     let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
     // An SFU has no maximum.
     let max_players = settings.pixelstreaming_max_players.filter(|_| role == Role::Streamer);
-    Opening::anonymous(head, &own.to_name(), PixelStreaming::new(role, own, max_players))
+    let state = State { players: Players::new(max_players), ..State::default() };
+    let translator = PixelStreaming { own, role, requests: RoomRequests::default(), state };
+    Opening::anonymous(head, &own.to_name(), translator)
 }
 
 /// The translator of a streamer, an SFU or a player.
 #[derive(Debug)]
 pub(crate) struct PixelStreaming {
     own: Peer,
+    role: Role,
     requests: RoomRequests,
     state: State,
 }
 
 impl Translate for PixelStreaming {
     fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        let Self { own, requests, state } = self;
-        let context = &mut Context { now, own: *own, requests, out };
+        let Self { own, role, requests, state } = self;
+        let context = &mut Context { now, own: *own, role: *role, requests, out };
         match input {
             Input::Mesh(text) => state.mesh(context, text),
             Input::Text(text) | Input::Binary(text) => {
@@ -113,25 +116,9 @@ impl Translate for PixelStreaming {
     }
 }
 
-impl PixelStreaming {
-    fn new(role: Role, own: Peer, max_players: Option<u32>) -> Self {
-        let state = State {
-            role,
-            is_welcome: false,
-            listing: Listing::default(),
-            id: StreamerId::default(),
-            players: Players::new(max_players),
-            liveness: Liveness::default(),
-            subscription: Subscription::default(),
-        };
-        Self { own, requests: RoomRequests::default(), state }
-    }
-}
-
 /// State of a client beside its requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    role: Role,
     /// `true` once the client has its `config`.
     is_welcome: bool,
     listing: Listing,
@@ -171,7 +158,7 @@ impl State {
                     self.client(context, text.as_bytes());
                 }
             }
-            Progress::StreamerGone if self.role == Role::Player => context.out.close = Some(Close::EMPTY),
+            Progress::StreamerGone if context.role == Role::Player => context.out.close = Some(Close::EMPTY),
             Progress::StreamerGone => {
                 context.out.frames.push(r#"{"type":"streamerDisconnected"}"#.to_owned());
                 self.subscription.unsubscribe(context);

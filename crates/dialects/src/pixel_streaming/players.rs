@@ -32,7 +32,7 @@ struct Snapshot {
 }
 
 /// The players of one client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Players {
     /// Maximum accepted players, without SFUs. `None`: no limit.
     max: Option<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Players {
 impl Players {
     /// Creates the players of a streamer with this maximum. `None`: no limit.
     pub(super) fn new(max: Option<u32>) -> Self {
-        Self { max, present: BTreeMap::new(), counted: 0, snapshot: None, is_listed: false }
+        Self { max, ..Self::default() }
     }
 
     /// Returns `true` if there is no player.
