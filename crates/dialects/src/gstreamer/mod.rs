@@ -89,7 +89,7 @@ impl Translate for GStreamer {
     fn retained_bytes(&self) -> usize {
         let statuses = std::iter::once(&self.status).chain(&self.next_statuses);
         let statuses: usize = statuses.map(|status| status.meta.len() + size_of::<Status>()).sum();
-        let lists = self.members.bytes() + self.sessions.bytes() + self.early.retained_bytes();
+        let lists = self.members.bytes + self.sessions.bytes() + self.early.retained_bytes();
         self.room.len() + statuses + lists + self.requests.retained_bytes()
     }
 }

@@ -40,7 +40,7 @@ impl GStreamer {
 
     /// Welcomes the client once the room has accepted it, and all members are known.
     fn welcome(&mut self, now: Instant, out: &mut Out) {
-        if self.is_welcome || !self.next_statuses.is_empty() || !self.members.is_complete() {
+        if self.is_welcome || !self.next_statuses.is_empty() || self.members.is_partial {
             return;
         }
         self.is_welcome = true;

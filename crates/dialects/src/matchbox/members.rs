@@ -137,7 +137,7 @@ impl Matchbox {
         let (Some(election), Rooms::Groups { size, .. }) = (&mut self.election, &self.rooms) else { return };
         if let Some(room) = self.room.as_mut().filter(|_| !is_queue) {
             let is_full = u32::try_from(room.roster.len()).is_ok_and(|len| len >= *size);
-            room.was_full |= is_full && room.roster.is_complete();
+            room.was_full |= is_full && room.roster.is_complete;
             election.room_changed(now);
         } else {
             election.queue_changed();
@@ -157,7 +157,7 @@ impl Matchbox {
 
     /// Compares the peers with all members of the room.
     fn settle(&mut self, out: &mut Out) {
-        let Some(Room { roster, is_open, .. }) = self.room.as_ref().filter(|room| room.roster.is_complete()) else {
+        let Some(Room { roster, is_open, .. }) = self.room.as_ref().filter(|room| room.roster.is_complete) else {
             return;
         };
         let missing: Vec<Uuid> = roster.missing_of(self.peers.present());
@@ -171,7 +171,7 @@ impl Matchbox {
     }
 
     fn update_peers(&mut self, left: &[Uuid], entered: &[Uuid], out: &mut Out) {
-        let Some(room) = self.room.as_ref().filter(|room| room.roster.is_complete()) else { return };
+        let Some(room) = self.room.as_ref().filter(|room| room.roster.is_complete) else { return };
         for former in left {
             self.peers.dismiss(*former, returns(self.election.as_ref(), *former), &mut out.frames);
         }

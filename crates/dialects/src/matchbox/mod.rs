@@ -191,7 +191,7 @@ impl Matchbox {
         let room = self.room.as_ref().filter(|room| envelope.string("r").as_deref() == Some(&*room.name));
         let room = room.ok_or(IgnoredReason::UnknownPeer)?;
         // An older peer's offer can arrive before the list of members.
-        if room.roster.is_complete() && !room.roster.contains(from) || !self.peers.hear(from) {
+        if room.roster.is_complete && !room.roster.contains(from) || !self.peers.hear(from) {
             return Err(IgnoredReason::UnknownPeer);
         }
         out.frames.push(wire::signal(from, data));

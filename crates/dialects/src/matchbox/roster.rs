@@ -82,8 +82,8 @@ pub(super) struct Roster {
     members: Vec<Member>,
     /// Number of members from pages. Members that joined since are behind them.
     read: usize,
-    /// `true` once all pages were read.
-    is_complete: bool,
+    /// `true` once all pages were read: all members are known.
+    pub(super) is_complete: bool,
 }
 
 impl Roster {
@@ -137,11 +137,6 @@ impl Roster {
         let at = self.members.iter().position(|member| member.id == id)?;
         self.read -= usize::from(at < self.read);
         Some(self.members.remove(at))
-    }
-
-    /// Returns `true` once all members are known.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_complete
     }
 
     pub(super) fn contains(&self, id: Uuid) -> bool {
@@ -209,9 +204,9 @@ mod tests {
         assert_eq!(page(&mut roster, &[1, 2], true), Some(id(2)));
         assert!(roster.add(Member { id: id(4), claim: Claim::Firm(id(9)) }) && roster.add(member(6)));
         roster.remove(id(1));
-        assert!(!roster.is_complete());
+        assert!(!roster.is_complete);
         assert_eq!(page(&mut roster, &[3, 4, 5], false), None);
-        assert!(roster.is_complete());
+        assert!(roster.is_complete);
         assert_eq!((ids(roster.older()), ids(roster.younger())), (vec![id(2)], vec![id(4), id(5), id(6)]));
         assert_eq!(roster.younger().next().unwrap().claim, Claim::Firm(id(9)));
     }
@@ -222,7 +217,7 @@ mod tests {
         page(&mut roster, &[1, 2], true);
         roster.clear();
         assert_eq!((page(&mut roster, &[2], true), page(&mut roster, &[], false)), (Some(id(2)), None));
-        assert_eq!((roster.is_complete(), roster.len(), ids(roster.older())), (true, 2, vec![id(2)]));
+        assert_eq!((roster.is_complete, roster.len(), ids(roster.older())), (true, 2, vec![id(2)]));
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl State {
                 context.send(streamer, &Envelope::Message { subscription, message }, HOLD_MS);
             }
             None if context.role == Role::Player => {
-                self.subscription.wait_for_list();
+                self.subscription.needs_list = true;
                 self.subscription.hold(context, text);
                 self.listing.request(context, false);
             }

@@ -78,8 +78,8 @@ pub(super) struct Subscription {
     last: u64,
     /// Messages of the client.
     waiting: Waiting<()>,
-    /// `true` while the client waits for the list of streamers, to subscribe to the first.
-    needs_list: bool,
+    /// `true` while messages of the client wait for the list of streamers and its first one.
+    pub(super) needs_list: bool,
 }
 
 impl Subscription {
@@ -117,11 +117,6 @@ impl Subscription {
     pub(super) fn is_in(&self, room: &str) -> bool {
         self.attempt.as_ref().is_some_and(|attempt| attempt.room == room)
             || self.current.as_ref().is_some_and(|current| current.room == room)
-    }
-
-    /// Lets the messages of a client without subscription wait for the list of streamers.
-    pub(super) fn wait_for_list(&mut self) {
-        self.needs_list = true;
     }
 
     /// Handles the first id in the list of all streamers. `None`: there are none, and the client is
