@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::client::{Client, Return};
-use crate::driver::{Driver, run_mark, settle};
+use crate::driver::{Driver, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
 use crate::message::{Arrival, Format, Received, Wire, subscribe};
 use crate::record::{Record, count, is_break};
@@ -116,20 +116,22 @@ impl<W: Workload> Exchange<W> {
     pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
         let clients = usize::try_from(fleet.clients)?;
         let size = settings.group_size;
-        let recording = Recording::for_messages(if settings.is_recorded { settings.schedule().total() } else { 0 });
+        let recorded = if settings.is_recorded { settings.schedule().total() } else { 0 };
+        // Allocated at once, so that no message waits for it.
+        let arrivals = Vec::with_capacity(usize::try_from(recorded)?);
         Ok(Rc::new(Self {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
             groups: Groups::new(clients, size, settings.run.seed),
             turns: turns(clients, settings.run.seed),
-            format: Format::new(run_mark(), settings.wire),
+            format: Format::new(rand::random(), settings.wire),
             work: RefCell::new(work),
             plan: RefCell::default(),
             clients: RefCell::default(),
             unsubscribed: RefCell::default(),
             ledgers: RefCell::new((0..clients).map(|_| (0..size).map(|_| Ledger::default()).collect()).collect()),
             record: RefCell::default(),
-            recording: RefCell::new(recording),
+            recording: RefCell::new(Recording { arrivals, ..Recording::default() }),
             reconnect: fleet.reconnect,
             away_since_us: RefCell::default(),
             end_us: Cell::new(0),

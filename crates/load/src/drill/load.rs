@@ -1,6 +1,5 @@
 //! A load during actions, for `drill`, and its results for tests that act by themselves.
 
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -85,7 +84,14 @@ async fn load_and_fault(dir: &Path, load: &Load, fault: LocalBoxFuture<'_, ()>) 
     };
     let evidence = run_load(&fleet, &traffic, ack_interval, act).await?;
     ensure!(is_over, "the fault was not over within {MAX_SECONDS} s");
-    Ok(Figures::new(load, evidence, &fault_us))
+    Ok(Figures {
+        load: load.clone(),
+        calm_p99: Duration::from_micros(evidence.p99_until_us(fault_us.start).unwrap_or(0)),
+        effect: evidence.effect(fault_us.start..evidence.end_us()),
+        longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
+        fault: Duration::from_micros(fault_us.end - fault_us.start),
+        record: evidence.record,
+    })
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
@@ -140,17 +146,4 @@ pub struct Figures {
     pub fault: Duration,
     /// Effects of the fault until the end of the load.
     pub effect: Effect,
-}
-
-impl Figures {
-    fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
-        Self {
-            load: load.clone(),
-            calm_p99: Duration::from_micros(evidence.p99_until_us(fault_us.start).unwrap_or(0)),
-            effect: evidence.effect(fault_us.start..evidence.end_us()),
-            longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
-            fault: Duration::from_micros(fault_us.end - fault_us.start),
-            record: evidence.record,
-        }
-    }
 }
