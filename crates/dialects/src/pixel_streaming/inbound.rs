@@ -5,7 +5,6 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::rooms::Member;
 
 use super::envelope::Envelope;
-use super::liveness::Reaction;
 use super::mesh::{Context, LIST};
 use super::peer::{Kind, Peer};
 use super::subscription::Progress;
@@ -72,7 +71,7 @@ impl State {
         if std::mem::replace(&mut self.is_welcome, true) {
             return;
         }
-        self.liveness.heard(context.now);
+        self.liveness.heard(context);
         if context.role != Role::Player {
             context.out.frames.push(r#"{"type":"identify"}"#.to_owned());
         }
@@ -86,11 +85,7 @@ impl State {
             Some(Envelope::Probe) if from.kind == Kind::Streamer && context.role != Role::Player => {
                 // The edge does not read the answer to a Ping while the client has to wait.
                 let is_paused = context.requests.is_full() || self.subscription.is_full();
-                match self.liveness.probe(context.now, from, is_paused) {
-                    Reaction::Alive => context.send(from, &Envelope::Alive, 0),
-                    Reaction::Ping => context.out.ping = true,
-                    Reaction::Wait => {}
-                }
+                self.liveness.probe(context, from, is_paused);
             }
             Some(Envelope::Alive) => self.id.holder_is_alive(context, from),
             Some(Envelope::Message { subscription, message })

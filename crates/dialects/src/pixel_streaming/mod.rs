@@ -23,7 +23,6 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 
 use self::claim::StreamerId;
-use self::envelope::Envelope;
 use self::listing::Listing;
 use self::liveness::Liveness;
 use self::mesh::Context;
@@ -87,10 +86,10 @@ impl Translate for PixelStreaming {
         match input {
             Input::Mesh(text) => state.mesh(context, text),
             Input::Text(text) | Input::Binary(text) => {
-                state.heard(context);
+                state.liveness.heard(context);
                 state.client(context, text);
             }
-            Input::Pong => state.heard(context),
+            Input::Pong => state.liveness.heard(context),
             Input::Tick => state.tick(context),
         }
     }
@@ -131,13 +130,6 @@ struct State {
 }
 
 impl State {
-    /// Handles a proof of the client's life.
-    fn heard(&mut self, context: &mut Context<'_>) {
-        for claimant in self.liveness.heard(context.now) {
-            context.send(claimant, &Envelope::Alive, 0);
-        }
-    }
-
     fn tick(&mut self, context: &mut Context<'_>) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= context.now);
         if is_due(self.liveness.dead_at) {
