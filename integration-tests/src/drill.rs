@@ -67,7 +67,7 @@ impl Drill {
             println!("{}: logs in {}", self.name, mesh.dir.path().join("logs").display());
         }
         let mesh = &*mesh;
-        let (figures, ()) = under_load(mesh.dir.path(), &self.load, fault(mesh)).await.unwrap();
+        let figures = under_load(mesh.dir.path(), &self.load, fault(mesh)).await.unwrap();
         println!("{}: {figures:?}", self.name);
         Outcome { name: self.name, figures }
     }

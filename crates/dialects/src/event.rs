@@ -32,12 +32,6 @@ pub enum IgnoredReason {
     Limit,
 }
 
-impl IgnoredReason {
-    /// All reasons in order of declaration.
-    pub const ALL: [Self; 7] =
-        [Self::Json, Self::Type, Self::Field, Self::Binary, Self::Foreign, Self::UnknownPeer, Self::Limit];
-}
-
 /// Kind of an answer: the label `kind` of `signaling_dialect_answers_total`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerKind {
@@ -47,9 +41,4 @@ pub enum AnswerKind {
     Error,
     /// A subscription failed for good. The client receives no answer in most dialects.
     SubscribeFailed,
-}
-
-impl AnswerKind {
-    /// All kinds in order of declaration.
-    pub const ALL: [Self; 3] = [Self::Expire, Self::Error, Self::SubscribeFailed];
 }

@@ -13,7 +13,7 @@ use signaling_protocol::ErrorCode;
 
 use crate::event::Event;
 use crate::native;
-use crate::translator::Out;
+use crate::translator::{Close, Out};
 
 /// Requests without an outcome at which the edge stops reading. Equal to the edge's default limit.
 const FULL: usize = 256;
@@ -38,7 +38,8 @@ pub(crate) enum RequestKind<'a> {
     /// Enters the room with this JSON, which the other members see. `None`: none.
     Join(Option<&'a str>),
     Leave,
-    /// Sends this JSON to the other members.
+    /// Sends this JSON to the other members. The mesh holds it for its hold time: no client
+    /// announces itself again, so it must reach a member whose node has just crashed.
     Broadcast(&'a str),
 }
 
@@ -119,9 +120,9 @@ impl RoomRequests {
         }
         let id = self.next_id();
         let request = match kind {
-            RequestKind::Join(data) => native::join(id, room, data),
-            RequestKind::Leave => native::leave(id, room),
-            RequestKind::Broadcast(data) => native::broadcast(id, room, data),
+            RequestKind::Join(data) => native::room_request("join", id, room, data),
+            RequestKind::Leave => native::room_request("leave", id, room, None),
+            RequestKind::Broadcast(data) => native::room_request("broadcast", id, room, Some(data)),
         };
         self.bytes += request.len();
         let changes_seat = !matches!(kind, RequestKind::Broadcast(_));
@@ -250,6 +251,14 @@ impl RoomRequests {
     /// Returns `true` if a `join` or `leave` of the room has no outcome.
     pub(crate) fn changes_seat(&self, room: &str) -> bool {
         self.rooms.get(room).is_some_and(|room| room.seat_changes > 0)
+    }
+
+    /// Handles the loss of the seat in a room. Closes the client, unless a pending `join` or
+    /// `leave` decides about the seat.
+    pub(crate) fn seat_lost(&self, room: &str, close: Close, out: &mut Out) {
+        if !self.changes_seat(room) {
+            out.close = Some(close);
+        }
     }
 
     /// Returns `true` if the request is a `join` of this room.

@@ -142,7 +142,9 @@ impl Topics {
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
             FromMesh::Error { id, code, retry_after: Some(wait) } => self.requests.refuse(now, id, &code, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
-            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
+            FromMesh::SeatLost { room } if self.subscribed.contains(&*room) => {
+                self.requests.seat_lost(&room, Close::TRY_AGAIN, out);
+            }
             FromMesh::Signal { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }
@@ -173,13 +175,6 @@ impl Topics {
             if !outcome.changes_seat {
                 self.subscribed.remove(&*outcome.room);
             }
-        }
-    }
-
-    fn seat_lost(&self, room: &str, out: &mut Out) {
-        // A pending request decides about the seat.
-        if self.subscribed.contains(room) && !self.requests.changes_seat(room) {
-            out.close = Some(Close::TRY_AGAIN);
         }
     }
 }

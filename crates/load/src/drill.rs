@@ -75,7 +75,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
         performed = perform(&steps, control.as_ref(), clients, clock, begin_us).await;
         clock.until_us(begin_us + end_us).await;
     };
-    let (evidence, _) = run_load(&fleet, &options.traffic, 1, act).await?;
+    let evidence = run_load(&fleet, &options.traffic, 1, act).await?;
     Ok(report(options, &steps, &performed, &evidence))
 }
 

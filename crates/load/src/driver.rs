@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -85,11 +85,6 @@ pub(crate) async fn settle(at_most: Duration, mut is_settled: impl FnMut() -> bo
         sleep(SETTLE_INTERVAL).await;
     }
     sleep(QUIET).await;
-}
-
-/// Returns a mark, from the clock, that distinguishes messages of runs with equal client ids.
-pub(crate) fn run_mark() -> u32 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos())
 }
 
 /// A clock with a resolution of some microseconds. The runtime's own timers round up to 1 ms.

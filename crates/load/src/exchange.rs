@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use crate::client::{Client, Return};
-use crate::driver::{Driver, run_mark, settle};
+use crate::driver::{Driver, settle};
 use crate::fleet::{Fleet, FleetOptions, FleetPlan, Listener};
-use crate::message::{Format, Received, Wire, subscribe};
+use crate::message::{Arrival, Format, Received, Wire, subscribe};
 use crate::record::{Record, count, is_break};
 use crate::schedule::{Clock, Schedule};
 use crate::servers::{self, Costs, Watched, own_cpu_seconds};
@@ -116,20 +116,22 @@ impl<W: Workload> Exchange<W> {
     pub(crate) fn new(fleet: &FleetOptions, settings: Settings, work: W) -> Result<Rc<Self>> {
         let clients = usize::try_from(fleet.clients)?;
         let size = settings.group_size;
-        let recording = Recording::for_messages(if settings.is_recorded { settings.schedule().total() } else { 0 });
+        let recorded = if settings.is_recorded { settings.schedule().total() } else { 0 };
+        // Allocated at once, so that no message waits for it.
+        let arrivals = Vec::with_capacity(usize::try_from(recorded)?);
         Ok(Rc::new(Self {
             clock: Clock::start(),
             names: (0..clients).map(|number| fleet.client_id(number)).collect(),
             groups: Groups::new(clients, size, settings.run.seed),
             turns: turns(clients, settings.run.seed),
-            format: Format::new(run_mark(), settings.wire),
+            format: Format::new(rand::random(), settings.wire),
             work: RefCell::new(work),
             plan: RefCell::default(),
             clients: RefCell::default(),
             unsubscribed: RefCell::default(),
             ledgers: RefCell::new((0..clients).map(|_| (0..size).map(|_| Ledger::default()).collect()).collect()),
             record: RefCell::default(),
-            recording: RefCell::new(recording),
+            recording: RefCell::new(Recording { arrivals, ..Recording::default() }),
             reconnect: fleet.reconnect,
             away_since_us: RefCell::default(),
             end_us: Cell::new(0),
@@ -311,59 +313,31 @@ impl<W: Workload> Exchange<W> {
         record.time(|times| &mut times.lateness, at_us, self.clock.now_us().saturating_sub(at_us));
     }
 
-    /// Counts a text that is no message of the run. Returns the id that it answers.
-    fn answered(&self, client: usize, answer: &Received<'_>) -> Option<u64> {
-        let mut record = self.record.borrow_mut();
-        // A message with a requested ack has its number as id.
-        let answer_of = |id: u64, is_delivered| {
-            let ledger = &mut self.ledgers.borrow_mut()[self.partner(client)][self.groups.place(client)];
-            let due_us = ledger.answered(id, is_delivered)?;
-            Some(self.clock.now_us().saturating_sub(due_us))
-        };
-        match answer {
-            Received::Ack(id) => {
-                if let Some(took_us) = answer_of(*id, true) {
-                    record.times.ack.record_us(took_us);
-                }
-                return Some(*id);
-            }
-            Received::Error { code, id } => {
-                if let Some(took_us) = id.and_then(|id| answer_of(id, false)) {
-                    record.times.ack.record_us(took_us);
-                }
-                count(&mut record.received, code);
-                record.errors += 1;
-                return *id;
-            }
-            Received::Other(kind) if kind == "signal" => record.foreign += 1,
-            Received::Other(kind) => count(&mut record.received, kind),
-            Received::Message(_) => {}
+    /// Records the answer to a message, whose id is its number. Returns the id.
+    fn answered(&self, client: usize, id: u64, is_delivered: bool) -> Option<u64> {
+        let ledger = &mut self.ledgers.borrow_mut()[self.partner(client)][self.groups.place(client)];
+        if let Some(due_us) = ledger.answered(id, is_delivered) {
+            self.record.borrow_mut().times.ack.record_us(self.clock.now_us().saturating_sub(due_us));
         }
-        None
+        Some(id)
     }
-}
 
-impl<W: Workload> Listener for Exchange<W> {
-    fn text(&self, client: usize, text: &str) -> Option<u64> {
-        let arrival = match self.format.read(text) {
-            Received::Message(arrival) => arrival,
-            answer => return self.answered(client, &answer),
-        };
+    /// Records a message or probe that a client received.
+    fn arrived(&self, client: usize, arrival: &Arrival<'_>) {
         let mut group = self.groups.of(client).iter();
         let Some(from) = group.position(|from| arrival.from == self.names[*from]) else {
-            self.record.borrow_mut().foreign += 1;
-            return None;
+            return self.record.borrow_mut().foreign += 1;
         };
         if from == self.groups.place(client) {
             // A topic's server also returns the sender's own copy.
-            return None;
+            return;
         }
         if arrival.number == 0 {
             self.unsubscribed.borrow_mut().remove(&client);
-            return None;
+            return;
         }
         if !self.ledgers.borrow_mut()[client][from].arrived(arrival.number) {
-            return None;
+            return;
         }
         let now_us = self.clock.now_us();
         let latency_us = now_us.saturating_sub(arrival.time_us);
@@ -379,6 +353,22 @@ impl<W: Workload> Listener for Exchange<W> {
         };
         if is_planned {
             self.send_due();
+        }
+    }
+}
+
+impl<W: Workload> Listener for Exchange<W> {
+    fn text(&self, client: usize, text: &str) -> Option<u64> {
+        match self.format.read(text) {
+            Received::Message(arrival) => self.arrived(client, &arrival),
+            Received::Ack(id) => return self.answered(client, id, true),
+            Received::Error { code, id } => {
+                count(&mut self.record.borrow_mut().received, &code);
+                self.record.borrow_mut().errors += 1;
+                return self.answered(client, id?, false);
+            }
+            Received::Other(kind) if kind == "signal" => self.record.borrow_mut().foreign += 1,
+            Received::Other(kind) => count(&mut self.record.borrow_mut().received, &kind),
         }
         None
     }

@@ -151,7 +151,7 @@ struct Data {
 }
 
 impl Format {
-    /// Creates a format for the run with this mark.
+    /// Creates a format for the run with this mark. Runs with equal client ids have other marks.
     pub(crate) fn new(run: u32, wire: Wire) -> Self {
         let repeated = |text: &str| text.repeat(MAX_BYTES.div_ceil(text.len()) + 1);
         Self { run, wire, ice: repeated(ICE_TEXT), sdp: repeated(SDP_TEXT) }

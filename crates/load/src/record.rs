@@ -162,11 +162,7 @@ impl Record {
 
 /// Adds 1 to the count of `name`.
 pub(crate) fn count(counts: &mut BTreeMap<String, u64>, name: &str) {
-    if let Some(known) = counts.get_mut(name) {
-        *known += 1;
-    } else {
-        counts.insert(name.to_owned(), 1);
-    }
+    *counts.entry(name.to_owned()).or_default() += 1;
 }
 
 /// Returns `true` if the reason is no close code: the socket ended without a close frame, or its

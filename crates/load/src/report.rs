@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::latency::{Latencies, Percentiles};
@@ -99,11 +99,7 @@ impl Report {
 
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.values.len()))?;
-        for (name, value) in &self.values {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
+        serializer.collect_map(self.values.iter().map(|entry| (&entry.0, &entry.1)))
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     let mut meter = Meter::new(watched, mesh.as_ref()).await?;
     let clients = Rc::new(RoomClients::new(options, assignment.clone())?);
     let connected = Fleet::connect(plan, &clients).await?;
-    clients.set_connected(&connected.clients);
+    clients.sockets.borrow_mut().clone_from(&connected.clients);
     join_rooms(&clients, assignment.clients()).await?;
     if options.waiting > 0 {
         set_capacity(mesh.as_ref(), &clients.queue_room, options.seats).await?;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use signaling_dialects::event::{AnswerKind, Event, IgnoredReason};
+use signaling_dialects::event::Event;
 use signaling_dialects::request::Lifetime;
 use signaling_dialects::{Close, Dialect, Input, Out, Translator};
 use signaling_protocol::CloseCode;
@@ -57,10 +57,10 @@ pub struct DialectCounts {
     pub frames_in: u64,
     /// Text frames queued for clients.
     pub frames_out: u64,
-    /// Inputs without effect, in the order of [`IgnoredReason::ALL`].
-    pub ignored: [u64; IgnoredReason::ALL.len()],
-    /// Failures reported to clients, in the order of [`AnswerKind::ALL`].
-    pub answers: [u64; AnswerKind::ALL.len()],
+    /// Inputs without effect, in the order of [`signaling_dialects::event::IgnoredReason`].
+    pub ignored: [u64; 7],
+    /// Failures reported to clients, in the order of [`signaling_dialects::event::AnswerKind`].
+    pub answers: [u64; 3],
     /// Claims of ids: of new sessions, of a session of the same client, and refused.
     pub claims: [u64; 3],
     /// Requests that waited because no node could carry them out.

@@ -18,14 +18,13 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 
 use super::client::Refusal;
-use super::names;
-use super::sessions::{ANSWER_TIMEOUT, Part, Presence, Session};
+use super::sessions::{ANSWER_TIMEOUT, Part, Presence, Session, session_id};
 use super::status::{Role, parse_roles, quote_roles};
 use super::{GStreamer, or_null};
 use crate::event::IgnoredReason;
 use crate::json::{Object, quote};
 use crate::translator::Out;
-use crate::{name, native};
+use crate::{Dialect, name, native};
 use uuid::Uuid;
 
 /// Hold time of a signal for an absent peer, such as one whose node is gone, in milliseconds.
@@ -55,7 +54,7 @@ impl GStreamer {
 
     /// Asks a peer for a session. `offer`: JSON of the client's SDP offer, or `null`.
     pub(super) fn ask(&mut self, now: Instant, peer: Uuid, offer: &str, out: &mut Out) {
-        let id = names::session(self.secret, self.asked_sessions);
+        let id = session_id(self.secret, self.asked_sessions);
         self.asked_sessions += 1;
         let (room, roles) = (&self.room, quote_roles(&self.present_status().roles));
         let data = format!(r#"{{"k":"start","r":"{room}","sid":"{id}","roles":{roles},"offer":{offer}}}"#);
@@ -77,13 +76,13 @@ impl GStreamer {
 
     fn send(&mut self, to: Uuid, data: &str, ttl_ms: u64, out: &mut Out) -> u64 {
         let id = self.requests.next_id();
-        out.requests.push(native::signal(id, &names::of_peer(to), data, ttl_ms));
+        out.requests.push(native::signal(id, &name::of_uuid(Dialect::GStreamer, to), data, ttl_ms));
         id
     }
 
     /// Handles a signal of another translator.
     pub(super) fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
-        let from = names::peer(from).ok_or(IgnoredReason::Foreign)?;
+        let from = name::uuid(Dialect::GStreamer, from).ok_or(IgnoredReason::Foreign)?;
         let message = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
         let id = message.string("sid").and_then(|id| name::parse_uuid(&id)).ok_or(IgnoredReason::Foreign)?;
         match &*message.string("k").unwrap_or_default() {

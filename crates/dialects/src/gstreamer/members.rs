@@ -34,9 +34,10 @@ pub(super) enum Update {
 #[derive(Debug, Default)]
 pub(super) struct Members {
     known: BTreeMap<Uuid, Known>,
-    bytes: usize,
+    /// Approximate size of all members, in bytes.
+    pub(super) bytes: usize,
     /// `true` while pages of a snapshot are missing.
-    is_partial: bool,
+    pub(super) is_partial: bool,
 }
 
 fn size(status: &Status) -> usize {
@@ -54,11 +55,6 @@ impl Members {
     pub(super) fn end_snapshot(&mut self) -> Vec<(Uuid, Status)> {
         self.is_partial = false;
         self.remove_if(|known| !known.is_listed)
-    }
-
-    /// Returns `true` if no page is missing.
-    pub(super) fn is_complete(&self) -> bool {
-        !self.is_partial
     }
 
     /// Adds a member, or changes its status to that in its `data`.
@@ -103,11 +99,6 @@ impl Members {
         format!("[{}]", entries.join(","))
     }
 
-    /// Returns the approximate size of all members, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     fn remove_if(&mut self, is_gone: impl Fn(&Known) -> bool) -> Vec<(Uuid, Status)> {
         let gone = self.known.extract_if(.., |_, known| is_gone(known));
         let gone: Vec<_> = gone.map(|(peer, known)| (peer, known.status)).collect();
@@ -118,13 +109,13 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::names;
+    use super::super::sessions::session_id;
     use super::*;
 
     const PRODUCER: &str = r#"{"roles":["producer"],"meta":null,"n":1}"#;
 
     fn peer(number: u64) -> Uuid {
-        names::session([0; 16], number)
+        session_id([0; 16], number)
     }
 
     fn update(members: &mut Members, number: u64, data: &str) -> Update {
@@ -138,10 +129,10 @@ mod tests {
         assert_eq!(others, MAX_OTHER_BYTES / (MEMBER_BYTES + 4));
         let producers = (5000..9000).filter(|number| update(&mut members, *number, PRODUCER) == Update::Changed);
         assert_eq!(producers.count() + others, MAX_BYTES / (MEMBER_BYTES + 4));
-        assert!(members.bytes() <= MAX_BYTES);
+        assert!(members.bytes <= MAX_BYTES);
         members.begin_snapshot();
         members.end_snapshot();
-        assert_eq!((members.bytes(), update(&mut members, 1, PRODUCER)), (0, Update::Changed));
+        assert_eq!((members.bytes, update(&mut members, 1, PRODUCER)), (0, Update::Changed));
     }
 
     #[test]
@@ -154,9 +145,9 @@ mod tests {
             (update(&mut members, 1, &large), update(&mut members, 1, PRODUCER)),
             (Update::Unchanged, Update::Changed)
         );
-        assert_eq!(members.bytes(), MEMBER_BYTES + 4);
+        assert_eq!(members.bytes, MEMBER_BYTES + 4);
         assert!(members.remove(peer(1)).is_some() && members.remove(peer(1)).is_none());
-        assert_eq!(members.bytes(), 0);
+        assert_eq!(members.bytes, 0);
     }
 
     #[test]
@@ -168,13 +159,13 @@ mod tests {
         list(&mut members, &[1, 2, 3, 4]);
         members.begin_snapshot();
         list(&mut members, &[1, 2, 3]);
-        assert!(!members.is_complete());
+        assert!(members.is_partial);
         members.begin_snapshot();
         list(&mut members, &[1, 2]);
         list(&mut members, &[5]);
         list(&mut members, &[4]);
         let gone: Vec<Uuid> = members.end_snapshot().into_iter().map(|(peer, _)| peer).collect();
         assert_eq!(gone, [peer(3)]);
-        assert!(members.is_complete() && members.get(peer(5)).is_some());
+        assert!(!members.is_partial && members.get(peer(5)).is_some());
     }
 }

@@ -6,7 +6,6 @@
 mod calls;
 mod client;
 mod members;
-mod names;
 mod room;
 mod sessions;
 mod status;
@@ -35,11 +34,12 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     secret.copy_from_slice(&random[16..]);
     // Slashes at the ends do not make another room.
     let room = name::internal(Dialect::GStreamer, &[head.path.trim_matches('/')]);
-    Opening::anonymous(head, &names::of_peer(own), GStreamer::new(own, room, secret))
+    let translator = GStreamer { own, room, secret, ..GStreamer::default() };
+    Opening::anonymous(head, &name::of_uuid(Dialect::GStreamer, own), translator)
 }
 
 /// The translator of a `GStreamer` client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GStreamer {
     own: Uuid,
     room: String,
@@ -89,30 +89,12 @@ impl Translate for GStreamer {
     fn retained_bytes(&self) -> usize {
         let statuses = std::iter::once(&self.status).chain(&self.next_statuses);
         let statuses: usize = statuses.map(|status| status.meta.len() + size_of::<Status>()).sum();
-        let lists = self.members.bytes() + self.sessions.bytes() + self.early.retained_bytes();
+        let lists = self.members.bytes + self.sessions.bytes() + self.early.retained_bytes();
         self.room.len() + statuses + lists + self.requests.retained_bytes()
     }
 }
 
 impl GStreamer {
-    fn new(own: Uuid, room: String, secret: [u8; 16]) -> Self {
-        Self {
-            own,
-            room,
-            secret,
-            asked_sessions: 0,
-            is_welcome: false,
-            has_spoken: false,
-            has_v1_1: false,
-            early: Held::default(),
-            status: Status::default(),
-            next_statuses: VecDeque::new(),
-            members: Members::default(),
-            sessions: Sessions::default(),
-            requests: RoomRequests::default(),
-        }
-    }
-
     /// Returns the client's status by its last message.
     fn present_status(&self) -> &Status {
         self.next_statuses.back().unwrap_or(&self.status)
@@ -148,7 +130,9 @@ impl GStreamer {
                 }
                 _ => self.fail(now, id, &code, out),
             },
-            FromMesh::SeatLost { room } if *room == *self.room => self.seat_lost(out),
+            FromMesh::SeatLost { room } if *room == *self.room => {
+                self.requests.seat_lost(&room, Close::TRY_AGAIN, out);
+            }
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             _ => {}
         }

@@ -7,12 +7,12 @@ use signaling_protocol::rooms::{Former, Member};
 
 use super::GStreamer;
 use super::members::Update;
-use super::names;
 use super::sessions::Presence;
 use super::status::{Role, Status};
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 impl GStreamer {
@@ -40,7 +40,7 @@ impl GStreamer {
 
     /// Welcomes the client once the room has accepted it, and all members are known.
     fn welcome(&mut self, now: Instant, out: &mut Out) {
-        if self.is_welcome || !self.next_statuses.is_empty() || !self.members.is_complete() {
+        if self.is_welcome || !self.next_statuses.is_empty() || self.members.is_partial {
             return;
         }
         self.is_welcome = true;
@@ -72,7 +72,7 @@ impl GStreamer {
         }
         page.iter().for_each(|member| self.update(member, out));
         // Clients of the dialect are the only members.
-        match page.last().filter(|last| more && names::peer(last.client_id).is_some()) {
+        match page.last().filter(|last| more && name::uuid(Dialect::GStreamer, last.client_id).is_some()) {
             Some(last) => self.requests.list(now, &self.room, Some(last.client_id), out),
             None => {
                 for (peer, status) in self.members.end_snapshot() {
@@ -86,7 +86,7 @@ impl GStreamer {
 
     pub(super) fn change(&mut self, joined: &[Member<'_>], left: &[Former<'_>], out: &mut Out) {
         for former in left {
-            let Some(peer) = names::peer(former.client_id) else { continue };
+            let Some(peer) = name::uuid(Dialect::GStreamer, former.client_id) else { continue };
             let status = self.members.remove(peer).unwrap_or_default();
             self.departed(peer, &status, out);
         }
@@ -95,7 +95,8 @@ impl GStreamer {
 
     /// Adds a member, and announces its status to a listener.
     fn update(&mut self, member: &Member<'_>, out: &mut Out) {
-        let Some(peer) = names::peer(member.client_id).filter(|peer| *peer != self.own) else { return };
+        let peer = name::uuid(Dialect::GStreamer, member.client_id).filter(|peer| *peer != self.own);
+        let Some(peer) = peer else { return };
         self.sessions.list(peer);
         match self.members.update(peer, member.data) {
             Update::Changed if self.is_listening() => {
@@ -112,13 +113,6 @@ impl GStreamer {
         self.end_sessions(|session| session.partner == peer, out);
         if self.is_listening() && status.number > 0 {
             out.frames.push(status.departure(peer));
-        }
-    }
-
-    pub(super) fn seat_lost(&self, out: &mut Out) {
-        // A pending request decides about the seat.
-        if !self.requests.changes_seat(&self.room) {
-            out.close = Some(Close::TRY_AGAIN);
         }
     }
 }

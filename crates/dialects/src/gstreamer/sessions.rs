@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+
+use crate::name;
 
 /// Maximum sessions of a client: when they end together, each sends one request.
 const MAX_SESSIONS: usize = 256;
@@ -58,6 +61,12 @@ impl Session {
     }
 }
 
+/// Returns the id of the session with this number, which others cannot guess without the secret.
+pub(super) fn session_id(secret: [u8; 16], number: u64) -> Uuid {
+    let hash = Sha256::new().chain_update(secret).chain_update(number.to_be_bytes());
+    name::random_uuid(&hash.finalize().into())
+}
+
 /// Sessions of one client.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
@@ -105,5 +114,16 @@ impl Sessions {
     /// Returns the approximate size, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.by_id.len() * (size_of::<Uuid>() + size_of::<Session>() + 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_ids_differ_by_number_and_secret() {
+        let of = |secret, number| session_id([secret; 16], number);
+        assert!(of(0, 0) == of(0, 0) && of(0, 0) != of(0, 1) && of(0, 0) != of(1, 0));
     }
 }

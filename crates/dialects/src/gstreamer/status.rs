@@ -3,6 +3,7 @@
 //! The data is `{"roles":ROLES,"meta":META,"n":NUMBER}`. A peer that has set no status has no `n`.
 //! Each status has another number, so that an unchanged one is announced as well.
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::event::IgnoredReason;
@@ -12,7 +13,8 @@ use uuid::Uuid;
 const NULL: &str = "null";
 
 /// Role of a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Role {
     /// It sends media.
     Producer,
@@ -22,24 +24,11 @@ pub(super) enum Role {
     Consumer,
 }
 
-impl Role {
-    const ALL: [Self; 3] = [Self::Producer, Self::Listener, Self::Consumer];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Producer => "producer",
-            Self::Listener => "listener",
-            Self::Consumer => "consumer",
-        }
-    }
-}
-
 /// Parses an array of roles. A repeated role counts once. `None`: no array, or another value in it.
 pub(super) fn parse_roles(value: &RawValue) -> Option<Vec<Role>> {
     let mut roles = Vec::new();
     for value in array(value)? {
-        let text = string(value)?;
-        let role = Role::ALL.into_iter().find(|role| role.as_str() == text)?;
+        let role: Role = serde_json::from_value(string(value)?.into()).ok()?;
         if !roles.contains(&role) {
             roles.push(role);
         }
@@ -49,8 +38,8 @@ pub(super) fn parse_roles(value: &RawValue) -> Option<Vec<Role>> {
 
 /// Returns roles as a JSON array.
 pub(super) fn quote_roles(roles: &[Role]) -> String {
-    let quoted: Vec<String> = roles.iter().map(|role| format!("\"{}\"", role.as_str())).collect();
-    format!("[{}]", quoted.join(","))
+    // An array in memory: serialization cannot fail.
+    serde_json::to_string(roles).unwrap_or_default()
 }
 
 /// Status of a peer.

@@ -142,7 +142,7 @@ impl Election {
     /// Returns the next step, which then needs an outcome. `room`: the group's room, and `true` if
     /// it has been full.
     pub(super) fn next(&mut self, now: Instant, room: Option<(&Roster, bool)>) -> Option<Step> {
-        if self.is_busy || !self.queue.is_complete() {
+        if self.is_busy || !self.queue.is_complete {
             return None;
         }
         let step = match (self.phase, room) {
@@ -167,9 +167,9 @@ impl Election {
     /// Returns the time of a step that depends on time. `None`: none does.
     pub(super) fn deadline(&self, room: Option<&Roster>) -> Option<Instant> {
         match self.phase {
-            Phase::Seeking(wait) if self.queue.is_complete() => wait.filter(|_| !self.is_busy),
-            Phase::Inside(_, since) if self.queue.is_complete() && !self.is_busy => {
-                room.filter(|room| room.is_complete()).map(|room| since + patience(room))
+            Phase::Seeking(wait) if self.queue.is_complete => wait.filter(|_| !self.is_busy),
+            Phase::Inside(_, since) if self.queue.is_complete && !self.is_busy => {
+                room.filter(|room| room.is_complete).map(|room| since + patience(room))
             }
             _ => None,
         }
@@ -222,7 +222,7 @@ impl Election {
 
     /// Becomes firm inside the group's room, or leaves it.
     fn stay(&mut self, now: Instant, group: Uuid, since: Instant, room: &Roster) -> Option<Step> {
-        if !room.is_complete() {
+        if !room.is_complete {
             return None;
         }
         let is_group = group == self.own || room.others().any(|member| self.firm.contains(&member.id));

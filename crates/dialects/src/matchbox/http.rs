@@ -1,9 +1,9 @@
 //! HTTP requests of matchbox clients: the upgrade to a room, and the health check.
 
 use super::Matchbox;
-use super::names::{self, Rooms};
-use crate::query;
+use super::names::Rooms;
 use crate::request::{Answer, Head, HttpAnswer, Opening};
+use crate::{Dialect, name, query};
 
 /// Returns the answer to a request below the mount. The mount itself is a room, too.
 pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
@@ -18,8 +18,8 @@ pub(crate) fn request(head: &Head<'_>, random: &[u8; 32]) -> Answer {
     let Some(path) = path else { return empty(400) };
     // Without a number, and with 0, groups have no limit: all clients are in one.
     let size = query::field(head.query, "next").and_then(|next| next.parse().ok()).filter(|size| *size > 0);
-    let own = crate::name::random_uuid(random);
-    Opening::anonymous(head, &names::of_client(own), Matchbox::new(own, Rooms::new(&path, size)))
+    let own = name::random_uuid(random);
+    Opening::anonymous(head, &name::of_uuid(Dialect::Matchbox, own), Matchbox::new(own, Rooms::new(&path, size)))
 }
 
 fn empty(status: u16) -> Answer {

@@ -12,6 +12,7 @@ use super::{Matchbox, Room};
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::room_requests::RequestKind;
 use crate::translator::{Close, Out};
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 /// The client's token does not name the room.
@@ -32,7 +33,7 @@ impl Matchbox {
             roster.clear();
         }
         if let Some(last) = roster.page(page, more) {
-            self.requests.list(now, name, Some(&names::of_client(last)), out);
+            self.requests.list(now, name, Some(&name::of_uuid(Dialect::Matchbox, last)), out);
         }
         if !is_queue {
             self.settle(out);
@@ -51,7 +52,8 @@ impl Matchbox {
     ) {
         let (own, is_single) = (self.own, matches!(self.rooms, Rooms::Single(_)));
         let Some((roster, is_queue)) = self.roster(name) else { return };
-        let mut left: Vec<Uuid> = left.iter().filter_map(|former| names::client(former.client_id)).collect();
+        let mut left: Vec<Uuid> =
+            left.iter().filter_map(|former| name::uuid(Dialect::Matchbox, former.client_id)).collect();
         left.retain(|former| *former != own);
         for former in &left {
             roster.remove(*former);
@@ -120,17 +122,9 @@ impl Matchbox {
         out.close = Some(if code == "forbidden" { FORBIDDEN } else { Close::TRY_AGAIN });
     }
 
-    /// Handles the loss of a seat.
-    pub(super) fn seat_lost(&mut self, name: &str, out: &mut Out) {
-        // A pending request decides about the seat.
-        if self.roster(name).is_some() && !self.requests.changes_seat(name) {
-            out.close = Some(Close::TRY_AGAIN);
-        }
-    }
-
     /// Returns the members of a room, and `true` for the queue room. `None`: the client does not
     /// need them.
-    fn roster(&mut self, name: &str) -> Option<(&mut Roster, bool)> {
+    pub(super) fn roster(&mut self, name: &str) -> Option<(&mut Roster, bool)> {
         if let Some(room) = self.room.as_mut().filter(|room| room.name == name) {
             return Some((&mut room.roster, false));
         }
@@ -143,7 +137,7 @@ impl Matchbox {
         let (Some(election), Rooms::Groups { size, .. }) = (&mut self.election, &self.rooms) else { return };
         if let Some(room) = self.room.as_mut().filter(|_| !is_queue) {
             let is_full = u32::try_from(room.roster.len()).is_ok_and(|len| len >= *size);
-            room.was_full |= is_full && room.roster.is_complete();
+            room.was_full |= is_full && room.roster.is_complete;
             election.room_changed(now);
         } else {
             election.queue_changed();
@@ -163,7 +157,7 @@ impl Matchbox {
 
     /// Compares the peers with all members of the room.
     fn settle(&mut self, out: &mut Out) {
-        let Some(Room { roster, is_open, .. }) = self.room.as_ref().filter(|room| room.roster.is_complete()) else {
+        let Some(Room { roster, is_open, .. }) = self.room.as_ref().filter(|room| room.roster.is_complete) else {
             return;
         };
         let missing: Vec<Uuid> = roster.missing_of(self.peers.present());
@@ -177,7 +171,7 @@ impl Matchbox {
     }
 
     fn update_peers(&mut self, left: &[Uuid], entered: &[Uuid], out: &mut Out) {
-        let Some(room) = self.room.as_ref().filter(|room| room.roster.is_complete()) else { return };
+        let Some(room) = self.room.as_ref().filter(|room| room.roster.is_complete) else { return };
         for former in left {
             self.peers.dismiss(*former, returns(self.election.as_ref(), *former), &mut out.frames);
         }

@@ -23,6 +23,7 @@ use crate::json::Object;
 use crate::native::{self, FromMesh};
 use crate::room_requests::{RequestKind, RoomRequests};
 use crate::translator::{Close, Input, Out, Translate};
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 pub(crate) use self::http::request;
@@ -116,8 +117,8 @@ impl Matchbox {
         let room = self.room.as_ref().filter(|_| self.peers.contains(receiver));
         let room = &room.ok_or(IgnoredReason::UnknownPeer)?.name;
         let data = format!(r#"{{"k":"s","r":"{room}","d":{data}}}"#);
-        let request = native::signal(self.requests.next_id(), &names::of_client(receiver), &data, HOLD_MS);
-        out.requests.push(request);
+        let name = name::of_uuid(Dialect::Matchbox, receiver);
+        out.requests.push(native::signal(self.requests.next_id(), &name, &data, HOLD_MS));
         Ok(())
     }
 
@@ -144,14 +145,16 @@ impl Matchbox {
                 }
             }
             FromMesh::Error { id, code, retry_after } => self.error(now, id, &code, retry_after, out),
-            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
+            FromMesh::SeatLost { room } if self.roster(&room).is_some() => {
+                self.requests.seat_lost(&room, Close::TRY_AGAIN, out);
+            }
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
             FromMesh::ListFailed { room, retry_after } => {
                 if self.requests.page_failed(now, &room, retry_after, out) {
                     out.close = Some(Close::TRY_AGAIN);
                 }
             }
-            FromMesh::Other => {}
+            FromMesh::SeatLost { .. } | FromMesh::Other => {}
         }
     }
 
@@ -159,7 +162,7 @@ impl Matchbox {
         if std::mem::replace(&mut self.is_welcome, true) {
             return;
         }
-        out.frames.push(wire::id_assigned(self.own));
+        out.frames.push(format!(r#"{{"IdAssigned":"{}"}}"#, self.own));
         match &self.rooms {
             Rooms::Single(room) => self.enter(now, room.clone(), out),
             // The client is alone in its group.
@@ -179,7 +182,7 @@ impl Matchbox {
 
     /// Writes a signal of a peer in the same room.
     fn deliver(&mut self, from: &str, data: &RawValue, out: &mut Out) -> Result<(), IgnoredReason> {
-        let from = names::client(from).ok_or(IgnoredReason::Foreign)?;
+        let from = name::uuid(Dialect::Matchbox, from).ok_or(IgnoredReason::Foreign)?;
         let envelope = Object::parse(data.get().as_bytes()).ok_or(IgnoredReason::Foreign)?;
         if envelope.string("k").as_deref() != Some("s") {
             return Err(IgnoredReason::Type);
@@ -188,7 +191,7 @@ impl Matchbox {
         let room = self.room.as_ref().filter(|room| envelope.string("r").as_deref() == Some(&*room.name));
         let room = room.ok_or(IgnoredReason::UnknownPeer)?;
         // An older peer's offer can arrive before the list of members.
-        if room.roster.is_complete() && !room.roster.contains(from) || !self.peers.hear(from) {
+        if room.roster.is_complete && !room.roster.contains(from) || !self.peers.hear(from) {
             return Err(IgnoredReason::UnknownPeer);
         }
         out.frames.push(wire::signal(from, data));

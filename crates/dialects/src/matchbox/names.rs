@@ -1,4 +1,4 @@
-//! Names of matchbox clients and rooms in the mesh.
+//! Names of matchbox rooms in the mesh.
 
 use signaling_protocol::ids::MAX_NAME;
 
@@ -7,16 +7,6 @@ use uuid::Uuid;
 
 /// Length of a UUID in a name.
 const UUID_BYTES: usize = 36;
-
-/// Returns the name of a client.
-pub(super) fn of_client(id: Uuid) -> String {
-    name::of_uuid(Dialect::Matchbox, id)
-}
-
-/// Returns the client with this name. `None`: it is no matchbox client.
-pub(super) fn client(client_id: &str) -> Option<Uuid> {
-    name::uuid(Dialect::Matchbox, client_id)
-}
 
 /// Rooms of a path.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::wire;
 use uuid::Uuid;
 
 /// Maximum peers. Further ones are not announced.
@@ -42,11 +41,12 @@ impl Peers {
         }
     }
 
-    /// Announces a younger peer. An expected one has left and returned before it made contact.
+    /// Announces a younger peer, to which the client then offers a connection. An expected one has
+    /// left and returned before it made contact.
     pub(super) fn announce(&mut self, peer: Uuid, frames: &mut Vec<String>) {
         if self.present.get(&peer) != Some(&Contact::Made) && self.has_room_for(peer) {
             self.present.insert(peer, Contact::Made);
-            frames.push(wire::new_peer(peer));
+            frames.push(format!(r#"{{"NewPeer":"{peer}"}}"#));
         }
     }
 
@@ -69,7 +69,7 @@ impl Peers {
             self.gone.pop_front();
         }
         self.gone.push_back(peer);
-        frames.push(wire::peer_left(peer));
+        frames.push(format!(r#"{{"PeerLeft":"{peer}"}}"#));
     }
 
     /// Returns all present peers.

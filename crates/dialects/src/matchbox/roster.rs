@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use signaling_protocol::rooms;
 
-use super::names;
+use crate::{Dialect, name};
 use uuid::Uuid;
 
 /// Maximum members that a client follows. Further ones are unknown to it.
@@ -70,7 +70,8 @@ pub(super) struct Member {
 impl Member {
     /// Reads a member. `None`: it is no matchbox client.
     pub(super) fn read(member: &rooms::Member<'_>) -> Option<Self> {
-        Some(Self { id: names::client(member.client_id)?, claim: member.data.map(Claim::parse).unwrap_or_default() })
+        let id = name::uuid(Dialect::Matchbox, member.client_id)?;
+        Some(Self { id, claim: member.data.map(Claim::parse).unwrap_or_default() })
     }
 }
 
@@ -81,8 +82,8 @@ pub(super) struct Roster {
     members: Vec<Member>,
     /// Number of members from pages. Members that joined since are behind them.
     read: usize,
-    /// `true` once all pages were read.
-    is_complete: bool,
+    /// `true` once all pages were read: all members are known.
+    pub(super) is_complete: bool,
 }
 
 impl Roster {
@@ -138,11 +139,6 @@ impl Roster {
         Some(self.members.remove(at))
     }
 
-    /// Returns `true` once all members are known.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_complete
-    }
-
     pub(super) fn contains(&self, id: Uuid) -> bool {
         self.members.iter().any(|member| member.id == id)
     }
@@ -185,11 +181,11 @@ mod tests {
     use super::*;
 
     fn id(n: u8) -> Uuid {
-        crate::name::random_uuid(&[n; 32])
+        name::random_uuid(&[n; 32])
     }
 
     fn page(roster: &mut Roster, ids: &[u8], more: bool) -> Option<Uuid> {
-        let names: Vec<String> = ids.iter().map(|n| names::of_client(id(*n))).collect();
+        let names: Vec<String> = ids.iter().map(|n| name::of_uuid(Dialect::Matchbox, id(*n))).collect();
         let page: Vec<_> = names.iter().map(|name| rooms::Member { client_id: name, data: None }).collect();
         roster.page(&page, more)
     }
@@ -208,9 +204,9 @@ mod tests {
         assert_eq!(page(&mut roster, &[1, 2], true), Some(id(2)));
         assert!(roster.add(Member { id: id(4), claim: Claim::Firm(id(9)) }) && roster.add(member(6)));
         roster.remove(id(1));
-        assert!(!roster.is_complete());
+        assert!(!roster.is_complete);
         assert_eq!(page(&mut roster, &[3, 4, 5], false), None);
-        assert!(roster.is_complete());
+        assert!(roster.is_complete);
         assert_eq!((ids(roster.older()), ids(roster.younger())), (vec![id(2)], vec![id(4), id(5), id(6)]));
         assert_eq!(roster.younger().next().unwrap().claim, Claim::Firm(id(9)));
     }
@@ -221,7 +217,7 @@ mod tests {
         page(&mut roster, &[1, 2], true);
         roster.clear();
         assert_eq!((page(&mut roster, &[2], true), page(&mut roster, &[], false)), (Some(id(2)), None));
-        assert_eq!((roster.is_complete(), roster.len(), ids(roster.older())), (true, 2, vec![id(2)]));
+        assert_eq!((roster.is_complete, roster.len(), ids(roster.older())), (true, 2, vec![id(2)]));
     }
 
     #[test]

@@ -41,21 +41,6 @@ pub(super) fn parse(text: &[u8]) -> Result<Option<(Uuid, &RawValue)>, IgnoredRea
     }
 }
 
-/// Returns the first message to a client, which has its id.
-pub(super) fn id_assigned(own: Uuid) -> String {
-    format!(r#"{{"IdAssigned":"{own}"}}"#)
-}
-
-/// Returns the message on which a client offers a connection to a peer.
-pub(super) fn new_peer(peer: Uuid) -> String {
-    format!(r#"{{"NewPeer":"{peer}"}}"#)
-}
-
-/// Returns the message on a peer's departure.
-pub(super) fn peer_left(peer: Uuid) -> String {
-    format!(r#"{{"PeerLeft":"{peer}"}}"#)
-}
-
 /// Returns a signal to a client.
 pub(super) fn signal(sender: Uuid, data: &RawValue) -> String {
     format!(r#"{{"Signal":{{"sender":"{sender}","data":{data}}}}}"#)

@@ -6,7 +6,6 @@
 use std::time::{Duration, Instant};
 
 use super::envelope::Envelope;
-use super::frames;
 use super::mesh::{Context, LIST, players_room, seat_room};
 use super::peer::{Kind, Peer};
 use super::players::Players;
@@ -90,7 +89,7 @@ impl StreamerId {
         }
         if let Some((requested, present)) = &self.named {
             if !players.is_empty() || id == requested || id == present {
-                return context.out.frames.push(frames::endpoint_id_confirm(present));
+                return confirm(context, present);
             }
             [&seat_room(present), &players_room(present), LIST].into_iter().for_each(|room| context.leave(room));
             players.clear(context);
@@ -205,7 +204,7 @@ impl StreamerId {
                     context.out.close = Some(Close::RESTART);
                     return;
                 }
-                context.out.frames.push(frames::endpoint_id_confirm(&id));
+                confirm(context, &id);
                 self.named = self.claim.take().map(|claim| (claim.requested, id));
                 if let Some(next) = self.next.take() {
                     self.request(context, players, &next);
@@ -229,4 +228,9 @@ impl StreamerId {
         let named = self.named.as_ref().map_or(0, |(requested, id)| requested.len() + id.len());
         named + self.claim.as_ref().map_or(0, |claim| claim.requested.len()) + self.next.as_ref().map_or(0, String::len)
     }
+}
+
+/// Confirms its id to a streamer.
+fn confirm(context: &mut Context<'_>, id: &str) {
+    context.out.frames.push(format!(r#"{{"type":"endpointIdConfirm","committedId":{}}}"#, quote(id)));
 }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::claim::MAX_USED_ID_BYTES;
-use super::envelope::{Envelope, message_json};
+use super::envelope::Envelope;
 use super::mesh::{Context, players_room};
 use super::subscription::refuse;
-use super::{HOLD_MS, Role, State, frames};
+use super::{HOLD_MS, Role, State};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 use crate::translator::MAX_REASON_BYTES;
@@ -25,10 +25,10 @@ impl State {
 
     fn message(&mut self, context: &mut Context<'_>, message: &Object<'_>, text: &str) -> Result<(), IgnoredReason> {
         use Role::{Player, Sfu, Streamer};
-        match (self.role, &*message.string("type").unwrap_or_default()) {
+        match (context.role, &*message.string("type").unwrap_or_default()) {
             (_, "ping") => {
                 let time = message.get("time").map(RawValue::get).filter(|time| time.parse::<f64>().is_ok());
-                context.out.frames.push(frames::pong(time.unwrap_or("0")));
+                context.out.frames.push(format!(r#"{{"type":"pong","time":{}}}"#, time.unwrap_or("0")));
             }
             (_, "stats" | "playerCount" | "startStreaming") => {}
             (Streamer | Sfu, "endpointId") => {
@@ -73,7 +73,7 @@ impl State {
     fn to_player(&self, context: &mut Context<'_>, message: &Object<'_>, sent: &str) -> Result<(), IgnoredReason> {
         let player_id = message.string("playerId").ok_or(IgnoredReason::Field)?;
         let (player, subscription) = self.players.get(&player_id).ok_or(IgnoredReason::UnknownPeer)?;
-        context.signal(player, &message_json(subscription, sent), HOLD_MS);
+        context.send(player, &Envelope::Message { subscription, message: sent }, HOLD_MS);
         Ok(())
     }
 
@@ -101,10 +101,10 @@ impl State {
     fn relay(&mut self, context: &mut Context<'_>, message: &str, text: &str) -> Result<(), IgnoredReason> {
         match self.subscription.current() {
             Some((streamer, subscription)) => {
-                context.signal(streamer, &message_json(subscription, message), HOLD_MS);
+                context.send(streamer, &Envelope::Message { subscription, message }, HOLD_MS);
             }
-            None if self.role == Role::Player => {
-                self.subscription.wait_for_list();
+            None if context.role == Role::Player => {
+                self.subscription.needs_list = true;
                 self.subscription.hold(context, text);
                 self.listing.request(context, false);
             }

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use crate::json::{Object, quote};
 
 /// A message between translators. A subscription is the number of one `subscribe` of its player.
@@ -17,8 +15,8 @@ pub(super) enum Envelope<'a> {
     In { subscription: u64 },
     /// The streamer refuses this subscription: it has `max` players, the maximum.
     Full { subscription: u64, max: u64 },
-    /// A message of the client to the other side of the subscription, as JSON object.
-    Message { subscription: u64, message: &'a RawValue },
+    /// A message of the client to the other side of the subscription, the text of a JSON object.
+    Message { subscription: u64, message: &'a str },
     /// The streamer disconnects the player. `reason` is that of the close frame.
     Close { subscription: u64, reason: Cow<'a, str> },
 }
@@ -34,8 +32,8 @@ impl<'a> Envelope<'a> {
             "in" => Self::In { subscription: subscription? },
             "full" => Self::Full { subscription: subscription?, max: number(&object, "max")? },
             "m" => {
-                let message = object.get("m")?;
-                Object::parse(message.get().as_bytes())?;
+                let message = object.get("m")?.get();
+                Object::parse(message.as_bytes())?;
                 Self::Message { subscription: subscription?, message }
             }
             "close" => Self::Close { subscription: subscription?, reason: object.string("reason").unwrap_or_default() },
@@ -50,17 +48,12 @@ impl<'a> Envelope<'a> {
             Self::Alive => r#"{"k":"alive"}"#.to_owned(),
             Self::In { subscription } => format!(r#"{{"k":"in","s":{subscription}}}"#),
             Self::Full { subscription, max } => format!(r#"{{"k":"full","s":{subscription},"max":{max}}}"#),
-            Self::Message { subscription, message } => message_json(*subscription, message.get()),
+            Self::Message { subscription, message } => format!(r#"{{"k":"m","s":{subscription},"m":{message}}}"#),
             Self::Close { subscription, reason } => {
                 format!(r#"{{"k":"close","s":{subscription},"reason":{}}}"#, quote(reason))
             }
         }
     }
-}
-
-/// Returns the `data` of a message that is the text of a JSON object.
-pub(super) fn message_json(subscription: u64, message: &str) -> String {
-    format!(r#"{{"k":"m","s":{subscription},"m":{message}}}"#)
 }
 
 /// Returns a field's number. `None`: it is absent or no integer from 0 to 2^64 - 1.

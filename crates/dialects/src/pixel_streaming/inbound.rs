@@ -5,11 +5,10 @@ use signaling_protocol::CloseCode;
 use signaling_protocol::rooms::Member;
 
 use super::envelope::Envelope;
-use super::liveness::Reaction;
 use super::mesh::{Context, LIST};
 use super::peer::{Kind, Peer};
 use super::subscription::Progress;
-use super::{Present, Role, State, frames};
+use super::{Present, Role, State};
 use crate::event::{AnswerKind, Event, IgnoredReason};
 use crate::native::FromMesh;
 use crate::room_requests::Outcome;
@@ -60,9 +59,11 @@ impl State {
                     self.page_failed(context, &room);
                 }
             }
-            FromMesh::SeatLost { room } => self.seat_lost(context, &room),
+            FromMesh::SeatLost { room } if self.id.is_in(context.own, &room) || self.subscription.is_in(&room) => {
+                context.requests.seat_lost(&room, Close::RESTART, context.out);
+            }
             FromMesh::Broadcast { .. } => context.out.ignore(IgnoredReason::Foreign),
-            FromMesh::Other => {}
+            FromMesh::SeatLost { .. } | FromMesh::Other => {}
         }
     }
 
@@ -70,29 +71,27 @@ impl State {
         if std::mem::replace(&mut self.is_welcome, true) {
             return;
         }
-        self.liveness.heard(context.now);
-        if self.role != Role::Player {
-            context.out.frames.push(frames::IDENTIFY.to_owned());
+        self.liveness.heard(context);
+        if context.role != Role::Player {
+            context.out.frames.push(r#"{"type":"identify"}"#.to_owned());
         }
-        context.out.frames.push(frames::config(ice_servers.map_or("[]", RawValue::get)));
+        let options = format!(r#"{{"iceServers":{}}}"#, ice_servers.map_or("[]", RawValue::get));
+        let config = format!(r#"{{"type":"config","peerConnectionOptions":{options},"protocolVersion":"1.3.0"}}"#);
+        context.out.frames.push(config);
     }
 
     fn signal(&mut self, context: &mut Context<'_>, from: Peer, data: &str) {
         match Envelope::parse(data) {
-            Some(Envelope::Probe) if from.kind == Kind::Streamer && self.role != Role::Player => {
+            Some(Envelope::Probe) if from.kind == Kind::Streamer && context.role != Role::Player => {
                 // The edge does not read the answer to a Ping while the client has to wait.
                 let is_paused = context.requests.is_full() || self.subscription.is_full();
-                match self.liveness.probe(context.now, from, is_paused) {
-                    Reaction::Alive => context.send(from, &Envelope::Alive, 0),
-                    Reaction::Ping => context.out.ping = true,
-                    Reaction::Wait => {}
-                }
+                self.liveness.probe(context, from, is_paused);
             }
             Some(Envelope::Alive) => self.id.holder_is_alive(context, from),
             Some(Envelope::Message { subscription, message })
                 if self.players.subscription(from) == Some(subscription) =>
             {
-                context.out.frames.push(message.get().to_owned());
+                context.out.frames.push(message.to_owned());
             }
             _ => {
                 let progress = self.subscription.receive(context, from, data);
@@ -104,26 +103,18 @@ impl State {
     fn page(&mut self, context: &mut Context<'_>, room: &str, members: &[Present<'_>], (is_first, more): (bool, bool)) {
         let last = members.last().filter(|_| more).map(|member| member.peer.to_name());
         let more = last.is_some();
-        let mut progress = Progress::Unchanged;
-        let needs_more = if room == LIST {
-            match self.listing.page(context, members, (is_first, more)) {
-                Some(first) => {
-                    self.subscription.listed(context, first.as_deref());
-                    false
-                }
-                None => self.listing.is_open(),
-            }
+        let (progress, needs_more) = if room == LIST {
+            let needs_more = self.listing.page(context, &mut self.subscription, members, (is_first, more));
+            (Progress::Unchanged, needs_more)
         } else if self.id.claimed_seat(context.own).is_some_and(|seat| seat == room) {
             let members: Vec<Peer> = members.iter().map(|member| member.peer).collect();
             self.id.members(context, &members);
-            false
+            (Progress::Unchanged, false)
         } else if self.id.players_room(context.own).is_some_and(|players| players == room) {
             self.players.page(context, members, (is_first, more));
-            true
+            (Progress::Unchanged, true)
         } else {
-            let needs_more;
-            (progress, needs_more) = self.subscription.page(context, room, members, (is_first, more));
-            needs_more
+            self.subscription.page(context, room, members, (is_first, more))
         };
         if needs_more && let Some(last) = last {
             context.list(room, Some(&last));
@@ -133,9 +124,7 @@ impl State {
 
     fn page_failed(&mut self, context: &mut Context<'_>, room: &str) {
         if room == LIST {
-            if let Some(first) = self.listing.page(context, &[], (false, false)) {
-                self.subscription.listed(context, first.as_deref());
-            }
+            self.listing.page(context, &mut self.subscription, &[], (false, false));
         } else if self.id.claimed_seat(context.own).is_some_and(|seat| seat == room) {
             self.id.list_failed(context);
         } else {
@@ -170,13 +159,5 @@ impl State {
         }
         let progress = self.subscription.join_failed(context, &outcome.room);
         self.proceed(context, progress);
-    }
-
-    fn seat_lost(&self, context: &mut Context<'_>, room: &str) {
-        let is_in = self.id.is_in(context.own, room) || self.subscription.is_in(room);
-        // A pending request decides about the seat.
-        if is_in && !context.requests.changes_seat(room) {
-            context.out.close = Some(Close::RESTART);
-        }
     }
 }

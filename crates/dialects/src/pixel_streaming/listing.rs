@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::Present;
 use super::claim::MAX_USED_ID_BYTES;
 use super::mesh::{Context, LIST};
 use super::peer::Kind;
-use super::{Present, frames};
+use super::subscription::Subscription;
 use crate::json::{Object, quote};
 
 /// Maximum ids in a list. Later streamers are not in it.
@@ -36,21 +37,17 @@ impl Listing {
         context.list(LIST, None);
     }
 
-    /// Returns `true` while a list is requested.
-    pub(super) fn is_open(&self) -> bool {
-        self.ids.is_some()
-    }
-
     /// Handles a page of streamers, which can be the first, and behind which more can follow.
-    /// Returns the first id of all, or `Some(None)` without any, once the list is complete. `None`:
-    /// it is not, or is not requested.
+    /// `subscription` gets the first id of a complete list. Returns `true` if the next page is
+    /// needed.
     pub(super) fn page(
         &mut self,
         context: &mut Context<'_>,
+        subscription: &mut Subscription,
         members: &[Present<'_>],
         (is_first, more): (bool, bool),
-    ) -> Option<Option<String>> {
-        let mut ids = self.ids.take()?;
+    ) -> bool {
+        let Some(mut ids) = self.ids.take() else { return false };
         if is_first {
             ids.clear();
             self.bytes = 0;
@@ -64,15 +61,17 @@ impl Listing {
         }
         if more && ids.len() < MAX_IDS && self.bytes < MAX_BYTES {
             self.ids = Some(ids);
-            return None;
+            return true;
         }
         if self.is_answer {
-            context.out.frames.push(frames::streamer_list(&ids));
+            context.out.frames.push(format!(r#"{{"type":"streamerList","ids":[{}]}}"#, ids.join(",")));
         }
         if std::mem::take(&mut self.again) {
             self.request(context, true);
         }
-        Some(ids.first().and_then(|id| serde_json::from_str(id).ok()))
+        let first: Option<String> = ids.first().and_then(|id| serde_json::from_str(id).ok());
+        subscription.listed(context, first.as_deref());
+        false
     }
 
     /// Returns the size of the ids, in bytes.

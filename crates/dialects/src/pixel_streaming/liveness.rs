@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::envelope::Envelope;
+use super::mesh::Context;
 use super::peer::Peer;
 
 /// Age of the client's last input up to which it counts as alive without a Ping.
@@ -11,17 +13,6 @@ const RECENT: Duration = Duration::from_secs(1);
 const PING_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Maximum claimants of one Ping. Further ones get no answer.
 const MAX_CLAIMANTS: usize = 64;
-
-/// Reaction to a probe.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reaction {
-    /// The client is alive.
-    Alive,
-    /// The edge must ping the client. The claimant gets its answer after that.
-    Ping,
-    /// A Ping has no answer yet. The claimant gets its answer after that.
-    Wait,
-}
 
 /// Inputs of the client, and claimants without an answer.
 #[derive(Debug, Default)]
@@ -34,26 +25,29 @@ pub(super) struct Liveness {
 }
 
 impl Liveness {
-    /// Handles an input of the client. Returns the claimants to answer.
-    pub(super) fn heard(&mut self, now: Instant) -> Vec<Peer> {
-        self.last_input = Some(now);
+    /// Handles an input of the client, and answers the claimants.
+    pub(super) fn heard(&mut self, context: &mut Context<'_>) {
+        self.last_input = Some(context.now);
         self.dead_at = None;
-        std::mem::take(&mut self.claimants)
+        for claimant in std::mem::take(&mut self.claimants) {
+            context.send(claimant, &Envelope::Alive, 0);
+        }
     }
 
-    /// Handles a probe. `is_paused`: the edge does not read the client.
-    pub(super) fn probe(&mut self, now: Instant, from: Peer, is_paused: bool) -> Reaction {
-        if is_paused || self.last_input.is_some_and(|last| now.saturating_duration_since(last) <= RECENT) {
-            return Reaction::Alive;
+    /// Handles a probe: answers that the client is alive, or pings it and answers after that.
+    /// `is_paused`: the edge does not read the client.
+    pub(super) fn probe(&mut self, context: &mut Context<'_>, from: Peer, is_paused: bool) {
+        let is_recent = |last| context.now.saturating_duration_since(last) <= RECENT;
+        if is_paused || self.last_input.is_some_and(is_recent) {
+            return context.send(from, &Envelope::Alive, 0);
         }
         if self.claimants.len() < MAX_CLAIMANTS && !self.claimants.contains(&from) {
             self.claimants.push(from);
         }
-        if self.dead_at.is_some() {
-            return Reaction::Wait;
+        if self.dead_at.is_none() {
+            self.dead_at = Some(context.now + PING_TIMEOUT);
+            context.out.ping = true;
         }
-        self.dead_at = Some(now + PING_TIMEOUT);
-        Reaction::Ping
     }
 
     /// Returns the size of the claimants, in bytes.
@@ -64,8 +58,11 @@ impl Liveness {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Role;
     use super::super::peer::Kind;
     use super::*;
+    use crate::room_requests::RoomRequests;
+    use crate::translator::Out;
 
     fn peer(number: u64) -> Peer {
         Peer { number, kind: Kind::Streamer }
@@ -77,10 +74,13 @@ mod tests {
         let mut pings = 0;
         for ms in 0..10_000 {
             let now = start + Duration::from_millis(ms);
-            pings += u32::from(liveness.probe(now, peer(ms), false) == Reaction::Ping);
+            let (requests, out) = (&mut RoomRequests::default(), &mut Out::default());
+            let context = &mut Context { now, own: peer(0), role: Role::Streamer, requests, out };
+            liveness.probe(context, peer(ms), false);
+            pings += u32::from(context.out.ping);
             assert!(liveness.claimants.len() <= MAX_CLAIMANTS);
             if liveness.dead_at.is_some() && ms % 50 == 49 {
-                liveness.heard(now);
+                liveness.heard(context);
             }
         }
         assert!((8..=10).contains(&pings), "{pings}");

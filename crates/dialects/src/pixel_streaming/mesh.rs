@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::Role;
 use super::envelope::Envelope;
 use super::peer::Peer;
 use crate::event::IgnoredReason;
@@ -28,6 +29,7 @@ pub(super) struct Context<'a> {
     pub(super) now: Instant,
     /// The client itself.
     pub(super) own: Peer,
+    pub(super) role: Role,
     pub(super) requests: &'a mut RoomRequests,
     pub(super) out: &'a mut Out,
 }
@@ -56,14 +58,9 @@ impl Context<'_> {
         self.requests.list(self.now, room, after, self.out);
     }
 
-    /// Sends a message to another translator, which the mesh holds at most `ttl_ms` milliseconds.
-    pub(super) fn signal(&mut self, to: Peer, data: &str, ttl_ms: u64) {
-        let id = self.requests.next_id();
-        self.out.requests.push(native::signal(id, &to.to_name(), data, ttl_ms));
-    }
-
     /// Sends an envelope to another translator, which the mesh holds at most `ttl_ms` milliseconds.
     pub(super) fn send(&mut self, to: Peer, envelope: &Envelope<'_>, ttl_ms: u64) {
-        self.signal(to, &envelope.to_json(), ttl_ms);
+        let id = self.requests.next_id();
+        self.out.requests.push(native::signal(id, &to.to_name(), &envelope.to_json(), ttl_ms));
     }
 }

@@ -10,7 +10,6 @@
 mod claim;
 mod client;
 mod envelope;
-mod frames;
 mod inbound;
 mod listing;
 mod liveness;
@@ -24,7 +23,6 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 
 use self::claim::StreamerId;
-use self::envelope::Envelope;
 use self::listing::Listing;
 use self::liveness::Liveness;
 use self::mesh::Context;
@@ -67,28 +65,31 @@ pub(crate) fn request(settings: &Settings, head: &Head<'_>, random: &[u8; 32]) -
     let own = Peer::random(if role == Role::Player { Kind::Player } else { Kind::Streamer }, random);
     // An SFU has no maximum.
     let max_players = settings.pixelstreaming_max_players.filter(|_| role == Role::Streamer);
-    Opening::anonymous(head, &own.to_name(), PixelStreaming::new(role, own, max_players))
+    let state = State { players: Players::new(max_players), ..State::default() };
+    let translator = PixelStreaming { own, role, requests: RoomRequests::default(), state };
+    Opening::anonymous(head, &own.to_name(), translator)
 }
 
 /// The translator of a streamer, an SFU or a player.
 #[derive(Debug)]
 pub(crate) struct PixelStreaming {
     own: Peer,
+    role: Role,
     requests: RoomRequests,
     state: State,
 }
 
 impl Translate for PixelStreaming {
     fn input(&mut self, now: Instant, input: Input<'_>, out: &mut Out) {
-        let Self { own, requests, state } = self;
-        let context = &mut Context { now, own: *own, requests, out };
+        let Self { own, role, requests, state } = self;
+        let context = &mut Context { now, own: *own, role: *role, requests, out };
         match input {
             Input::Mesh(text) => state.mesh(context, text),
             Input::Text(text) | Input::Binary(text) => {
-                state.heard(context);
+                state.liveness.heard(context);
                 state.client(context, text);
             }
-            Input::Pong => state.heard(context),
+            Input::Pong => state.liveness.heard(context),
             Input::Tick => state.tick(context),
         }
     }
@@ -114,25 +115,9 @@ impl Translate for PixelStreaming {
     }
 }
 
-impl PixelStreaming {
-    fn new(role: Role, own: Peer, max_players: Option<u32>) -> Self {
-        let state = State {
-            role,
-            is_welcome: false,
-            listing: Listing::default(),
-            id: StreamerId::default(),
-            players: Players::new(max_players),
-            liveness: Liveness::default(),
-            subscription: Subscription::default(),
-        };
-        Self { own, requests: RoomRequests::default(), state }
-    }
-}
-
 /// State of a client beside its requests.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    role: Role,
     /// `true` once the client has its `config`.
     is_welcome: bool,
     listing: Listing,
@@ -145,13 +130,6 @@ struct State {
 }
 
 impl State {
-    /// Handles a proof of the client's life.
-    fn heard(&mut self, context: &mut Context<'_>) {
-        for claimant in self.liveness.heard(context.now) {
-            context.send(claimant, &Envelope::Alive, 0);
-        }
-    }
-
     fn tick(&mut self, context: &mut Context<'_>) {
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= context.now);
         if is_due(self.liveness.dead_at) {
@@ -172,9 +150,9 @@ impl State {
                     self.client(context, text.as_bytes());
                 }
             }
-            Progress::StreamerGone if self.role == Role::Player => context.out.close = Some(Close::EMPTY),
+            Progress::StreamerGone if context.role == Role::Player => context.out.close = Some(Close::EMPTY),
             Progress::StreamerGone => {
-                context.out.frames.push(frames::STREAMER_DISCONNECTED.to_owned());
+                context.out.frames.push(r#"{"type":"streamerDisconnected"}"#.to_owned());
                 self.subscription.unsubscribe(context);
                 self.id.restart(context, &mut self.players);
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::envelope::{Envelope, number};
 use super::mesh::Context;
 use super::peer::{Kind, Peer, player_number};
-use super::{HOLD_MS, Present, frames};
+use super::{HOLD_MS, Present};
 use crate::event::IgnoredReason;
 use crate::json::Object;
 
@@ -32,7 +32,7 @@ struct Snapshot {
 }
 
 /// The players of one client.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Players {
     /// Maximum accepted players, without SFUs. `None`: no limit.
     max: Option<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Players {
 impl Players {
     /// Creates the players of a streamer with this maximum. `None`: no limit.
     pub(super) fn new(max: Option<u32>) -> Self {
-        Self { max, present: BTreeMap::new(), counted: 0, snapshot: None, is_listed: false }
+        Self { max, ..Self::default() }
     }
 
     /// Returns `true` if there is no player.
@@ -147,14 +147,17 @@ impl Players {
         context.send(peer, &verdict, HOLD_MS);
         if is_accepted {
             self.counted += u64::from(is_counted);
-            context.out.frames.push(frames::player_connected(peer));
+            let (sfu, id) = (!is_counted, peer.player_id());
+            let frame = format!(r#"{{"type":"playerConnected","dataChannel":true,"sfu":{sfu},"playerId":"{id}"}}"#);
+            context.out.frames.push(frame);
         }
     }
 
     fn remove(&mut self, context: &mut Context<'_>, peer: Peer) {
         if self.present.remove(&peer).is_some_and(|player| player.is_accepted) {
             self.counted -= u64::from(peer.kind == Kind::Player);
-            context.out.frames.push(frames::player_disconnected(peer));
+            let frame = format!(r#"{{"type":"playerDisconnected","playerId":"{}"}}"#, peer.player_id());
+            context.out.frames.push(frame);
         }
     }
 }

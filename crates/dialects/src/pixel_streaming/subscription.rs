@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use signaling_protocol::CloseCode;
 
+use super::Present;
 use super::envelope::Envelope;
 use super::mesh::{Context, players_room};
 use super::peer::{Kind, Peer};
-use super::{Present, frames};
 use crate::event::{AnswerKind, IgnoredReason};
 use crate::held::Held;
-use crate::json::Object;
+use crate::json::{Object, quote};
 use crate::translator::Close;
 
 /// Maximum wait for a streamer's decision.
@@ -78,8 +78,8 @@ pub(super) struct Subscription {
     last: u64,
     /// Messages of the client.
     waiting: Waiting<()>,
-    /// `true` while the client waits for the list of streamers, to subscribe to the first.
-    needs_list: bool,
+    /// `true` while messages of the client wait for the list of streamers and its first one.
+    pub(super) needs_list: bool,
 }
 
 impl Subscription {
@@ -117,11 +117,6 @@ impl Subscription {
     pub(super) fn is_in(&self, room: &str) -> bool {
         self.attempt.as_ref().is_some_and(|attempt| attempt.room == room)
             || self.current.as_ref().is_some_and(|current| current.room == room)
-    }
-
-    /// Lets the messages of a client without subscription wait for the list of streamers.
-    pub(super) fn wait_for_list(&mut self) {
-        self.needs_list = true;
     }
 
     /// Handles the first id in the list of all streamers. `None`: there are none, and the client is
@@ -271,7 +266,7 @@ impl Subscription {
                 Progress::Unchanged
             }
             Some(Envelope::Message { message, .. }) if is_decided => {
-                context.out.frames.push(message.get().to_owned());
+                context.out.frames.push(message.to_owned());
                 Progress::Unchanged
             }
             _ if is_decided => Progress::Unchanged,
@@ -334,7 +329,8 @@ impl Subscription {
 /// Answers a `subscribe` that failed. An SFU gets no answer.
 pub(super) fn refuse(context: &mut Context<'_>, message: &str) {
     if context.own.kind == Kind::Player {
-        context.out.answer(AnswerKind::SubscribeFailed, frames::subscribe_failed(message));
+        let frame = format!(r#"{{"type":"subscribeFailed","message":{}}}"#, quote(message));
+        context.out.answer(AnswerKind::SubscribeFailed, frame);
     }
 }
 

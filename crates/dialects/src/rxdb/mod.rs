@@ -175,9 +175,11 @@ impl Rxdb {
             FromMesh::Ack { id } => drop(self.requests.finish(now, id, out)),
             FromMesh::Error { id, code, retry_after: Some(wait) } => self.requests.refuse(now, id, &code, wait, out),
             FromMesh::Error { id, retry_after: None, .. } => self.fail(now, id, out),
-            FromMesh::SeatLost { room } => self.seat_lost(&room, out),
+            FromMesh::SeatLost { room } if self.rooms.contains_key(&*room) => {
+                self.requests.seat_lost(&room, Close::TRY_AGAIN, out);
+            }
             FromMesh::Broadcast { .. } => out.ignore(IgnoredReason::Foreign),
-            FromMesh::ListFailed { .. } | FromMesh::Other => {}
+            FromMesh::SeatLost { .. } | FromMesh::ListFailed { .. } | FromMesh::Other => {}
         }
     }
 
@@ -232,12 +234,5 @@ impl Rxdb {
         let Some(outcome) = self.requests.finish(now, id, out) else { return };
         self.rooms.remove(&*outcome.room);
         out.count(Event::Answered(AnswerKind::SubscribeFailed));
-    }
-
-    fn seat_lost(&self, room: &str, out: &mut Out) {
-        // A pending request decides about the seat.
-        if self.rooms.contains_key(room) && !self.requests.changes_seat(room) {
-            out.close = Some(Close::TRY_AGAIN);
-        }
     }
 }

@@ -160,10 +160,8 @@ impl Mesh {
         match self.state.random.below(100) {
             0..35 => self.execute_with_faults(number),
             35..85 => {
-                let at = self.state.random.below(100);
-                if let Some(source) = self.source(number, at) {
-                    self.deliver(number, &source, |groups| groups.random.percent(50));
-                }
+                let pick = self.state.random.below(100);
+                self.deliver(number, pick, |groups| groups.random.percent(50));
             }
             85..95 => {
                 let random = &mut self.state.random;

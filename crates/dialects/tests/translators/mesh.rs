@@ -255,17 +255,13 @@ impl<F: Frames> Mesh<F> {
         true
     }
 
-    /// Returns one of the sources with messages for a client. `None`: there is no message.
-    pub(crate) fn source(&self, number: usize, at: usize) -> Option<String> {
-        let inbox = &self.clients[number].inbox;
-        inbox.keys().nth(at % inbox.len().max(1)).cloned()
-    }
-
-    /// Delivers the next message of one source, together with later changes as long as `combines`.
-    pub(crate) fn deliver(&mut self, number: usize, source: &str, mut combines: impl FnMut(&mut F) -> bool) {
+    /// Delivers the next message of a source, picked by `pick`, together with later changes as long
+    /// as `combines`. Returns `false` if there is no message.
+    pub(crate) fn deliver(&mut self, number: usize, pick: usize, mut combines: impl FnMut(&mut F) -> bool) -> bool {
         let inbox = &mut self.clients[number].inbox;
-        let Some(queue) = inbox.get_mut(source) else { return };
-        let Some(mut message) = queue.pop_front() else { return };
+        let Some(source) = inbox.keys().nth(pick % inbox.len().max(1)).cloned() else { return false };
+        let Some(queue) = inbox.get_mut(&source) else { return false };
+        let Some(mut message) = queue.pop_front() else { return false };
         while let Message::Changes(changes) = &mut message
             && let Some(Message::Changes(next)) = queue.front()
             && combines(&mut self.state)
@@ -274,7 +270,7 @@ impl<F: Frames> Mesh<F> {
             queue.pop_front();
         }
         if queue.is_empty() {
-            inbox.remove(source);
+            inbox.remove(&source);
         }
         match message {
             Message::Text(text) => self.input(number, Input::Mesh(text.as_bytes())),
@@ -283,10 +279,11 @@ impl<F: Frames> Mesh<F> {
                 self.answer(sender, OUTCOMES, format!(r#"{{"type":"ack","id":{id}}}"#));
             }
             Message::Changes(changes) => {
-                let text = members_changed(source, changes.values());
+                let text = members_changed(&source, changes.values());
                 self.input(number, Input::Mesh(text.as_bytes()));
             }
         }
+        true
     }
 
     /// Ends a session. Returns the rooms in which it still has seats.
@@ -335,8 +332,7 @@ impl<F: Frames> Mesh<F> {
                 while self.execute(number, Fault::None) {
                     is_idle = false;
                 }
-                while let Some(source) = self.source(number, 0) {
-                    self.deliver(number, &source, |_| false);
+                while self.deliver(number, 0, |_| false) {
                     is_idle = false;
                 }
             }

@@ -31,9 +31,7 @@ impl Mesh {
         let number = pick % self.clients.len();
         self.advance(Duration::from_millis(ms));
         self.execute(number, if refuse { Fault::Refused } else { Fault::None });
-        if let Some(source) = self.source(number, pick) {
-            self.deliver(number, &source, |()| false);
-        }
+        self.deliver(number, pick, |()| false);
     }
 
     /// Returns the id that a streamer was given last.

@@ -1,10 +1,9 @@
 //! A load during actions, for `drill`, and its results for tests that act by themselves.
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use futures_util::future::LocalBoxFuture;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -52,59 +51,58 @@ impl Load {
         let latest = MIN_CALM.max(Duration::from_secs(self.seconds).mul_f64(FAULT_SHARE));
         StdRng::seed_from_u64(self.seed).random_range(MIN_CALM..=latest)
     }
-
-    fn fleet(&self, dir: &Path) -> FleetOptions {
-        let dir = Some(PathBuf::from(dir));
-        FleetOptions { dir, prefix: "drill".to_owned(), reconnect: self.reconnect, ..FleetOptions::new(self.clients) }
-    }
-
-    fn traffic(&self) -> TrafficOptions {
-        let run = RunOptions { seconds: MAX_SECONDS, warmup: 0, seed: self.seed, settle_ms: SETTLE_MS };
-        TrafficOptions { rate: self.rate, size: Size::Varied, run }
-    }
 }
 
 /// Puts the load on the mesh that runs in `dir` and runs `fault` at the time that the seed draws.
-/// Returns the results of the load and of `fault`.
 ///
 /// # Errors
 /// If the number of clients is invalid, a client cannot connect, or the metrics of the mesh cannot
 /// be read. Also if `fault` takes longer than about 180 s.
-pub async fn under_load<T>(dir: &Path, load: &Load, fault: impl Future<Output = T>) -> Result<(Figures, T)> {
-    let mut returned = None;
-    let fault = Box::pin(async { returned = Some(fault.await) });
+pub async fn under_load(dir: &Path, load: &Load, fault: impl Future<Output = ()>) -> Result<Figures> {
     // Boxed, so that the load is compiled here and not again with each caller.
-    let run: LocalBoxFuture<'_, _> = Box::pin(load_and_fault(dir, load, fault));
-    let figures = LocalSet::new().run_until(run).await?;
-    Ok((figures, returned.context("the fault has no result")?))
+    let run: LocalBoxFuture<'_, _> = Box::pin(load_and_fault(dir, load, Box::pin(fault)));
+    LocalSet::new().run_until(run).await
 }
 
 async fn load_and_fault(dir: &Path, load: &Load, fault: LocalBoxFuture<'_, ()>) -> Result<Figures> {
-    let ack_interval = if load.reconnect { 1 } else { ACK_INTERVAL };
+    let Load { clients, rate, seconds, seed, reconnect } = *load;
+    let (dir, prefix) = (Some(dir.to_owned()), "drill".to_owned());
+    let fleet = FleetOptions { dir, prefix, reconnect, ..FleetOptions::new(clients) };
+    let run = RunOptions { seconds: MAX_SECONDS, warmup: 0, seed, settle_ms: SETTLE_MS };
+    let traffic = TrafficOptions { rate, size: Size::Varied, run };
+    let ack_interval = if reconnect { 1 } else { ACK_INTERVAL };
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let mut fault_us: Range<u64> = 0..0;
+    let (mut fault_us, mut is_over) = (0..0, false);
     let act = async |clock: Clock, begin_us: u64, _: &Fleet| {
         clock.until_us(begin_us + us(load.fault_at())).await;
         fault_us.start = clock.now_us();
         fault.await;
         fault_us.end = clock.now_us();
-        let seconds_are_over_us = begin_us + us(Duration::from_secs(load.seconds));
+        let seconds_are_over_us = begin_us + us(Duration::from_secs(seconds));
         clock.until_us(seconds_are_over_us.max(fault_us.end + us(TAIL))).await;
+        is_over = true;
     };
-    let (evidence, returned) = run_load(&load.fleet(dir), &load.traffic(), ack_interval, act).await?;
-    returned.with_context(|| format!("the fault was not over within {MAX_SECONDS} s"))?;
-    Ok(Figures::new(load, evidence, &fault_us))
+    let evidence = run_load(&fleet, &traffic, ack_interval, act).await?;
+    ensure!(is_over, "the fault was not over within {MAX_SECONDS} s");
+    Ok(Figures {
+        load: load.clone(),
+        calm_p99: Duration::from_micros(evidence.p99_until_us(fault_us.start).unwrap_or(0)),
+        effect: evidence.effect(fault_us.start..evidence.end_us()),
+        longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
+        fault: Duration::from_micros(fault_us.end - fault_us.start),
+        record: evidence.record,
+    })
 }
 
 /// Puts a load on a mesh until `act` is over, at most for the time of its options. `act` gets the
-/// clock, the start of the measured time and the clients. Returns the result of `act`, or `None` if
-/// it was not over. Each `ack_interval`-th message of a pair requests an ack; 0 means none.
-pub(crate) async fn run_load<T>(
+/// clock, the start of the measured time and the clients. Each `ack_interval`-th message of a pair
+/// requests an ack; 0 means none.
+pub(crate) async fn run_load(
     fleet: &FleetOptions,
     traffic: &TrafficOptions,
     ack_interval: u64,
-    act: impl AsyncFnOnce(Clock, u64, &Fleet) -> T,
-) -> Result<(Evidence, Option<T>)> {
+    act: impl AsyncFnOnce(Clock, u64, &Fleet),
+) -> Result<Evidence> {
     fleet.check_pairs(1)?;
     let settings = Settings { ack_interval, is_recorded: true, ..Settings::new(&traffic.run, traffic.rate) };
     let exchange = Exchange::new(fleet, settings, traffic.size)?;
@@ -120,9 +118,7 @@ pub(crate) async fn run_load<T>(
     };
 
     let begin_us = exchange.clock.now_us() + traffic.run.warmup * 1_000_000;
-    let mut returned = None;
-    let over = async { returned = Some(act(exchange.clock, begin_us, &clients).await) };
-    exchange.run(&watched, over).await?;
+    exchange.run(&watched, act(exchange.clock, begin_us, &clients)).await?;
     exchange.settle().await;
     drop(all_settled);
     let samples = match sampling {
@@ -132,7 +128,7 @@ pub(crate) async fn run_load<T>(
     let (measured_us, recording) = (begin_us..exchange.end_us.get(), exchange.recording.take());
     let record = exchange.finish(clients);
     let sessions = fleet.clients.into();
-    Ok((Evidence { measured_us, samples, recording, sessions, record }, returned))
+    Ok(Evidence { measured_us, samples, recording, sessions, record })
 }
 
 /// Results of a load: its messages, and the sessions meanwhile.
@@ -150,17 +146,4 @@ pub struct Figures {
     pub fault: Duration,
     /// Effects of the fault until the end of the load.
     pub effect: Effect,
-}
-
-impl Figures {
-    fn new(load: &Load, evidence: Evidence, fault_us: &Range<u64>) -> Self {
-        Self {
-            load: load.clone(),
-            calm_p99: Duration::from_micros(evidence.p99_until_us(fault_us.start).unwrap_or(0)),
-            effect: evidence.effect(fault_us.start..evidence.end_us()),
-            longest: Duration::from_micros(evidence.record.times.latency.percentiles().max),
-            fault: Duration::from_micros(fault_us.end - fault_us.start),
-            record: evidence.record,
-        }
-    }
 }

@@ -227,13 +227,6 @@ pub(crate) struct FirstArrival {
     pub(crate) latency_us: u32,
 }
 
-impl Recording {
-    /// Allocates the space for this many messages at once, so that no message waits for it.
-    pub(crate) fn for_messages(messages: u64) -> Self {
-        Self { arrivals: Vec::with_capacity(usize::try_from(messages).unwrap_or(0)), ..Self::default() }
-    }
-}
-
 impl FirstArrival {
     pub(crate) fn new(at_us: u64, latency_us: u64) -> Self {
         Self { at_us, latency_us: u32::try_from(latency_us).unwrap_or(u32::MAX) }

@@ -28,7 +28,8 @@ pub(super) struct RoomClients {
     pub(super) queue_room: String,
     first_of_queue: usize,
     number_by_name: HashMap<String, usize>,
-    clients: RefCell<Vec<Rc<Client>>>,
+    /// Sockets, in the order of the clients; empty until all are connected.
+    pub(super) sockets: RefCell<Vec<Rc<Client>>>,
     assignment: Assignment,
 }
 
@@ -45,14 +46,14 @@ impl RoomClients {
             queue_room: format!("{}-queue", fleet.prefix),
             first_of_queue,
             number_by_name: (0..first_of_queue).map(name).collect(),
-            clients: RefCell::default(),
+            sockets: RefCell::default(),
             assignment,
         })
     }
 
     /// Sets the measured time on the clock, in microseconds.
     pub(super) fn measure(&self, measured_us: Range<u64>) {
-        self.queue.borrow_mut().measure_from(measured_us.start);
+        self.queue.borrow_mut().measured_from_us = measured_us.start;
         self.changes.borrow_mut().record.measured_us = measured_us;
     }
 
@@ -64,11 +65,6 @@ impl RoomClients {
     /// Returns `true` if all changes were answered and received, and all free seats filled.
     pub(super) fn is_settled(&self) -> bool {
         self.changes.borrow().open_changes() == 0 && self.queue.borrow().is_settled()
-    }
-
-    /// Sets the sockets, in the order of the clients.
-    pub(super) fn set_connected(&self, clients: &[Rc<Client>]) {
-        *self.clients.borrow_mut() = clients.to_vec();
     }
 
     /// Sends the join of a client before the run.
@@ -104,7 +100,7 @@ impl RoomClients {
     }
 
     fn send(&self, client: usize, text: String) {
-        let is_sent = self.clients.borrow()[client].send(text, None);
+        let is_sent = self.sockets.borrow()[client].send(text, None);
         if !is_sent {
             // The request stays without an answer, which the report shows.
             self.count("refused by the client's own socket");

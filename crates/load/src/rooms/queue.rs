@@ -21,7 +21,8 @@ pub(super) struct WaitingQueue {
     left: usize,
     pushes: u64,
     shortest_gap_us: Option<u64>,
-    measured_from_us: u64,
+    /// Time from which freed seats are timed.
+    pub(super) measured_from_us: u64,
     waits: Latencies,
 }
 
@@ -57,11 +58,6 @@ pub(super) struct QueueTotals {
 impl WaitingQueue {
     pub(super) fn new(clients: usize) -> Self {
         Self { seat_by_client: vec![SeatState::Out; clients], measured_from_us: u64::MAX, ..Self::default() }
-    }
-
-    /// Counts seats that become free from now on.
-    pub(super) fn measure_from(&mut self, now_us: u64) {
-        self.measured_from_us = now_us;
     }
 
     /// Returns `true` if the client is a member or waits.
@@ -163,7 +159,7 @@ mod tests {
         let mut queue = WaitingQueue::new(5);
         (0..2).for_each(|client| queue.joined(client, 0));
         (2..5).for_each(|client| queue.waiting(client, 0));
-        queue.measure_from(S);
+        queue.measured_from_us = S;
         queue
     }
 
