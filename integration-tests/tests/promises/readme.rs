@@ -4,8 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use signaling_integration_tests::{TestMesh, binaries, get, program, repository};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{ChildStdout, Command};
 use tokio::time::timeout;
 
 #[allow(dead_code)]
@@ -56,22 +56,25 @@ async fn example_bot_answers_the_example_chat() {
     let Some(node) = program(&["node"], "nodejs") else { return };
     let mesh = TestMesh::with_options(|options| options.nodes = 1).await;
     let start = |command: &mut Command| {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+        let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+        let lines = BufReader::new(program.stdout.take().unwrap()).lines();
+        (program, lines)
     };
-    let mut bot = start(Command::new(binaries().join("examples/echo-bot")).args(["kitchen", &mesh.url()]));
-    line_of(&mut bot, "echo-bot is in kitchen").await;
+    let (_bot, mut bot_lines) =
+        start(Command::new(binaries().join("examples/echo-bot")).args(["kitchen", &mesh.url()]));
+    find_line(&mut bot_lines, "echo-bot is in kitchen").await;
     let script = repository().join("examples/room.mjs");
     let url = format!("{}/v1/connect", mesh.url());
     let mut chat = Command::new(node);
-    let mut chat = start(chat.arg("--experimental-websocket").arg(script).args(["alice", "kitchen", &url]));
-    line_of(&mut chat, "-- in kitchen: echo-bot, alice").await;
+    let (mut chat, mut chat_lines) =
+        start(chat.arg("--experimental-websocket").arg(script).args(["alice", "kitchen", &url]));
+    find_line(&mut chat_lines, "-- in kitchen: echo-bot, alice").await;
     chat.stdin.as_mut().unwrap().write_all(b"hello\n").await.unwrap();
-    line_of(&mut chat, "echo-bot: hello").await;
+    find_line(&mut chat_lines, "echo-bot: hello").await;
 }
 
 /// Reads lines of a program until this one.
-async fn line_of(program: &mut Child, wanted: &str) {
-    let mut lines = BufReader::new(program.stdout.as_mut().unwrap()).lines();
+async fn find_line(lines: &mut Lines<BufReader<ChildStdout>>, wanted: &str) {
     let find = async { while lines.next_line().await.unwrap().expect("it ended") != wanted {} };
     timeout(EXCHANGE_TIMEOUT, find).await.expect(wanted);
 }
