@@ -92,15 +92,16 @@ impl Deduplicator {
         prev_pending: MessageNumber,
         ttl: RemainingTtl,
     ) -> DuplicateCheck {
-        // An expired message only requests its outcome.
+        // An expired message only requests its outcome. It must not bar a missing one before it.
         let is_expired = ttl == RemainingTtl::NONE;
-        let may_write = is_expired || !bounds.output_is_full;
+        let has_room = |has_gap: bool| !bounds.output_is_full || (is_expired && !has_gap);
         let verdict = if is_expired { DuplicateCheck::Not(Unwritten::Skipped) } else { DuplicateCheck::Write };
         let Some(sender) = self.senders.touched(now, origin.session) else {
-            if !may_write || !self.makes_room(bounds, now) {
+            let has_gap = prev_pending > MessageNumber::NONE;
+            if !has_room(has_gap) || !self.makes_room(bounds, now) {
                 return DuplicateCheck::Not(Unwritten::NoRoom);
             }
-            if !is_expired && prev_pending > MessageNumber::NONE {
+            if has_gap {
                 return DuplicateCheck::Not(Unwritten::Gap);
             }
             self.senders.insert(now, origin.session, Sender::first(origin.number, !is_expired));
@@ -110,10 +111,11 @@ impl Deduplicator {
             let was_written = sender.was_written(origin.number);
             return if was_written { DuplicateCheck::Duplicate } else { DuplicateCheck::Not(Unwritten::Skipped) };
         }
-        if !may_write {
+        let has_gap = prev_pending > sender.last();
+        if !has_room(has_gap) {
             return DuplicateCheck::Not(Unwritten::NoRoom);
         }
-        if !is_expired && prev_pending > sender.last() {
+        if has_gap {
             return DuplicateCheck::Not(Unwritten::Gap);
         }
         let grown = sender.advance(origin.number, !is_expired, bounds.limits.window);
@@ -204,6 +206,38 @@ mod tests {
                 assert_eq!(judge(&mut filter, now, origin(number), prev, ttl), expected, "{number} of {steps:?}");
             }
         }
+    }
+
+    #[test]
+    fn expired_message_does_not_bar_a_missing_one_before_it() {
+        let (over, skipped, gap) = (RemainingTtl::NONE, Not(Unwritten::Skipped), Not(Unwritten::Gap));
+        let now = Instant::now();
+        for known in [false, true] {
+            let mut filter = Deduplicator::default();
+            if known {
+                assert_eq!(judge(&mut filter, now, origin(10), 0, alive()), Write);
+            }
+            // Message 11 has expired on its way, so the copy of 12 still names it.
+            assert_eq!(judge(&mut filter, now, origin(12), 11, alive()), gap);
+            assert_eq!(judge(&mut filter, now, origin(14), 13, over), gap);
+            // The sender's node retransmits in order.
+            assert_eq!(judge(&mut filter, now, origin(12), 0, alive()), Write, "known sender: {known}");
+            assert_eq!(judge(&mut filter, now, origin(14), 12, over), skipped);
+        }
+    }
+
+    #[test]
+    fn expired_message_does_not_bar_one_that_waits_for_room() {
+        let full = DedupBounds { output_is_full: true, ..bounds() };
+        let (over, refused) = (RemainingTtl::NONE, Not(Unwritten::NoRoom));
+        let mut filter = Deduplicator::default();
+        let now = Instant::now();
+        let mut judge_when_full =
+            |number, prev, ttl| filter.judge(&full, now, origin(number), MessageNumber(prev), ttl);
+        assert_eq!(judge_when_full(1, 0, over), Not(Unwritten::Skipped), "it needs no room");
+        assert_eq!(judge_when_full(2, 0, alive()), refused);
+        assert_eq!(judge_when_full(3, 2, over), refused, "a request to retransmit would not make room");
+        assert_eq!(judge(&mut filter, now, origin(2), 0, alive()), Write);
     }
 
     #[test]
