@@ -112,7 +112,10 @@ pub(super) struct Rooms {
     probed: Option<RoomName>,
     /// Sessions whose first command waits for lost members or for the broadcast budget.
     held: BTreeMap<SessionId, HeldCommand>,
-    next_ended_check: Instant,
+    /// Time of the last check for ended sessions.
+    checked_at: Instant,
+    /// The session that was checked last. `None`: there was none.
+    checked_until: Option<SessionId>,
     operator_answers: Vec<OperatorAnswer>,
     /// Number of seats that were dropped during their sessions.
     drops: u32,
@@ -167,7 +170,8 @@ impl Rooms {
             probe_at: start,
             probed: None,
             held: BTreeMap::new(),
-            next_ended_check: start,
+            checked_at: start,
+            checked_until: None,
             operator_answers: Vec::new(),
             drops: 0,
             counts: RoomCounts::default(),

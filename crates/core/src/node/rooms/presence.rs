@@ -19,7 +19,7 @@ use super::{Rooms, messages};
 
 /// Maximum seats of one operation. The store needs 1 to 2 ms for it.
 const SEATS_PER_OP: usize = 200;
-/// Interval between checks for ended sessions.
+/// Interval between two checks of a session for its end.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// Minimum time between two queue positions for one client: shorter than the interval of requests
 /// to the store, whose answers arrive unevenly.
@@ -55,6 +55,18 @@ impl LocalSeat {
 }
 
 impl Rooms {
+    /// Takes the sessions that are due for the check for ended ones, in turn and at least one.
+    fn take_due_sessions(&mut self, now: Instant) -> Vec<SessionId> {
+        let passed = now.saturating_duration_since(self.checked_at).min(ENDED_CHECK_INTERVAL);
+        let share = self.sessions.len() as u128 * passed.as_millis() / ENDED_CHECK_INTERVAL.as_millis();
+        let count = usize::try_from(share).unwrap_or(usize::MAX).saturating_add(1);
+        let last = self.checked_until.unwrap_or(SessionId([0; 16]));
+        let after = self.sessions.range((Bound::Excluded(last), Bound::Unbounded));
+        let due: Vec<_> = after.chain(self.sessions.range(..=last)).map(|(session, _)| *session).take(count).collect();
+        (self.checked_at, self.checked_until) = (now, due.last().copied());
+        due
+    }
+
     /// Records if the store answered. The first answer after an outage starts a refresh of all.
     pub(super) fn store_answered(&mut self, now: Instant, is_up: bool) {
         let was_down = std::mem::replace(&mut self.store_is_down, !is_up);
@@ -122,10 +134,7 @@ impl Rooms {
 impl NodeCore {
     /// Does the periodic work of rooms.
     pub(in crate::node) fn sweep_rooms(&mut self, now: Instant) {
-        if now >= self.rooms.next_ended_check {
-            self.rooms.next_ended_check = now + ENDED_CHECK_INTERVAL;
-            self.drop_ended_sessions(now);
-        }
+        self.drop_ended_sessions(now);
         self.process_active_rooms(now);
         self.retry_held(now);
         if self.mesh_rooms.is_some() {
@@ -325,16 +334,18 @@ impl NodeCore {
 
     /// Drops the seats of sessions that have ended here and cannot be resumed here. The store keeps
     /// a seat for the grace time after the loss of the socket, unless another node has the session.
+    /// A call checks the share of the sessions that is due, so that all are checked within 500 ms.
     fn drop_ended_sessions(&mut self, now: Instant) {
         let mut ended = Vec::new();
-        for (session, room_session) in &mut self.rooms.sessions {
+        for session in self.rooms.take_due_sessions(now) {
+            let Some(room_session) = self.rooms.sessions.get_mut(&session) else { continue };
             let holder = self.directory.holder(room_session.client.as_str());
-            if holder.is_some_and(|(_, holder)| holder.id == *session) {
+            if holder.is_some_and(|(_, holder)| holder.id == session) {
                 room_session.socket_lost_at = None;
                 continue;
             }
             let lingering = self.directory.lingering.get(&room_session.client);
-            let lingering = lingering.filter(|lingering| lingering.session == *session);
+            let lingering = lingering.filter(|lingering| lingering.session == session);
             if let Some(lost) = lingering.and_then(|lingering| lingering.lost(self.settings.resume)) {
                 // This must be exact: a resume time equal to the grace time leaves no rest. The
                 // store ends a seat with time left only when another operation touches the room.
@@ -342,7 +353,7 @@ impl NodeCore {
             }
             let lost = *room_session.socket_lost_at.get_or_insert(now);
             if lingering.is_none() && !room_session.is_busy() {
-                ended.push((*session, lost));
+                ended.push((session, lost));
             }
         }
         for (session, lost) in ended {
