@@ -22,15 +22,25 @@ impl NodeCore {
     /// possible.
     pub(in crate::node) fn check_backups(&mut self) {
         let Some(mesh) = &self.mesh_rooms else { return };
-        let is_usable = |backup: &NodeId| mesh.ranking.index_of(backup.as_str()).is_some() && self.is_healthy(backup);
-        let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| match &owned.backup {
-            Some(backup) => !is_usable(backup) && self.backup_for(name).as_ref() != Some(backup),
-            None => self.backup_for(name).is_some(),
-        };
+        let lacks = |(name, owned): &(&RoomName, &OwnedRoom)| self.lacks_backup(name, owned);
         let rooms: Vec<_> = mesh.owned.iter().filter(lacks).map(|(name, _)| name.clone()).collect();
         if let Some(mesh) = &mut self.mesh_rooms {
             mesh.unassigned.extend(rooms);
         }
+    }
+
+    /// Returns `true` if an owned room is to get another backup, or its first one.
+    pub(super) fn lacks_backup(&self, name: &RoomName, owned: &OwnedRoom) -> bool {
+        match &owned.backup {
+            Some(backup) => !self.may_back_up(backup) && self.backup_for(name).as_ref() != Some(backup),
+            None => self.backup_for(name).is_some(),
+        }
+    }
+
+    /// Returns `true` if a node is in the ranking and not suspect.
+    fn may_back_up(&self, node: &NodeId) -> bool {
+        let ranking = self.mesh_rooms.as_ref().map(|mesh| &mesh.ranking);
+        ranking.is_some_and(|ranking| ranking.index_of(node.as_str()).is_some()) && self.is_healthy(node)
     }
 
     /// Gives backups to some rooms.

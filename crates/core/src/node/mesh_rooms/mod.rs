@@ -70,6 +70,8 @@ pub(super) struct MeshRooms {
     claim_requests: BTreeSet<(RoomName, NodeId)>,
     /// Owned rooms that are to get a backup. An operation on the room does not wait for a sweep.
     unassigned: BTreeSet<RoomName>,
+    /// Nodes that have left the view, until the next sweep finds the owned rooms with seats there.
+    left: BTreeSet<NodeId>,
     /// Lost nodes whose seats in an owned room are to expire. A request for the room does not wait.
     expiring: BTreeMap<RoomName, BTreeSet<NodeId>>,
     copies: BTreeMap<RoomName, RoomCopy>,
@@ -148,6 +150,7 @@ impl MeshRooms {
             outdated: BTreeMap::new(),
             reported: VecDeque::new(),
             unassigned: BTreeSet::new(),
+            left: BTreeSet::new(),
             expiring: BTreeMap::new(),
             claim_requests: BTreeSet::new(),
             copies: BTreeMap::new(),
@@ -197,7 +200,7 @@ impl MeshRooms {
     /// pending.
     pub(super) fn is_idle(&self) -> bool {
         let all_sent = self.unsent.is_empty() && self.reported.is_empty() && self.claim_requests.is_empty();
-        let all_done = all_sent && self.unassigned.is_empty() && self.expiring.is_empty();
+        let all_done = all_sent && self.unassigned.is_empty() && self.left.is_empty() && self.expiring.is_empty();
         self.requests.is_empty() && all_done && self.barrier.is_idle()
     }
 
@@ -235,21 +238,17 @@ impl NodeCore {
         if !mesh.adopt(self.peers.view()) {
             return;
         }
-        let lost: Vec<_> = before.difference(&mesh.members).cloned().collect();
         let joined: Vec<_> = mesh.members.difference(&before).cloned().collect();
-        mesh.give_up_rooms();
         mesh.barrier.answering.clear();
         mesh.partial.retain(|(sender, _), _| mesh.members.contains(sender));
+        self.queue_unclaims_of_left();
+        self.review_rooms(&joined);
+        if let Some(mesh) = &mut self.mesh_rooms {
+            mesh.left = &before - &mesh.members;
+        }
         self.start_barrier(now);
         self.finish_barrier(now);
         self.answer_known_queries();
-        self.check_backups();
-        for node in lost {
-            self.queue_unclaims(&node);
-        }
-        for node in joined {
-            self.queue_claim_requests_to(&node);
-        }
         self.ask_for_claims();
         self.resend_requests(now, |_| true);
     }
@@ -281,6 +280,7 @@ impl NodeCore {
         self.continue_answers();
         self.send_unsent_copies();
         self.assign_backups(now);
+        self.queue_unclaims_of_left();
         self.apply_unclaims(now);
         self.ask_for_claims();
         self.handle_deadlines(now);

@@ -91,14 +91,6 @@ impl OwnedRoom {
 }
 
 impl MeshRooms {
-    /// Gives up the rooms that belong to other nodes by the present view, and follows no owners of
-    /// earlier views.
-    pub(super) fn give_up_rooms(&mut self) {
-        let lost: Vec<_> = self.owned.keys().filter(|room| !self.owns(room)).cloned().collect();
-        lost.iter().for_each(|room| self.give_up(room));
-        self.unfollow_former_owners();
-    }
-
     /// Turns an owned room into a copy for its next owner, which may be this node again.
     pub(super) fn give_up(&mut self, room: &RoomName) {
         if let Some(owned) = self.owned.remove(room) {
@@ -144,6 +136,30 @@ impl MeshRooms {
 }
 
 impl NodeCore {
+    /// Goes once through all owned rooms, for a new view. Gives up those that belong to other nodes
+    /// by it. In the others, queues backups, and requests for claims to nodes that are back in the
+    /// view: their seats expire since they left it.
+    pub(super) fn review_rooms(&mut self, back: &[NodeId]) {
+        let Some(mesh) = &self.mesh_rooms else { return };
+        let (mut given_up, mut unassigned, mut claim_requests) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, owned) in &mesh.owned {
+            if !mesh.owns(name) {
+                given_up.push(name.clone());
+                continue;
+            }
+            if self.lacks_backup(name, owned) {
+                unassigned.push(name.clone());
+            }
+            let has_seats = |node: &&NodeId| owned.room.has_seats_at(node);
+            claim_requests.extend(back.iter().filter(has_seats).map(|node| (name.clone(), node.clone())));
+        }
+        let Some(mesh) = &mut self.mesh_rooms else { return };
+        given_up.iter().for_each(|room| mesh.give_up(room));
+        mesh.unfollow_former_owners();
+        mesh.unassigned.extend(unassigned);
+        mesh.claim_requests.extend(claim_requests);
+    }
+
     /// Applies a request for a room that this node owns. Other requests are ignored: their node
     /// repeats them. `seen` is the highest epoch of the room that the requesting node has seen.
     pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {

@@ -64,13 +64,13 @@ impl NodeCore {
         self.refresh_unconfirmed(room);
     }
 
-    /// Queues requests for claims to a node that is back in the view, in rooms with seats there.
-    /// The seats expire since the node left the view.
-    pub(super) fn queue_claim_requests_to(&mut self, node: &NodeId) {
-        let Some(mesh) = &mut self.mesh_rooms else { return };
-        let has = |owned: &OwnedRoom| owned.room.has_seats_at(node);
-        let rooms = mesh.owned.iter().filter(|(_, owned)| has(owned)).map(|(name, _)| (name.clone(), node.clone()));
-        mesh.claim_requests.extend(rooms);
+    /// Queues the unclaims of nodes that have left the view. A view and this work at once would
+    /// cause a long pause. Nodes outside the view send no requests that an unclaim must precede.
+    pub(super) fn queue_unclaims_of_left(&mut self) {
+        let left = self.mesh_rooms.as_mut().map(|mesh| std::mem::take(&mut mesh.left));
+        for node in left.unwrap_or_default() {
+            self.queue_unclaims(&node);
+        }
     }
 
     /// Queues a [`LogEntry::Unclaim`] of a lost or restarted node, in rooms with seats there.
