@@ -1,4 +1,5 @@
 //! Operations for the room store, which the shell takes and sends, and the handling of its answers.
+//! For rooms that nodes own, `mesh_rooms` takes them and passes the answers.
 
 use std::time::Instant;
 
@@ -21,7 +22,8 @@ const MAX_WAITING: usize = 50_000;
 /// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Commands of clients, requests of operators, and states that clients lack.
+    /// Commands of clients, capacities by their tokens, requests of operators, and states that
+    /// clients lack.
     Urgent,
     /// Seats are refreshed, restored or dropped, a store is probed, or the state of a room that may
     /// be lost is requested.
@@ -29,7 +31,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// All priorities.
+    /// All priorities, each at the index of its number.
     pub const ALL: [Self; 2] = [Self::Urgent, Self::Background];
 }
 
@@ -105,7 +107,8 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations of this urgency are queued for the store.
+    /// Returns `true` if operations of this urgency are queued for the store, or for the owners of
+    /// rooms.
     pub fn wants_store(&self, urgency: Urgency) -> bool {
         !self.rooms.tasks[urgency as usize].is_empty()
     }
@@ -117,7 +120,8 @@ impl NodeCore {
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
-    /// Handles the answer of the store or owner to a task. `Err`: it may have been applied or not.
+    /// Handles the answer of the store or owner to a task: answers its client or operator, and
+    /// announces changes. `Err`: no result; the operation may have been applied or not.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -189,12 +193,14 @@ impl NodeCore {
         }
     }
 
-    /// Queues an operation for an operator, whose answer has this number.
+    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
+    /// this number.
     pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
         self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
     }
 
-    /// Takes the answers for operators, each with the number of its request.
+    /// Takes the answers for operators, each with the number of its request. `Err`: no result; the
+    /// operation may have been applied or not.
     pub fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
         std::mem::take(&mut self.rooms.operator_answers)
     }
