@@ -223,8 +223,7 @@ impl NodeCore {
     }
 
     /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless the cause is
-    /// `Left`, its edge reported the end of a socket that it ends with, or [`Self::linger`]
-    /// refuses.
+    /// `Left`, its edge reported the end of a socket that it ends with, or there is no room.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {

@@ -16,7 +16,7 @@ use slotmap::{SlotMap, new_key_type};
 use super::NodeCore;
 use super::outbound::Message;
 
-/// Maximum bytes of held messages. A message above them is not held.
+/// Maximum bytes of held messages. A further message is dropped; its sender's node retransmits it.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldLimits {
     /// Maximum bytes for one recipient, with 160 bytes of overhead for each message.
@@ -135,8 +135,7 @@ impl HoldQueues {
         key.and_then(|key| self.remove(key)).map(|held| held.messages).unwrap_or_default()
     }
 
-    /// Takes the message held first for one recipient, in each sender's order. `None`: none is
-    /// held.
+    /// Takes the first message held for one recipient. `None`: none is held.
     pub(super) fn take_first(&mut self, to: &str) -> Option<InboundMessage> {
         let key = *self.key_by_recipient.get(to)?;
         let held = self.held.get_mut(key)?;

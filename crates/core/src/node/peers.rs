@@ -174,8 +174,7 @@ impl Peers {
     }
 
     /// Returns the peer that owns a key: the eligible node with the highest score that is not
-    /// suspect. If all are suspect, [`Self::owner_by_view`]. `None`: this node, or there is no
-    /// view.
+    /// suspect. If all are suspect, [`Self::owner_by_view`]. `None`: this node, or no view.
     #[inline]
     pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
         if self.suspects == 0 {
@@ -219,8 +218,7 @@ impl Peers {
         self.peers.get(peer).is_none_or(|peer| peer.trust.is_suspect())
     }
 
-    /// Returns `true` if a peer has answered since its last failure, or has not failed. It may be
-    /// suspect.
+    /// Returns `true` if a peer, suspect or not, has not failed since its last answer.
     pub(super) fn is_answering(&self, peer: PeerKey) -> bool {
         self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
     }
@@ -301,8 +299,7 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues an item that does not wait for the flush delay. Returns `false` and drops it without
-    /// a peer or room.
+    /// Queues an item without the flush delay. Returns `false` and drops it without a peer or room.
     pub(super) fn note_now(&mut self, peer: &NodeId, item: &Item<'_>) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
         let sent = lane.is_some_and(|lane| lane.note_now(MAX_WAITING, std::slice::from_ref(item)));
@@ -323,8 +320,7 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues an item for every peer that [`Self::is_answering`], or drops it where no room is
-    /// left.
+    /// Queues an item for every peer that [`Self::is_answering`], or drops it without room.
     pub(super) fn note_to_all(&mut self, item: &Item<'_>) {
         let answering = self.peers.iter().filter(|(_, peer)| peer.trust.is_answering());
         for peer in answering.map(|(key, _)| key).collect::<Vec<_>>() {
@@ -370,8 +366,7 @@ impl Peers {
         Some(&mut peer.lane)
     }
 
-    /// Returns the lane to a peer for a change. `None`: `exchange` is not its last one, or the peer
-    /// is unknown.
+    /// Returns the lane to a peer for a change. `None`: unknown peer, or not its last `exchange`.
     pub(super) fn lane_in(&mut self, peer: PeerKey, exchange: ExchangeNumber) -> Option<&mut Lane> {
         self.lane_mut(peer).filter(|lane| lane.is_current(exchange))
     }
@@ -440,8 +435,7 @@ impl NodeCore {
         Some(Opening { sender: id.to_string(), address, incarnation: *incarnation, exchange })
     }
 
-    /// Takes the peers whose lanes may have changed, with the urgency of the next frame or of the
-    /// exchange's end.
+    /// Takes the peers whose lanes may have changed, with the urgency of a frame or exchange end.
     pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
         let Peers { peers, woken, .. } = &mut self.peers;
         let mut lanes = Vec::with_capacity(woken.len());

@@ -30,8 +30,7 @@ pub(super) struct OutcomeRun {
 }
 
 impl OutcomeRun {
-    /// Returns the run with one more outcome. `None`: the outcome does not continue it, or it is
-    /// full.
+    /// Returns the run with one more outcome. `None`: the outcome does not continue it.
     pub(super) fn and(self, seq: Seq, outcome: DeliveryOutcome) -> Option<Self> {
         let follows = self.outcome == outcome && self.first.plus(u64::from(self.count)) == seq && self.count < u32::MAX;
         follows.then_some(Self { count: self.count + 1, ..self })
@@ -80,7 +79,7 @@ pub(super) struct Session {
     pub(super) state: Box<[u8]>,
     /// `true` without a socket here. Its outbound queues go on.
     pub(super) socket_ended: bool,
-    /// `true` if the edge sends no more frames of it. Its slot is freed then, or after its
+    /// `true` if the edge sends no more frames of it. Its slot is freed after that and its
     /// outcomes.
     pub(super) detached: bool,
     /// `true` if the edge reported the end itself. It never writes unconfirmed messages then.
@@ -201,8 +200,7 @@ impl Session {
 
     /// Returns `true` if the same message of the same queue went down and is unconfirmed. Its
     /// confirm then answers for this copy too, and the outcome uses this copy's return path.
-    /// `false` for a copy with another predecessor, unless the edge has its maximum of unconfirmed
-    /// messages.
+    /// A copy with another predecessor counts only while [`Self::is_crowded`].
     pub(super) fn awaits(&mut self, message: &InboundMessage, rules: &Rules) -> bool {
         let crowded = self.is_crowded(rules);
         // An earlier queue of the session may have sent it too, and needs its own outcome.
@@ -230,8 +228,8 @@ impl Session {
         !self.unconfirmed.is_empty()
     }
 
-    /// Returns `true` if a message may go down now: no superseded session has to confirm, and the
-    /// edge has less than its maximum of unconfirmed messages.
+    /// Returns `true` if a message may go down now: no superseded session has to confirm, and
+    /// [`Self::is_crowded`] is `false`.
     pub(super) fn takes(&self, rules: &Rules) -> bool {
         self.waits_for.is_none() && !self.is_crowded(rules)
     }

@@ -1,6 +1,5 @@
 //! Two sessions of one client id: the choice, and the unconfirmed messages of the other one.
-//! `inputs`, `attach`, `pending_resume`, `location`, `linger`, `outcome` and `sweep` call this
-//! module.
+//! `inputs`, `attach`, `pending_resume`, `location`, `linger`, `outcome` and `sweep` call it.
 
 use std::time::Instant;
 
@@ -57,8 +56,7 @@ impl NodeCore {
     }
 
     /// Takes the id from its holder: closes its socket and rejects its contender. Returns the
-    /// session whose edge has to confirm before messages go down to the new one. `None`: none has
-    /// to.
+    /// session whose edge has to confirm before messages go down to the new one. `None`: none.
     pub(super) fn supersede(
         &mut self,
         now: Instant,
@@ -119,8 +117,8 @@ impl NodeCore {
     }
 }
 
-/// Takes the unconfirmed messages. The edge may have written them, unless it has reported the end.
-/// Then even those with `ttl_ms` 0 are held until their deadline, and never reported as expired.
+/// Takes the unconfirmed messages. Unless the edge has reported the end, it may have written them.
+/// They are then held even with `ttl_ms` 0, and this node never reports them as expired.
 pub(super) fn take_owed(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.edge_reported_end;
     let asked = |mut message: InboundMessage| {
