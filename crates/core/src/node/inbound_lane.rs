@@ -73,9 +73,9 @@ impl InboundLane {
         is_new
     }
 
-    /// Takes the acknowledgement of all executed batches. It is due first in an exchange, 0.5 s after
-    /// a batch, after 64 batches or 256 KiB, and 1 s after the last one. `None`: not due, or no
-    /// exchange is open.
+    /// Takes the acknowledgement of all executed batches. It is due first in an exchange, 0.5 s
+    /// after a batch, after 64 batches or 256 KiB, and 1 s after the last one. `None`: not due, or
+    /// no exchange is open.
     pub(super) fn take_acknowledgement(&mut self, now: Instant) -> Option<BatchNumber> {
         let is_over =
             |since: Option<Instant>, limit| since.is_some_and(|since| now.saturating_duration_since(since) >= limit);

@@ -56,8 +56,8 @@ impl AcceptedBroadcasts {
         Self { known: VecDeque::new(), unknown: MAX_OPEN }
     }
 
-    /// Returns `true` if an earlier socket may have sent the broadcast, once for each socket. Also for
-    /// the first 128 unknown numbers of a session from another node.
+    /// Returns `true` if an earlier socket may have sent the broadcast, once for each socket. Also
+    /// for the first 128 unknown numbers of a session from another node.
     pub(super) fn is_retransmission(&mut self, number: MessageNumber, accepted_at_us: u64) -> bool {
         if let Some((_, last)) = self.known.iter_mut().find(|(known, _)| *known == number) {
             return std::mem::replace(last, accepted_at_us) < accepted_at_us;

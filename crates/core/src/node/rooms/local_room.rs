@@ -171,7 +171,7 @@ impl Rooms {
         self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains_key(room))
     }
 
-    /// Returns `true` if the store reported that a session has no seat any more, which it has here.
+    /// Returns `true` if the store reported the seat over that a session still has here.
     pub(super) fn is_over(&self, session: SessionId, room: &RoomName) -> bool {
         let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
         seat.is_some_and(|seat| seat.is_over)
