@@ -31,8 +31,8 @@ pub struct InboundExchange {
 /// Reason why a batch was not executed. Its exchange has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// A later exchange replaced this one, it has ended, the process was paused, or the peer is
-    /// forgotten.
+    /// A later exchange replaced this one, it has ended, or the peer is forgotten. A process pause
+    /// ends all exchanges.
     #[error("the exchange is over")]
     Over,
     /// The batch is damaged. Items before the fault have been executed.

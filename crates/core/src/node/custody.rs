@@ -18,8 +18,7 @@ use super::{PeerKey, QueueKey, Settings};
 pub(super) struct Custody {
     /// Outbound queues of sessions. A queue is removed when it closes.
     pub(super) queues: SlotMap<QueueKey, OutboundQueue>,
-    /// Messages held here, for absent recipients or until a present one's edge has confirmed
-    /// others.
+    /// Messages held here, for absent recipients or until a recipient's edge has confirmed others.
     pub(super) holds: HoldQueues,
     /// Part of each queue id, so that outcomes for an earlier process find no queue.
     id_salt: u64,
@@ -85,8 +84,7 @@ impl Custody {
         }
     }
 
-    /// Records that the destination of a queue holds its messages, or lacks room for them. Ignores
-    /// an unknown queue.
+    /// Records that a queue's destination holds messages, or lacks room. Ignores an unknown queue.
     pub(super) fn mark_held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
             queue.on_held(now);

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use signaling_wire::RemainingTtl;
 
-/// TTL of a message that may not be held, up to the hold time: it needs time to reach its
-/// recipient.
+/// TTL of a message that may not be held, at most the hold time. It needs time to arrive.
 const UNHELD_TTL: Duration = Duration::from_secs(2);
 
 /// End of a message's delivery, and whether it may be held for an absent recipient.

@@ -1,7 +1,6 @@
 //! Messages held for absent recipients, and for recipients whose edges have to confirm others
-//! first, until they can go down, go elsewhere or expire. `custody` owns them. `route` and
-//! `takeover` add them; these, `attach`, `location` and `sweep` take them. `batch` and `outcome`
-//! discard copies.
+//! first, until they can go down, go elsewhere or expire. `custody` owns them, `route` and
+//! `takeover` add them. Both, `attach`, `location`, `outcome`, `batch` and `sweep` remove them.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -229,8 +228,7 @@ impl NodeCore {
         Some((held.messages.len(), held.bytes, held.min_expiry))
     }
 
-    /// Returns the number of messages not held for lack of room, since the start. A retransmission
-    /// counts again.
+    /// Returns the number of messages, with retransmissions, not held for lack of room so far.
     pub fn hold_refused(&self) -> u64 {
         self.custody.holds.refused
     }

@@ -31,8 +31,8 @@ pub(super) struct InboundLane {
 }
 
 impl InboundLane {
-    /// Opens an exchange in place of the earlier one. Returns `false` if this or a later one of the
-    /// incarnation is known.
+    /// Opens an exchange in place of the earlier one. Returns `false` if that is of the same
+    /// incarnation and not earlier.
     pub(super) fn open(&mut self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         let is_known = self.incarnation == Some(incarnation);
         if is_known && exchange <= self.exchange {

@@ -66,9 +66,8 @@ impl NodeCore {
         self.send_home(now, &client);
     }
 
-    /// Stores a lingering session, at most for this node's resume time, or attaches the newcomer
-    /// that waits for it. Ignores it if a newer one is here, its client is attached, or there is no
-    /// room.
+    /// Stores a lingering session, at most for this node's resume time, or attaches a newcomer that
+    /// waits for it. Ignores it if its client is attached, a newer one lingers, or too many linger.
     pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, arrived: Lingering) {
         let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (arrived.accepted_at_us, arrived.seq);
         if !self.directory.lingering.get(client).is_none_or(is_newer)
@@ -92,8 +91,7 @@ impl NodeCore {
         }
     }
 
-    /// Sends a copy of a lingering session to its client's owner, if that is a peer and not
-    /// suspect.
+    /// Sends a copy of a lingering session to its client's owner, unless it is here or suspect.
     pub(super) fn send_home(&mut self, now: Instant, client: &ClientId) {
         let owner = self.peers.owner(KeyHash::of(client.as_str()));
         if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {

@@ -66,8 +66,8 @@ impl NodeCore {
         }
     }
 
-    /// Applies or relays an outcome or a `Held` from another node. Does not relay `Expired`. Other
-    /// items are ignored.
+    /// Applies or relays an outcome or a `Held` from another node. Relays no `Expired`. Ignores
+    /// other items.
     pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
             Item::Outcome { queue_id, number, outcome, via } => match via.split_last() {

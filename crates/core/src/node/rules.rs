@@ -49,8 +49,7 @@ pub struct Rules {
     /// Maximum unconfirmed messages at an edge for one session. Further ones wait in the hold.
     pub max_unconfirmed: usize,
     /// Unconfirmed payload bytes at an edge for one session at which further messages wait in the
-    /// hold. With one more message and other output, the edge stays below its limit for slow
-    /// clients.
+    /// hold. With one more message and other output, the edge stays below its slow-client limit.
     pub max_unconfirmed_bytes: usize,
 }
 

@@ -79,8 +79,7 @@ pub(super) struct Session {
     pub(super) state: Box<[u8]>,
     /// `true` without a socket here. Its outbound queues go on.
     pub(super) socket_ended: bool,
-    /// `true` if the edge sends no more frames of it. Its slot is freed after that and its
-    /// outcomes.
+    /// `true` if the edge sends no more frames of it. Its slot is freed once it is settled too.
     pub(super) detached: bool,
     /// `true` if the edge reported the end itself. It never writes unconfirmed messages then.
     pub(super) edge_reported_end: bool,

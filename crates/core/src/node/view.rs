@@ -72,8 +72,7 @@ impl NodeCore {
     }
 
     /// Handles a peer's answer to the opening of an exchange, with its incarnation. A new one means
-    /// a restart: messages, locations and room requests are sent again. Ignores a replaced
-    /// exchange.
+    /// a restart, so messages, locations and room requests are sent again. Ignores an old exchange.
     pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.opened(now);
@@ -90,8 +89,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles the end of an exchange. The next one sends the unacknowledged batches again. Ignores
-    /// a replaced exchange.
+    /// Handles the end of an exchange. The next one sends the unacknowledged batches again. No
+    /// effect if it was replaced.
     pub fn lane_ended(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.ended(now);

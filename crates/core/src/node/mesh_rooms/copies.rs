@@ -56,8 +56,8 @@ impl NodeCore {
         self.peers.note_run(to, &items)
     }
 
-    /// Handles a part of a copy. Drops it, and the parts before it, if a part is missing or all are
-    /// more than 256 MiB.
+    /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above
+    /// 256 MiB in all.
     pub(in crate::node) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
         let Some(mesh) = &mut self.mesh_rooms else { return };

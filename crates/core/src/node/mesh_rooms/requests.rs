@@ -107,8 +107,7 @@ impl Requests {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations are queued for [`NodeCore::send_room_tasks`]; `false` with a
-    /// store.
+    /// Returns `true` if operations wait for [`NodeCore::send_room_tasks`]; `false` with a store.
     #[inline]
     pub fn has_unsent_room_tasks(&self) -> bool {
         self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))

@@ -28,8 +28,7 @@ impl MeshRooms {
 }
 
 impl NodeCore {
-    /// Sends at most 500 queued requests for claims, and checks at most 4,000 reports. Sweeps do
-    /// the rest.
+    /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         for _ in 0..REPORTS_PER_SWEEP {

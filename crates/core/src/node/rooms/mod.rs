@@ -69,7 +69,7 @@ pub struct RoomSettings {
     /// Maximum clients in a waiting queue: `max_waiting` of [`signaling_rooms::Rules`], which the
     /// store or owner enforces. Beyond it a join is refused as `overloaded`. `None`: no limit.
     pub max_waiting: Option<u32>,
-    /// Signal scope of clients whose tokens name none.
+    /// Signal scope of clients whose tokens name none: any recipients, or members of their rooms.
     pub signal_scope: SignalScope,
     /// Maximum members/s that one client's broadcasts reach, and at once. A further broadcast is
     /// `rate_limited`; that of a dialect's client is delayed. `None`: no limit.
@@ -77,8 +77,7 @@ pub struct RoomSettings {
 }
 
 impl Default for RoomSettings {
-    /// Rooms in a store, with 20 s for both times, no limit but 256 seats of a client, and signals
-    /// to any client.
+    /// Rooms in a store, 20 s for both times, 256 seats of a client as the only limit, any signals.
     fn default() -> Self {
         Self {
             mesh: None,

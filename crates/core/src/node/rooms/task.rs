@@ -22,8 +22,7 @@ const MAX_WAITING: usize = 50_000;
 /// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Commands of clients, capacities by their tokens, requests of operators, and states that
-    /// clients lack.
+    /// Commands of clients and capacities by their tokens, requests of operators, missing states.
     Urgent,
     /// Seats are refreshed, restored or dropped, a store is probed, or the state of a room that may
     /// be lost is requested.
@@ -107,8 +106,7 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations of this urgency are queued for the store, or for the owners of
-    /// rooms.
+    /// Returns `true` if operations of this urgency are queued for the store or for owners.
     pub fn wants_store(&self, urgency: Urgency) -> bool {
         !self.rooms.tasks[urgency as usize].is_empty()
     }
