@@ -78,7 +78,7 @@ pub(super) struct OutboundQueue {
     pub(super) to: ClientId,
     pub(super) key: KeyHash,
     pub(super) destination: Destination,
-    /// `true` if the destination reported that it holds messages.
+    /// `true` if the destination reported that it holds messages, or lacks room for them.
     pub(super) held: bool,
     sent: VecDeque<OutboundMessage>,
     /// Lower limit of the times at which messages are given up.

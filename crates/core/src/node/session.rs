@@ -40,6 +40,7 @@ impl OutcomeRun {
 /// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
+    /// Its session, if it gets the id.
     pub(super) arrival: Session,
     /// Start of the wait.
     pub(super) since: Instant,

@@ -100,7 +100,7 @@ pub(super) struct Rooms {
     settings: RoomSettings,
     sessions: BTreeMap<SessionId, RoomSession>,
     local: BTreeMap<RoomName, LocalRoom>,
-    /// Rooms with pending changes or questions to the store.
+    /// Rooms with pending work: changes to announce, or requests to the store.
     active: BTreeSet<RoomName>,
     /// The last active room of the last sweep. `None`: the sweep was through.
     active_until: Option<RoomName>,
