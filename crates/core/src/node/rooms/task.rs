@@ -14,8 +14,9 @@ use super::{OperatorAnswer, Rooms};
 /// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
 
-/// Queued operations of one urgency at which operations on seats and probes are skipped if no client
-/// waits for them. While the store hangs, each batch fails after 2 s, and clients attach and detach.
+/// Queued operations of one urgency at which operations on seats and probes are skipped if no
+/// client waits for them. While the store hangs, each batch fails after 2 s, and clients attach and
+/// detach.
 const MAX_WAITING: usize = 50_000;
 
 /// Priority of a store operation.
@@ -85,8 +86,8 @@ impl RoomTask {
 }
 
 impl Rooms {
-    /// Queues an operation for the store or owner. A full queue skips work on seats and probes. In a
-    /// store, such seats expire in time, and the next refresh includes all seats. Of rooms that
+    /// Queues an operation for the store or owner. A full queue skips work on seats and probes. In
+    /// a store, such seats expire in time, and the next refresh includes all seats. Of rooms that
     /// nodes own, a seat whose drop or leave is skipped stays until it is unclaimed.
     pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = &mut self.tasks[urgency as usize];
