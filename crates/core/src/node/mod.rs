@@ -105,7 +105,7 @@ pub struct Settings {
     pub hold: Duration,
     /// Time in which a session without a socket can be resumed. 0: it cannot.
     pub resume: Duration,
-    /// Maximum bytes of held messages. A further one is dropped, and its sender's node repeats it.
+    /// Maximum bytes of held messages. A further one is dropped; its sender's node retransmits it.
     pub hold_limits: HoldLimits,
     /// Other times and limits of custody.
     pub rules: Arc<Rules>,
@@ -152,11 +152,11 @@ pub struct Counts {
     /// Refused requests, in the order of [`ErrorCode::ALL`]. Signals to unavailable recipients
     /// count in `unavailable` alone.
     pub refused: [u64; ErrorCode::ALL.len()],
-    /// Messages of this node's clients, written to their recipients or received by reliable ones. A
-    /// broadcast is one message for each other member.
+    /// Messages of this node's clients, written to their recipients or received by reliable ones.
+    /// A broadcast is one message for each other member.
     pub delivered: u64,
     /// Messages of this node's clients without a confirmed delivery: given up, skipped by the
-    /// recipient's edge, or refused by [`Rules::max_for_absent`]. Broadcasts count as above.
+    /// recipient's edge, or refused by [`Rules::max_for_absent`]. A broadcast counts per member.
     pub unavailable: u64,
     /// Envelopes of this node's clients queued for other nodes, including retransmissions.
     pub forwarded: u64,

@@ -90,7 +90,7 @@ pub struct MeshRoomCounts {
     pub copied: u64,
     /// Requests of clients and operators without an answer within 2 s.
     pub timeouts: u64,
-    /// Total time of waits for the confirmation of all members, such as after changes of the view.
+    /// Total time of finished waits for the confirmation of all members, as after a changed view.
     pub waited: Duration,
 }
 
