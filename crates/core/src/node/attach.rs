@@ -35,7 +35,8 @@ const REPLACED: Rejection =
 const BAD_ID: Rejection = Rejection { status: 400, code: "bad_client_id", message: "client_id is not a valid name" };
 
 impl NodeCore {
-    /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id.
+    /// Handles an `Attach`: admits, resumes or rejects the session, or lets it wait for its id or
+    /// for its earlier session. A session whose socket has ended only gets its outcomes.
     pub(super) fn attach(&mut self, now: Instant, trunk: TrunkKey, attach: &Attach<'_>, grant: Option<Grant>) {
         let Ok(client_id) = ClientId::new(attach.client_id) else { return self.reject(trunk, attach.slot, &BAD_ID) };
         let arrival = Session::new(trunk, attach, client_id, grant.map(Rc::new));
@@ -89,7 +90,9 @@ impl NodeCore {
     }
 
     /// Admits or rejects a client whose id has no attached session. `proven` is the session of its
-    /// resume token or credential, `lingering` the one at this node.
+    /// resume token or credential, `lingering` the one at this node. A newcomer resumes `lingering`
+    /// if they are equal. A moved session with an older socket than `lingering` is rejected. In all
+    /// other cases `lingering` ends.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
@@ -150,7 +153,8 @@ impl NodeCore {
         }
     }
 
-    /// Attaches a session. Held messages go down after the final confirm of the `former` session.
+    /// Attaches a session, unless its trunk is lost. Held messages go down after the final confirm
+    /// of the `former` session, or at once without one. `resumed` is for the edge and the client.
     pub(super) fn admit(&mut self, now: Instant, mut session: Session, former: Option<SessionKey>, resumed: bool) {
         let at = (session.trunk, session.slot);
         if !self.trunks.contains(at.0) {
@@ -218,8 +222,8 @@ impl NodeCore {
         self.lose(now, key, cause);
     }
 
-    /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless its client
-    /// closed with code 1000, or its socket has ended and it ends with that.
+    /// Ends a session whose socket is closed, or whose edge is lost. It lingers unless the cause is
+    /// `Left`, its edge reported the end of a socket that it ends with, or there is no room.
     pub(super) fn lose(&mut self, now: Instant, key: SessionKey, cause: DetachReason) {
         let ends = |session: &Session| session.ends_with_socket && session.edge_reported_end;
         if cause == DetachReason::Left || self.directory.get(key).is_some_and(ends) {
@@ -231,6 +235,7 @@ impl NodeCore {
     }
 
     /// Ends the session's socket. Reroutes or holds messages owed to it; its own stay in custody.
+    /// Its contender is admitted.
     pub(super) fn leave(&mut self, now: Instant, key: SessionKey) {
         self.finish_superseded(now, key);
         self.withdraw_from_owners(key);

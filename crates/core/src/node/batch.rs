@@ -31,7 +31,8 @@ pub struct InboundExchange {
 /// Reason why a batch was not executed. Its exchange has to end.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// A later exchange replaced this one, it has ended, or the process was paused.
+    /// A later exchange replaced this one, it has ended, or the peer is forgotten. A process pause
+    /// ends all exchanges.
     #[error("the exchange is over")]
     Over,
     /// The batch is damaged. Items before the fault have been executed.
@@ -62,7 +63,7 @@ impl NodeCore {
     /// Executes the items of a batch, unless a batch with its number or a later one was executed.
     ///
     /// # Errors
-    /// If the exchange is over, or the batch is damaged.
+    /// If the exchange is over, or the batch is damaged. A damaged one is not executed again.
     pub fn batch(&mut self, now: Instant, at: InboundExchange, mut bytes: &[u8]) -> Result<(), BatchError> {
         let sender = self.peers.id(at.peer).cloned();
         let inbound = self.peers.inbound(at.peer).filter(|inbound| inbound.has(at.incarnation, at.exchange));

@@ -18,11 +18,11 @@ use super::{PeerKey, QueueKey, Settings};
 pub(super) struct Custody {
     /// Outbound queues of sessions. A queue is removed when it closes.
     pub(super) queues: SlotMap<QueueKey, OutboundQueue>,
-    /// Messages held here for absent recipients.
+    /// Messages held here, for absent recipients or until a recipient's edge has confirmed others.
     pub(super) holds: HoldQueues,
     /// Part of each queue id, so that outcomes for an earlier process find no queue.
     id_salt: u64,
-    /// `true` if clients attached or detached: the next sweep routes all queues again.
+    /// `true` if clients attached, detached or moved: the next sweep routes all queues again.
     pub(super) routes_dirty: bool,
 }
 
@@ -69,7 +69,7 @@ impl Custody {
 
     /// Changes a queue's destination and schedules all its messages for retransmission. Returns the
     /// former destination if it was a peer, which must forget the messages. `None`: it was this
-    /// node, which forgets held messages at once, or nothing has changed.
+    /// node, which forgets held messages at once, nothing has changed, or the queue is closed.
     pub(super) fn redirect(&mut self, now: Instant, key: QueueKey, destination: Destination) -> Option<PeerKey> {
         let id = self.id(key);
         let queue = self.queues.get_mut(key).filter(|queue| queue.destination != destination)?;
@@ -84,7 +84,7 @@ impl Custody {
         }
     }
 
-    /// Records that the destination of a queue holds its messages. Ignores an unknown queue.
+    /// Records that a queue's destination holds messages, or lacks room. Ignores an unknown queue.
     pub(super) fn mark_held(&mut self, now: Instant, id: QueueId) {
         if let Some(queue) = self.key(id).and_then(|key| self.queues.get_mut(key)) {
             queue.on_held(now);

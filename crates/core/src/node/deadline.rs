@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use signaling_wire::RemainingTtl;
 
-/// TTL of a message that may not be held: it still needs time to reach its recipient.
+/// TTL of a message that may not be held, at most the hold time. It needs time to arrive.
 const UNHELD_TTL: Duration = Duration::from_secs(2);
 
 /// End of a message's delivery, and whether it may be held for an absent recipient.
@@ -19,7 +19,7 @@ pub(super) struct Deadline {
 impl Deadline {
     /// Creates the deadline of a message. `left`: its TTL, counted down from the hold time since
     /// the edge received it. `hold`: this node's hold time, the maximum. `ttl`: the TTL that the
-    /// client requested. 0: the message is not held. `None`: the client requested none.
+    /// client requested. 0: 2 s without a hold. `None`: it requested none and gets `hold`.
     pub(super) fn new(now: Instant, left: RemainingTtl, hold: Duration, ttl: Option<Duration>) -> Self {
         let left = left.as_duration().min(hold);
         let age = hold - left;

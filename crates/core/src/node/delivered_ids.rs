@@ -16,7 +16,7 @@ pub(super) struct DeliveredIds {
 }
 
 impl DeliveredIds {
-    /// Creates the record from runs of another node. Runs that are malformed are left out.
+    /// Creates the record from the last 8 runs of another node. Malformed ones are left out.
     pub(super) fn from_runs(runs: &[(u64, u64)]) -> Self {
         let mut ids = Self::default();
         for &(first, last) in runs.iter().rev().take(MAX_RUNS).rev() {

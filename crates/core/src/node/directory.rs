@@ -17,19 +17,19 @@ use super::pending_resume::PendingResume;
 use super::session::{Contender, Session};
 use super::{Rules, SessionKey, TrunkKey};
 
-/// Number of undelivered messages of a session between two reports.
+/// Number of undelivered signals of a session between two reports.
 const REPORT_EVERY: u32 = 100;
-/// Maximum pending reports.
+/// Maximum pending reports. Further ones are not made.
 const MAX_REPORTS: usize = 8;
 
-/// A client with many messages that did not reach their recipients.
+/// A client with many signals that did not reach their recipients: a report at every 100.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndeliveredSender {
     /// The client's id.
     pub client: ClientId,
     /// The client's session.
     pub session: SessionId,
-    /// Number of the session's undelivered messages at this node so far.
+    /// Number of the session's undelivered signals so far, in its present attachment to this node.
     pub messages: u32,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Directory {
     /// Sessions whose locations are not sent to their owners yet.
     pub(super) unannounced: VecDeque<SessionKey>,
     announce_again_at: Instant,
-    /// Reports of clients with many undelivered messages.
+    /// Reports of clients with many undelivered signals.
     pub(super) undelivered: Vec<UndeliveredSender>,
 }
 
@@ -192,7 +192,7 @@ impl Directory {
         self.locations.len() < before
     }
 
-    /// Takes the newcomers whose wait for their sessions is over, sorted.
+    /// Takes the newcomers whose wait for their sessions is over, sorted by client id.
     pub(super) fn take_overdue_resumes(&mut self, now: Instant) -> Vec<PendingResume> {
         let mut overdue: Vec<_> = self
             .pending_resumes
@@ -254,7 +254,7 @@ impl Directory {
         self.superseded.len() < before
     }
 
-    /// Returns `true` if the session is superseded and may still confirm.
+    /// Returns `true` if the session is superseded and its edge may still confirm.
     pub(super) fn is_superseded(&self, session: SessionKey) -> bool {
         self.superseded.iter().any(|(key, _)| *key == session)
     }
@@ -291,7 +291,7 @@ impl Directory {
         self.unannounced.extend(here.map(|(key, _)| key));
     }
 
-    /// Counts a message of the session that did not reach its recipient.
+    /// Counts a signal of the session that did not reach its recipient. Every 100th adds a report.
     pub(super) fn count_undelivered(&mut self, session: SessionKey) {
         let Some(session) = self.sessions.get_mut(session) else { return };
         session.undelivered = session.undelivered.saturating_add(1);

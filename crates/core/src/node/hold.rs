@@ -1,5 +1,6 @@
-//! Messages held for recipients, until the recipient attaches or the deadline passes. `custody`
-//! owns them; `route`, `attach`, `takeover` and `sweep` add and take them.
+//! Messages held for absent recipients, and for recipients whose edges have to confirm others
+//! first, until they can go down, go elsewhere or expire. `custody` owns them, `route` and
+//! `takeover` add them. Both, `attach`, `location`, `outcome`, `batch` and `sweep` remove them.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -14,7 +15,7 @@ use slotmap::{SlotMap, new_key_type};
 use super::NodeCore;
 use super::outbound::Message;
 
-/// Maximum bytes of held messages.
+/// Maximum bytes of held messages. A further message is dropped; its sender's node retransmits it.
 #[derive(Debug, Clone, Copy)]
 pub struct HoldLimits {
     /// Maximum bytes for one recipient, with 160 bytes of overhead for each message.
@@ -34,7 +35,8 @@ impl Default for HoldLimits {
 pub(super) enum ReturnPath {
     /// This is the sender's node.
     Here,
-    /// Through `node`, then through `via`. `via` starts with the sender's node.
+    /// Through `node`, then through `via` from its end to its start, which is the sender's node.
+    /// Empty `via`: `node` is the sender's node.
     Through { node: NodeId, via: Box<[NodeId]> },
 }
 
@@ -44,7 +46,7 @@ pub(super) struct InboundMessage {
     pub(super) sent: Message,
     /// Hash of the recipient's id.
     pub(super) to: KeyHash,
-    /// Other copies may be under way, so this node cannot declare it undelivered.
+    /// `true` if other copies may be under way, so this node cannot report it expired.
     pub(super) may_have_copies: bool,
     /// The outbound queue at the sender's node, for the outcome.
     pub(super) queue_id: QueueId,
@@ -174,7 +176,7 @@ impl HoldQueues {
         recipients.filter(|to| wanted(to.as_str())).cloned().collect()
     }
 
-    /// Removes the messages of one queue.
+    /// Removes the messages of one outbound queue, whose recipient is `to`.
     pub(super) fn forget(&mut self, to: &str, queue_id: QueueId) {
         self.discard(to, |message| message.queue_id == queue_id);
     }
@@ -226,7 +228,7 @@ impl NodeCore {
         Some((held.messages.len(), held.bytes, held.min_expiry))
     }
 
-    /// Returns the number of messages not held for lack of room, since the start.
+    /// Returns the number of messages, with retransmissions, not held for lack of room so far.
     pub fn hold_refused(&self) -> u64 {
         self.custody.holds.refused
     }

@@ -31,7 +31,8 @@ pub(super) struct InboundLane {
 }
 
 impl InboundLane {
-    /// Opens an exchange in place of the earlier one. Returns `false` if a later one is known.
+    /// Opens an exchange in place of the earlier one. Returns `false` if that is of the same
+    /// incarnation and not earlier.
     pub(super) fn open(&mut self, incarnation: Incarnation, exchange: ExchangeNumber) -> bool {
         let is_known = self.incarnation == Some(incarnation);
         if is_known && exchange <= self.exchange {
@@ -62,7 +63,7 @@ impl InboundLane {
         self.is_open = false;
     }
 
-    /// Counts a received batch. Returns `false` if it has been executed before.
+    /// Counts a received batch. Returns `false` if it or a later one has been executed.
     pub(super) fn receive(&mut self, now: Instant, number: BatchNumber, bytes: usize) -> bool {
         self.batches += 1;
         self.bytes += bytes;
@@ -72,7 +73,9 @@ impl InboundLane {
         is_new
     }
 
-    /// Takes the acknowledgement of all executed batches. `None`: none is due, or no exchange open.
+    /// Takes the acknowledgement of all executed batches. It is due first in an exchange, 0.5 s
+    /// after a batch, after 64 batches or 256 KiB, and 1 s after the last one. `None`: not due, or
+    /// no exchange is open.
     pub(super) fn take_acknowledgement(&mut self, now: Instant) -> Option<BatchNumber> {
         let is_over =
             |since: Option<Instant>, limit| since.is_some_and(|since| now.saturating_duration_since(since) >= limit);

@@ -15,7 +15,8 @@ impl NodeCore {
         self.add_trunk(false)
     }
 
-    /// Adds the trunk of this process's own edge, as [`Self::trunk_up`]. It cannot be lost.
+    /// Adds the trunk of this process's own edge, as [`Self::trunk_up`]. It is not removed by
+    /// [`Self::close_trunks`] or after a process pause.
     pub fn local_trunk_up(&mut self) -> TrunkKey {
         self.add_trunk(true)
     }
@@ -31,12 +32,13 @@ impl NodeCore {
         trunk
     }
 
-    /// Returns `true` if the trunk is not lost.
+    /// Returns `true` if the trunk is up: neither [`Self::trunk_down`] nor another call removed it.
     pub fn has_trunk(&self, trunk: TrunkKey) -> bool {
         self.trunks.contains(trunk)
     }
 
-    /// Removes a lost trunk. Its clients count as absent until they attach again.
+    /// Removes a lost trunk. Its sessions linger, and its clients count as absent until they attach
+    /// again. Its waiting newcomers are dropped. Ignores a trunk that was removed before.
     pub fn trunk_down(&mut self, now: Instant, trunk: TrunkKey) {
         let Some(sessions) = self.trunks.remove(trunk) else { return };
         self.directory.drop_newcomers(|of, _| of == trunk);
@@ -49,7 +51,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles a run of frames from an edge. Frames for a slot without a session have no effect.
+    /// Handles a run of frames from an edge, whose trunk has to be up. A frame for a slot without a
+    /// session has no effect, unless it attaches one or ends the wait of the slot's newcomer.
     ///
     /// # Errors
     /// If the bytes are no frames, or hold a damaged grant. Frames before the fault have been

@@ -22,8 +22,8 @@ impl NodeCore {
 
     /// Handles a kick that another node reports, at `at` in seconds since 1970. Edges close only
     /// sockets with tokens up to `at`. A lingering session is removed if its socket is not newer.
-    /// Ignores a kick that is not the client's latest one, that is older than all kicks of a full
-    /// list, or that is more than 60 s in the future.
+    /// Ignores a kick that is no later than the client's last one, or than all of a full list.
+    /// Ignores a kick more than 60 s in the future.
     pub fn learn_kick(&mut self, now: Instant, client: &ClientId, at: u64) {
         self.learn(now, None, client, at);
     }

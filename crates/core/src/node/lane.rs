@@ -1,5 +1,5 @@
 //! The lane to a peer: queued items, and a window of batches without an acknowledgement. `peers`
-//! calls this module.
+//! and `view` call this module. Items other than envelopes and outcomes are notes.
 //!
 //! A lane sends its batches in one exchange after another. When an exchange ends, the next one
 //! sends the whole window again, with the same numbers and the present TTLs.
@@ -17,10 +17,10 @@ use signaling_wire::{BatchNumber, Batches, ExchangeNumber, MessageNumber, Origin
 
 use super::outbound::Message;
 
-/// Maximum bytes of envelopes queued in a lane, and of notes. Beyond it envelopes depend on
-/// retransmissions.
+/// Bytes of queued envelopes at which a lane takes no further one, which then depends on
+/// retransmissions. Notes have the same limit of their own.
 pub(super) const MAX_WAITING: usize = 8 * 1024 * 1024;
-/// A lane is stalled if it has had no exchange for this time, or its oldest batch has had no
+/// A lane is stalled if it has had no open exchange for this time, or its oldest batch has had no
 /// acknowledgement. Retransmissions would only pile up in it.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
 /// Time without progress after which a lane's exchange ends.
@@ -199,14 +199,14 @@ impl Lane {
         };
     }
 
-    /// Ends an open exchange. The shell has to end its request.
+    /// Ends an open exchange. The shell has to end its request. No effect without one.
     pub(super) fn cut(&mut self, now: Instant) {
         if matches!(self.exchange, Exchange::Open { .. }) {
             self.exchange = Exchange::Cut { since: now };
         }
     }
 
-    /// Cuts the exchange if it makes no progress. Returns `true` if it did.
+    /// Cuts an open exchange that has made no progress for 2 s. Returns `true` if it cut one.
     pub(super) fn cut_if_stuck(&mut self, now: Instant) -> bool {
         let Exchange::Open { progress } = self.exchange else { return false };
         let is_stuck = now.saturating_duration_since(progress) >= CUT_AFTER;
@@ -234,7 +234,7 @@ impl Lane {
         }
     }
 
-    /// Adds an envelope. Returns `false` if there is no room.
+    /// Adds an envelope. Returns `false` if 8 MiB are queued.
     pub(super) fn push(&mut self, envelope: QueuedEnvelope) -> bool {
         if self.bytes >= MAX_WAITING {
             return false;
@@ -244,7 +244,7 @@ impl Lane {
         true
     }
 
-    /// Adds an outcome. Returns `false` if there is no room.
+    /// Adds an outcome. Returns `false` if 131,072 are queued.
     pub(super) fn push_outcome(&mut self, outcome: QueuedOutcome) -> bool {
         let room = self.outcomes.len() < MAX_OUTCOMES;
         if room {
@@ -307,7 +307,8 @@ impl Lane {
             && self.notes.is_empty()
     }
 
-    /// Returns `true` without an exchange or an acknowledgement for 1 s. Do not retransmit then.
+    /// Returns `true` without an open exchange for 1 s, or if the oldest batch has no
+    /// acknowledgement 1 s after it was first sent. Do not retransmit then.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         let since = match self.exchange {
             Exchange::None { since } | Exchange::Cut { since } => Some(since),
@@ -317,6 +318,7 @@ impl Lane {
     }
 
     /// Returns the urgency of the next frame, or `Immediate` if the shell has to end the exchange.
+    /// `Idle` without an open exchange, or if the window is full.
     pub(super) fn wants(&self) -> FlushUrgency {
         let is_full = self.window.len() >= limits::MAX_WINDOW_BATCHES || self.window_bytes >= limits::MAX_WINDOW_BYTES;
         match self.exchange {

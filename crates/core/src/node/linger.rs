@@ -30,6 +30,7 @@ pub(super) struct Lingering {
 }
 
 impl Lingering {
+    /// Returns the state of a session that can be resumed until `until`.
     pub(super) fn of(session: &Session, until: Instant) -> Self {
         let Session { id, accepted_at_us, seq, ref credential, ref delivered, .. } = *session;
         let (credential, delivered) = (credential.as_deref().copied(), delivered.clone());
@@ -42,13 +43,15 @@ impl Lingering {
     }
 
     /// Returns the time at which its socket was lost. `resume` is the resume time of all nodes.
+    /// `None`: this node's clock does not reach back so far.
     pub(super) fn lost(&self, resume: Duration) -> Option<Instant> {
         self.until.checked_sub(resume)
     }
 }
 
 impl NodeCore {
-    /// Starts lingering of a session that lost its socket.
+    /// Starts lingering of a session that loses its socket, unless it has lost it before, the
+    /// resume time is 0, or [`Rules::max_lingering`](super::Rules::max_lingering) others linger.
     pub(super) fn linger(&mut self, now: Instant, key: SessionKey) {
         let until = now + self.settings.resume;
         let Some(session) = self.directory.get(key).filter(|session| !session.socket_ended && until > now) else {
@@ -63,7 +66,8 @@ impl NodeCore {
         self.send_home(now, &client);
     }
 
-    /// Stores a lingering session, at most for this node's resume time, unless a newer one is here.
+    /// Stores a lingering session, at most for this node's resume time, or attaches a newcomer that
+    /// waits for it. Ignores it if its client is attached, a newer one lingers, or too many linger.
     pub(super) fn store_lingering(&mut self, now: Instant, client: &ClientId, arrived: Lingering) {
         let is_newer = |known: &Lingering| (known.accepted_at_us, known.seq) < (arrived.accepted_at_us, arrived.seq);
         if !self.directory.lingering.get(client).is_none_or(is_newer)
@@ -79,7 +83,7 @@ impl NodeCore {
         }
     }
 
-    /// Hands lingering sessions to the present owners of their clients.
+    /// Sends lingering sessions to the present owners of their clients, as [`Self::send_home`].
     pub(super) fn send_lingering_home(&mut self, now: Instant) {
         let elsewhere = |client: &ClientId| self.peers.owner(KeyHash::of(client.as_str())).is_some();
         for client in self.directory.lingering_clients(elsewhere) {
@@ -87,7 +91,7 @@ impl NodeCore {
         }
     }
 
-    /// Hands a lingering session to its client's owner, if that is another node.
+    /// Sends a copy of a lingering session to its client's owner, unless it is here or suspect.
     pub(super) fn send_home(&mut self, now: Instant, client: &ClientId) {
         let owner = self.peers.owner(KeyHash::of(client.as_str()));
         if let Some(owner) = owner.filter(|owner| !self.peers.is_suspect(*owner)) {
@@ -95,7 +99,7 @@ impl NodeCore {
         }
     }
 
-    /// Hands a session to a peer where a newcomer presented its token.
+    /// Sends a session to a peer where a newcomer presented its token. An older socket here closes.
     pub(super) fn session_requested(
         &mut self,
         now: Instant,

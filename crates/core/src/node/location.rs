@@ -1,5 +1,5 @@
 //! Locations: clients at other nodes than the ranking names. Nodes report their clients to owners.
-//! `attach`, `batch`, `route`, `sweep`, `takeover` and `view` call this module.
+//! `attach`, `batch`, `rooms`, `route`, `sweep`, `takeover` and `view` call this module.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +62,7 @@ impl NodeCore {
     }
 
     /// Forgets a client's location, since a message has been there. Either the message was there
-    /// before the client, or the client has left: a location received just now is kept.
+    /// before the client, or the client has left: a location of the last second is kept.
     pub(super) fn doubt_location(&mut self, now: Instant, client: &str) {
         let is_old = |known: &Location| now.saturating_duration_since(known.reported_at) >= LOCATION_SETTLE_TIME;
         if let Some(peer) = self.directory.locations.get(client).filter(|known| is_old(known)).map(|known| known.peer) {

@@ -83,9 +83,9 @@ pub use self::rules::Rules;
 pub use self::sweep::{IDLE_SWEEP_INTERVAL, SWEEP_INTERVAL};
 
 new_key_type! {
-    /// A trunk of an edge.
+    /// Key of an edge's trunk. After the trunk is removed it names no other trunk.
     pub struct TrunkKey;
-    /// Another node.
+    /// Key of another node. After the node is forgotten it names no other node.
     pub struct PeerKey;
     struct SessionKey;
     struct QueueKey;
@@ -96,15 +96,16 @@ new_key_type! {
 pub struct Settings {
     /// The node's name.
     pub id: NodeId,
-    /// Random id of this process.
+    /// Random id of this process start.
     pub incarnation: Incarnation,
     /// Seed of the rendezvous hash, the same on all servers.
     pub hash_seed: u64,
-    /// Hold time of messages for absent recipients: the maximum TTL of this node's messages.
+    /// Hold time for absent recipients: the maximum TTL of messages from this node's clients.
+    /// Messages of other nodes have TTLs by the hold times there.
     pub hold: Duration,
     /// Time in which a session without a socket can be resumed. 0: it cannot.
     pub resume: Duration,
-    /// Maximum bytes of messages held for absent recipients.
+    /// Maximum bytes of held messages. A further one is dropped; its sender's node retransmits it.
     pub hold_limits: HoldLimits,
     /// Other times and limits of custody.
     pub rules: Arc<Rules>,
@@ -116,13 +117,14 @@ pub struct Settings {
     pub reveal_nodes: bool,
     /// Secret that signs resume tokens, until [`NodeCore::set_mesh_secrets`] replaces it.
     pub mesh_secret: Arc<[u8]>,
-    /// One moment on both clocks, by which the core dates tokens. See [`NodeCore::set_clock`].
+    /// One moment on both clocks. The core dates resume tokens, TURN credentials and kicks by it
+    /// until [`NodeCore::set_clock`] replaces it. Times of rooms that nodes own keep to this one.
     pub epoch: (Instant, SystemTime),
 }
 
 impl Settings {
-    /// Creates settings for a mesh with hash seed 0. Messages are held for 20 s and have at most
-    /// 64 KiB, sessions can be resumed for 30 s, and nodes are not revealed.
+    /// Creates settings for a mesh with hash seed 0 and rooms in a store. Messages are held for
+    /// 20 s and have at most 64 KiB, sessions can be resumed for 30 s, nodes are not revealed.
     #[must_use]
     pub fn new(id: NodeId, incarnation: Incarnation, mesh_secret: &[u8], epoch: (Instant, SystemTime)) -> Self {
         Self {
@@ -145,32 +147,35 @@ impl Settings {
 /// Events since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
-    /// Requests of clients, including retransmitted and refused ones.
+    /// Requests of clients that reached this node, including retransmitted and refused ones.
     pub requests: u64,
-    /// Refused requests, in the order of [`ErrorCode::ALL`].
+    /// Refused requests, in the order of [`ErrorCode::ALL`]. Signals to unavailable recipients
+    /// count in `unavailable` alone.
     pub refused: [u64; ErrorCode::ALL.len()],
-    /// Messages written to their recipients. A broadcast is one message for each member.
+    /// Messages of this node's clients, written to their recipients or received by reliable ones.
+    /// A broadcast is one message for each other member.
     pub delivered: u64,
-    /// Messages without a confirmed delivery: given up, or refused by [`Rules::max_for_absent`].
+    /// Messages of this node's clients without a confirmed delivery: given up, skipped by the
+    /// recipient's edge, or refused by [`Rules::max_for_absent`]. A broadcast counts per member.
     pub unavailable: u64,
-    /// Envelopes of this node's clients for other nodes, including retransmissions.
+    /// Envelopes of this node's clients queued for other nodes, including retransmissions.
     pub forwarded: u64,
-    /// Envelopes of other nodes that were relayed to a third node.
+    /// Envelopes of other nodes queued for a third node. Detours do not count.
     pub relayed: u64,
     /// Messages of this node's clients that were sent again.
     pub retransmissions: u64,
-    /// Items dropped: no room in a lane or hold, node unknown, name invalid, or message expired.
-    /// Senders' nodes retransmit messages.
+    /// Items dropped: no room in a lane or hold, node unknown, name invalid, content damaged, or
+    /// message expired. Senders' nodes retransmit the messages that are not expired.
     pub dropped: u64,
-    /// Sessions attached: new, resumed, or handed off to this node.
+    /// Sessions attached with a socket: new, resumed, handed off to this node, or attached again.
     pub attached: u64,
     /// Sessions resumed on another socket.
     pub resumed: u64,
-    /// Sessions that lost their socket here and could not linger for lack of room.
+    /// Sessions that lost their socket here and do not linger, by [`Rules::max_lingering`].
     pub lingering_refused: u64,
     /// Lingering sessions received from other nodes, whether stored or not.
     pub lingering_moved: u64,
-    /// Held messages that expired here.
+    /// Messages that were held here until they expired.
     pub expired: u64,
     /// Copies sent by detours while an owner was suspect.
     pub detours: u64,
@@ -237,7 +242,7 @@ impl NodeCore {
     }
 
     /// Sets the time of day by one moment on both clocks. A few calls per second keep it correct
-    /// after a clock change or a suspend. Deadlines do not depend on it.
+    /// after a clock change or a suspend. Deadlines and times of rooms do not depend on it.
     pub fn set_clock(&mut self, moment: (Instant, SystemTime)) {
         self.settings.epoch = moment;
     }
@@ -253,8 +258,9 @@ impl NodeCore {
         self.directory.attached_clients().len()
     }
 
-    /// Returns `true` if this node serves no session, no message or room command is pending, and
-    /// all peers have their items. Suspect peers and lingering sessions do not count.
+    /// Returns `true` if this node serves no session, no message or room command is pending, and no
+    /// room waits here for its next owner. All peers of the view have acknowledged their items.
+    /// Suspect peers and lingering sessions do not count.
     pub fn is_quiet(&self) -> bool {
         let rooms = self.rooms.is_quiet() && self.mesh_rooms.as_ref().is_none_or(MeshRooms::is_quiet);
         self.directory.is_empty() && self.custody.is_empty() && rooms && self.peers.is_quiet()
@@ -272,12 +278,14 @@ impl NodeCore {
         self.directory.lingering.len()
     }
 
-    /// Takes the reports of clients with many undelivered messages, at most 8.
+    /// Takes the reports of clients with many undelivered signals: one for every 100 of a session.
+    /// There are at most 8; further ones are dropped.
     pub fn take_undelivered_senders(&mut self) -> Vec<UndeliveredSender> {
         std::mem::take(&mut self.directory.undelivered)
     }
 
-    /// Returns the bytes held for absent recipients, with 160 bytes of overhead for each message.
+    /// Returns the bytes of held messages, with 160 bytes of overhead for each. They wait for
+    /// absent recipients, or for confirms of a present recipient's edge.
     pub fn held_bytes(&self) -> usize {
         self.custody.holds.bytes()
     }

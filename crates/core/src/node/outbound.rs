@@ -36,9 +36,9 @@ pub(super) struct OutboundMessage {
     pub(super) payload: Rc<[u8]>,
     /// `true` for a copy of a broadcast. All copies of it have one answer.
     pub(super) to_many: bool,
-    /// `None` before it is sent.
+    /// `None`: it is not sent yet.
     first_destination: Option<Destination>,
-    /// Another node than the first destination may have had it. A node that requests a
+    /// `true` if another node than the first destination may have had it. A node that requests a
     /// retransmission may have relayed the message.
     pub(super) was_elsewhere: bool,
 }
@@ -78,7 +78,7 @@ pub(super) struct OutboundQueue {
     pub(super) to: ClientId,
     pub(super) key: KeyHash,
     pub(super) destination: Destination,
-    /// `true` if the destination reported that it holds messages.
+    /// `true` if the destination reported that it holds messages, or lacks room for them.
     pub(super) held: bool,
     sent: VecDeque<OutboundMessage>,
     /// Lower limit of the times at which messages are given up.
@@ -169,7 +169,8 @@ impl OutboundQueue {
     }
 
     /// Handles the destination's report that a message expired. Ends custody and returns the
-    /// message. `None`: another node may have had it, or it is not over by this node's clock.
+    /// message. `None`: it is not pending, another node may have had it, or it may be held and is
+    /// not over by this node's clock.
     pub(super) fn expired(&mut self, now: Instant, number: MessageNumber) -> Option<OutboundMessage> {
         let sent = self.sent.get(self.position(number)?)?;
         if sent.was_elsewhere || (sent.deadline.may_hold && !sent.deadline.is_over(now)) {
@@ -179,7 +180,7 @@ impl OutboundQueue {
         }
     }
 
-    /// Takes a message that can get no outcome any more. `None`: there is none.
+    /// Takes a message whose deadline and `late_outcome_grace` after it are over. `None`: none.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Option<OutboundMessage> {
         let at = self.sent.iter().position(|sent| now >= sent.deadline.expires + self.rules.late_outcome_grace);
         if at.is_none() {
@@ -188,7 +189,7 @@ impl OutboundQueue {
         self.sent.remove(at?)
     }
 
-    /// Records that the destination holds the messages.
+    /// Records that the destination holds the messages, or lacks room for them.
     pub(super) fn on_held(&mut self, now: Instant) {
         // Only the first report counts, since a retransmission must show a loss of the messages.
         if !std::mem::replace(&mut self.held, true) {
@@ -196,7 +197,8 @@ impl OutboundQueue {
         }
     }
 
-    /// Schedules a retransmission that the destination requested, at the minimum interval.
+    /// Schedules a retransmission of the whole queue, which the destination requested for one
+    /// message: now, or at the minimum interval after the last one.
     pub(super) fn on_retransmit_request(&mut self, now: Instant, number: MessageNumber) {
         if let Some(sent) = self.position(number).and_then(|at| self.sent.get_mut(at)) {
             sent.was_elsewhere = true;
@@ -220,17 +222,17 @@ impl OutboundQueue {
         now >= self.retransmit_at && !self.sent.is_empty()
     }
 
-    /// Returns `true` if a message can get no outcome any more.
+    /// Returns `true` if [`Self::take_overdue`] may find a message.
     pub(super) fn has_overdue(&self, now: Instant) -> bool {
         self.give_up_at.is_some_and(|from| now >= from)
     }
 
-    /// Postpones retransmission while the lane is stalled.
+    /// Postpones retransmission by `min_retransmit_interval`, as the lane is stalled.
     pub(super) fn postpone(&mut self, now: Instant) {
         self.retransmit_at = now + self.rules.min_retransmit_interval;
     }
 
-    /// Returns all messages in order, with their present predecessors.
+    /// Returns all messages in order, with their present predecessors. Schedules the next time.
     pub(super) fn retransmit(&mut self, now: Instant) -> Vec<Message> {
         self.retransmitted_at = now;
         let Rules { retransmit_after, retransmit_held_after, .. } = *self.rules;

@@ -55,7 +55,7 @@ impl NodeCore {
         }
     }
 
-    /// Reports to the sender's node that a message is held here.
+    /// Reports to the sender's node that a message is held here, or that there is no room for it.
     pub(super) fn report_held(&mut self, now: Instant, message: &InboundMessage) {
         match &message.back {
             ReturnPath::Here => self.custody.mark_held(now, message.queue_id),
@@ -66,7 +66,8 @@ impl NodeCore {
         }
     }
 
-    /// Applies or relays an outcome or a `Held` from another node. Other items are ignored.
+    /// Applies or relays an outcome or a `Held` from another node. Relays no `Expired`. Ignores
+    /// other items.
     pub(super) fn returned(&mut self, now: Instant, item: &Item<'_>) {
         match item {
             Item::Outcome { queue_id, number, outcome, via } => match via.split_last() {
@@ -111,7 +112,8 @@ impl NodeCore {
     }
 
     /// Ends custody of a message and sends its outcome to the sender's edge: delivered if
-    /// `written`, else unavailable. The last message closes the queue.
+    /// `written`, else unavailable. A copy of a broadcast only counts for that broadcast's answer.
+    /// The last message closes the queue.
     pub(super) fn end(&mut self, queue_key: QueueKey, sent: &OutboundMessage, written: bool) {
         let Some(queue) = self.custody.queues.get(queue_key) else { return };
         let session = queue.session;

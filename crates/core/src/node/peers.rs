@@ -173,8 +173,8 @@ impl Peers {
         self.peers.get(peer).map(|peer| &peer.id)
     }
 
-    /// Returns the peer that owns a key: the node with the highest score that is not suspect.
-    /// `None`: this node owns it, or there is no view.
+    /// Returns the peer that owns a key: the eligible node with the highest score that is not
+    /// suspect. If all are suspect, [`Self::owner_by_view`]. `None`: this node, or no view.
     #[inline]
     pub(super) fn owner(&self, key: KeyHash) -> Option<PeerKey> {
         if self.suspects == 0 {
@@ -208,6 +208,7 @@ impl Peers {
         self.by_rank.get(rank).copied().flatten()
     }
 
+    /// Returns `true` if a suspect peer is eligible to own clients.
     pub(super) fn has_suspects(&self) -> bool {
         self.suspects > 0
     }
@@ -217,7 +218,7 @@ impl Peers {
         self.peers.get(peer).is_none_or(|peer| peer.trust.is_suspect())
     }
 
-    /// Returns `true` if a peer answers now. It may be suspect.
+    /// Returns `true` if a peer, suspect or not, has not failed since its last answer.
     pub(super) fn is_answering(&self, peer: PeerKey) -> bool {
         self.peers.get(peer).is_some_and(|peer| peer.trust.is_answering())
     }
@@ -231,14 +232,15 @@ impl Peers {
         is_news
     }
 
-    /// Records that a peer is alive. Returns `true` if it did not answer before.
+    /// Records that a peer is alive. Returns `true` if this is its first answer after a failure.
     pub(super) fn answered(&mut self, now: Instant, peer: PeerKey) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         peer.last_answer = now;
         peer.trust.answered(now)
     }
 
-    /// Cuts stuck lanes, suspects silent peers. Returns `true` if a peer became suspect or healthy.
+    /// Cuts stuck lanes. In the view, suspects silent peers and ends probations. Returns `true` if
+    /// a peer became suspect or healthy.
     pub(super) fn sweep(&mut self, now: Instant) -> bool {
         let Self { peers, view, rules, woken, .. } = self;
         let mut changed = false;
@@ -282,7 +284,7 @@ impl Peers {
         self.lane_mut(peer).is_some_and(|lane| lane.push(envelope))
     }
 
-    /// Queues an outcome for a node, or drops it if there is no room.
+    /// Queues an outcome for a node, or drops it if the node is unknown or there is no room.
     #[inline]
     pub(super) fn return_outcome(&mut self, node: &NodeId, outcome: QueuedOutcome) {
         let lane = self.key(node.as_str()).and_then(|peer| self.lane_mut(peer));
@@ -297,8 +299,7 @@ impl Peers {
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues an item that does not wait for the flush delay. Returns `false` without a peer or
-    /// room.
+    /// Queues an item without the flush delay. Returns `false` and drops it without a peer or room.
     pub(super) fn note_now(&mut self, peer: &NodeId, item: &Item<'_>) -> bool {
         let lane = self.key(peer.as_str()).and_then(|peer| self.lane_mut(peer));
         let sent = lane.is_some_and(|lane| lane.note_now(MAX_WAITING, std::slice::from_ref(item)));
@@ -313,13 +314,13 @@ impl Peers {
         lane.is_some_and(|lane| lane.note_now(MAX_WAITING / 2, items))
     }
 
-    /// Queues encoded items that belong together, or drops them if there is no room.
+    /// Queues encoded items that belong together, or drops them without a peer or room.
     pub(super) fn note_bytes(&mut self, peer: PeerKey, items: &[u8]) {
         let sent = self.lane_mut(peer).is_some_and(|lane| lane.note(MAX_WAITING, |out| out.extend_from_slice(items)));
         self.dropped += u64::from(!sent);
     }
 
-    /// Queues an item for every peer that answers.
+    /// Queues an item for every peer that [`Self::is_answering`], or drops it without room.
     pub(super) fn note_to_all(&mut self, item: &Item<'_>) {
         let answering = self.peers.iter().filter(|(_, peer)| peer.trust.is_answering());
         for peer in answering.map(|(key, _)| key).collect::<Vec<_>>() {
@@ -333,7 +334,8 @@ impl Peers {
         self.lane_mut(peer).is_none_or(|lane| lane.note(MAX_WAITING / 2, |out| item.append(out)))
     }
 
-    /// Returns `true` if the lane has had no exchange or acknowledgement for 1 s.
+    /// Returns `true` if the lane has had no open exchange for 1 s, or its oldest batch is 1 s old
+    /// without an acknowledgement. `false` for an unknown peer.
     pub(super) fn is_stalled(&self, now: Instant, peer: PeerKey) -> bool {
         self.lane(peer).is_some_and(|lane| lane.is_stalled(now))
     }
@@ -364,7 +366,7 @@ impl Peers {
         Some(&mut peer.lane)
     }
 
-    /// Returns the lane to a peer for a change. `None`: `exchange` is not its last one.
+    /// Returns the lane to a peer for a change. `None`: unknown peer, or not its last `exchange`.
     pub(super) fn lane_in(&mut self, peer: PeerKey, exchange: ExchangeNumber) -> Option<&mut Lane> {
         self.lane_mut(peer).filter(|lane| lane.is_current(exchange))
     }
@@ -377,7 +379,8 @@ impl Peers {
         }
     }
 
-    /// Opens an exchange of the lane from a peer. Returns `false` if a later one is known.
+    /// Opens an exchange of the lane from a peer. Returns `false` if this or a later one is known,
+    /// or the peer is unknown.
     pub(super) fn open_inbound(&mut self, peer: PeerKey, opening: &Opening) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
         peer.announced = opening.address.as_deref().map(Box::from);
@@ -397,8 +400,8 @@ impl Peers {
 }
 
 impl NodeCore {
-    /// Returns the peer nodes with the addresses of their internal listeners. A node outside the
-    /// view has announced its address itself.
+    /// Returns the peer nodes with the addresses (`host:port`) of their internal listeners. A node
+    /// outside the view has announced its address itself, and is left out unless its lane is open.
     pub fn peers(&self) -> impl Iterator<Item = (PeerKey, &str)> {
         self.peers.peers.iter().filter_map(|(key, peer)| {
             let member = self.peers.view.get(peer.id.as_str()).map(|member| member.address.as_str());
@@ -407,7 +410,8 @@ impl NodeCore {
         })
     }
 
-    /// Returns `true` if a node may own clients.
+    /// Returns `true` if a node may own clients, suspect or not: it is in the view, and does not
+    /// drain unless all members drain.
     pub fn is_eligible(&self, node: &str) -> bool {
         self.peers.ranking.index_of(node).is_some()
     }
@@ -422,7 +426,8 @@ impl NodeCore {
         self.peers.is_draining
     }
 
-    /// Starts the next exchange of the lane to a peer in place of the last. `None`: unknown peer.
+    /// Starts the next exchange of the lane to a peer in place of the last. Returns the content of
+    /// its request. `None`: the peer is unknown.
     pub fn open_lane(&mut self, now: Instant, peer: PeerKey) -> Option<Opening> {
         let Peers { id, incarnation, view, peers, exchanges, .. } = &mut self.peers;
         let exchange = peers.get_mut(peer)?.lane.open(now, exchanges);
@@ -430,7 +435,7 @@ impl NodeCore {
         Some(Opening { sender: id.to_string(), address, incarnation: *incarnation, exchange })
     }
 
-    /// Takes the peers with changed lanes, each with the urgency of its next frame or exchange end.
+    /// Takes the peers whose lanes may have changed, with the urgency of a frame or exchange end.
     pub fn take_woken_lanes(&mut self) -> Vec<(PeerKey, FlushUrgency)> {
         let Peers { peers, woken, .. } = &mut self.peers;
         let mut lanes = Vec::with_capacity(woken.len());
@@ -452,7 +457,8 @@ impl NodeCore {
         lane?.take_frame(now, batches)
     }
 
-    /// Takes the acknowledgements that are due now, for all peers.
+    /// Takes the acknowledgements that are due now: for each peer the number of its last executed
+    /// batch.
     pub fn take_acknowledgements(&mut self, now: Instant) -> Vec<(PeerKey, BatchNumber)> {
         let due = self.peers.peers.iter_mut().map(|(key, peer)| (key, peer.inbound.take_acknowledgement(now)));
         due.filter_map(|(key, number)| Some((key, number?))).collect()

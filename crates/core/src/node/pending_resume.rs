@@ -1,5 +1,5 @@
 //! Sockets that resume a session which this node does not have. The node requests the session from
-//! all peers: it may be at one of them, or under way. `attach` and `linger` call this module.
+//! all peers: it may be at one of them, or under way. `attach`, `linger` and `sweep` call it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::NodeCore;
 use super::attach::IN_USE;
 use super::session::Session;
 
-/// Maximum wait for the session, many times the duration of a batch. Then the session is lost.
+/// Maximum wait for the session, many times the duration of a batch.
 const SESSION_WAIT: Duration = Duration::from_millis(500);
 
 /// A newcomer, which is a socket without a session here, that waits for the session of its token.
@@ -26,7 +26,8 @@ pub(super) struct PendingResume {
 }
 
 impl NodeCore {
-    /// Requests a newcomer's session from all peers. Rejects an earlier newcomer of the client.
+    /// Requests a newcomer's session from all peers, for at most 500 ms. Rejects an earlier
+    /// newcomer of the client.
     pub(super) fn await_session(&mut self, now: Instant, arrival: Session, session: SessionId) {
         let (client_id, accepted_at_us) = (arrival.client_id.as_str(), arrival.accepted_at_us);
         let wanted = Item::RequestSession { client_id, session, accepted_at_us };

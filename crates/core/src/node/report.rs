@@ -21,13 +21,13 @@ pub struct SessionReport<'a> {
     pub accepted_at_us: u64,
     /// `true` if it continues an older socket's session.
     pub resumed: bool,
-    /// Name of its edge. `None`: the node's own edge.
+    /// Name of its edge. `None`: the node's own edge, or one that has not sent its name.
     pub edge: Option<&'a str>,
     /// Its number on the edge's trunk.
     pub slot: Slot,
     /// Number of downlink messages without a confirm, and their payload bytes.
     pub unconfirmed: (usize, usize),
-    /// `true` if messages are queued until its edge has confirmed others.
+    /// `true` if messages are held until its edge, or that of its former socket, confirms others.
     pub has_backlog: bool,
     /// Number of room commands without an answer.
     pub commands: usize,
@@ -95,7 +95,8 @@ impl NodeCore {
         self.directory.lingering.get(client).map(|lingering| (lingering.session, lingering.left(now)))
     }
 
-    /// Returns the peer node that has reported a client. `None`: no report is valid.
+    /// Returns the peer node that reported a client, or got it by a handoff from here. It may not
+    /// answer now. `None`: there is none.
     pub fn location_of(&self, client: &ClientId) -> Option<&NodeId> {
         self.directory.locations.get(client.as_str()).and_then(|location| self.peers.id(location.peer))
     }

@@ -39,7 +39,7 @@ fn names_reserved(message: &ClientMessage<'_>) -> bool {
 }
 
 impl NodeCore {
-    /// Handles an uplink frame: one client message as JSON text.
+    /// Handles an uplink frame: one client message as JSON text. Ignores a removed session.
     pub(super) fn up(&mut self, now: Instant, key: SessionKey, seq: Seq, ttl: RemainingTtl, payload: &[u8]) {
         let Some(session) = self.directory.get_mut(key) else { return };
         self.counts.requests += 1;
@@ -134,8 +134,9 @@ impl NodeCore {
         }
     }
 
-    /// Takes custody of a message and sends it. Returns `false` if the recipient has too many
-    /// pending messages.
+    /// Takes custody of a message and sends it, or renews it if it is pending. Returns `false` if
+    /// the destination holds [`Rules::max_for_absent`](super::Rules::max_for_absent) messages of
+    /// the queue, unless another node may have had this one.
     pub(super) fn take_custody(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) -> bool {
         let Some(queue_key) = self.queue_to(now, key, to) else { return true };
         let Some(queue) = self.custody.queues.get_mut(queue_key) else { return true };

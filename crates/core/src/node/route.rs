@@ -146,7 +146,8 @@ impl NodeCore {
 
     /// Moves a message along its [`Route`]: down to its recipient, to a peer, or into a hold. For a
     /// peer, a message of this node redirects its whole queue. A message of another node is
-    /// relayed, or held if that is impossible.
+    /// relayed, or held if that is impossible. One that has been at its recipient's location, or
+    /// that a draining node would hold for another owner, is requested again instead.
     pub(super) fn deliver_or_hold(&mut self, now: Instant, to: &str, message: InboundMessage) {
         let mut route = self.route(to, message.to);
         if let Route::Attached(session) = route {

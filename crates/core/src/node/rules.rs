@@ -8,44 +8,48 @@ use signaling_protocol::limits;
 /// Times and limits of custody. The defaults depend on each other; others are for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Time without an outcome after which a queue is retransmitted. Any working network is faster,
-    /// and clients wait longer.
+    /// Time without an outcome of a queue's oldest message after which the whole queue is
+    /// retransmitted. Any working network is faster, and clients wait longer.
     pub retransmit_after: Duration,
-    /// As `retransmit_after`, if the destination holds the messages. It covers a loss there.
+    /// As `retransmit_after`, if the destination reported that it holds the messages, or lacks room
+    /// for them. It covers a loss there.
     pub retransmit_held_after: Duration,
     /// Minimum interval of requested retransmissions of a queue, and of tries to retransmit into a
     /// stalled lane.
     pub min_retransmit_interval: Duration,
-    /// Time after a message's deadline in which an outcome can still come from one of several
-    /// destinations: one retransmission and its answer.
+    /// Time after a message's deadline until its sender's node gives it up without an outcome. It
+    /// suffices for one retransmission and its answer.
     pub late_outcome_grace: Duration,
-    /// Time for the edge of a superseded session to confirm. A silent edge is suspect by then.
+    /// Time for the edge of a superseded session to confirm. Then its unconfirmed messages go to
+    /// the client's next session. A silent edge is suspect by then.
     pub final_confirm_timeout: Duration,
     /// Silence after which edges ping a client, as `welcome` states it. Edges have a setting too.
     pub heartbeat: Duration,
-    /// Time in which the socket of a contended id has to answer.
+    /// Time in which the socket of a contended id has to answer, or else the newcomer gets the id.
     pub takeover_answer: Duration,
-    /// Maximum pending messages of a session to a recipient for which they are held: a call set-up
-    /// with candidates. A further one is `recipient_unavailable`.
+    /// Maximum pending messages of a session to one recipient once they are reported as held: a
+    /// call set-up with candidates. A further one is `recipient_unavailable`, unless another node
+    /// may have had it.
     pub max_for_absent: usize,
-    /// Copies of each held message that a stand-in sends to other candidates. One copy suffices,
-    /// since candidates send copies too. 0: no detours.
+    /// Maximum copies of each held message that a stand-in sends to other candidates. One copy
+    /// suffices, since candidates send copies too. 0: no detours.
     pub detours: usize,
     /// Lifetime of a location: three times `located_every`.
     pub located_for: Duration,
     /// Interval after which owners receive the locations of clients again.
     pub located_every: Duration,
-    /// Silence after which a peer is suspect, and other nodes stand in for it.
+    /// Silence after which a peer of the view is suspect, and other nodes stand in for it.
     pub suspect_after: Duration,
-    /// Maximum lingering sessions of a node. The default takes 51 MB. 0: none lingers.
+    /// Lingering sessions of a node at which no further one lingers, except one that a peer
+    /// requests for a resume. The default takes 51 MB. 0: only requested ones linger.
     pub max_lingering: usize,
     /// Minimum distance of a resumed session's numbers from the last known one. It is twice the
     /// span of an edge's retransmit buffer, so that the numbers never overlap.
     pub numbers_ahead: u64,
     /// Maximum unconfirmed messages at an edge for one session. Further ones wait in the hold.
     pub max_unconfirmed: usize,
-    /// Maximum unconfirmed payload bytes at an edge for one session. With one more message and
-    /// other output, the edge stays below its limit for slow clients.
+    /// Unconfirmed payload bytes at an edge for one session at which further messages wait in the
+    /// hold. With one more message and other output, the edge stays below its slow-client limit.
     pub max_unconfirmed_bytes: usize,
 }
 

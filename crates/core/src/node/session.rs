@@ -40,6 +40,7 @@ impl OutcomeRun {
 /// A newcomer that waits for the holder of its id to answer or fail.
 #[derive(Debug)]
 pub(super) struct Contender {
+    /// Its session, if it gets the id.
     pub(super) arrival: Session,
     /// Start of the wait.
     pub(super) since: Instant,
@@ -69,9 +70,9 @@ pub(super) struct Session {
     pub(super) resumed: bool,
     /// Delivered signals of a reliable client. Empty for a plain client.
     pub(super) delivered: DeliveredIds,
-    /// `true` if the end of its socket ends it: it does not linger.
+    /// `true` if the end of its socket ends it: it lingers only if its edge or trunk is lost.
     pub(super) ends_with_socket: bool,
-    /// The client's credential. `None`: it has none.
+    /// The client's credential, by which a newcomer resumes the session. `None`: it has none.
     pub(super) credential: Option<Box<Credential>>,
     /// Rights by its client's latest token. `None`: tokens are not required.
     pub(super) grant: Option<Rc<Grant>>,
@@ -79,11 +80,12 @@ pub(super) struct Session {
     pub(super) state: Box<[u8]>,
     /// `true` without a socket here. Its outbound queues go on.
     pub(super) socket_ended: bool,
-    /// `true` if the edge sends no more frames of it. Until then it keeps its slot.
+    /// `true` if the edge sends no more frames of it. Its slot is freed once it is settled too.
     pub(super) detached: bool,
     /// `true` if the edge reported the end itself. It never writes unconfirmed messages then.
     pub(super) edge_reported_end: bool,
-    /// `true` if messages are held for it, since its edge has its maximum of unconfirmed ones.
+    /// `true` if messages are held for it: its edge has its maximum of unconfirmed ones, or it
+    /// waits for a superseded session.
     pub(super) has_backlog: bool,
     /// The superseded session whose edge has to confirm before messages go down. `None`: no wait.
     pub(super) waits_for: Option<SessionKey>,
@@ -100,7 +102,7 @@ pub(super) struct Session {
     pub(super) outcomes: Option<OutcomeRun>,
     /// A newcomer that waits for its client id. `None`: none.
     pub(super) contender: Option<Box<Contender>>,
-    /// Number of its undelivered messages at this node.
+    /// Number of its undelivered signals at this node. Copies of broadcasts do not count.
     pub(super) undelivered: u32,
     last_down_seq: DownSeq,
     /// Messages that went down and are not confirmed, by downlink number.
@@ -158,9 +160,9 @@ impl Session {
         Self { id: earlier.session, seq, known_id, resumed: true, delivered: earlier.delivered, ..self }
     }
 
-    /// Returns a message's number, and `true` if no node has had the message before. The number of
-    /// a plain client's message is its frame's number. The number of a reliable client's message is
-    /// its `id`, which stays the same in a retransmission.
+    /// Records a message. Returns its number, and `true` if certainly no node has had it before.
+    /// The number of a reliable client's message is its `id`, which stays the same in a
+    /// retransmission. Without an `id`, and for a plain client, it is its frame's number.
     pub(super) fn number(&mut self, seq: Seq, id: Option<u64>) -> (MessageNumber, bool) {
         let fresh = seq > self.seq;
         self.seq = self.seq.max(seq);
@@ -186,7 +188,7 @@ impl Session {
         self.last_down_seq
     }
 
-    /// Returns `true` if each of its frames has its outcome.
+    /// Returns `true` if each of its frames has its outcome, in its trunk's queue or sent.
     pub(super) fn is_settled(&self) -> bool {
         self.recipients.is_empty() && self.commands == 0 && self.broadcasts.is_empty() && self.outcomes.is_none()
     }
@@ -196,8 +198,9 @@ impl Session {
         self.unconfirmed.len() >= rules.max_unconfirmed || self.unconfirmed_bytes >= rules.max_unconfirmed_bytes
     }
 
-    /// Returns `true` if the same message went down already. Its confirm then answers for this copy
-    /// too, and the outcome uses this copy's return path.
+    /// Returns `true` if the same message of the same queue went down and is unconfirmed. Its
+    /// confirm then answers for this copy too, and the outcome uses this copy's return path.
+    /// A copy with another predecessor counts only while [`Self::is_crowded`].
     pub(super) fn awaits(&mut self, message: &InboundMessage, rules: &Rules) -> bool {
         let crowded = self.is_crowded(rules);
         // An earlier queue of the session may have sent it too, and needs its own outcome.
@@ -225,7 +228,8 @@ impl Session {
         !self.unconfirmed.is_empty()
     }
 
-    /// Returns `true` if a message may go down now.
+    /// Returns `true` if a message may go down now: no superseded session has to confirm, and
+    /// [`Self::is_crowded`] is `false`.
     pub(super) fn takes(&self, rules: &Rules) -> bool {
         self.waits_for.is_none() && !self.is_crowded(rules)
     }

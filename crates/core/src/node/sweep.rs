@@ -7,14 +7,14 @@ use super::NodeCore;
 /// Interval of calls of [`NodeCore::sweep`]: half of the minimum interval of retransmissions. It
 /// also bounds the delay of pending messages to clients that have just moved.
 pub const SWEEP_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval of these calls while [`NodeCore::is_idle`] returns `true`.
+/// Interval of calls of [`NodeCore::sweep`] while [`NodeCore::is_idle`] returns `true`.
 pub const IDLE_SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Approximate maximum of retransmissions in one sweep: 20,000 messages/s leave room for new ones.
 const RETRANSMISSIONS_PER_SWEEP: u64 = 1_000;
 
 impl NodeCore {
-    /// Does all periodic work that is due.
+    /// Does all periodic work that is due. Limits per call leave the rest for the next one.
     pub fn sweep(&mut self, now: Instant) {
         if self.peers.sweep(now) {
             self.reroute(now);

@@ -1,5 +1,5 @@
 //! Two sessions of one client id: the choice, and the unconfirmed messages of the other one.
-//! `attach`, `pending_resume`, `location`, `linger`, `outcome` and `sweep` call this module.
+//! `inputs`, `attach`, `pending_resume`, `location`, `linger`, `outcome` and `sweep` call it.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ impl NodeCore {
         }
     }
 
-    /// Handles the answer of a contended id's holder: the newcomer is rejected.
+    /// Handles the answer of a contended id's holder: the newcomer, if it still waits, is rejected.
     pub(super) fn alive(&mut self, at: (TrunkKey, Slot)) {
         if let Some(holder) = self.trunks.session_at(at) {
             self.reject_contender(holder);
@@ -55,8 +55,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the id from its holder. Returns the session whose edge has to confirm before messages
-    /// go down to the new session. `None`: no confirm is missing.
+    /// Takes the id from its holder: closes its socket and rejects its contender. Returns the
+    /// session whose edge has to confirm before messages go down to the new one. `None`: none.
     pub(super) fn supersede(
         &mut self,
         now: Instant,
@@ -79,7 +79,8 @@ impl NodeCore {
         Some(holder)
     }
 
-    /// Finishes a superseded session and moves its unconfirmed messages to its successor.
+    /// Finishes a superseded session and moves its unconfirmed messages to its successor, or routes
+    /// them again without one. Ignores other sessions.
     pub(super) fn finish_superseded(&mut self, now: Instant, former: SessionKey) {
         if !self.directory.end_superseded(former) {
             return;
@@ -116,8 +117,8 @@ impl NodeCore {
     }
 }
 
-/// Takes the unconfirmed messages. The edge may have written them, unless it has sent its final
-/// confirm. So they are held regardless of their TTL, and copies of them may have been delivered.
+/// Takes the unconfirmed messages. Unless the edge has reported the end, it may have written them.
+/// They are then held even with `ttl_ms` 0, and this node never reports them as expired.
 pub(super) fn take_owed(session: &mut Session) -> Vec<InboundMessage> {
     let unsure = !session.edge_reported_end;
     let asked = |mut message: InboundMessage| {

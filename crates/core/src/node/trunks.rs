@@ -86,7 +86,7 @@ impl Trunks {
         }
     }
 
-    /// Queues a frame that may wait up to the flush delay.
+    /// Queues a frame that may wait up to the flush delay, unless the trunk is lost.
     #[inline]
     pub(super) fn send_lazily(&mut self, trunk: TrunkKey, frame: &ToEdge<'_>) {
         if let Some(trunk) = self.trunks.get_mut(trunk) {
@@ -94,7 +94,7 @@ impl Trunks {
         }
     }
 
-    /// Queues a frame for every trunk but one.
+    /// Queues a frame for every trunk except `except`. `None`: for all.
     pub(super) fn send_to_all(&mut self, except: Option<TrunkKey>, frame: &ToEdge<'_>) {
         for (_, trunk) in self.trunks.iter_mut().filter(|(key, _)| Some(*key) != except) {
             trunk.out.add(|out| frame.append(out));
@@ -124,8 +124,8 @@ impl NodeCore {
         }
     }
 
-    /// Takes the trunk's next batch, with outcomes last; empty without frames. It has at most twice
-    /// `MAX_BATCH_BYTES`.
+    /// Takes the trunk's next batch, with outcomes last; empty without frames or a trunk. It has at
+    /// most twice [`MAX_BATCH_BYTES`](signaling_wire::limits::MAX_BATCH_BYTES). Others may follow.
     pub fn take_trunk_batch(&mut self, key: TrunkKey) -> Vec<u8> {
         let Some(trunk) = self.trunks.trunks.get_mut(key) else { return Vec::new() };
         for session in std::mem::take(&mut trunk.with_outcomes) {

@@ -21,13 +21,14 @@ impl NodeCore {
         self.reroute_clients(now);
     }
 
-    /// Returns `true` once discovery has named nodes. A node without a view cannot forward, so
+    /// Returns `true` if the present view names nodes. A node without a view cannot forward, so
     /// edges and peer nodes must treat it as down.
     pub fn has_view(&self) -> bool {
         !self.peers.view().is_empty()
     }
 
-    /// Sends `Draining` to all edges, now and when they connect.
+    /// Starts draining: this node owns nothing while another member does not drain. Sends
+    /// `Draining` to all edges, now and when they connect. No effect while it drains.
     pub fn drain(&mut self, now: Instant) {
         if self.peers.set_draining(true) {
             self.trunks.send_to_all(None, &ToEdge::Draining);
@@ -35,7 +36,7 @@ impl NodeCore {
         }
     }
 
-    /// Ends draining, and sends `Serving` to all edges.
+    /// Ends draining, and sends `Serving` to all edges. No effect unless this node drains.
     pub fn undrain(&mut self, now: Instant) {
         if self.peers.set_draining(false) {
             self.trunks.send_to_all(None, &ToEdge::Serving);
@@ -70,7 +71,8 @@ impl NodeCore {
         self.send_all_locations(now);
     }
 
-    /// Handles a peer's answer to the opening of an exchange, with its incarnation.
+    /// Handles a peer's answer to the opening of an exchange, with its incarnation. A new one means
+    /// a restart, so messages, locations and room requests are sent again. Ignores an old exchange.
     pub fn lane_opened(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber, incarnation: Incarnation) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.opened(now);
@@ -87,7 +89,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles the end of an exchange. The next one sends the unacknowledged batches again.
+    /// Handles the end of an exchange. The next one sends the unacknowledged batches again. No
+    /// effect if it was replaced.
     pub fn lane_ended(&mut self, now: Instant, peer: PeerKey, exchange: ExchangeNumber) {
         if let Some(lane) = self.peers.lane_in(peer, exchange) {
             lane.ended(now);

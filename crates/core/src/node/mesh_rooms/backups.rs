@@ -43,7 +43,7 @@ impl NodeCore {
         ranking.is_some_and(|ranking| ranking.index_of(node.as_str()).is_some()) && self.is_healthy(node)
     }
 
-    /// Gives backups to some rooms.
+    /// Gives backups to at most 250 of the rooms that are to get one.
     pub(super) fn assign_backups(&mut self, now: Instant) {
         for _ in 0..BACKUPS_PER_SWEEP {
             let next = self.mesh_rooms.as_mut().and_then(|mesh| mesh.unassigned.pop_first());
@@ -131,7 +131,7 @@ impl NodeCore {
         };
     }
 
-    /// Sends copies for which the lanes had no room before.
+    /// Sends at most 500 copies for which the lanes had no room before.
     pub(super) fn send_unsent_copies(&mut self) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let rooms: Vec<_> = mesh.unsent.iter().take(COPIES_PER_SWEEP).cloned().collect();
@@ -140,7 +140,8 @@ impl NodeCore {
         }
     }
 
-    /// Handles the answer of a backup about the copy or log of an epoch.
+    /// Handles the answer of a backup about the copy or log of an epoch. Ignores an earlier epoch
+    /// or backup. After a refusal this node gives the room up and starts the barrier again.
     pub(in crate::node) fn room_copied(
         &mut self,
         now: Instant,

@@ -117,7 +117,7 @@ impl NodeCore {
         }
     }
 
-    /// Asks the members that have not confirmed the view.
+    /// Asks the members that have not confirmed the view to confirm it.
     pub(super) fn query_members(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         mesh.barrier.asked = Some(now);
@@ -217,7 +217,7 @@ impl NodeCore {
         self.peers.note_now(peer, &Item::ViewConfirmed { query, adoption, rooms: final_part, last: true });
     }
 
-    /// Handles a member's confirmation of the view.
+    /// Handles a part of a member's confirmation of the view. Ignores one for an earlier query.
     pub(in crate::node) fn view_confirmed(
         &mut self,
         now: Instant,

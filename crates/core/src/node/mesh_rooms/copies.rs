@@ -56,7 +56,8 @@ impl NodeCore {
         self.peers.note_run(to, &items)
     }
 
-    /// Handles a part of a copy. Drops it, and the parts before it, if a part is missing.
+    /// Handles a part of a copy. Drops it, and the parts before it, if one is missing, or above
+    /// 256 MiB in all.
     pub(in crate::node) fn room_copy_part(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomCopy { room, at, offset, part, last } = item else { return };
         let Some(mesh) = &mut self.mesh_rooms else { return };
@@ -124,7 +125,8 @@ impl NodeCore {
         }
     }
 
-    /// Applies an operation of a room that this node backs up, or refuses it.
+    /// Applies an operation of a room that this node backs up, and announces it. Refuses it if it
+    /// is not the next one, or its sender is not the owner that this node follows.
     pub(in crate::node) fn room_logged(&mut self, now: Instant, sender: &NodeId, item: &Item<'_>) {
         let &Item::RoomLog { room, at, now: clock, entry, requester } = item else { return };
         let Some(mesh) = &mut self.mesh_rooms else { return };

@@ -81,18 +81,18 @@ pub(super) struct MeshRooms {
     commits: Option<Vec<RoomCommit>>,
 }
 
-/// Events at this node of rooms that are owned by nodes, since the start.
+/// Events of rooms that nodes own, at this node since its start.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MeshRoomCounts {
     /// Rooms taken over from copies: of other owners, or of this node if it gave the room up.
     pub taken_over: u64,
     /// Rooms whose copies were all lost, rebuilt from the seats at the nodes.
     pub rebuilt: u64,
-    /// Whole rooms sent to backups.
+    /// Whole rooms queued for backups.
     pub copied: u64,
     /// Requests of clients and operators without an answer within 2 s.
     pub timeouts: u64,
-    /// Total time of waits for the confirmation of all members, such as after changes of the view.
+    /// Total time of finished waits for the confirmation of all members, as after a changed view.
     pub waited: Duration,
 }
 
@@ -105,7 +105,7 @@ pub struct MeshRoomFigures {
     pub copies: usize,
     /// Copies that follow no owner's log: they wait for the next owners of their rooms.
     pub waiting: usize,
-    /// Requests without an answer.
+    /// Requests of this node to owners, itself included, without an answer.
     pub requests: usize,
     /// Members of the view that have not confirmed it to this node.
     pub unconfirmed: usize,
@@ -321,7 +321,8 @@ impl NodeCore {
     }
 
     /// Returns a room that this node owns. `None`: another node owns it, no operation has created
-    /// it, this node still waits for confirmations of the view, or the rooms are in a store.
+    /// it since it was last forgotten, or the rooms are in a store. Also `None` for a room new to
+    /// this node until all members have confirmed the view.
     pub fn owned_room(&self, room: &str) -> Option<&Room> {
         self.mesh_rooms.as_ref()?.owned.get(room).map(|owned| &owned.room)
     }
@@ -332,7 +333,7 @@ impl NodeCore {
         self.mesh_rooms.as_ref()?.owned.get(room)?.backup.as_ref()
     }
 
-    /// Returns the members of the view that have not confirmed it to this node.
+    /// Returns the members of the view that have not confirmed it to this node. Empty with a store.
     pub fn unconfirmed_members(&self) -> impl Iterator<Item = &NodeId> {
         self.mesh_rooms.iter().flat_map(|mesh| &mesh.barrier.waiting)
     }

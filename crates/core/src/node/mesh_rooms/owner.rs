@@ -160,8 +160,9 @@ impl NodeCore {
         mesh.claim_requests.extend(claim_requests);
     }
 
-    /// Applies a request for a room that this node owns. Other requests are ignored: their node
-    /// repeats them. `seen` is the highest epoch of the room that the requesting node has seen.
+    /// Applies a request for a room that this node owns, or parks it until the barrier is complete.
+    /// Ignores requests for other rooms, and of nodes outside the view: their nodes repeat them.
+    /// `seen` is the highest epoch of the room that the requesting node has seen.
     pub(super) fn room_requested(&mut self, now: Instant, requester: Requester, (room, seen): (RoomName, u64), op: Op) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         // Seats at a node outside the view would count as lost.
@@ -205,7 +206,8 @@ impl NodeCore {
         self.apply_entry(now, &room, &LogEntry::Op(op), Some(&requester));
     }
 
-    /// Applies an entry, and sends it to the backup or commits it.
+    /// Applies an entry, and sends it to the backup or, without one, commits it. If the copy before
+    /// it is not sent yet, that copy will contain it, and the requester repeats its request.
     pub(super) fn apply_entry(
         &mut self,
         now: Instant,

@@ -1,6 +1,6 @@
-//! Requests of this node to the owners of rooms. Each is repeated until it is answered, for clients
-//! and operators during 2 s at most, so that the crash of an owner, backup or lane loses none.
-//! Operations have the same effect when repeated. The shell and `batch` call it.
+//! Requests of this node to the owners of rooms. Each is repeated until it is answered, so that the
+//! crash of an owner, backup or lane loses none. For clients and operators it fails after 2 s.
+//! A repeated operation has no second effect. The shell, `batch` and the parent module call it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -113,7 +113,8 @@ impl NodeCore {
         self.mesh_rooms.is_some() && Urgency::ALL.into_iter().any(|urgency| self.wants_store(urgency))
     }
 
-    /// Sends the queued operations to the owners of their rooms. No effect with a store.
+    /// Sends the queued operations to the owners of their rooms. Background ones stay queued while
+    /// 10,000 requests have no answer. No effect with a store.
     pub fn send_room_tasks(&mut self, now: Instant) {
         while let Some(mesh) = &mut self.mesh_rooms {
             let with_background = mesh.requests.len() < MAX_BACKGROUND;
@@ -168,7 +169,7 @@ impl NodeCore {
         }
     }
 
-    /// Ends overdue requests of clients, and repeats the others.
+    /// Ends requests of clients and operators after 2 s, and repeats the others every 300 ms.
     pub(super) fn repeat_requests(&mut self, now: Instant) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         let is_over =

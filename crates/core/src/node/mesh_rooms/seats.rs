@@ -28,7 +28,7 @@ impl MeshRooms {
 }
 
 impl NodeCore {
-    /// Sends queued requests for claims, and checks reports, up to the limits. Sweeps do the rest.
+    /// Checks at most 4,000 reports, and sends at most 500 queued requests. Sweeps do the rest.
     pub(super) fn ask_for_claims(&mut self) {
         let Some(mesh) = &mut self.mesh_rooms else { return };
         for _ in 0..REPORTS_PER_SWEEP {
@@ -100,7 +100,7 @@ impl NodeCore {
     }
 
     /// Handles passed deadlines of at most 500 rooms: unclaimed seats expire, and clients waiting
-    /// for the end of `Rules::settle_ms` are admitted. Forgets a room that `Room::is_finished`.
+    /// for the end of `Rules::settle_ms` are admitted. Forgets rooms that are finished.
     pub(super) fn handle_deadlines(&mut self, now: Instant) {
         let Some(mesh) = &self.mesh_rooms else { return };
         let clock = mesh.clock(now);

@@ -85,8 +85,8 @@ impl NodeCore {
     /// Handles a page of members from the store: requests the next one, or sends the broadcast
     /// after the last.
     ///
-    /// Pages that may lack members are requested again, for up to 2 s. A broadcast above the budget
-    /// is refused; that of a dialect's client is delayed while its socket is open.
+    /// Pages that may lack members are requested again; after 2 s the broadcast is refused. One
+    /// above the budget is refused; that of a dialect's client is delayed while its socket is open.
     pub(super) fn members_found(
         &mut self,
         now: Instant,

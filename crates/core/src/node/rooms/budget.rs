@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::edge::{Rate, TokenBucket};
 
-/// Budget of members that one client's broadcasts can reach, per socket.
+/// Budget of members that one client's broadcasts can reach. Each attachment of its session has its
+/// own, so it is full again after a handoff or resume.
 #[derive(Debug, Default)]
 pub(in crate::node) struct BroadcastBudget {
     /// `None`: no broadcast was sent.
@@ -35,7 +36,8 @@ impl BroadcastBudget {
     }
 }
 
-/// Maximum open broadcasts of a reliable client: the limit of the SDKs. Others need fewer.
+/// Accepted broadcasts that are remembered for a reliable client, as many as may be unanswered. One
+/// more replaces the oldest.
 const MAX_OPEN: usize = 128;
 
 /// Accepted broadcasts of a reliable client. A resumed client retransmits the unanswered ones. They
@@ -54,7 +56,8 @@ impl AcceptedBroadcasts {
         Self { known: VecDeque::new(), unknown: MAX_OPEN }
     }
 
-    /// Returns `true` if an earlier socket may have sent the broadcast.
+    /// Returns `true` if an earlier socket may have sent the broadcast, once for each socket. Also
+    /// for the first 128 unknown numbers of a session from another node.
     pub(super) fn is_retransmission(&mut self, number: MessageNumber, accepted_at_us: u64) -> bool {
         if let Some((_, last)) = self.known.iter_mut().find(|(known, _)| *known == number) {
             return std::mem::replace(last, accepted_at_us) < accepted_at_us;

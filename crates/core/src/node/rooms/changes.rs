@@ -28,8 +28,8 @@ const STATE_RETRY_SOON: Duration = Duration::from_millis(100);
 const ACTIVE_ROOMS_PER_SWEEP: usize = 3_000;
 
 impl NodeCore {
-    /// Sends a room's changes to the peer nodes with seats in it. Without changes it sends only the
-    /// version.
+    /// Sends a room's changes to the peer nodes that the result names, in parts of about 48 KiB.
+    /// Without changes it sends only the version.
     pub(in crate::node) fn notify_peers(&mut self, room: &RoomName, result: &OpResult) {
         let &OpResult { incarnation, epoch, version, ref changes, queue_moved, ref nodes, .. } = result;
         let start = version.saturating_sub(changes.len() as u64);

@@ -1,5 +1,5 @@
-//! Commands of clients: in order and one at a time within each session. `request` and `scope` queue
-//! them, and `task` passes the results.
+//! Commands of clients: in order and one at a time within each session. `request`, `scope` and
+//! `handoff` queue them, and `task` passes the results.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const QUEUE_RETRY_AFTER_MS: u64 = 10_000;
 
 /// Maximum time for which an answer is held while it may lack members.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of repeated calls to the store meanwhile.
+/// Interval of repeated calls to the store while an answer is held.
 const HOLD_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper limit of the duration of one store call.
 const MAX_CALL_TIME: Duration = Duration::from_secs(10);
@@ -52,7 +52,7 @@ pub(super) const fn refusal(code: ErrorCode, message: &'static str) -> Refusal {
     Refusal { code, message, retry_after_ms: None }
 }
 
-/// The store did not answer, or its answer may lack members for too long.
+/// The store or owner did not answer, or its answer may lack members for too long.
 pub(super) const STORE_UNAVAILABLE: Refusal = Refusal {
     retry_after_ms: Some(RETRY_AFTER_MS),
     ..refusal(ErrorCode::RoomStoreUnavailable, "rooms cannot be read or changed now")
@@ -151,7 +151,7 @@ impl NodeCore {
         grant.map_or(Some(None), |grant| grant.admits(room.as_str())).ok_or(NOT_ADMITTED)
     }
 
-    /// Gives up all seats of a client that closed with code 1000.
+    /// Gives up all seats of a session.
     fn leave_all(&mut self, session: SessionId) {
         let Some(room_session) = self.rooms.sessions.get_mut(&session) else { return };
         // A lost answer may leave the store with later command numbers than this node.
@@ -170,7 +170,8 @@ impl NodeCore {
         ((first.key, first.seq) == (key, seq)).then(|| first.clone())
     }
 
-    /// Answers the first command of a session after the store failed.
+    /// Answers the first command of a session after the store failed: a signal by earlier answers
+    /// about its recipient, others by [`STORE_UNAVAILABLE`].
     pub(super) fn command_failed(&mut self, now: Instant, at: (SessionId, SessionKey, Seq)) {
         match self.first_command(at).map(|command| command.kind) {
             Some(CommandKind::Signal { to, .. }) => self.recipient_unconfirmed(now, at.0, &to),
@@ -299,7 +300,8 @@ impl NodeCore {
         self.finish(session, reply.as_slice(), None);
     }
 
-    /// Holds an answer that may lack members. Repeats the store call, at most for `HOLD_TIMEOUT`.
+    /// Holds an answer that may lack members and repeats the store call every 200 ms. After 2 s
+    /// refuses the command by [`STORE_UNAVAILABLE`].
     pub(super) fn hold_command(&mut self, now: Instant, session: SessionId, command: (SessionKey, Seq)) {
         let held = self.rooms.held.remove(&session).filter(|held| held.command == command);
         let held = held.unwrap_or(HeldCommand { command, until: now + HOLD_TIMEOUT, retry_at: now });

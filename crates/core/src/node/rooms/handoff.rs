@@ -122,7 +122,7 @@ impl NodeCore {
         self.remove_if_idle(session);
     }
 
-    /// Queues a command that gives up all seats of a client.
+    /// Queues a command that gives up all seats of a session, unless a later socket has resumed it.
     pub(in crate::node) fn queue_leave_all(&mut self, key: SessionKey) {
         let Some(session) = self.directory.get(key) else { return };
         let Some(room_session) = self.rooms.sessions.get(&session.id) else { return };
@@ -169,7 +169,7 @@ impl NodeCore {
 
     /// Merges seats that arrive after their lingering session, which may have been resumed since.
     /// This node may have an older state: the later command decides each seat, and the store
-    /// reports which seats are over.
+    /// reports which seats are over. Ignores a session that is neither attached nor lingering here.
     pub(in crate::node) fn merge_seats(
         &mut self,
         now: Instant,

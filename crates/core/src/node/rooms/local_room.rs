@@ -1,5 +1,5 @@
 //! Rooms with a seat at this node: their sessions, their known state, and pending work, for the
-//! other modules of `rooms`.
+//! other modules of `rooms` and for `mesh_rooms`. On other rooms only `add_seat` has an effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -143,7 +143,8 @@ impl Rooms {
         }
     }
 
-    /// Stores the capacity of a room that nodes own, unless it is the usual one.
+    /// Stores the own capacity of a room that nodes own, by the `capacity` of a result: none if
+    /// that is the default of its rules.
     pub(super) fn record_capacity(&mut self, room: &RoomName, capacity: Option<u32>) {
         let Some(rules) = self.settings.mesh else { return };
         if let Some(local) = self.local.get_mut(room) {
@@ -157,7 +158,8 @@ impl Rooms {
     }
 
     /// Returns `true` for an epoch before the highest one that this node has seen, else records it.
-    /// A former backup may still carry out operations that the owner has carried out with another.
+    /// `false` without a seat here, so that nothing is known. A former backup may still carry out
+    /// operations that the owner has carried out with another.
     pub(in crate::node) fn is_outdated(&mut self, room: &RoomName, epoch: u64) -> bool {
         let Some(local) = self.local.get_mut(room) else { return false };
         local.epoch = local.epoch.max(epoch);
@@ -169,7 +171,7 @@ impl Rooms {
         self.sessions.get(&session).is_some_and(|room_session| room_session.seats.contains_key(room))
     }
 
-    /// Returns `true` if the store reported that a session has lost its seat here.
+    /// Returns `true` if the store reported the seat over that a session still has here.
     pub(super) fn is_over(&self, session: SessionId, room: &RoomName) -> bool {
         let seat = self.sessions.get(&session).and_then(|room_session| room_session.seats.get(room));
         seat.is_some_and(|seat| seat.is_over)

@@ -55,7 +55,8 @@ pub use self::task::{RoomTask, Urgency};
 pub struct RoomSettings {
     /// Rules of rooms that the nodes own. `None`: the rooms are in a store.
     pub mesh: Option<signaling_rooms::Rules>,
-    /// `true` to keep operations on rooms that nodes own for [`NodeCore::take_room_commits`].
+    /// `true` to keep operations on rooms that nodes own, without a limit, until
+    /// [`NodeCore::take_room_commits`] takes them. For tests of whole meshes.
     ///
     /// [`NodeCore::take_room_commits`]: super::NodeCore::take_room_commits
     pub records_commits: bool,
@@ -63,19 +64,20 @@ pub struct RoomSettings {
     pub presence_refresh: Duration,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
-    /// Maximum seats of a client.
+    /// Maximum seats of a client. A further join is refused as `overloaded`.
     pub max_seats_per_client: usize,
-    /// Maximum clients in a waiting queue. Equals `max_waiting` of [`signaling_rooms::Rules`].
-    /// `None`: no limit.
+    /// Maximum clients in a waiting queue: `max_waiting` of [`signaling_rooms::Rules`], which the
+    /// store or owner enforces. Beyond it a join is refused as `overloaded`. `None`: no limit.
     pub max_waiting: Option<u32>,
-    /// Signal scope of clients whose tokens name none.
+    /// Signal scope of clients whose tokens name none: any recipients, or members of their rooms.
     pub signal_scope: SignalScope,
-    /// Maximum members/s that one client's broadcasts reach. `None`: no limit.
+    /// Maximum members/s that one client's broadcasts reach, and at once. A further broadcast is
+    /// `rate_limited`; that of a dialect's client is delayed. `None`: no limit.
     pub broadcast_rate: Option<Rate>,
 }
 
 impl Default for RoomSettings {
-    /// Rooms in a store, with 20 s for both times, and no limit but 256 seats of a client.
+    /// Rooms in a store, 20 s for both times, 256 seats of a client as the only limit, any signals.
     fn default() -> Self {
         Self {
             mesh: None,
@@ -98,7 +100,7 @@ pub(super) struct Rooms {
     settings: RoomSettings,
     sessions: BTreeMap<SessionId, RoomSession>,
     local: BTreeMap<RoomName, LocalRoom>,
-    /// Rooms with pending changes or questions to the store.
+    /// Rooms with pending work: changes to announce, or requests to the store.
     active: BTreeSet<RoomName>,
     /// The last active room of the last sweep. `None`: the sweep was through.
     active_until: Option<RoomName>,
@@ -130,17 +132,18 @@ type OperatorAnswer = (u64, Result<OpResult, StoreError>);
 pub struct RoomCounts {
     /// Joins, leaves and requests for members that were answered without an error.
     pub commands: u64,
-    /// Operations without a result of the store or owner, or skipped because the queue was full.
+    /// Operations without a result of the store or owner, or skipped because 50,000 were queued.
     pub failures: u64,
     /// Resyncs of rooms at this node: requests for the whole state because changes were missing.
     pub resyncs: u64,
     /// Seats sent to a store or owner that may have lost them.
     pub restored: u64,
-    /// Broadcasts sent to the members of a room.
+    /// Broadcasts sent to the members of a room: one each, for any number of members.
     pub broadcasts: u64,
     /// Joins refused because the client had its maximum of seats.
     pub too_many_rooms: u64,
-    /// Joins refused because the room and its waiting queue were full.
+    /// Joins refused because the room and its waiting queue were full. In a dialect's room with a
+    /// capacity every join without a seat counts.
     pub full_queues: u64,
 }
 
@@ -178,7 +181,7 @@ impl Rooms {
         }
     }
 
-    /// Returns `true` if rare sweeps suffice: no change, store request or held command is pending.
+    /// Returns `true` if rare sweeps suffice: no room has pending work, and no command is held.
     pub(super) fn is_idle(&self) -> bool {
         self.active.is_empty() && self.held.is_empty()
     }

@@ -67,7 +67,8 @@ impl Rooms {
         due
     }
 
-    /// Records if the store answered. The first answer after an outage starts a refresh of all.
+    /// Records if the store answered. The first answer after an outage starts a refresh of all
+    /// seats, at most one per second.
     pub(super) fn store_answered(&mut self, now: Instant, is_up: bool) {
         let was_down = std::mem::replace(&mut self.store_is_down, !is_up);
         if was_down && is_up {
@@ -94,8 +95,8 @@ impl Rooms {
         self.enqueue_seats(room, Op::Restore { seats, version, capacity });
     }
 
-    /// Has a seat expire unless the session has it at this node, or claims it again. No effect with
-    /// a store.
+    /// Has a seat expire after [`Rules::stale`](signaling_rooms::Rules::stale), unless the session
+    /// has it at this node or claims it again. No effect with a store.
     pub(super) fn drop_seat(&mut self, session: SessionId, room: &RoomName, requester: Requester) {
         let Some(rules) = self.settings.mesh.filter(|_| self.seat_mut(session, room).is_none()) else { return };
         let op = Op::Drop { requester, keep: rules.stale };
@@ -194,7 +195,7 @@ impl NodeCore {
     }
 
     /// Applies the store's answer about refreshed or restored seats, and restores lost ones if
-    /// `may_restore`. Returns `true` if the store has all of them.
+    /// `may_restore`. Returns `false` if it restores any.
     pub(super) fn seats_answered(
         &mut self,
         now: Instant,
@@ -399,7 +400,7 @@ impl NodeCore {
         self.rooms.drop_seat(session, room, Requester { turn, number, ..requester });
     }
 
-    /// Removes a session without seats and pending commands.
+    /// Removes a session if it has no seats and no pending commands.
     pub(super) fn remove_if_idle(&mut self, session: SessionId) {
         if self.rooms.sessions.get(&session).is_some_and(RoomSession::is_idle) {
             self.rooms.sessions.remove(&session);

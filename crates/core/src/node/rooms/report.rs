@@ -10,7 +10,7 @@ use super::super::NodeCore;
 use super::{RoomCounts, RoomFigures};
 
 impl NodeCore {
-    /// Returns the rooms with seats of this node's clients, sorted, after `after`. `None`: all.
+    /// Returns the rooms with seats at this node, sorted, after the name `after`. `None`: all.
     pub fn rooms_after(&self, after: Option<&str>) -> impl Iterator<Item = &RoomName> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.rooms.local.range::<str, _>((behind, Bound::Unbounded)).map(|(room, _)| room)
@@ -22,7 +22,8 @@ impl NodeCore {
         Some((local.members.len() as u64, local.waiting.len() as u64))
     }
 
-    /// Returns the seats of a session; empty without any.
+    /// Returns the rooms in which a session has seats at this node, with the status of each seat as
+    /// last known here. Empty without any.
     pub fn seats_of(&self, session: SessionId) -> impl Iterator<Item = (&RoomName, &SeatStatus)> {
         let room_session = self.rooms.sessions.get(&session).into_iter();
         room_session.flat_map(|room_session| &room_session.seats).map(|(room, local)| (room, &local.seat.status))

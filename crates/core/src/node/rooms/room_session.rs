@@ -45,7 +45,7 @@ pub(super) struct LocalSeat {
 }
 
 impl LocalSeat {
-    /// Returns `true` if the client is a member, not waiting or unknown.
+    /// Returns `true` for the seat of a member; `false` if waiting, out or unknown.
     pub(super) fn is_member(&self) -> bool {
         self.seat.status.is_member()
     }
@@ -149,7 +149,7 @@ pub(super) struct RoomSession {
     /// Members found for the first command so far.
     pub(super) found: Vec<ClientId>,
     pub(super) accepted_broadcasts: AcceptedBroadcasts,
-    /// Time at which its socket was lost. `None`: the socket is here.
+    /// Time at which its socket was lost. `None`: the socket is here, or was at the last check.
     pub(super) socket_lost_at: Option<Instant>,
 }
 

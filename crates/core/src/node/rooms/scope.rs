@@ -34,7 +34,8 @@ impl NodeCore {
         granted.unwrap_or(self.rooms.settings.signal_scope) == SignalScope::Room
     }
 
-    /// Sends a signal of a confined session, or queues it until the store has answered.
+    /// Sends a signal of a confined session, or queues it until the store has answered. A signal to
+    /// the sender itself is always sent.
     pub(in crate::node) fn signal_in_rooms(&mut self, now: Instant, key: SessionKey, to: &str, sent: OutboundMessage) {
         let Some(session) = self.directory.get(key) else { return };
         let Ok(recipient) = ClientId::new(to) else { return };

@@ -1,4 +1,5 @@
 //! Operations for the room store, which the shell takes and sends, and the handling of its answers.
+//! For rooms that nodes own, `mesh_rooms` takes them and passes the answers.
 
 use std::time::Instant;
 
@@ -13,15 +14,15 @@ use super::{OperatorAnswer, Rooms};
 /// Maximum operations of one batch. The store needs a few milliseconds for it.
 const BATCH: usize = 200;
 
-/// Maximum queued operations of one urgency. Beyond it, operations on seats and probes are skipped
-/// if no client waits for them. While the store hangs, each batch fails after 2 s and clients
-/// attach and detach meanwhile.
+/// Queued operations of one urgency at which operations on seats and probes are skipped if no
+/// client waits for them. While the store hangs, each batch fails after 2 s, and clients attach and
+/// detach.
 const MAX_WAITING: usize = 50_000;
 
 /// Priority of a store operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Urgency {
-    /// Commands of clients, requests of operators, and states that clients lack.
+    /// Commands of clients and capacities by their tokens, requests of operators, missing states.
     Urgent,
     /// Seats are refreshed, restored or dropped, a store is probed, or the state of a room that may
     /// be lost is requested.
@@ -29,7 +30,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// All priorities.
+    /// All priorities, each at the index of its number.
     pub const ALL: [Self; 2] = [Self::Urgent, Self::Background];
 }
 
@@ -85,8 +86,9 @@ impl RoomTask {
 }
 
 impl Rooms {
-    /// Queues an operation for the store. A full queue skips background work: dropped seats expire
-    /// in time, and the next refresh includes all seats.
+    /// Queues an operation for the store or owner. A full queue skips work on seats and probes. In
+    /// a store, such seats expire in time, and the next refresh includes all seats. Of rooms that
+    /// nodes own, a seat whose drop or leave is skipped stays until it is unclaimed.
     pub(super) fn enqueue(&mut self, urgency: Urgency, task: RoomTask) {
         let tasks = &mut self.tasks[urgency as usize];
         if tasks.len() >= MAX_WAITING && matches!(task.purpose, Purpose::Seats { .. } | Purpose::Upkeep) {
@@ -105,7 +107,7 @@ impl Rooms {
 }
 
 impl NodeCore {
-    /// Returns `true` if operations of this urgency are queued for the store.
+    /// Returns `true` if operations of this urgency are queued for the store or for owners.
     pub fn wants_store(&self, urgency: Urgency) -> bool {
         !self.rooms.tasks[urgency as usize].is_empty()
     }
@@ -117,7 +119,8 @@ impl NodeCore {
         tasks.drain(..tasks.len().min(BATCH)).collect()
     }
 
-    /// Handles the answer of the store or owner to a task. `Err`: it may have been applied or not.
+    /// Handles the answer of the store or owner to a task: answers its client or operator, and
+    /// announces changes. `Err`: no result; the operation may have been applied or not.
     pub fn room_answered(&mut self, now: Instant, task: RoomTask, answer: Result<OpResult, StoreError>) {
         let RoomTask { purpose, request: Request { room, op } } = task;
         self.rooms.counts.failures += u64::from(answer.is_err());
@@ -189,12 +192,14 @@ impl NodeCore {
         }
     }
 
-    /// Queues an operation for an operator, whose answer has this number.
+    /// Queues an operation for an operator. [`Self::take_operator_answers`] returns its answer by
+    /// this number.
     pub fn request_for_operator(&mut self, number: u64, Request { room, op }: Request) {
         self.rooms.enqueue(Urgency::Urgent, RoomTask::new(Purpose::Operator(number), room, op));
     }
 
-    /// Takes the answers for operators, each with the number of its request.
+    /// Takes the answers for operators, each with the number of its request. `Err`: no result; the
+    /// operation may have been applied or not.
     pub fn take_operator_answers(&mut self) -> Vec<OperatorAnswer> {
         std::mem::take(&mut self.rooms.operator_answers)
     }
