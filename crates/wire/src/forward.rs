@@ -117,8 +117,8 @@ pub enum Item<'a> {
         seq: Seq,
         /// The client's credential. `None`: it has none.
         credential: Option<Credential>,
-        /// First and last `id` of each run of its delivered signals, ascending. Empty for a plain
-        /// client.
+        /// First and last `id` of each run of its delivered signals, ascending, at most 8 runs.
+        /// Empty for a plain client.
         delivered: Vec<(u64, u64)>,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
