@@ -172,7 +172,7 @@ pub enum ToNode<'a> {
         /// JSON text.
         payload: &'a [u8],
     },
-    /// Confirms all `Down`s up to `up_to`: the socket took them, or a reliable client received them.
+    /// Confirms all `Down`s up to `up_to`: taken by the socket, or received by a reliable client.
     Confirm {
         /// The session's slot.
         slot: Slot,
