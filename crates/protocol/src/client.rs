@@ -1,5 +1,6 @@
-//! Messages from clients: one JSON object per text frame, parsed without copying its payload.
-//! Edges call [`peek`], nodes [`parse`].
+//! Messages from clients: one JSON object per text message, parsed without copying its payload.
+//! Edges call [`peek`], [`names`] for refused messages and [`parse`] for tokens; nodes call
+//! [`parse`].
 
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum ErrorCode {
     /// The message is not JSON, has an unknown type, or a field is missing or invalid.
     BadMessage,
-    /// A field, or a client's `data` in all its rooms, exceeds its limit.
+    /// The `data` of a `join` exceeds 4 KiB, or with that of the client's other rooms 64 KiB.
     TooLarge,
     /// A rate limit is exceeded. The request had no effect.
     RateLimited,

@@ -78,7 +78,7 @@ pub enum Item<'a> {
         via: Vec<&'a str>,
     },
     /// Messages of a queue are held at the node that reports it, or lack room there. The node of
-    /// their sender retransmits them after a longer time.
+    /// their sender retransmits them after 5 s instead of 2 s.
     Held {
         /// Queue of the messages.
         queue_id: QueueId,
@@ -208,8 +208,8 @@ pub enum Item<'a> {
         /// `true` for the last part.
         last: bool,
     },
-    /// Answer to the copy or log entry that begins an epoch: the receiver has its backup. Or the
-    /// refusal of a copy or of any log entry.
+    /// Answer to the copy or log entry that begins an epoch: the sender of this batch is the backup
+    /// now. Also the refusal of a copy or of any log entry.
     RoomCopied {
         /// Name of the room.
         room: &'a str,

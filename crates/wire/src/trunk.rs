@@ -92,8 +92,8 @@ pub struct Attach<'a> {
     pub grant: Option<&'a [u8]>,
     /// The state that the last node sent; `None` for a client without admission.
     pub state: Option<&'a [u8]>,
-    /// Cause of the socket's end: the session needs its last outcomes, and stays resumable unless
-    /// the cause is `Left`. `None`: the socket is open, or waits for its admission.
+    /// Cause of the socket's end: the session needs its last outcomes. It stays resumable unless
+    /// the cause is `Left` or it ends with its socket. `None`: the socket is open or not yet open.
     pub cause: Option<DetachReason>,
 }
 

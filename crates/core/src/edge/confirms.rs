@@ -1,4 +1,5 @@
-//! Confirms of the downlink frames of one attachment. Marks are values of `Session::delivered`.
+//! Confirms of the downlink frames of one attachment, for `inputs` and [`super::EdgeCore`]. Marks
+//! are values of `Session::delivered`.
 
 use std::collections::VecDeque;
 

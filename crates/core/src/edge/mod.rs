@@ -214,7 +214,7 @@ pub struct Counts {
 /// Gauges of the last sweep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    /// Sessions that are detached or being released, those that wait for a node included.
+    /// Sessions that are detached or being released, clients without an admission included.
     pub unattached: usize,
     /// Clients that are not read: see [`Counts::read_pauses`].
     pub read_paused: usize,

@@ -38,7 +38,7 @@ impl TokenBucket {
         debt.checked_sub(room).filter(|wait| !wait.is_zero())
     }
 
-    /// Takes `amount` units, available or not. The next units are available later by the debt.
+    /// Takes `amount` units, available or not. A lack delays the next units.
     pub fn pay(&mut self, now: Instant, rate: Rate, amount: u32) {
         self.full_at = self.full_at.max(now) + cost(rate, amount);
     }
