@@ -10,9 +10,10 @@ pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 pub const MAX_MEMBER_DATA_BYTES: usize = 4 * 1024;
 /// Maximum `id` of a request: the largest exact integer in JavaScript.
 pub const MAX_REQUEST_ID: u64 = (1 << 53) - 1;
-/// Maximum length of a JWT, in bytes: it fits in a header beside others. Resume tokens are shorter.
+/// Maximum length of a JWT, in bytes: it fits in a header beside others. A longer one gets 401.
 pub const MAX_TOKEN_BYTES: usize = 4 * 1024;
-/// Maximum query string of a connect request, in bytes: two tokens of 4 KiB and the ids.
+/// Maximum query string of a connect request, in bytes: two tokens of 4 KiB and the ids. A longer
+/// one gets 400.
 pub const MAX_QUERY_BYTES: usize = 8 * 1024 + 512;
 
 /// Default hold time for an absent recipient. A setting replaces it; a `ttl_ms` can shorten it.

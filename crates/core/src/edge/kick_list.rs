@@ -26,8 +26,8 @@ impl KickList {
         now + CLOCKS_DIFFER_S
     }
 
-    /// Adds a kick at `at`, in seconds since 1970. Returns `false` if a kick of the client at that
-    /// time or later is in the list, or if the list is full and has no earlier kick.
+    /// Adds a kick at `at`, in seconds since 1970. Returns `false` if a kick of the client at `at`
+    /// or later is in the list, or if a full list has no earlier kick.
     pub fn add(&mut self, client: &ClientId, at: u64) -> bool {
         if let Some(&known) = self.at_by_client.get(client) {
             if known >= at {
