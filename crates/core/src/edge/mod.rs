@@ -65,7 +65,7 @@ pub use self::token_bucket::{Rate, TokenBucket, whole_ms};
 pub use self::verified_token::{PresentedToken, VerifiedToken};
 
 new_key_type! {
-    /// Key of a client's session at this edge. It is never reused.
+    /// Key of a client's session at this edge.
     pub struct ClientKey;
     /// Key of a link: a trunk to a node, or the in-memory path to this process's own node.
     pub struct LinkKey;
@@ -101,8 +101,8 @@ pub struct Settings {
     /// Maximum rates of one client, by its token's rate class. Other classes have `rates`.
     pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
-    /// senders, state of translators. Above it, sockets with the most unwritten output close; from
-    /// half of it on, clients may have fewer messages without an outcome. `usize::MAX`: no limit.
+    /// senders, state of translators. Above it, sockets with the most unwritten output close; above
+    /// half of it, clients may have fewer messages without an outcome. `usize::MAX`: no limit.
     pub max_memory_bytes: usize,
 }
 
@@ -192,7 +192,8 @@ pub struct Counts {
     /// Messages that were not written because the recipient's deduplicator was full, or memory
     /// scarce.
     pub full_dedups: u64,
-    /// Messages without an outcome that were sent again when their session was attached.
+    /// Messages without an outcome that were sent when their session was attached: again, or for
+    /// the first time if they came while it was detached.
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,

@@ -16,7 +16,7 @@ use crate::ws::encode;
 pub struct VerifiedToken {
     /// The encoded [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
-    /// Its subject, for kicks. `None`: the client's id, or no valid client id.
+    /// Its subject, for kicks. `None`: the subject is the client's id, or no valid id.
     pub subject: Option<ClientId>,
     /// Time of issue, in seconds since 1970. 0: the token has none.
     pub issued: u64,
