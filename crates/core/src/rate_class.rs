@@ -44,7 +44,8 @@ impl FromStr for Rates {
     }
 }
 
-/// Rates of the clients in one class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`.
+/// Rates of the clients in one class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`, with a valid name
+/// and [`Rates`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRates {
     /// Class in the clients' tokens.
