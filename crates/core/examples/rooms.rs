@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p signaling-core --example rooms NODES ROOMS MEMBERS
 //!
-//! Each room gets MEMBERS members. The last node crashes, and its clients attach to other nodes.
+//! Each room gets MEMBERS members. The last of NODES (at least 2) nodes crashes, and its clients
+//! attach to other nodes.
 //! Prints, for the joins and for the crash: the bytes on lanes, the CPU time of all nodes, and the
 //! longest time of one call, which is the longest pause of a node.
 

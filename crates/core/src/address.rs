@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a host name, in bytes.
 const MAX_HOST: usize = 253;
 
-/// `HOST:PORT` of a node's internal listener: a name, an IPv4 address, or an IPv6 address in
-/// brackets. It is valid in a URL as it is.
+/// `HOST:PORT` of a node's internal listener, valid in a URL as it is. The host is a name or IPv4
+/// address of 1 to 253 `A-Z a-z 0-9 . - _`, or an IPv6 address in brackets. The port is not 0.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(Arc<str>);
 
-/// The error of a text that is no address: the fault and the remedy.
+/// The error of a text that is no address. Its text has the fault and the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AddressError(&'static str);

@@ -1,7 +1,8 @@
 //! Reliability of one member for nodes, balancers and discovery, from a server's own observations.
 //!
-//! A member that fails is suspect until it has answered without failure for a probation time. The
-//! time doubles after each failure that follows soon, since moving clients costs more than waiting.
+//! A member that fails is suspect until it has answered without failure for a probation time: 5 s.
+//! One that never answered before needs no probation. The time doubles, up to 80 s, with each
+//! failure within 60 s of the last probation, since moving clients costs more than waiting.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 pub const PROBATION: Duration = Duration::from_secs(5);
 /// Maximum probation of a flapping member.
 const LONGEST_PROBATION: Duration = Duration::from_secs(80);
-/// Time without failure after which earlier failures are forgotten.
+/// Time of reliability without failure after which earlier failures are forgotten.
 const FAILURE_MEMORY: Duration = Duration::from_secs(60);
 
 /// The reliability of one member, which starts as reliable.
@@ -35,12 +36,13 @@ impl FailureDetector {
         self.suspect
     }
 
-    /// Returns `true` if the member answers now, suspect or not.
+    /// Returns `true` unless the last report was a failure. The member may be suspect.
     pub fn is_answering(&self) -> bool {
         !self.suspect || self.answering_since.is_some()
     }
 
-    /// Records an answer. Returns `true` if it is the first one after a failure.
+    /// Records an answer. Returns `true` if it is the first one after a failure. A suspect stays
+    /// suspect until [`Self::end_probation`].
     pub fn answered(&mut self, now: Instant) -> bool {
         self.known = true;
         let is_news = !self.is_answering();
@@ -50,7 +52,7 @@ impl FailureDetector {
         is_news
     }
 
-    /// Records a failure. Returns `true` if the member becomes suspect.
+    /// Records a failure. Returns `true` if the member becomes suspect, `false` if it already is.
     pub fn failed(&mut self, now: Instant) -> bool {
         self.answering_since = None;
         if self.suspect {
@@ -66,7 +68,8 @@ impl FailureDetector {
         true
     }
 
-    /// Ends the probation if it is over. Returns `true` if the member becomes reliable by it.
+    /// Ends the probation if it is over. Returns `true` if the member becomes reliable by it. The
+    /// owner of the detector calls it from time to time.
     pub fn end_probation(&mut self, now: Instant) -> bool {
         let over = |since: Instant| now.saturating_duration_since(since) >= self.probation;
         if !self.suspect || !self.answering_since.is_some_and(over) {

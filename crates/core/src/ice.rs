@@ -3,6 +3,7 @@
 //!
 //! The credentials follow draft-uberti-behave-turn-rest-00 (`use-auth-secret` of coturn), without
 //! a request to the TURN server: the user name has the expiry, the password is a MAC of the name.
+//! The node's configuration calls [`parse_list`], its core [`IceServers::for_client`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct Turn {
     pub urls: Arc<[String]>,
     /// The shared secret.
     pub secret: Arc<[u8]>,
-    /// Lifetime of credentials, from the welcome or request that carries them. Sent in seconds.
+    /// Lifetime of credentials from their creation. Their expiry is cut to a whole second.
     pub lifetime: Duration,
 }
 
@@ -88,7 +89,7 @@ enum Urls {
 /// The error of an invalid list. It never quotes the list, which may contain passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadList {
-    /// The text is not a JSON list of such objects.
+    /// The text is no JSON list of objects with `urls` and optional `username` and `credential`.
     #[error(
         "must hold a JSON list of {{\"urls\",\"username\",\"credential\"}}: the fault is in line {line}, column {column}"
     )]
@@ -98,18 +99,20 @@ pub enum BadList {
         /// Column of the fault, in bytes.
         column: usize,
     },
-    /// An entry without a URL, or with another scheme. Position of the entry, from 1.
+    /// An entry has no URL, or one that does not begin with `stun:`, `stuns:`, `turn:` or `turns:`
+    /// and go on. Position of the entry, from 1.
     #[error("may list only addresses that begin with stun:, stuns:, turn: or turns: (entry {0}, from 1)")]
     Url(usize),
-    /// A TURN server without credentials. Position of the entry, from 1.
+    /// A TURN server lacks `username` or `credential`. Position of the entry, from 1.
     #[error("lists a TURN server without `username` and `credential` (entry {0}, from 1)")]
     Credentials(usize),
 }
 
-/// Parses a JSON list of ICE servers, in the form that `RTCPeerConnection` takes.
+/// Parses a JSON list of ICE servers, in the form that `RTCPeerConnection` takes. `urls` is a text
+/// or a list. Unknown fields are errors.
 ///
 /// # Errors
-/// If the text is no such list, an address has another scheme, or a TURN server has no credentials.
+/// The first fault in the text, as [`BadList`] names them.
 pub fn parse_list(content: &[u8]) -> Result<Arc<[IceServer]>, BadList> {
     let list: Vec<Listed> = serde_json::from_slice(content)
         .map_err(|error| BadList::Json { line: error.line(), column: error.column() })?;
@@ -138,7 +141,7 @@ fn is_stun(url: &str) -> bool {
     begins_with(url, ["stun:", "stuns:"])
 }
 
-/// Returns `true` if the URL has a scheme of RFC 7065 (TURN).
+/// Returns `true` if the URL begins with `turn:` or `turns:` (RFC 7065) and goes on.
 pub fn is_turn(url: &str) -> bool {
     begins_with(url, ["turn:", "turns:"])
 }

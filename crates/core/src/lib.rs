@@ -7,7 +7,7 @@
 //! | [`balancer`] | which node serves a client, and when its session is handed off |
 //! | [`view`], [`failure_detector`] | the members of a mesh, and which of them answer |
 //! | [`address`], [`rate_class`] | valid addresses and rates of flags, tokens and discovery |
-//! | [`ice`] | STUN and TURN servers that clients receive |
+//! | [`ice`] | STUN and TURN servers, with credentials, that clients receive |
 //! | [`ws`] | WebSocket frames of client sockets, as bytes |
 //!
 //! No code here awaits, sleeps, or reads a clock or a random source. Inputs and the time go in,

@@ -1,12 +1,12 @@
-//! Classes of clients that may send at different rates, from tokens and flags.
+//! Classes of clients that may send at different rates. Edges read them from tokens and flags.
 
 use std::str::FromStr;
 
 use signaling_protocol::NameError;
 use signaling_protocol::ids::check_name;
 
-/// The name of a rate class, from the claim `rate_class` of a token. An unknown class has the usual
-/// rates. Names follow the rules for room names.
+/// The name of a rate class, from the claim `rate_class` of a token. A class without rates in the
+/// flags has the usual ones. Names follow the rules for room names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RateClass(Box<str>);
 
@@ -21,12 +21,13 @@ impl RateClass {
     }
 }
 
-/// Rates of one client in the long run: `MESSAGES` or `MESSAGES/BYTES`, 0 for no limit.
+/// Rates of one client in the long run: `MESSAGES` or `MESSAGES/BYTES`, each a number below 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rates {
     /// Messages per second. 0: no limit.
     pub messages: u32,
-    /// Bytes of messages per second. 0: no limit; `None`: the usual rate.
+    /// Bytes of messages per second, with 64 more for each message. 0: no limit; `None`: the usual
+    /// rate.
     pub bytes: Option<u32>,
 }
 
@@ -43,7 +44,8 @@ impl FromStr for Rates {
     }
 }
 
-/// Rates of the clients in one class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`.
+/// Rates of the clients in one class: `NAME=MESSAGES` or `NAME=MESSAGES/BYTES`, with a valid name
+/// and [`Rates`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRates {
     /// Class in the clients' tokens.

@@ -1,4 +1,5 @@
-//! Members, views, and the difference between two views. Discovery builds them for all servers.
+//! Members, views, and the difference between two views. Discovery builds views from its
+//! observations. Nodes, balancers and the operators' API rank their members.
 
 use serde::{Deserialize, Serialize};
 use signaling_protocol::NodeId;
@@ -13,12 +14,13 @@ pub struct Member {
     pub id: NodeId,
     /// Address of its internal listener.
     pub address: Address,
-    /// `true` if the node drains: it is reachable, but takes no new clients.
+    /// `true` if the node drains: it is reachable, but owns no clients unless all members drain.
     #[serde(default)]
     pub draining: bool,
 }
 
-/// An immutable set of members. Views of equal content have equal hashes, whatever their order.
+/// An immutable set of members. Views of equal members have equal hashes, in whatever order the
+/// members were given. The default view is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// Sorted bytewise by id, without duplicates.
@@ -56,7 +58,7 @@ impl View {
         }
     }
 
-    /// Returns the hash of ids, addresses and draining states, equal in all releases.
+    /// Returns the hash of the members' ids, addresses and draining states, equal in all releases.
     pub fn hash(&self) -> u64 {
         self.hash
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Limit of the wait before a retry. It doubles with each failure in a row, up to a maximum.
+/// Limit of the wait before a retry, which grows with each failure in a row.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     first: Duration,
@@ -21,7 +21,8 @@ impl Backoff {
         self.failures == 0
     }
 
-    /// Counts a failure and returns the maximum wait before the next attempt.
+    /// Counts a failure and returns the maximum wait before the next attempt: `first` after the
+    /// first failure, then twice the last limit, at most `longest`.
     pub fn next_limit(&mut self) -> Duration {
         let limit = self.first.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.longest);
         self.failures = self.failures.saturating_add(1);

@@ -1,5 +1,6 @@
-//! Messages from clients: one JSON object per text frame, parsed without copying its payload.
-//! Edges call [`peek`], nodes [`parse`].
+//! Messages from clients: one JSON object per text message, parsed without copying its payload.
+//! Edges call [`peek`], [`names`] for refused messages and [`parse`] for tokens; nodes call
+//! [`parse`].
 
 use std::borrow::Cow;
 
@@ -19,7 +20,8 @@ pub enum ClientMessage<'a> {
         to: Cow<'a, str>,
         /// Any JSON, forwarded unchanged.
         data: &'a RawValue,
-        /// Number of the request, 1 to 2^53 - 1, which its answer repeats. `None`: no `ack`.
+        /// Number of the request, 1 to 2^53 - 1, which its answer repeats. `None`: no `ack`; an
+        /// `error` then has no `id`.
         id: Option<u64>,
         /// Maximum hold time for an absent recipient, in ms; 0 for none. `None`: the node's own,
         /// which is also the upper limit.
@@ -29,20 +31,20 @@ pub enum ClientMessage<'a> {
     Join {
         /// Name of the room.
         room: Cow<'a, str>,
-        /// JSON of at most 4 KiB that the other members see. `None`: none, or for a member its
-        /// present data.
+        /// JSON of at most 4 KiB that the other members see. `None`: none, or for a client with a
+        /// seat its present data.
         data: Option<&'a RawValue>,
         /// As in `Signal`.
         id: Option<u64>,
     },
-    /// Leaves a room.
+    /// Leaves a room or its waiting queue.
     Leave {
         /// Name of the room.
         room: Cow<'a, str>,
         /// As in `Signal`.
         id: Option<u64>,
     },
-    /// Lists a room's members.
+    /// Requests one page of a room's members.
     Members {
         /// Name of the room.
         room: Cow<'a, str>,
@@ -77,7 +79,7 @@ pub enum ClientMessage<'a> {
 }
 
 impl ClientMessage<'_> {
-    /// Returns the request's `id`. `None`: it has none, or its type allows none.
+    /// Returns the request's `id`. `None`: it has none, or its type takes none.
     pub fn id(&self) -> Option<u64> {
         match self {
             Self::Signal { id, .. } | Self::Join { id, .. } | Self::Leave { id, .. } | Self::Broadcast { id, .. } => {
@@ -161,11 +163,11 @@ impl Reader<'_> {
     }
 }
 
-/// Parses one client message. Unknown fields are ignored; duplicate fields are rejected.
+/// Parses one client message. Unknown fields are ignored.
 ///
 /// # Errors
-/// `too_large` if the `data` of a `join` is over its limit. `bad_message` if the text is no JSON
-/// object, its `type` is unknown, or a field is missing or invalid.
+/// `too_large` if the `data` of a `join` is over 4 KiB. `bad_message` if the text is no JSON
+/// object, its `type` is unknown, or a known field is missing, invalid or duplicate.
 pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     let unreadable = |why: &str| BadMessage {
         code: ErrorCode::BadMessage,
@@ -212,7 +214,8 @@ pub fn parse(text: &[u8]) -> Result<ClientMessage<'_>, BadMessage> {
     Ok(message)
 }
 
-/// Fields of a refused message that its `error` repeats. `None`: absent or invalid.
+/// Fields of a message that an edge refuses by its rate; the `error` repeats them. `None`: absent
+/// or invalid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names<'a> {
     /// The request's `id`, from 1 to 2^53 - 1.
@@ -223,8 +226,8 @@ pub struct Names<'a> {
     pub room: Option<Cow<'a, str>>,
 }
 
-/// Returns the fields that an `error` repeats. All are `None` if the text is no JSON object with a
-/// `type`, or a known field has a wrong type.
+/// Returns the fields that an `error` repeats. All are `None` if [`parse`] cannot read the text: no
+/// JSON object with a `type`, or a known field is duplicate or of a wrong type.
 pub fn names(text: &[u8]) -> Names<'_> {
     let fields = Some(text).filter(|text| is_object(text)).and_then(|text| serde_json::from_slice(text).ok());
     let Some(Fields { id, to, room, .. }) = fields else { return Names::default() };
@@ -245,7 +248,8 @@ pub enum EdgeMessage {
         /// As in [`ClientMessage::Received`].
         n: u64,
     },
-    /// A new token. An edge that verifies tokens parses the full message; others forward it.
+    /// A new token. An edge that verifies tokens parses the full message. Other edges forward it,
+    /// and so does each edge if it is invalid.
     Token,
     /// A message for the node.
     Other,

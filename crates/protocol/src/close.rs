@@ -16,7 +16,7 @@ pub enum Advice {
 }
 
 impl CloseCode {
-    /// The client ended its session. The server answers with the same code.
+    /// The client ended its session. The edge answers with the same code.
     pub const NORMAL: Self = Self(1000);
     /// The server shuts down or drains.
     pub const GOING_AWAY: Self = Self(1001);
@@ -26,23 +26,26 @@ impl CloseCode {
     pub const UNSUPPORTED: Self = Self(1003);
     /// The text is not UTF-8.
     pub const INVALID_TEXT: Self = Self(1007);
-    /// The message has too many fragments or no end, or the client pings too often.
+    /// The message has too many fragments or is incomplete after 10 s, or the client pings too
+    /// often.
     pub const POLICY: Self = Self(1008);
     /// The message exceeds the size limit.
     pub const TOO_BIG: Self = Self(1009);
-    /// The server has an internal error.
+    /// A fault of the server. Edges send it to clients of dialects alone.
     pub const INTERNAL: Self = Self(1011);
     /// Placeholder for a close frame without a code. No frame contains it.
     pub const NO_CODE: Self = Self(1005);
-    /// No node can take the client now.
+    /// No node can take the client now, the server drains, or it lacks memory for the incomplete
+    /// message of the client.
     pub const TRY_AGAIN: Self = Self(1013);
     /// The client leaves its socket and keeps its session.
     pub const SOCKET_LEFT: Self = Self(4001);
-    /// The client reads too slowly, or a reliable one sends no `received`.
+    /// The client reads too slowly, has much unread output while memory is short, or is reliable
+    /// and sends no `received`.
     pub const TOO_SLOW: Self = Self(4002);
     /// The token has expired. The client reconnects with a new one.
     pub const TOKEN_EXPIRED: Self = Self(4003);
-    /// The client did not answer a ping.
+    /// No byte came from the client after a ping of its edge.
     pub const HEARTBEAT_MISSED: Self = Self(4004);
     /// Another node owns the client now (direct clients only).
     pub const REASSIGNED: Self = Self(4006);
@@ -52,17 +55,17 @@ impl CloseCode {
     pub const BAD_REQUEST: Self = Self(4400);
     /// The token is missing or invalid.
     pub const UNAUTHORIZED: Self = Self(4401);
-    /// The page's origin or the token does not allow the request.
+    /// The page's origin or the token does not allow the request, or the `client_id` is reserved.
     pub const FORBIDDEN: Self = Self(4403);
-    /// A responsive socket has the client id.
+    /// A responsive socket has the client id, or another new connection waits for it.
     pub const ID_IN_USE: Self = Self(4409);
     /// A newer connection took the client id.
     pub const REPLACED: Self = Self(4410);
     /// An operator closed the session.
     pub const KICKED: Self = Self(4411);
 
-    /// Returns `true` if a client that closes with this code ends its session; after all others
-    /// the session can be resumed.
+    /// Returns `true` if a native client that closes with this code ends its session; after all
+    /// others the session can be resumed. A dialect's client ends its session by any code.
     pub const fn is_goodbye(self) -> bool {
         self.0 == Self::NORMAL.0
     }

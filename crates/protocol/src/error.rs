@@ -8,20 +8,22 @@ use serde::{Deserialize, Serialize};
 pub enum ErrorCode {
     /// The message is not JSON, has an unknown type, or a field is missing or invalid.
     BadMessage,
-    /// A field, or a client's `data` in all its rooms, exceeds its limit.
+    /// The `data` of a `join` exceeds 4 KiB, or with that of the client's other rooms 64 KiB.
     TooLarge,
     /// A rate limit is exceeded. The request had no effect.
     RateLimited,
-    /// Delivery is not confirmed and no longer tried. The message may have arrived.
+    /// Delivery is not confirmed and no longer tried, or too many messages to the absent recipient
+    /// are pending. The message may have arrived.
     RecipientUnavailable,
     /// The sender is not a member of the room.
     NotInRoom,
-    /// Rooms cannot be read or changed now, or the store may lack members of this room.
+    /// Rooms cannot be read or changed now, or the store may lack members of this room. A failed
+    /// `leave` may still be carried out. Also for a signal that needs a common room.
     RoomStoreUnavailable,
     /// The token or the operator does not allow the request, a name is reserved, a new token was
     /// refused, or tokens are not in use.
     Forbidden,
-    /// The mesh has no capacity for the request now.
+    /// A `join` has no room: the client has its maximum of seats, or the waiting queue is full.
     Overloaded,
     /// A fault of the mesh. Reserved: no server sends it.
     Internal,

@@ -26,7 +26,7 @@ pub struct Former<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftReason {
-    /// The client left on request.
+    /// The client sent `leave`, or its session ended by its own close or a kick.
     Left,
     /// Its seat was not refreshed or claimed in time, the seat's time after the end of the session
     /// is over, or a `leave` that had failed was carried out late.

@@ -23,7 +23,7 @@ pub struct IceServer {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ServerMessage<'a> {
-    /// The first message on every socket.
+    /// The first message on the socket of an admitted client.
     Welcome {
         /// The client's own id.
         client_id: &'a str,
@@ -45,11 +45,11 @@ pub enum ServerMessage<'a> {
     Ack {
         /// The request's `id`.
         id: u64,
-        /// Number of members that received the broadcast. `None`: no broadcast.
+        /// Number of members that received the broadcast. `None`: the request is no broadcast.
         #[serde(skip_serializing_if = "Option::is_none")]
         delivered: Option<u64>,
     },
-    /// A request failed.
+    /// A request failed, or a message is invalid.
     Error {
         /// Error code for programs.
         code: ErrorCode,
@@ -58,13 +58,13 @@ pub enum ServerMessage<'a> {
         /// The request's `id`. `None`: it has none, or it is not readable.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<u64>,
-        /// Client id of the request's recipient. `None`: the error is not about a recipient.
+        /// Client id of the request's recipient. `None`: it has none, or the message is invalid.
         #[serde(skip_serializing_if = "Option::is_none")]
         to: Option<&'a str>,
-        /// Name of the request's room. `None`: the error is not about a room.
+        /// Name of the request's room. `None`: it has none, or the message is invalid.
         #[serde(skip_serializing_if = "Option::is_none")]
         room: Option<&'a str>,
-        /// Wait before a retry, in milliseconds. `None`: a later retry has no better chance.
+        /// Wait before a retry, in milliseconds. `None`: no wait is known to help.
         #[serde(skip_serializing_if = "Option::is_none")]
         retry_after_ms: Option<u64>,
     },
@@ -73,9 +73,10 @@ pub enum ServerMessage<'a> {
         /// ICE servers for `RTCPeerConnection`.
         ice_servers: &'a [IceServer],
     },
-    /// Another node serves the client now. Sent only if nodes are revealed.
+    /// An admitted client was attached to a node again: after a handoff to another one, or after
+    /// the loss of a trunk perhaps to the same. Sent only if nodes are revealed.
     Moved {
-        /// Name of the new node.
+        /// Name of the node.
         node: &'a str,
     },
     /// State of a room, for a member.
@@ -92,7 +93,7 @@ pub enum ServerMessage<'a> {
         members: &'a [Member<'a>],
         /// `true` if there are further pages.
         more: bool,
-        /// Last member of the page before. `None`: this is the first page.
+        /// The request's `after`: the last member of the page before. `None`: the first page.
         #[serde(skip_serializing_if = "Option::is_none")]
         after: Option<&'a str>,
     },
@@ -105,7 +106,7 @@ pub enum ServerMessage<'a> {
         /// Number of all waiting clients.
         queue_length: u64,
     },
-    /// Members joined or left.
+    /// Members joined, have new data, or left.
     MembersChanged {
         /// The room.
         room: &'a str,
@@ -116,14 +117,14 @@ pub enum ServerMessage<'a> {
         /// Former members, with their reasons.
         left: &'a [Former<'a>],
     },
-    /// The receiving client is no longer in the room.
+    /// The receiving client is no longer in the room or its waiting queue.
     Left {
         /// The room.
         room: &'a str,
         /// Reason for leaving.
         reason: LeftReason,
     },
-    /// Answer to `ping`.
+    /// Answer to `ping`. Also sent every 5 s while the edge does not read the client.
     Pong,
     /// The server will close the socket.
     Goodbye {
@@ -143,16 +144,16 @@ impl ServerMessage<'_> {
     }
 }
 
-/// Appends the `signal` for the recipient to `out`. `from` needs no JSON escapes. `id` is the
-/// sender's; `None` leaves it out.
+/// Appends the `signal` for the recipient to `out`. `from` must need no JSON escapes, as a valid
+/// name. `id` is the sender's; `None` leaves it out.
 pub fn write_signal(out: &mut Vec<u8>, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(from.len() + data.get().len() + 64);
     out.extend_from_slice(b"{\"type\":\"signal\",\"from\":\"");
     write_sender_and_data(out, from, data, id);
 }
 
-/// Appends the `broadcast` for another member to `out`. `room` and `from` need no JSON escapes.
-/// `id` is the sender's; `None` leaves it out.
+/// Appends the `broadcast` for another member to `out`. `room` and `from` must need no JSON
+/// escapes, as valid names. `id` is the sender's; `None` leaves it out.
 pub fn write_broadcast(out: &mut Vec<u8>, room: &str, from: &str, data: &RawValue, id: Option<u64>) {
     out.reserve(room.len() + from.len() + data.get().len() + 80);
     out.extend_from_slice(b"{\"type\":\"broadcast\",\"room\":\"");
@@ -179,8 +180,8 @@ pub fn write_ack(out: &mut Vec<u8>, id: u64) {
     out.push(b'}');
 }
 
-/// Appends the fields for a reliable client to `out`: the message's number `n` on its socket, and
-/// its unique name `m`. They replace the payload's closing brace.
+/// Appends the fields for a reliable client to `out`: the message's number `n` on its socket, its
+/// unique name `m`, and the closing brace. The caller has removed the payload's own brace.
 pub fn write_receipt_tail(out: &mut Vec<u8>, n: u64, m: &str) {
     out.extend_from_slice(b",\"n\":");
     write_number(out, n);

@@ -1,5 +1,5 @@
-//! Frames that wait for a trunk, or items that wait for a lane. The node's core adds them and takes
-//! a batch at a time.
+//! Frames that wait for a trunk, or items that wait for a lane. The cores of edges and nodes add
+//! them and take a batch at a time.
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,8 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Adds the frames that `append` writes, a whole number. They stay in one batch, which is full
-    /// from [`BATCH_TARGET_BYTES`] on.
+    /// Adds the frames that `append` writes, a whole number. They stay in one batch, which takes no
+    /// more frames from [`BATCH_TARGET_BYTES`] (256 KiB) on. There is no limit of batches.
     pub fn add(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
         if self.open.capacity() == 0 {
             self.open.reserve(self.usual);

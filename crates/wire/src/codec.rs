@@ -14,7 +14,8 @@ use crate::limits::MAX_FRAME_BYTES;
 type Config = Configuration<LittleEndian, Varint, Limit<MAX_FRAME_BYTES>>;
 const CONFIG: Config = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>();
 
-/// The error of bytes that are damaged, cut short, over the limit, or of another version.
+/// The error of bytes that are damaged, cut short, over a limit of size, or of another version, and
+/// of a malformed text.
 #[derive(Debug, thiserror::Error)]
 #[error("not a frame of this protocol: {0}")]
 pub struct DecodeError(Box<str>);
@@ -46,6 +47,7 @@ pub fn take<'a, T: BorrowDecode<'a, ()>>(bytes: &mut &'a [u8]) -> Result<T, Deco
 }
 
 /// Returns the encoding of a value without a wire type of its own, such as an operation on a room.
+/// An encoding that fails is empty, and panics in a debug build.
 pub fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     let bytes = bincode::serde::encode_to_vec(value, bincode::config::standard());
     debug_assert!(bytes.is_ok(), "{:?}", bytes.as_ref().err());
@@ -74,7 +76,8 @@ macro_rules! frames {
             /// Takes a frame from the front of `bytes`.
             ///
             /// # Errors
-            /// If the bytes are damaged; `bytes` stays as it was.
+            /// If the bytes are no frame, or claim more than `MAX_FRAME_BYTES`; `bytes` stays as it
+            /// was.
             pub fn take(bytes: &mut &'a [u8]) -> Result<Self, $crate::DecodeError> {
                 $crate::codec::take(bytes)
             }

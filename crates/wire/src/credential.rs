@@ -1,4 +1,5 @@
-//! The credential by which a client without a token shows that a session is its own.
+//! The credential by which a dialect's client, which has no resume token, shows that a session is
+//! its own. Edges make it, and nodes compare it.
 
 use std::fmt;
 

@@ -20,17 +20,19 @@ pub struct Envelope<'a> {
     pub to: &'a str,
     /// The sender's session and the message's number in it, which identify the message.
     pub origin: Origin,
-    /// Number of the sender's previous pending message to this recipient. 0: none.
+    /// Number of the sender's previous message to this recipient that is pending and not expired.
+    /// 0: none.
     pub prev_pending: MessageNumber,
     /// Its remaining TTL.
     pub ttl: RemainingTtl,
-    /// `true` if it can be held for an absent recipient.
+    /// `false` if it expires at once where its recipient is absent: the client set `ttl_ms` to 0.
     pub may_hold: bool,
     /// `true` if it may be a retransmission. An outcome that is on its way back answers it.
     pub retransmitted: bool,
     /// The message's outbound queue, returned with the outcome.
     pub queue_id: QueueId,
-    /// Names of the nodes before the sender of this batch, the message's own node first.
+    /// Names of the nodes before the sender of this batch, the node of the message's sender first.
+    /// Empty: that node sends the batch.
     pub via: Vec<&'a str>,
     /// JSON text for the recipient.
     pub payload: &'a [u8],
@@ -42,9 +44,10 @@ pub struct Envelope<'a> {
 pub enum EnvelopeOutcome {
     /// Written to the recipient's socket, or received by a reliable recipient. Final.
     Written,
-    /// Never written to that socket, and never will be. Final.
+    /// Never written to the recipient's socket, and never will be. Final.
     Skipped,
-    /// An earlier message is missing, or the holder gives it up: retransmit now.
+    /// An earlier message is missing, or the reporting node cannot deliver or hold it: retransmit
+    /// without the usual wait.
     Retransmit,
     /// Its TTL ended at the node that reports it. Another copy may still be delivered.
     Expired,
@@ -71,36 +74,38 @@ pub enum Item<'a> {
         number: MessageNumber,
         /// Outcome of the envelope.
         outcome: EnvelopeOutcome,
-        /// Nodes ahead, the message's own node first; empty if this batch goes to that node.
+        /// Nodes ahead, the node of the message's sender first; empty if this batch goes to it.
         via: Vec<&'a str>,
     },
-    /// Messages of a queue are held at this batch's sender, or lack room. Retransmit them late.
+    /// Messages of a queue are held at the node that reports it, or lack room there. The node of
+    /// their sender retransmits them after 5 s instead of 2 s.
     Held {
         /// Queue of the messages.
         queue_id: QueueId,
-        /// Nodes ahead, as for an outcome.
+        /// Nodes ahead, as in `Outcome`.
         via: Vec<&'a str>,
     },
-    /// The sender of this batch redirects a queue. Its held messages here are not needed any more.
+    /// The sender of this batch redirects a queue. The receiver drops the held messages of it.
     Forget {
         /// Client id of the queue's recipient.
         to: &'a str,
         /// Queue of the messages.
         queue_id: QueueId,
     },
-    /// Reports to the owner of a client that the client is attached at the sender, or not any more.
+    /// Reports that a client is attached at the sender of this batch, or not any more: to its owner
+    /// and a stand-in, or to a node that reported an older socket.
     Located {
         /// Id of the client.
         client_id: &'a str,
         /// The client's session.
         session: SessionId,
-        /// Time at which the session's socket was accepted, in microseconds since 1970. The later
-        /// one stays.
+        /// Time at which the session's socket was accepted, in microseconds since 1970. Of two
+        /// sockets of a client the later one stays.
         accepted_at_us: u64,
         /// `true`: the client is attached at the sender of this batch. `false`: not any more.
         here: bool,
     },
-    /// A lingering session, for the owner of its client.
+    /// A lingering session, for the owner of its client, or a node that sent `RequestSession`.
     Lingering {
         /// Id of the client.
         client_id: &'a str,
@@ -108,11 +113,12 @@ pub enum Item<'a> {
         session: SessionId,
         /// Time at which its last socket was accepted, in microseconds since 1970.
         accepted_at_us: u64,
-        /// Number of its latest uplink frame.
+        /// Number of its latest known uplink frame.
         seq: Seq,
         /// The client's credential. `None`: it has none.
         credential: Option<Credential>,
-        /// First and last `id` of each run of its delivered signals, ascending.
+        /// First and last `id` of each run of its delivered signals, ascending, at most 8 runs.
+        /// Empty for a plain client.
         delivered: Vec<(u64, u64)>,
         /// Time in which it can be resumed.
         ttl: RemainingTtl,
@@ -123,8 +129,8 @@ pub enum Item<'a> {
         client_id: &'a str,
         /// The requested session.
         session: SessionId,
-        /// Time at which its new socket was accepted, in microseconds since 1970. An older one must
-        /// close.
+        /// Time at which its new socket was accepted, in microseconds since 1970. The receiver
+        /// closes an older one with 4410.
         accepted_at_us: u64,
     },
     /// The seats of a lingering session, directly after its `Lingering`.
@@ -135,12 +141,13 @@ pub enum Item<'a> {
         session: SessionId,
         /// Time at which its last socket was accepted, in microseconds since 1970.
         accepted_at_us: u64,
-        /// Its turn at the sender of this batch, see `signaling_rooms::Requester`.
+        /// Its turn at the sender of this batch: of seats with one `accepted_at_us` the higher turn
+        /// counts. It rises with each attachment to a node.
         turn: u64,
         /// One seat for each of its rooms.
         seats: Vec<SeatState<'a>>,
     },
-    /// Changes of a room with members at the receiver of this batch.
+    /// Changes of a room with seats of clients at the receiver of this batch.
     RoomChanged {
         /// Name of the room.
         room: &'a str,
@@ -150,12 +157,12 @@ pub enum Item<'a> {
         epoch: u64,
         /// Its version after the changes; each change raises it by one.
         version: u64,
-        /// The changes, in order.
+        /// The changes, in order. Empty: only the version is known, or the queue has moved.
         changes: Vec<RoomChange<'a>>,
         /// `true` if waiting clients have new positions.
         queue_moved: bool,
     },
-    /// An operation on a room, for the room's owner.
+    /// An operation on a room, for the room's owner. The sender repeats it until the result.
     RoomRequest {
         /// Number of the request at the sender of this batch, returned with the result.
         id: RoomRequestId,
@@ -163,14 +170,14 @@ pub enum Item<'a> {
         room: &'a str,
         /// The highest epoch of the room that the requesting node has seen. 0: none.
         epoch: u64,
-        /// The operation, as [`codec::to_bytes`] writes it.
+        /// The operation, a `signaling_rooms::Op` as [`codec::to_bytes`] writes it.
         op: &'a [u8],
     },
     /// The result of an operation on a room.
     RoomResult {
         /// Number of the request at the receiver of this batch.
         id: RoomRequestId,
-        /// The result, as [`codec::to_bytes`] writes it.
+        /// The result, a `signaling_rooms::OpResult` as [`codec::to_bytes`] writes it.
         result: &'a [u8],
     },
     /// An operation that a room's owner has applied, for the room's backup.
@@ -181,10 +188,11 @@ pub enum Item<'a> {
         at: LogPosition,
         /// Time of the operation, in milliseconds since 1970.
         now: u64,
-        /// The operation, as [`codec::to_bytes`] writes it.
+        /// The operation, or the loss of a node or of earlier operations, as [`codec::to_bytes`]
+        /// writes it.
         entry: &'a [u8],
-        /// Node that requested it, and its number there. `None`: the owner itself, which needs no
-        /// result.
+        /// Node that requested it, and its number there. `None`: the owner acts without a request,
+        /// and no node needs the result.
         requester: Option<(&'a str, RoomRequestId)>,
     },
     /// A part of a copy of a room, for its owner or backup. The parts of a copy follow each other.
@@ -195,18 +203,20 @@ pub enum Item<'a> {
         at: LogPosition,
         /// Number of bytes before this part.
         offset: u64,
-        /// Bytes of the room, as [`codec::to_bytes`] writes it.
+        /// Bytes of the room, a `signaling_rooms::Room` as [`codec::to_bytes`] writes it.
         part: &'a [u8],
         /// `true` for the last part.
         last: bool,
     },
-    /// Answer of a backup: it has the copy that begins an epoch, or refuses the log of that epoch.
+    /// Answer to the copy or log entry that begins an epoch: the sender of this batch is the backup
+    /// now. Also the refusal of a copy or of any log entry.
     RoomCopied {
         /// Name of the room.
         room: &'a str,
         /// The epoch.
         epoch: u64,
-        /// `false`: the backup follows another node, or lacks an operation.
+        /// `false`: the sender of this batch has another owner in its view, a later copy, or lacks
+        /// an operation.
         accepted: bool,
     },
     /// The receiver's copy of a room is not needed any more if its epoch is earlier.
@@ -221,18 +231,18 @@ pub enum Item<'a> {
     ClaimSeats(&'a str),
     /// Asks whether the receiver has this view, and for its copies of the sender's rooms.
     ViewQuery {
-        /// Hash of the view's nodes and of which of them drain.
+        /// Hash of the view: ids, addresses and draining states of its nodes.
         view: u64,
         /// Number of the query at the sender of this batch.
         query: u64,
-        /// Number of views that the sender has adopted.
+        /// Number of views that the sender of this batch has adopted since its start.
         adoption: u64,
     },
     /// The sender of this batch has the view of a query. Its copies came before.
     ViewConfirmed {
         /// Number of the query.
         query: u64,
-        /// Number of views that the sender has adopted.
+        /// Number of views that the sender of this batch has adopted since its start.
         adoption: u64,
         /// Rooms of the receiver in which clients of the sender have seats.
         rooms: Vec<&'a str>,
@@ -241,9 +251,9 @@ pub enum Item<'a> {
     },
     /// One message for several recipients at the receiver of this batch.
     Copies {
-        /// The message, to the first of them.
+        /// The message, to the first recipient.
         envelope: Envelope<'a>,
-        /// The other recipients.
+        /// The other recipients, at least one.
         others: Vec<Recipient<'a>>,
     },
 }
@@ -252,19 +262,19 @@ pub enum Item<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct LogPosition {
-    /// Rises with each change of owner or backup.
+    /// Rises with each change of owner or backup, by any amount.
     pub epoch: u64,
-    /// Number of log entries in the epoch so far, and of the copy that begins it, if one does.
+    /// Number of log entries in the epoch so far. A copy that begins the epoch counts as one.
     pub number: u64,
 }
 
-/// Another recipient of a message.
+/// A recipient of a message after the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct Recipient<'a> {
     /// Client id of the recipient.
     pub to: &'a str,
-    /// Number of the sender's previous pending message to this recipient. 0: none.
+    /// As in [`Envelope`], for this recipient.
     pub prev_pending: MessageNumber,
     /// The message's outbound queue for this recipient, returned with the outcome.
     pub queue_id: QueueId,

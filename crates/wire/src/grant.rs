@@ -5,7 +5,7 @@ use bincode::{Decode, Encode};
 
 use crate::codec::{self, DecodeError};
 
-/// Maximum patterns of a grant. Edges refuse a token with more; it has at most 4 KiB.
+/// Maximum patterns of a grant. Edges refuse a token with more.
 pub const MAX_PATTERNS: usize = 256;
 
 /// Recipients that a client may signal.
@@ -23,7 +23,8 @@ pub enum SignalScope {
 pub struct RoomPattern {
     /// Room name in which each `*` stands for any characters, or none.
     pub pattern: String,
-    /// Capacity of the room when the client joins (0: no limit); `None` leaves it.
+    /// Capacity that the room gets when the client joins it (0: no limit). `None` leaves it, as
+    /// does a join with a seat or of a reserved room.
     pub capacity: Option<u32>,
 }
 
@@ -53,8 +54,8 @@ impl Grant {
         if bytes.is_empty() { Ok(grant) } else { Err(DecodeError::new("more than a grant")) }
     }
 
-    /// Returns the capacity by the first pattern that fits, as in [`RoomPattern`]; `Some(None)` if
-    /// all rooms are allowed. `None`: the client may not join the room.
+    /// Returns the capacity by the first pattern that fits, as in [`RoomPattern`]. `Some(None)`: it
+    /// has none, or all rooms are allowed. `None`: the client may not join the room.
     pub fn admits(&self, room: &str) -> Option<Option<u32>> {
         let Some(rooms) = &self.rooms else { return Some(None) };
         rooms.iter().find(|one| fits(&one.pattern, room)).map(|one| one.capacity)

@@ -34,17 +34,17 @@ pub struct Opening {
     /// `HOST:PORT` of the sender's internal listener, for a receiver whose view lacks the sender.
     /// `None` if the sender's own view lacks it.
     pub address: Option<String>,
-    /// The sender's incarnation. A changed one shows a restart: the receiver accepts batches from
-    /// number 1 on, and retransmits its pending messages to the sender.
+    /// The sender's incarnation. One that differs from a known one shows a restart: the receiver
+    /// accepts batches from number 1 on, and retransmits its pending messages to the sender.
     #[serde(with = "hexadecimal")]
     pub incarnation: Incarnation,
-    /// Number of the exchange among those of all lanes of this incarnation, from 1 on. The receiver
-    /// keeps the one with the highest number, and rejects others.
+    /// Number of the exchange among those of all lanes of this incarnation, from 1 on. A higher one
+    /// replaces the receiver's exchange of this lane. The receiver rejects others.
     pub exchange: ExchangeNumber,
 }
 
-/// Returns a frame with the batch that `append` writes, of at most [`MAX_BYTES`]. `capacity`: the
-/// expected bytes of the batch.
+/// Returns a frame with the batch that `append` writes, of at most [`MAX_BYTES`], which is not
+/// checked. `capacity`: the expected bytes of the batch.
 pub fn frame(capacity: usize, append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = Vec::with_capacity(LENGTH_BYTES + capacity);
     frame.extend_from_slice(&[0; LENGTH_BYTES]);
@@ -71,7 +71,8 @@ impl BatchReader {
     /// Passes each batch that is complete with this chunk to `take`.
     ///
     /// # Errors
-    /// If a batch is longer than [`MAX_BYTES`], or `take` fails. The reader is then unusable.
+    /// If a batch is longer than [`MAX_BYTES`], or `take` fails. Batches before it are passed. The
+    /// reader is then unusable.
     pub fn read<E: From<DecodeError>>(
         &mut self,
         chunk: &[u8],

@@ -37,12 +37,13 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// Number of an uplink frame in its session, from 1 on. The sender's edge assigns it.
+    /// Number of an uplink frame in its session, from 1 on. The sender's edge assigns it. A resume
+    /// leaves a gap. 0: no frame.
     Seq;
     /// Number of a downlink frame in one attachment of a session, from 1 on, assigned by the node.
     DownSeq;
-    /// Number of a message in its sender's session: the client's `id` if the client is reliable,
-    /// else the frame's [`Seq`]. As a predecessor, 0 means that there is none.
+    /// Number of a message in its sender's session: its `id` if the client is reliable and gave
+    /// one, else the frame's [`Seq`]. As a predecessor, 0 means that there is none.
     MessageNumber;
     /// Number of a batch to any peer, rising in one incarnation of the sending node, from 1 on.
     BatchNumber;

@@ -12,7 +12,8 @@ impl RemainingTtl {
     /// 0: the message has expired. It is not held or written any more, and only needs its outcome.
     pub const NONE: Self = Self(0);
 
-    /// Returns a duration as TTL, rounded up so that no live message expires; at most 655.35 s.
+    /// Returns a duration as TTL, rounded up so that no live message expires. A longer one than
+    /// 655.35 s is cut to that.
     pub fn from_duration(left: Duration) -> Self {
         let steps =
             left.as_secs().saturating_mul(100).saturating_add(u64::from(left.subsec_nanos().div_ceil(10_000_000)));

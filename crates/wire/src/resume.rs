@@ -33,7 +33,7 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 /// Returns the resume token of a client's session. It is valid until `expiry`, rounded down to a
-/// whole second.
+/// whole second, also after later tokens of the session.
 pub fn issue(secret: &[u8], client_id: &ClientId, session: SessionId, expiry: SystemTime) -> String {
     let mut token = Vec::with_capacity(TOKEN_BYTES);
     token.extend_from_slice(&session.0);

@@ -13,8 +13,7 @@ const ADMITTED: &[u8] = b"admitted";
 const RESUMED: &[u8] = b"resumed";
 
 /// A client's seat in a room, and the state of the room that the client has received. A seat has
-/// this form between nodes, with its session or after a lingering session. In the core it is a
-/// `signaling_rooms::Seat`.
+/// this form between nodes, with its session or after a lingering session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, BorrowDecode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub struct SeatState<'a> {
@@ -22,17 +21,17 @@ pub struct SeatState<'a> {
     pub room: &'a str,
     /// `true`: the client is a member. `false`: it is in the waiting queue.
     pub member: bool,
-    /// Rises with the time of joining.
+    /// Number that orders the seats of the room: a client that joined earlier has a lower one.
     pub place: u64,
-    /// Number of the session's last command about the room.
+    /// Message number of the session's last command about the room.
     pub number: u64,
     /// Incarnation of the room state that the client has received. 0: none.
     pub incarnation: u64,
-    /// Version of that state. 0: none.
+    /// Version of the room state that the client has received. 0: none.
     pub version: u64,
     /// Clients ahead in the waiting queue, as last sent to the client. `None`: not sent.
     pub ahead: Option<u64>,
-    /// JSON for the other members. `None`: none.
+    /// JSON for the other members. `None`: the client gave none.
     pub data: Option<&'a str>,
 }
 
@@ -58,7 +57,7 @@ impl<'a> SessionState<'a> {
     /// Reads a state.
     ///
     /// # Errors
-    /// If the bytes are no state.
+    /// If the bytes do not begin with a state. Bytes after it are ignored.
     pub fn read(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let words = [(ADMITTED, false), (RESUMED, true)];
         let known = words.iter().find_map(|&(word, resumed)| Some((bytes.strip_prefix(word)?, resumed)));
@@ -76,12 +75,12 @@ pub enum RoomChange<'a> {
     Joined {
         /// Id of the client.
         client_id: &'a str,
-        /// JSON that the other members see. `None`: none.
+        /// JSON that the other members see. `None`: the client gave none.
         data: Option<&'a str>,
     },
-    /// The client with this id left.
+    /// The member with this client id left, or its session ended by its own close or a kick.
     Left(&'a str),
-    /// The presence of the client with this id expired.
+    /// The seat of the member with this client id expired.
     Expired(&'a str),
 }
 

@@ -16,7 +16,7 @@ use crate::{Credential, DownSeq, MessageNumber, RemainingTtl, Seq, SessionId};
 pub const PATH: &str = "/internal/v1/trunk";
 /// WebSocket subprotocol: the version of the frames.
 pub const SUBPROTOCOL: &str = "signaling-trunk.v1";
-/// Request header with the name of the edge.
+/// Request header with the name of the edge's server.
 pub const EDGE_HEADER: &str = "signaling-edge";
 /// Request header with the port of the edge's internal listener, at the trunk's source address.
 pub const INTERNAL_PORT_HEADER: &str = "signaling-internal-port";
@@ -30,7 +30,7 @@ pub type Slot = u32;
 pub struct Origin {
     /// The sender's session.
     pub session: SessionId,
-    /// The sender's `id` for reliable clients, else the frame number of its edge.
+    /// The client's `id` if the client is reliable, else the [`Seq`] of its frame.
     pub number: MessageNumber,
 }
 
@@ -71,7 +71,8 @@ pub struct Attach<'a> {
     pub session: SessionId,
     /// Id of the client.
     pub client_id: &'a str,
-    /// Time at which the edge accepted the socket, in microseconds since 1970. The later one stays.
+    /// Time at which the edge accepted the socket, in microseconds since 1970. Of two sockets of a
+    /// client the later one stays. An edge adds 1 for each earlier attach without an answer.
     pub accepted_at_us: u64,
     /// Number of the session's attachments with this socket, this one included.
     pub turn: u32,
@@ -91,7 +92,8 @@ pub struct Attach<'a> {
     pub grant: Option<&'a [u8]>,
     /// The state that the last node sent; `None` for a client without admission.
     pub state: Option<&'a [u8]>,
-    /// Cause of the socket's end: the session only needs its last outcomes. `None`: it is open.
+    /// Cause of the socket's end: the session needs its last outcomes. It stays resumable unless
+    /// the cause is `Left` or it ends with its socket. `None`: the socket is open or not yet open.
     pub cause: Option<DetachReason>,
 }
 
@@ -120,11 +122,11 @@ impl<'a> Attach<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum Unwritten {
-    /// Never written to the client, and never will be.
+    /// Never written to the client's socket, and never will be.
     Skipped,
     /// An earlier message of the sender is missing: retransmit in order.
     Gap,
-    /// The client's limits are reached. The message may be sent again later.
+    /// The client's output or deduplicator is full. The message may be sent again later.
     NoRoom,
 }
 
@@ -132,7 +134,7 @@ pub enum Unwritten {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum DetachReason {
-    /// The client closed with 1000 or in the way of its dialect, or was kicked.
+    /// The client closed with 1000, its dialect ended the session, or it was kicked.
     Left,
     /// The socket broke, closed with another code, or is at a lost edge. The client may resume.
     Lost,
@@ -144,11 +146,12 @@ pub enum DetachReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cfg_attr(test, derive(arbitrary::Arbitrary))]
 pub enum DeliveryOutcome {
-    /// Handled, or written to the recipient's socket.
+    /// A signal is delivered, another request is carried out, or a later frame of the same message
+    /// gets the outcome.
     Done,
-    /// Given up without a confirmed delivery. The reply is the error.
+    /// A signal without a confirmed delivery is given up. The reply is the `error`.
     Unavailable,
-    /// Refused by the node. The reply has the reason.
+    /// The node refuses the request. The reply is the `error`.
     Refused,
 }
 
@@ -169,13 +172,13 @@ pub enum ToNode<'a> {
         /// JSON text.
         payload: &'a [u8],
     },
-    /// Confirms all `Down`s up to `up_to`: written, except for the exceptions.
+    /// Confirms all `Down`s up to `up_to`: taken by the socket, or received by a reliable client.
     Confirm {
         /// The session's slot.
         slot: Slot,
         /// The last number.
         up_to: DownSeq,
-        /// Numbers that were not written, with the reasons.
+        /// Numbers since the last `Confirm` that were not written, with the reasons.
         exceptions: Vec<(DownSeq, Unwritten)>,
     },
     /// The session is over, or has lost its socket.
@@ -204,7 +207,8 @@ pub enum ToNode<'a> {
         /// As in [`Attach`].
         grant: &'a [u8],
     },
-    /// A kick of a client. An edge sends all kicks on a new trunk, and each new one.
+    /// A kick of a client. An edge sends all known kicks on a new trunk, and then each kick that an
+    /// operator requests at this edge.
     Kicked {
         /// Id of the client.
         client_id: &'a str,
@@ -225,26 +229,29 @@ pub enum ToEdge<'a> {
         session: SessionId,
         /// `true` if it continues an earlier socket's session.
         resumed: bool,
-        /// Number of the latest uplink frame at any node. The edge continues after it.
+        /// Number of the latest uplink frame at any node. An edge that keeps no frame continues
+        /// after it.
         seq: Seq,
         /// The hold time at this node: the TTL of new messages.
         hold: RemainingTtl,
-        /// Text for the client: `welcome`, `moved` after a handoff, or empty.
+        /// Text for the client: `welcome` for a newcomer, else `moved` if nodes are revealed, or
+        /// empty.
         greeting: &'a [u8],
         /// State for the next node; opaque to the edge.
         state: &'a [u8],
     },
-    /// The node does not serve the session.
+    /// The node does not serve the session. The edge refuses a client that waits for admission, and
+    /// assigns another session anew.
     Rejected {
         /// The session's slot.
         slot: Slot,
-        /// HTTP status for a client that waits for admission.
+        /// HTTP status of the refusal. By 409 an open socket closes with 4410.
         status: u16,
         /// Error code, such as `client_id_in_use`.
         code: &'a str,
         /// Human-readable reason.
         message: &'a str,
-        /// Milliseconds after which a new attempt may succeed; `None` if it cannot.
+        /// Milliseconds after which a new attempt may succeed. `None`: no wait is known to help.
         retry_after_ms: Option<u32>,
     },
     /// The outcome of `count` uplink frames from `first` on.
@@ -257,7 +264,7 @@ pub enum ToEdge<'a> {
         count: u32,
         /// Outcome of each frame.
         outcome: DeliveryOutcome,
-        /// JSON text for the client; empty for none.
+        /// JSON text for the client, only if `count` is 1; empty for none.
         reply: &'a [u8],
     },
     /// A message for the client.
@@ -266,11 +273,11 @@ pub enum ToEdge<'a> {
         slot: Slot,
         /// Its number in this attachment, from 1 on.
         down_seq: DownSeq,
-        /// Name of the client's message; `None` for a message of the node itself.
+        /// Name of another client's message; `None` for a message of the node itself.
         origin: Option<Origin>,
-        /// Number of the sender's previous pending message to this client. 0: none.
+        /// Number of the sender's previous message to this client that is pending. 0: none.
         prev_pending: MessageNumber,
-        /// Its remaining TTL.
+        /// Its remaining TTL. It has no effect on a message of the node itself.
         ttl: RemainingTtl,
         /// JSON text that ends in `}`.
         payload: &'a [u8],
@@ -307,13 +314,15 @@ pub enum ToEdge<'a> {
     },
     /// The node serves again after `Draining`.
     Serving,
-    /// A kick of a client. A node sends all kicks on a new trunk, and each new one.
+    /// A kick of a client. A node sends all known kicks on a new trunk, and then each new one
+    /// except to the edge that reported it.
     Kicked {
         /// Id of the client.
         client_id: &'a str,
         /// Time in seconds since 1970. Tokens issued up to then are rejected.
         at: u64,
-        /// `true` if the operator acts now. Otherwise only sockets with older tokens close.
+        /// `true` if an operator kicks the client at this node now. Otherwise only sockets whose
+        /// tokens were issued up to `at` close.
         at_once: bool,
     },
 }

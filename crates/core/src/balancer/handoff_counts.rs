@@ -21,7 +21,7 @@ impl HandoffCounts {
         *self.clients_by_pair.entry(pair).or_default() += 1;
     }
 
-    /// Returns the counts as (from, to, clients), sorted.
+    /// Returns the counts as (from, to, clients), sorted by both names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str, u64)> {
         self.clients_by_pair.iter().map(|((from, to), clients)| (&**from, &**to, *clients))
     }

@@ -1,4 +1,5 @@
 //! The pace of handoffs: a few sessions per tick of the balancer, so that other traffic flows on.
+//! The balancer's backend and the simulation call it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -25,9 +26,9 @@ struct Rebalance {
 /// The result of one rebalance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RebalanceSummary {
-    /// Released sessions, except sessions that returned to their owner in the meantime.
+    /// Released sessions. One that ended, was detached or got its owner in the meantime is none.
     pub clients: usize,
-    /// Time from the plan to the last release.
+    /// Time from the plan to the tick that took the last waiting session.
     pub took: Duration,
 }
 
@@ -37,8 +38,8 @@ impl HandoffScheduler {
         Self { per_tick, waiting: VecDeque::new(), running: None, counts: HandoffCounts::default() }
     }
 
-    /// Queues the misplaced sessions after a change of the nodes, and returns their number. `None`:
-    /// there are none, or a rebalance is running, which includes them.
+    /// Queues the attached sessions that another node owns, in place of the queued ones, and
+    /// returns their number. `None`: there are none, or a rebalance is running, which takes them.
     pub fn plan(&mut self, now: Instant, placement: &Placement, core: &EdgeCore) -> Option<usize> {
         self.waiting.clear();
         let misplaced = core.attached().filter(|(_, key, link)| placement.owner_elsewhere(*key, *link).is_some());
@@ -75,8 +76,8 @@ impl HandoffScheduler {
         self.waiting.len()
     }
 
-    /// Counts the sessions of a lost trunk to `node` as handed off to their next owners, if any.
-    /// Call it after [`Placement::link_down`] and before [`EdgeCore::link_down`].
+    /// Counts the sessions of a lost trunk to `node` as handed off to their next owners, if those
+    /// are other nodes. Call it after [`Placement::link_down`] and before [`EdgeCore::link_down`].
     pub fn lost(&mut self, node: &str, link: LinkKey, placement: &Placement, core: &EdgeCore) {
         for (_, key, _) in core.attached().filter(|(_, _, at)| *at == link) {
             if let Some(owner) = placement.owner_id(key).filter(|owner| *owner != node) {
@@ -85,7 +86,7 @@ impl HandoffScheduler {
         }
     }
 
-    /// Returns the handoffs between each pair of nodes.
+    /// Returns the clients handed off between each pair of nodes, those of lost trunks included.
     pub fn counts(&self) -> &HandoffCounts {
         &self.counts
     }

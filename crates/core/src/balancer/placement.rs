@@ -1,5 +1,5 @@
-//! Assignment of clients to nodes: the best-ranked node that has a trunk and is reliable. The
-//! balancer's backend and the simulation report links, failures and views, and query owners.
+//! Assignment of clients to nodes: the best-ranked node that takes clients. The balancer's backend
+//! and the simulation report links, failures and views, and query owners.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use signaling_protocol::NodeId;
 use signaling_rendezvous::{KeyHash, Ranking};
 
 /// The nodes with their links and states as seen by one balancer, and the clients without a node.
+///
+/// Members of the view with a link take clients if they neither drain nor are suspect. Without one,
+/// all suspect members with a link do; without these, all draining ones.
 #[derive(Debug)]
 pub struct Placement {
     hash_seed: u64,
@@ -76,7 +79,7 @@ impl Placement {
         self.update_links();
     }
 
-    /// Records that a trunk to a node is up. It replaces an earlier one.
+    /// Records that a trunk to a node is up. It replaces an earlier one, and counts as an answer.
     pub fn link_up(&mut self, now: Instant, id: NodeId, link: LinkKey) {
         let node = self.node_by_id.entry(id).or_insert_with(|| Node::new(now));
         if node.link.replace(link) != Some(link) {
@@ -97,13 +100,13 @@ impl Placement {
     }
 
     /// Records that a trunk to a node was lost or could not be opened. Returns `true` if the node
-    /// becomes suspect. A node with another trunk does not, nor does one that drains.
+    /// becomes suspect. One that is unknown or suspect, has a trunk, or reports draining does not.
     pub fn failed(&mut self, now: Instant, id: &NodeId) -> bool {
         let Some(node) = self.node_by_id.get_mut(id) else { return false };
         node.link.is_none() && !node.reports_draining && node.trust.failed(now)
     }
 
-    /// Returns `true` if the node itself reports that it drains.
+    /// Returns `true` if the node reported over its trunk that it drains. The view does not count.
     pub fn has_reported_draining(&self, id: &NodeId) -> bool {
         self.node_by_id.get(id).is_some_and(|node| node.reports_draining)
     }
@@ -118,6 +121,7 @@ impl Placement {
     }
 
     /// Ends probations that are over. Returns `true` if a node is reliable again: clients may move.
+    /// If no node was reliable before, all suspects with a link become reliable with it.
     pub fn end_probations(&mut self, now: Instant) -> bool {
         let none_was_reliable = self.best() != Some(Grade::Reliable);
         let mut changed = false;
@@ -156,7 +160,7 @@ impl Placement {
         self.node_by_id.iter().find(|(_, node)| node.link == Some(link)).map(|(id, _)| id)
     }
 
-    /// Returns `true` if clients may be sent to the link.
+    /// Returns `true` if the link leads to a node that takes clients.
     pub fn uses(&self, link: LinkKey) -> bool {
         self.link_by_rank.contains(&Some(link))
     }
@@ -171,7 +175,7 @@ impl Placement {
         Some(self.ranking.id(self.owner(key)?))
     }
 
-    /// Adds a client that no node can serve now.
+    /// Adds a client that no node can serve now. The caller assigns it after a later change.
     pub fn keep_unplaced(&mut self, client: ClientKey) {
         self.unplaced.push(client);
     }

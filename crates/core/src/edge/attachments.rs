@@ -12,7 +12,7 @@ use super::session::{Attachment, Session};
 use super::{ClientKey, ConnectRequest, DialectClient, EdgeCore, Effect, LinkKey, Newcomer};
 
 impl EdgeCore {
-    /// Adds a link that is up, and queues all known kicks for its node.
+    /// Adds a link that is up, and queues all known kicks for its node. Returns its key.
     pub fn link_up(&mut self) -> LinkKey {
         let mut link = Link::default();
         for (client_id, at) in self.kicks.iter() {
@@ -26,7 +26,7 @@ impl EdgeCore {
         self.links.contains_key(link)
     }
 
-    /// Removes a link. [`Effect::AssignNode`] follows for its sessions.
+    /// Removes a link. [`Effect::AssignNode`] follows for its sessions, unless they are over.
     pub fn link_down(&mut self, link: LinkKey) {
         let Some(link) = self.links.remove(link) else { return };
         let mut clients: Vec<_> = link.client_by_slot.into_values().collect();
@@ -81,8 +81,9 @@ impl EdgeCore {
             Some(Attachment { link: link_key, slot, is_releasing: false, confirms: Confirms::default() });
     }
 
-    /// Starts a handoff of an attached session to node `to`. [`Effect::AssignNode`] follows once
-    /// the old node has released it. No effect on other sessions.
+    /// Starts a handoff of an attached session to node `to`, which the old node forwards messages
+    /// to. [`Effect::AssignNode`] follows once the old node has released it. No effect on other
+    /// sessions.
     pub fn release(&mut self, client: ClientKey, to: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let Some(attachment) = session.attachment.as_mut().filter(|it| !it.is_releasing) else { return };

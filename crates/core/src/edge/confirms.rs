@@ -1,4 +1,5 @@
-//! Confirms of the downlink frames of one attachment. Marks are values of `Session::delivered`.
+//! Confirms of the downlink frames of one attachment. `inputs` adds frames, and the link's next
+//! batch takes the confirms. Marks are values of `Session::delivered`.
 
 use std::collections::VecDeque;
 

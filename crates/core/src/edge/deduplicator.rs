@@ -1,8 +1,9 @@
 //! Deduplication for one recipient, by the messages that were written to its socket.
 //!
 //! [`EdgeCore::link_frames`](super::EdgeCore::link_frames) checks each message by it before queuing
-//! it. It never forgets a sender while nodes may still send a copy of its messages. At its byte
-//! limit it refuses new senders. Their nodes retransmit until there is room or the TTL is over.
+//! it. It never forgets a sender while nodes may still send a copy of its messages. A reliable
+//! client that may retransmit after a resume stays known too, except at the byte limit. At the
+//! limit new senders are refused. Their nodes retransmit until there is room or the TTL is over.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ pub struct DedupLimits {
     /// Number of a sender's latest numbers with a known outcome, a power of two from 64: four times
     /// its maximum of unacknowledged messages. Older ones count as unwritten.
     pub window: u64,
-    /// Bytes from which new senders replace forgettable ones or are refused. The growing windows of
-    /// known senders can add up to as much again.
+    /// Bytes from which a new sender replaces one that is silent for the hold time and `afterlife`,
+    /// or is refused. The growing windows of known senders can add up to as much again.
     pub bytes: usize,
     /// Time after the hold time in which a copy of a message can arrive.
     pub afterlife: Duration,
@@ -57,9 +58,9 @@ pub struct DedupBounds {
     pub limits: DedupLimits,
     /// The recipient's hold time.
     pub hold: Duration,
-    /// `true` if the memory of all clients is nearly used up.
+    /// `true` above three quarters of the memory for all clients: 16 senders are the limit then.
     pub memory_is_scarce: bool,
-    /// `true` if the recipient's output is full.
+    /// `true` if the recipient's output takes no messages of other clients.
     pub output_is_full: bool,
 }
 
@@ -68,7 +69,7 @@ pub struct DedupBounds {
 pub enum DuplicateCheck {
     /// New, and no earlier message is missing. It is written.
     Write,
-    /// A duplicate of a written message.
+    /// A duplicate of a message that was written, or still waits in the output.
     Duplicate,
     /// Not to be written, for this reason.
     Not(Unwritten),
@@ -82,8 +83,9 @@ pub struct Deduplicator {
 
 impl Deduplicator {
     /// Decides if a message is written, and stores a final decision. A refusal for lack of room or
-    /// because of a gap is not final. `prev_pending`: the sender's previous message without an
-    /// outcome. `ttl`: [`RemainingTtl::NONE`] for an expired message, which is never written.
+    /// because of a gap is not final. A number up to the sender's highest one is a duplicate or
+    /// skipped. `prev_pending`: the sender's previous message without an outcome. `ttl`:
+    /// [`RemainingTtl::NONE`] for an expired message, which is never written.
     pub fn judge(
         &mut self,
         bounds: &DedupBounds,
@@ -128,7 +130,7 @@ impl Deduplicator {
         black_box(self.senders.get(origin.session).map(|sender| sender.was_written(origin.number)));
     }
 
-    /// Forgets senders whose messages can have no further copies.
+    /// Forgets senders whose messages can have no further copies by the recipient's hold time.
     pub fn forget_idle(&mut self, limits: &DedupLimits, now: Instant, hold: Duration) {
         let plain = hold + limits.afterlife;
         self.senders.remove_idle(now, plain, plain + limits.latest_repeat);

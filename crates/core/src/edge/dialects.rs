@@ -1,5 +1,6 @@
-//! Clients of dialects. A translator stands between the socket and the session: the shell, `inputs`
-//! and `sweep` pass it frames of the client, messages of the mesh and the time.
+//! Clients of dialects, the protocols other than the mesh's native one. A translator stands between
+//! the socket and the session: the shell, `inputs` and `sweep` pass it frames of the client,
+//! messages of the mesh and the time.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -24,7 +25,7 @@ pub struct DialectClient {
     pub dialect: Dialect,
     /// Translates between its frames and messages of the mesh.
     pub translator: Translator,
-    /// Credential of its claim. `None`: its id is random and not claimed.
+    /// Credential of its claim of an id. `None`: its id is random and not claimed.
     pub credential: Option<Credential>,
     /// Event that ends its session.
     pub lifetime: Lifetime,
@@ -53,15 +54,16 @@ impl DialectSession {
 /// Events of one dialect since the start, for metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DialectCounts {
-    /// Text and binary frames read from clients.
+    /// Text and binary messages read from clients.
     pub frames_in: u64,
-    /// Text frames queued for clients.
+    /// Text messages of translators that were queued for clients.
     pub frames_out: u64,
     /// Inputs without effect, in the order of [`signaling_dialects::event::IgnoredReason`].
     pub ignored: [u64; 7],
     /// Failures reported to clients, in the order of [`signaling_dialects::event::AnswerKind`].
     pub answers: [u64; 3],
-    /// Claims of ids: of new sessions, of a session of the same client, and refused.
+    /// Claims of ids: admitted with a new session, with a session of an equal credential, and
+    /// refused with 409.
     pub claims: [u64; 3],
     /// Requests that waited because no node could carry them out.
     pub room_waits: u64,
@@ -87,12 +89,13 @@ impl DialectCounts {
 }
 
 impl EdgeCore {
-    /// Returns the events of clients of a dialect.
+    /// Returns the events of a dialect's clients since the start.
     pub fn dialect_counts(&self, dialect: Dialect) -> DialectCounts {
         self.dialect_counts[dialect as usize]
     }
 
-    /// Handles a binary message of the client. No effect for a client of the native protocol.
+    /// Handles a binary message of the client. Returns if reading goes on. No effect for a client
+    /// of the native protocol.
     pub fn client_binary(&mut self, now: Instant, client: ClientKey, bytes: &[u8]) -> Reading {
         match self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
             true => self.dialect_frame(now, client, Input::Binary(bytes), bytes.len()),
@@ -100,7 +103,8 @@ impl EdgeCore {
         }
     }
 
-    /// Handles a Pong of the client. No effect for a client of the native protocol.
+    /// Handles a Pong of the client. Returns if reading goes on. No effect for a client of the
+    /// native protocol.
     pub fn client_pong(&mut self, now: Instant, client: ClientKey) -> Reading {
         self.translate(now, client, Input::Pong)
     }

@@ -21,7 +21,9 @@ impl EdgeCore {
         }
     }
 
-    /// Closes a client's socket with a close frame. A client that waits for admission is refused.
+    /// Closes a client's socket with a close frame. A client that waits for admission is refused:
+    /// with 403 for [`CloseCode::KICKED`], else with 503. A socket that is not open yet closes once
+    /// it is.
     pub fn close(&mut self, client: ClientKey, code: CloseCode, reason: &str) {
         self.end(client, code, reason, DetachReason::Closed);
     }
@@ -72,7 +74,7 @@ impl EdgeCore {
     }
 
     /// Sends `goodbye` and closes the socket, so that the client connects to another server. A
-    /// dialect's client gets only the close frame.
+    /// dialect's client, or one whose socket is not open yet, gets no `goodbye`.
     pub fn send_away(&mut self, client: ClientKey, code: CloseCode, reason: &str, retry_after_ms: u64) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         if session.phase.is_open() && session.dialect.is_none() {

@@ -43,8 +43,8 @@ impl EdgeCore {
         }
     }
 
-    /// Handles the client's shutdown of its side: while it is not read, it no longer counts as
-    /// alive. Earlier bytes may be unread.
+    /// Handles the client's shutdown of its sending side: while it is not read, it no longer counts
+    /// as alive. Earlier bytes may be unread.
     pub fn socket_ends(&mut self, client: ClientKey) {
         if let Some(session) = self.sessions.get_mut(client)
             && let SessionPhase::Open { half_closed, .. } = &mut session.phase
@@ -63,7 +63,7 @@ impl EdgeCore {
         }
     }
 
-    /// Handles a text message of the client.
+    /// Handles a text message of the client, which is valid UTF-8. Returns if reading goes on.
     pub fn client_text(&mut self, now: Instant, client: ClientKey, text: &[u8]) -> Reading {
         if self.sessions.get(client).is_some_and(|session| session.dialect.is_some()) {
             return self.dialect_frame(now, client, Input::Text(text), text.len());
@@ -138,7 +138,8 @@ impl EdgeCore {
         self.confirm(client);
     }
 
-    /// Handles `received` up to `n`. A plain client's `received` has no effect.
+    /// Handles `received` up to `n`. A number that was not sent gets an `error`. A plain client's
+    /// `received` has no effect.
     fn received(&mut self, now: Instant, client: ClientKey, n: u64) -> Reading {
         let Some(session) = self.sessions.get_mut(client) else { return Reading::Paused };
         let Some(tracker) = &mut session.received else { return Reading::On };
@@ -154,7 +155,7 @@ impl EdgeCore {
     }
 
     /// Handles a run of frames from a node. Returns the node's last report about itself in it.
-    /// `None`: there is none.
+    /// `None`: there is none. Frames of a lost link or for a free slot have no effect.
     ///
     /// # Errors
     /// If the bytes are no frames. Frames before the fault are handled.

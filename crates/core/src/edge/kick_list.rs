@@ -17,7 +17,7 @@ pub struct KickList {
 }
 
 impl KickList {
-    /// Maximum clients in the list. One more replaces the oldest kick.
+    /// Maximum clients in the list. A later kick of one more client replaces the oldest kick.
     pub const MAX_CLIENTS: usize = 10_000;
 
     /// Returns the latest plausible time of a kick at `now`, both in seconds since 1970. A later
@@ -26,8 +26,8 @@ impl KickList {
         now + CLOCKS_DIFFER_S
     }
 
-    /// Adds a kick at `at`, in seconds since 1970. Returns `false` if a kick of the client at that
-    /// time or later is in the list, or if the list is full of later kicks.
+    /// Adds a kick at `at`, in seconds since 1970. Returns `false` if a kick of the client at `at`
+    /// or later is in the list, or if a full list has no earlier kick.
     pub fn add(&mut self, client: &ClientId, at: u64) -> bool {
         if let Some(&known) = self.at_by_client.get(client) {
             if known >= at {
@@ -48,7 +48,8 @@ impl KickList {
         true
     }
 
-    /// Returns `true` if a token issued at `issued` (Unix seconds) is not newer than the kick.
+    /// Returns `true` if a token of the client issued at `issued` (Unix seconds; 0 without a time)
+    /// is not newer than its kick. `false` without a kick in the list.
     pub fn bars(&self, client: &ClientId, issued: u64) -> bool {
         self.at_by_client.get(client).is_some_and(|at| issued <= *at)
     }
@@ -58,7 +59,8 @@ impl KickList {
         self.by_age.iter().map(|(at, client)| (client, *at))
     }
 
-    /// Returns the number of clients in the list, and of kicks forgotten for lack of room.
+    /// Returns the number of clients in the list, and of kicks forgotten for lack of room since the
+    /// start.
     pub fn counts(&self) -> (usize, u64) {
         (self.by_age.len(), self.forgotten)
     }

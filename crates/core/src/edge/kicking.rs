@@ -13,7 +13,8 @@ pub struct Kick {
     pub client_id: ClientId,
     /// Its time, in seconds since 1970.
     pub at: u64,
-    /// `true` if the operator acts now. Otherwise only sockets with older tokens close.
+    /// `true` if the operator acts now. Otherwise only sockets whose tokens were issued up to `at`
+    /// close.
     pub at_once: bool,
 }
 
@@ -21,7 +22,8 @@ impl EdgeCore {
     /// Kicks a client, and clients of dialects whose token has its id as subject. Their sessions
     /// end, and their tokens up to `at` (Unix seconds) are rejected. A socket with a newer token
     /// stays, unless the kick is `at_once` and new here: each node sends a kick, and the client may
-    /// have returned since. Returns `true` if a socket was closed.
+    /// have returned since. One without a token stays unless the kick is `at_once`. Returns `true`
+    /// if a socket closes or a waiting client is refused.
     pub fn kick(&mut self, client_id: &ClientId, at: u64, at_once: bool) -> bool {
         let is_news = self.kicks.add(client_id, at);
         let is_meant = |session: &Session| match &session.token {

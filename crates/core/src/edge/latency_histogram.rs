@@ -1,4 +1,5 @@
-//! Counts of message latencies in buckets, at constant cost. The shell publishes them as metrics.
+//! Counts of message latencies in buckets, at constant cost. `inputs` records them, and the shell
+//! publishes them as metrics.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use std::time::Duration;
 const FINEST_BITS: u32 = 13;
 /// Buckets for each doubling, so that an upper bound is at most one eighth too high.
 const STEPS: usize = 8;
-/// Doublings from 65 µs to above the maximum hold time of one minute.
+/// Doublings from 65 µs to 69 s, above the default hold time.
 const DOUBLINGS: usize = 20;
 const SIZES: usize = STEPS * (DOUBLINGS + 1);
 
@@ -23,7 +24,7 @@ impl LatencyHistogram {
     }
 
     /// Returns for each bucket in use its upper bound in microseconds, rounded up, and its count.
-    /// The last bucket includes all longer latencies.
+    /// The last bucket, up to 69 s, includes all longer latencies.
     pub fn counts(&self) -> impl Iterator<Item = (u64, u64)> {
         let counts = self.count_by_size.iter().enumerate().filter(|(_, count)| **count > 0);
         counts.map(|(size, count)| (bound(size).div_ceil(1_000), *count))

@@ -3,7 +3,8 @@
 //! Each sweep counts the kept bytes. Messages are added in between, and answers to requests count
 //! from the next sweep on. Above half of the limit, each client may have few unanswered messages,
 //! so senders are read more slowly. Above three quarters, deduplicators with 16 senders stop to
-//! grow. Above the limit, the clients with the most unread output lose their sockets.
+//! grow. Above the limit, the clients with the most unread output lose their sockets. `inputs`,
+//! `dialects` and `sweep` call this module.
 
 use super::retransmit_buffer::RetransmitLimits;
 use super::session::Session;
@@ -11,7 +12,7 @@ use super::{ClientKey, Settings};
 
 /// Overhead in bytes of a message in custody or without `received`.
 pub(super) const ENTRY_BYTES: usize = 64;
-/// Bytes of a sender with few messages, including its table entries.
+/// Bytes of a deduplicator's sender with few messages, including its table entries.
 pub const SENDER_BYTES: usize = 160;
 /// Clients whose unwritten output has fewer allocated bytes are never evicted.
 const LEAST_EVICTED: usize = 4 * 1024;
@@ -72,8 +73,8 @@ impl Memory {
         }
     }
 
-    /// Returns the clients to close so that a quarter is free. `unwritten`: allocated output bytes
-    /// of each. Empty below the limit.
+    /// Returns the clients to close so that a quarter is free, if their output of at least 4 KiB
+    /// suffices. `unwritten`: allocated output bytes of each. Empty up to the limit.
     pub(super) fn evict(&self, limit: usize, mut unwritten: Vec<(usize, ClientKey)>) -> Vec<ClientKey> {
         if !self.is_short(limit) {
             return Vec::new();

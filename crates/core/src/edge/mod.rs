@@ -65,9 +65,9 @@ pub use self::token_bucket::{Rate, TokenBucket, whole_ms};
 pub use self::verified_token::{PresentedToken, VerifiedToken};
 
 new_key_type! {
-    /// A client of this edge.
+    /// Key of a client's session at this edge.
     pub struct ClientKey;
-    /// The path to a node.
+    /// Key of a link: a trunk to a node, or the in-memory path to this process's own node.
     pub struct LinkKey;
 }
 
@@ -81,25 +81,28 @@ pub struct Settings {
     /// Maximum unwritten bytes of one client. Above it, its socket closes. From half of it on,
     /// messages of other clients wait at their nodes.
     pub max_output_bytes: usize,
-    /// Time in which a socket takes none of its pending output, after which it is closed.
+    /// Time in which a socket takes none of its pending output, after which it is closed. The
+    /// longer of this and the hold time limits two more times: until output of one moment is
+    /// written, and until a reliable client sends `received` for a message.
     pub write_timeout: Duration,
     /// Silence of a client after which it is pinged.
     pub heartbeat: Duration,
     /// Time after the ping of `heartbeat` without bytes from the client, after which its socket is
     /// closed.
     pub heartbeat_answer: Duration,
-    /// Time without a new `received` while a written message lacks one, after which the socket is
-    /// closed. 25 times the advised time (200 ms) suffices for slow networks, and is short for
-    /// senders that wait for an `ack`.
+    /// Time without a new `received` while a message written to a reliable client lacks one, after
+    /// which the socket is closed. 25 times the advised time (200 ms) suffices for slow networks,
+    /// and is short for senders that wait for an `ack`.
     pub receipt_timeout: Duration,
     /// Hold time until a node has sent its own.
     pub hold_until_told: Duration,
     /// Maximum rates of one client.
     pub rates: RateLimits,
-    /// Maximum rates of one client, by its token's rate class.
+    /// Maximum rates of one client, by its token's rate class. Other classes have `rates`.
     pub rate_classes: BTreeMap<RateClass, RateLimits>,
     /// Maximum bytes kept for all clients: messages without an outcome, unwritten output, known
-    /// senders. `usize::MAX`: no limit.
+    /// senders, state of translators. Above it, sockets with the most unwritten output close; above
+    /// half of it, clients may have fewer messages without an outcome. `usize::MAX`: no limit.
     pub max_memory_bytes: usize,
 }
 
@@ -144,16 +147,18 @@ pub struct Refusal {
     pub code: String,
     /// Human-readable reason.
     pub message: String,
-    /// Time after which a new attempt may succeed, in milliseconds. `None`: it cannot succeed.
+    /// Time after which a new attempt may succeed, in milliseconds. `None`: no wait is known to
+    /// help.
     pub retry_after_ms: Option<u32>,
 }
 
 /// Work for the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The session is detached. Attach it to a node, now or later.
+    /// The session is detached. Attach it to a node, now or later. A new client can be refused.
     AssignNode(ClientKey),
-    /// Answer the client's upgrade request. Its output holds the welcome.
+    /// Answer the client's upgrade request, then call [`EdgeCore::socket_opened`]. Its output holds
+    /// the welcome.
     Accept(ClientKey),
     /// Refuse the client's upgrade request. The core has removed the client.
     Refuse(ClientKey, Refusal),
@@ -164,7 +169,8 @@ pub enum Effect {
     Read(ClientKey),
     /// Verify a new token, then call [`EdgeCore::renewed`] or [`EdgeCore::not_renewed`].
     Verify(ClientKey, PresentedToken),
-    /// Call [`EdgeCore::kick`], unless its time is implausible ([`KickList::latest_believable`]).
+    /// Call [`EdgeCore::kick`] with a time of at most [`KickList::latest_believable`]. Ignore a
+    /// later kick that is not `at_once`.
     Kick(Kick),
 }
 
@@ -177,22 +183,26 @@ pub struct Counts {
     pub downs: u64,
     /// Duplicates that were dropped.
     pub duplicates: u64,
-    /// Messages that were not written: skipped, no room, or a sequence gap.
+    /// Messages that were not written: skipped, no room, or a sequence gap. It includes
+    /// `full_outputs` and `full_dedups`.
     pub sequence_gaps: u64,
-    /// Messages that were not written because the recipient's output was full.
+    /// Messages that were not written because the recipient's output was half full, or too many
+    /// messages had no `received`.
     pub full_outputs: u64,
-    /// Messages that were not written because the recipient's deduplicator was full.
+    /// Messages that were not written because the recipient's deduplicator was full, or memory
+    /// scarce.
     pub full_dedups: u64,
-    /// Frames retransmitted to another node.
+    /// Messages without an outcome that were sent when their session was attached: again, or for
+    /// the first time if they came while it was detached.
     pub retransmissions: u64,
     /// Handoffs started.
     pub handoffs: u64,
     /// Read pauses: a retransmit buffer or a translator was full, or a dialect's client was above
     /// its rate.
     pub read_pauses: u64,
-    /// Messages refused by the message rate.
+    /// Messages of native clients refused by the message rate.
     pub over_message_rate: u64,
-    /// Messages refused by the byte rate.
+    /// Messages of native clients refused by the byte rate.
     pub over_byte_rate: u64,
     /// Sockets closed because the client ignored refusals, or pinged too often.
     pub rate_abuses: u64,
@@ -205,7 +215,7 @@ pub struct Counts {
 /// Gauges of the last sweep.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Figures {
-    /// Sessions that are detached or being released.
+    /// Sessions that are detached or being released, clients without an admission included.
     pub unattached: usize,
     /// Clients that are not read: see [`Counts::read_pauses`].
     pub read_paused: usize,
@@ -266,7 +276,7 @@ impl EdgeCore {
         self.effects.pop_front()
     }
 
-    /// Returns the urgency of a link's next batch.
+    /// Returns the urgency of a link's next batch. [`FlushUrgency::Idle`] for a lost link.
     pub fn wants(&self, link: LinkKey) -> FlushUrgency {
         match self.links.get(link) {
             Some(link) if !link.out.is_empty() => FlushUrgency::Immediate,
@@ -275,7 +285,8 @@ impl EdgeCore {
         }
     }
 
-    /// Takes the next batch of a link: messages first, then confirms; empty without any.
+    /// Takes the next batch of a link: other frames first, then confirms. Further frames may wait.
+    /// Empty: none wait, or the link is lost.
     pub fn take_batch(&mut self, key: LinkKey) -> Vec<u8> {
         let Some(Link { out, lazy, to_confirm, .. }) = self.links.get_mut(key) else { return Vec::new() };
         for client in to_confirm.drain(..) {
@@ -304,7 +315,8 @@ impl EdgeCore {
         clients
     }
 
-    /// Returns the unwritten bytes of an open socket; empty for other clients.
+    /// Returns the unwritten bytes of an open socket; empty for other clients. The shell reports
+    /// the bytes that the socket takes by [`EdgeCore::wrote`].
     pub fn output(&self, client: ClientKey) -> &[u8] {
         match self.sessions.get(client) {
             Some(session) if session.phase.is_open() => session.output.pending(),
@@ -318,7 +330,8 @@ impl EdgeCore {
         self.sessions.iter().filter_map(|(key, session)| Some((key, session.key, session.uplink()?.0)))
     }
 
-    /// Returns the number of a link's slots in use, including sessions that are leaving it.
+    /// Returns the number of a link's slots in use, including sessions that are leaving it. 0 for a
+    /// lost link.
     pub fn sessions_on(&self, link: LinkKey) -> usize {
         self.links.get(link).map_or(0, |link| link.client_by_slot.len())
     }
@@ -330,12 +343,12 @@ impl EdgeCore {
         Some((session.key, session.uplink()?.0))
     }
 
-    /// Returns all sessions.
+    /// Returns all sessions, also those without an open socket.
     pub fn clients(&self) -> Vec<ClientKey> {
         self.sessions.keys().collect()
     }
 
-    /// Returns `true` for a client of a dialect.
+    /// Returns `true` for a client of a dialect. `false`: it is native or gone.
     pub fn has_dialect(&self, client: ClientKey) -> bool {
         self.sessions.get(client).is_some_and(|session| session.dialect.is_some())
     }
@@ -375,20 +388,21 @@ impl EdgeCore {
         self.figures
     }
 
-    /// Returns the latencies of delivered messages, from their receipt by this edge to the outcome.
+    /// Returns the latencies of messages with the outcome `Done`, room requests included, from
+    /// their receipt by this edge to the outcome.
     pub fn delays(&self) -> &LatencyHistogram {
         &self.latency
     }
 }
 
-/// Urgency of a connection's next batch.
+/// Urgency of the next batch of a trunk, local link or lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushUrgency {
     /// There is nothing to send.
     Idle,
     /// Only confirms, outcomes or notes are queued. They wait up to the flush delay.
     Delayed,
-    /// Messages are queued, or the connection needs the shell for another reason.
+    /// Other frames are queued, or the connection needs the shell for another reason.
     Immediate,
 }
 

@@ -1,5 +1,5 @@
 //! Output queued for one client's socket: bytes to write, and how long the socket has not taken
-//! them.
+//! them. The modules of the edge's core append it, and `sweep` checks the times.
 
 use std::time::{Duration, Instant};
 

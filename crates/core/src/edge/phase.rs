@@ -1,4 +1,4 @@
-//! Phases of a session, from its upgrade request to its removal.
+//! Phases of a session, from its upgrade request to its removal. The edge's core changes them.
 //!
 //! ```text
 //! connect ─> Waiting ──admitted──> Accepted ──opened──> Open ──ended──> Closed ─> removed
@@ -31,7 +31,8 @@ pub enum SessionPhase {
         /// Cause of the socket's end.
         reason: DetachReason,
         /// `true`: when the socket closed, no node served the session or its node was releasing it.
-        /// The next node must attach it once, so that the client can resume there.
+        /// The next node must attach it once, so that the client can resume there. Always `false`
+        /// for the cause `Left`.
         must_attach: bool,
     },
 }

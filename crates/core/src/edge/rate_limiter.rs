@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::token_bucket::{Rate, TokenBucket};
 
-/// Maximum rates of a client. `None`: no limit.
+/// Maximum rates of a client. `None`: no limit. A native client's message above a rate is refused,
+/// a dialect's client is read later. A ping above its rate closes the socket.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// Messages.
@@ -17,7 +18,7 @@ pub struct RateLimits {
 
 /// Cost of a message in bytes in addition to its own, so that short ones are not free.
 const FRAME_BYTES: u32 = 64;
-/// Time of ignored refusals after which a client is abusive. A pause of [`RELENTS`] restarts it.
+/// Time of ignored refusals after which a client is abusive. A pause over [`RELENTS`] restarts it.
 const ABUSE: Duration = Duration::from_secs(5);
 /// Pause after which a client is not abusive.
 const RELENTS: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 //! Direct clients that another node owns in the latest view, each with the time at which it is sent
-//! there. No I/O; `shell::direct` calls it.
+//! there. The node's `shell::direct` calls it.
 
 use std::time::{Duration, Instant};
 
@@ -21,15 +21,16 @@ pub struct Reassignments {
 }
 
 impl Reassignments {
-    /// Creates an empty schedule. All servers have one seed. A client's time is within `window`.
+    /// Creates an empty schedule. `hash_seed` is the same on all servers. A client's time is at
+    /// most `window` after the view.
     #[must_use]
     pub fn new(own_id: NodeId, hash_seed: u64, window: Duration) -> Self {
         Self { own_id, hash_seed, window, due_by_client: SecondaryMap::new() }
     }
 
-    /// Applies a new view. A client that another node owns gets a time, or keeps the one it has. A
-    /// client of this node loses its time. `fraction` draws the part of the window before a time, 0
-    /// to 1. An empty view moves no client.
+    /// Applies a new view. An attached client that another node owns gets a time, or keeps the one
+    /// it has. All others lose theirs. `fraction` draws the part of the window before a time, 0 to
+    /// 1. Draining members own none, unless all drain. An empty view moves no client.
     pub fn set_view(&mut self, now: Instant, view: &View, core: &EdgeCore, mut fraction: impl FnMut() -> f64) {
         let settled = view.members().iter().any(|member| !member.draining);
         let candidates = view.members().iter().filter(|member| !settled || !member.draining);
@@ -45,7 +46,8 @@ impl Reassignments {
         }
     }
 
-    /// Removes and returns the clients whose time is not after `now`, in no order.
+    /// Removes and returns the clients whose time is not after `now`, in no order. Some may be
+    /// gone.
     pub fn take_due(&mut self, now: Instant) -> Vec<ClientKey> {
         let due = self.due_by_client.iter().filter(|(_, due)| **due <= now).map(|(client, _)| client);
         let due: Vec<_> = due.collect();

@@ -51,7 +51,7 @@ impl ReceivedTracker {
         self.received + self.unacknowledged.len() as u64
     }
 
-    /// Returns `true` if the client must send `received` before it gets more messages.
+    /// Returns `true` if the client must send `received` before it gets more messages of clients.
     pub(super) fn is_full(&self) -> bool {
         self.unacknowledged.len() >= MAX_UNACKNOWLEDGED
     }
@@ -61,7 +61,8 @@ impl ReceivedTracker {
         self.received
     }
 
-    /// Returns the value of [`Self::received`] at which the client has a message sent before.
+    /// Returns the value of [`Self::received`] at which the client has the message of this name. If
+    /// none waits under the name, that is the present value.
     pub(super) fn needed_for(&self, origin: Origin) -> u64 {
         let at = self.unacknowledged.iter().rposition(|unacknowledged| unacknowledged.origin == origin);
         at.map_or(self.received, |at| self.received + 1 + at as u64)

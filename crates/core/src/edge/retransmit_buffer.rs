@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use signaling_wire::Seq;
 
-/// Limits of one retransmit buffer. At any of them the edge stops reading the client.
+/// Limits of one retransmit buffer. At any of them the edge stops reading the client, so the last
+/// message may exceed them.
 #[derive(Debug, Clone, Copy)]
 pub struct RetransmitLimits {
     /// Maximum messages without an outcome: many times the burst of a call set-up.
@@ -14,8 +15,8 @@ pub struct RetransmitLimits {
     /// Maximum payload bytes of messages without an outcome: four of the default maximum size.
     pub bytes: usize,
     /// Maximum numbers from the oldest message without an outcome to the newest message: 3,000
-    /// messages/s for one hold time. At most `frames` of them have no outcome, which fit a
-    /// deduplicator's window.
+    /// messages/s for the default hold time of 20 s. At most `frames` of them have no outcome,
+    /// which fit a deduplicator's window.
     pub span: u64,
 }
 
@@ -81,7 +82,7 @@ impl RetransmitBuffer {
         black_box(self.kept.front().map(|(seq, _)| *seq));
     }
 
-    /// Frees the memory of an empty buffer. The sweep calls it, so busy clients keep their buffers.
+    /// Frees the memory of an empty buffer. Each sweep calls it, so busy clients keep theirs.
     pub fn tidy(&mut self) {
         if self.kept.is_empty() {
             self.kept = VecDeque::new();
@@ -94,7 +95,7 @@ impl RetransmitBuffer {
         self.kept.len() >= limits.frames || self.bytes >= limits.bytes || span >= limits.span
     }
 
-    /// Returns the number of messages.
+    /// Returns the number of messages without an outcome.
     pub fn len(&self) -> usize {
         self.kept.len()
     }

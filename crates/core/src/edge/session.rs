@@ -1,4 +1,5 @@
-//! The session of one client, and its upgrade request.
+//! The session of one client, and its upgrade request, which the shell creates. The other modules
+//! of the edge's core change sessions.
 
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ pub struct Session {
     pub(super) state: Option<Box<[u8]>>,
     /// Claims of the client's latest token. `None`: tokens are not required.
     pub(super) token: Option<Box<VerifiedToken>>,
-    /// Hold time of its messages, as its node sent it.
+    /// Hold time of its messages, as its node sent it; before that, the edge's setting.
     pub(super) hold: Duration,
     /// Its binding to a node. `None`: detached. Uplink frames then wait in the retransmit buffer,
     /// as they do while a node releases it.
@@ -198,7 +199,8 @@ impl Session {
         }
     }
 
-    /// Returns the link and slot of downlink frames and confirms. `None`: it is detached.
+    /// Returns the link and slot of downlink frames and confirms, also while its node releases it.
+    /// `None`: it is detached.
     pub fn attached_to(&self) -> Option<(LinkKey, Slot)> {
         self.attachment.as_ref().map(|attachment| (attachment.link, attachment.slot))
     }

@@ -10,13 +10,14 @@ use super::phase::SessionPhase;
 use super::{ClientKey, EdgeCore, Effect, Figures};
 use crate::ws::encode;
 
-/// Interval at which [`EdgeCore::sweep`] must be called.
+/// Interval at which the shell calls [`EdgeCore::sweep`].
 pub const INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of `pong`s to a client that is not read, so that it keeps the socket open.
 const PAUSED_PONG: Duration = Duration::from_secs(5);
 
 impl EdgeCore {
-    /// Restarts the limits of silence and of unwritten output after a pause of this process.
+    /// Restarts the limits of silence and of unwritten output after a pause of this process. The
+    /// limits of `received` go on: two sweeps must find a client late.
     pub fn on_process_pause(&mut self, now: Instant) {
         for session in self.sessions.values_mut() {
             session.heard = now;
@@ -25,7 +26,8 @@ impl EdgeCore {
         }
     }
 
-    /// Checks every session once, and closes sockets past their limits. Replaces the [`Figures`].
+    /// Checks every session once: pings silent clients, and closes sockets past their limits.
+    /// Replaces the [`Figures`] and the estimate of kept bytes.
     pub fn sweep(&mut self, now: Instant) {
         let mut closing: Vec<(ClientKey, CloseCode, &str)> = Vec::new();
         let mut due = Vec::new();

@@ -1,4 +1,5 @@
-//! A token bucket: a long-term rate with bursts. Limits of messages, bytes and broadcasts use it.
+//! A token bucket: a long-term rate with bursts. Limits of messages, bytes, pings, broadcasts and
+//! new clients use it.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ impl TokenBucket {
         self.full_at <= now
     }
 
-    /// Returns the time until `amount` units are available. `None`: they are available now.
+    /// Returns the time until `amount` units are available. More than the burst are available once
+    /// the bucket is full. `None`: they are available now.
     pub fn wait(&self, now: Instant, rate: Rate, amount: u32) -> Option<Duration> {
         // An item above the burst needs a full bucket.
         let room = cost(rate, rate.burst.max(1)).saturating_sub(cost(rate, amount));
@@ -36,12 +38,12 @@ impl TokenBucket {
         debt.checked_sub(room).filter(|wait| !wait.is_zero())
     }
 
-    /// Takes `amount` units, available or not.
+    /// Takes `amount` units, available or not. A lack delays the next units.
     pub fn pay(&mut self, now: Instant, rate: Rate, amount: u32) {
         self.full_at = self.full_at.max(now) + cost(rate, amount);
     }
 
-    /// Takes `amount` units if they are available. Returns `true` if so.
+    /// Takes `amount` units if they are available. Returns `true` if so, else takes none.
     pub fn take(&mut self, now: Instant, rate: Rate, amount: u32) -> bool {
         let is_there = self.wait(now, rate, amount).is_none();
         if is_there {
@@ -56,7 +58,7 @@ fn cost(rate: Rate, amount: u32) -> Duration {
     Duration::from_nanos(u64::from(amount) * 1_000_000_000 / u64::from(rate.per_second.max(1)))
 }
 
-/// Returns a waiting time in milliseconds, rounded up so that clients do not return too early.
+/// Returns a waiting time in milliseconds, rounded up: the client must not return too early.
 pub fn whole_ms(wait: Duration) -> u64 {
     u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

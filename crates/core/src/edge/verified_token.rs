@@ -16,11 +16,11 @@ use crate::ws::encode;
 pub struct VerifiedToken {
     /// The encoded [`Grant`](signaling_wire::grant::Grant) for nodes.
     pub grant: Box<[u8]>,
-    /// Its subject, for kicks. `None`: the client's id.
+    /// Its subject, for kicks. `None`: the subject is the client's id, or no valid id.
     pub subject: Option<ClientId>,
     /// Time of issue, in seconds since 1970. 0: the token has none.
     pub issued: u64,
-    /// Time at which the socket closes without a newer token. `None`: never.
+    /// Time at which the socket closes with 4003 unless a newer token came. `None`: never.
     pub expires: Option<Instant>,
     /// The client's rate class. `None`: the usual rates.
     pub rate_class: Option<RateClass>,
@@ -38,14 +38,15 @@ impl fmt::Debug for PresentedToken {
 
 impl EdgeCore {
     /// Replaces the client's token after [`Effect::Verify`](super::Effect::Verify), and sends the
-    /// new grant to its node.
+    /// new grant to its node. The client gets no answer.
     pub fn renewed(&mut self, client: ClientKey, token: VerifiedToken) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         session.send(&mut self.links, |slot| ToNode::Grant { slot, grant: &token.grant });
         session.token = Some(Box::new(token));
     }
 
-    /// Sends the client the reason why its token was rejected. The old token stays.
+    /// Sends the client an `error` (`forbidden`) with the reason why its token was rejected. The
+    /// old token stays.
     pub fn not_renewed(&mut self, client: ClientKey, why: &str) {
         let Some(session) = self.sessions.get_mut(client) else { return };
         let (code, message) = (ErrorCode::Forbidden, why);

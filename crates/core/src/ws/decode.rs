@@ -53,7 +53,8 @@ enum Found {
 }
 
 impl Decoder {
-    /// Starts to decode `input`, the bytes of one read. They are unmasked in place.
+    /// Starts to decode `input`, the bytes of one read. They are unmasked in place, or copied after
+    /// the bytes that the last input left.
     pub fn feed<'a>(&'a mut self, input: &'a mut [u8], limits: Limits) -> Input<'a> {
         let bytes = if self.rest.is_empty() {
             Bytes::Lent(input)
@@ -65,12 +66,13 @@ impl Decoder {
         Input { decoder: self, bytes, at: 0, gathered: Vec::new(), limits, drained: false }
     }
 
-    /// Returns `true` if a frame or message is incomplete. The caller limits the time for it.
+    /// Returns `true` if a frame or message is incomplete, as far as its bytes are decoded. The
+    /// caller limits the time for it.
     pub fn unfinished(&self) -> bool {
         self.message.is_some() || (!self.rest.is_empty() && !self.stopped_early)
     }
 
-    /// Returns the number of bytes kept for incomplete messages and unparsed input.
+    /// Returns the bytes allocated for an incomplete message and unparsed input.
     pub fn held(&self) -> usize {
         self.rest.len() + self.message.as_ref().map_or(0, |message| message.payload.capacity())
     }
@@ -87,10 +89,11 @@ impl Decoder {
 }
 
 impl Input<'_> {
-    /// Returns the next event. `None`: the input has no further complete message or control frame.
+    /// Returns the next event. `None`: the input has no further complete message or control frame,
+    /// or a close or violation came before.
     ///
     /// # Errors
-    /// Returns a [`Violation`] at the first wrong byte. No events follow it.
+    /// Returns a [`Violation`] at the first wrong byte, once the events before it are taken.
     #[expect(clippy::should_implement_trait, reason = "each event borrows from the input, which no `Iterator` can do")]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, Violation> {
         self.gathered = Vec::new();

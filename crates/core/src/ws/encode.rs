@@ -1,4 +1,4 @@
-//! Server frames, unmasked and unfragmented, appended to a buffer of the caller.
+//! Server frames, unmasked and unfragmented, appended to a buffer of the caller. The edge calls it.
 
 use signaling_protocol::CloseCode;
 
@@ -40,8 +40,8 @@ pub fn pong(out: &mut Vec<u8>, payload: &[u8]) {
     message(out, PONG, &payload[..payload.len().min(MAX_CONTROL)]);
 }
 
-/// Appends a close frame. The reason is cut to 123 bytes between two characters. The frame has no
-/// body if the code is [`CloseCode::NO_CODE`].
+/// Appends a close frame. The reason is cut to 123 bytes between two characters. The frame has
+/// neither code nor reason if the code is [`CloseCode::NO_CODE`].
 pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
     if code == CloseCode::NO_CODE.0 {
         return header(out, CLOSE, 0);
@@ -53,8 +53,8 @@ pub fn close(out: &mut Vec<u8>, code: u16, reason: &str) {
     out.extend_from_slice(reason.as_bytes());
 }
 
-/// Returns the bytes of the whole unmasked frame that begins `bytes`, header included, even if its
-/// payload is incomplete. `None`: the header is incomplete.
+/// Returns the size in bytes of the unmasked frame at the start of `bytes`, header included, even
+/// if its payload is incomplete. `None`: the header is incomplete.
 #[must_use]
 pub fn frame_len(bytes: &[u8]) -> Option<usize> {
     let short = usize::from(*bytes.get(1)?);

@@ -1,10 +1,10 @@
 //! RFC 6455 frames, server side only, without I/O.
 //!
-//! A thread reads from all its sockets into one shared scratch buffer. It passes the filled part to
+//! The edge's shell reads from all sockets into one scratch buffer. It passes the filled part to
 //! the socket's [`Decoder`], which unmasks and checks it in place. The [`Event`]s borrow from the
 //! buffer. Only unfinished data at the end of a read is copied to the heap, and freed once it is
 //! complete. So an idle client costs the few bytes of a `Decoder` and no buffer. [`encode`] appends
-//! unmasked server frames to a buffer of the caller.
+//! unmasked server frames to a buffer of the edge's core.
 //!
 //! Extensions are not supported. A compressed frame sets a reserved bit, which is a [`Violation`].
 //!
@@ -41,9 +41,9 @@ pub use decode::{Decoder, Input};
 /// Limits for the messages of one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum bytes of a message, in one frame or several.
+    /// Maximum bytes of a message, in one frame or several. More are a violation (1009).
     pub max_message_bytes: u32,
-    /// Maximum frames of one message.
+    /// Maximum frames of one message. More are a violation (1008).
     pub max_fragments: u32,
     /// `true` if binary messages are accepted. Otherwise they are a violation (1003).
     pub binary: bool,
@@ -67,7 +67,8 @@ pub enum Event<'a> {
     Ping(&'a [u8]),
     /// A pong, the answer to a ping or unsolicited, with at most 125 bytes.
     Pong(&'a [u8]),
-    /// The client closes with this code and reason. `None`: no code. Further bytes are ignored.
+    /// The client closes with this code and reason. `None`: no code, and an empty reason. Further
+    /// bytes are ignored.
     Close(Option<u16>, &'a str),
 }
 
