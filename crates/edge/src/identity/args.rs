@@ -52,7 +52,7 @@ pub struct IdentityArgs {
     pub token_leeway_s: u64,
 
     /// Admit clients without tokens beyond loopback: each can take any free client_id and signal
-    /// every client. No effect with --token-key-file
+    /// every client; ignored with tokens
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 

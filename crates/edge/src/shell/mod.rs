@@ -1,9 +1,9 @@
 //! The edge's I/O around its core.
 //!
 //! One thread runs it in local tasks: one per connection before its upgrade, one per socket that
-//! closes, and one for all open sockets. The balancer's `run` and the node's `shell::direct` create
-//! an [`Edge`]. A link is a trunk to a node, or the local link: the in-memory path to this process's
-//! own node.
+//! closes, and one for all open sockets. The balancer's `run` and the node's `shell::direct`
+//! create an [`Edge`]. A link is a trunk to a node, or the local link: the in-memory path to this
+//! process's own node.
 //!
 //! A message from a client: `sockets` polls for readable clients. `reading` reads into a
 //! buffer that all clients share, decodes it and passes each text to the core. The core appends it
