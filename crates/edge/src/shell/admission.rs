@@ -29,8 +29,8 @@ pub struct AdmissionLimits {
     pub per_address: Option<usize>,
     /// Maximum new clients/s after verification; 0 counts as 1. The burst is one second's worth.
     pub rate: u32,
-    /// Maximum requests/s of one address or IPv6 /64 for a socket, verified or not. The burst is one
-    /// second's worth. `None` sets no limit.
+    /// Maximum requests/s for a socket from one address or IPv6 /64, verified or not. The burst is
+    /// one second's worth. `None` sets no limit.
     pub rate_per_address: Option<u32>,
 }
 
