@@ -1,6 +1,5 @@
 //! Checks if an HTTP request may become a WebSocket, reads its offers and creates its answer. No
-//! I/O. Called for clients by `shell::connect` and `shell::dialects`, and for trunks by the node's
-//! shell.
+//! I/O. Called for clients by `shell::connect` and `shell::dialects`, and for trunks by the node.
 //!
 //! Only RFC 6455 section 4.2.1 and signs of request smuggling are checked, not identity or origin.
 

@@ -35,8 +35,7 @@ pub enum ClientAddresses {
     ProxyV2(Arc<[IpNet]>),
 }
 
-/// A connection of a trusted proxy that does not begin with a PROXY header of version 2 of at most
-/// 536 bytes.
+/// A connection of a trusted proxy without a PROXY header of version 2 of at most 536 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection of a trusted proxy does not begin with a PROXY header of version 2")]
 pub(super) struct NoProxyHeader;

@@ -1,5 +1,4 @@
-//! Upper bound of an edge's memory, computed from its settings. `run` of both servers logs it at
-//! the start.
+//! Upper bound of an edge's memory, computed from its settings. `run` of both servers logs it.
 
 use signaling_metrics::Publish;
 use tracing::info;

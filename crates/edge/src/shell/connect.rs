@@ -164,8 +164,7 @@ pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     Ok(bytes)
 }
 
-/// Creates a client with a new session, without query and tokens. Fails with 503 if the system has
-/// no random bytes.
+/// Creates a client with a new session, without query and tokens. Fails without random bytes.
 pub(super) fn newcomer(
     client_id: ClientId,
     reliable: bool,

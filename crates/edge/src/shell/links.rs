@@ -29,8 +29,7 @@ pub enum LinkEvent {
     /// The link takes no more sessions. Its sessions are detached after this event, and assigned
     /// anew.
     Down {
-        /// `true` if the trunk failed, was silent or the node closed it; `false` if this edge
-        /// closes it.
+        /// `true` after a failure, silence or close of the node; `false` if this edge closes it.
         is_lost: bool,
     },
     /// The trunk of the link is closed, after [`LinkEvent::Down`]. No further event follows.

@@ -19,42 +19,34 @@ metrics! {
         opened: Counter = "signaling_client_sockets_opened_total", "Client WebSockets opened";
         closed: Counter = "signaling_client_sockets_closed_total", "Client WebSockets closed, by either side";
         closes: By<CloseLabel> = "signaling_client_closes_total",
-            "Close frames sent to client sockets, including replies to theirs, by close code (`PROTOCOL.md`); without \
-             those of refused connects";
+            "Close frames on client sockets, also in reply, but not to refused connects, by close code (`PROTOCOL.md`)";
         unattached: Gauge = "signaling_unattached_sessions",
-            "Sessions of this edge without a node: in handoff, after the loss of a trunk, or no node is usable; their \
-             messages wait";
+            "Sessions of this edge without a node: in handoff, trunk lost, or no node is usable; their messages wait";
         paused: Gauge = "signaling_read_paused_clients",
             "Clients that the edge does not read now: too many of their messages have no outcome, or a dialect's \
              client is over its rate or has a full translator";
         connect: HistogramBuckets = "signaling_connect_seconds",
             "Time from an admitted client's request to the upgrade, including its node's answer";
         delivery: HistogramBuckets = "signaling_message_delivery_seconds",
-            "Time from a client's delivered message, or successful room command, to its outcome at the sender's \
-             edge; it includes the wait for an absent recipient and up to 0.2 s until a reliable recipient \
-             acknowledges";
+            "Time from a client's delivered message or done room command to its outcome at the sender's edge, with the \
+             wait for an absent recipient and up to 0.2 s until a reliable recipient acknowledges";
         uplink: Counter = "signaling_uplink_frames_total", "Messages and room commands taken from clients for a node";
         downlink: Counter = "signaling_downlink_frames_total", "Messages of peers queued for clients";
         bytes: By<Direction> = "signaling_client_bytes_total", "Bytes read from and written to client sockets";
         duplicates: Counter = "signaling_duplicates_dropped_total", "Repeated messages that the edge did not write again";
         gaps: Counter = "signaling_sequence_gaps_total",
-            "Messages returned to their sender's node unwritten: an earlier one is missing, the recipient has no \
-             room, or the TTL is over";
-        resends: Counter = "signaling_edge_retransmissions_total",
-            "Uplink frames without an outcome that the edge sent when it attached their session to a node again";
-        handoffs: Counter = "signaling_handoffs_total",
-            "Handoffs of sessions to another node, behind their open socket, that this edge started";
+            "Messages returned unwritten to their sender's node: an earlier one is missing, no room, or TTL over";
+        resends: Counter = "signaling_edge_retransmissions_total", "Kept uplink frames sent to a session's next node";
+        handoffs: Counter = "signaling_handoffs_total", "Handoffs to another node started, behind an open socket";
         read_pauses: Counter = "signaling_client_read_pauses_total",
             "Times that the edge stopped reading a client: too many of its messages had no outcome, or a dialect's \
              client was over its rate or had a full translator";
         refused: By<RefusalReason> = "signaling_refused_connects_total",
             "Connections and requests of clients refused or closed, by HTTP status or cause";
         violations: By<ViolationLabel> = "signaling_client_violations_total",
-            "Sockets closed because the client broke the protocol, or did not finish a message in 10 s (1008), by \
-             close code";
+            "Sockets closed for a broken protocol or a message unfinished after 10 s (1008), by close code";
         rate_limited: By<RateLabel> = "signaling_rate_limited_total",
-            "Messages refused over the rate of messages or bytes, and sockets closed for ignored refusals or too many \
-             pings (sockets)";
+            "Messages refused over a rate, and sockets closed for ignored refusals or too many pings, by limit";
         evicted: By<EvictionLabel> = "signaling_evicted_clients_total",
             "Sockets closed because memory was short (`--max-client-buffer-bytes`), by cause: messages that the client did \
              not read (unread) or did not finish (unfinished)";
@@ -72,8 +64,7 @@ metrics! {
             "Public connections that are not client sockets: before their upgrade, refused, or loading pages";
         handshakes_limit: Gauge = "signaling_handshakes_limit",
             "Maximum public connections that are not client sockets: `--max-handshakes`, or what open files allow";
-        buffered: Gauge = "signaling_client_buffered_bytes",
-            "Bytes buffered for all clients: messages without an outcome, unread output, known senders";
+        buffered: Gauge = "signaling_client_buffered_bytes", "Bytes kept for clients: messages, output, known senders";
         buffered_limit: Gauge = "signaling_client_buffered_bytes_limit",
             "Maximum bytes buffered for all clients (`--max-client-buffer-bytes`); above half of it the edge slows reads";
         memory_bound: Gauge = "signaling_client_memory_bound_bytes",
@@ -82,8 +73,8 @@ metrics! {
         certificate_loads: By<CertificateLoad> = "signaling_tls_certificate_loads_total",
             "Reads of a changed certificate, by result";
         certificate_expiry: Gauge = "signaling_tls_certificate_expiry_timestamp_seconds",
-            "Earliest end of the certificate in use and its chain, in seconds since 1970; 0 without TLS, or if it \
-             cannot be read";
+            "Earliest end of the certificate in use and its chain, in seconds since 1970; 0 if unreadable or without \
+             TLS";
     }
 }
 

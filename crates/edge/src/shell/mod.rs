@@ -170,14 +170,10 @@ impl Edge {
         Self::around(EdgeCore::new(config.core.clone()), config, backend)
     }
 
-    /// Creates an edge around an existing core, which may have links. The core replaces that of
-    /// [`EdgeConfig::core`].
+    /// Creates an edge around an existing core, which may have links. Panics like [`Edge::new`].
     ///
     /// # Errors
-    /// If the system refuses a poll or a descriptor.
-    ///
-    /// # Panics
-    /// Outside a Tokio runtime with I/O.
+    /// As for [`Edge::new`].
     pub fn around(core: EdgeCore, config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         let config = Rc::new(config.clone());
         let sockets = Sockets::new(config.coalescer.clone())?;

@@ -1,5 +1,4 @@
-//! The query of a connect request: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
-//! `connect` parses it.
+//! The query that `connect` parses: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
 
 use http::StatusCode;
 use signaling_core::edge::Refusal;

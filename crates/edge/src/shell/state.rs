@@ -73,8 +73,7 @@ pub(super) struct State {
     pub(super) clients: SecondaryMap<ClientKey, Client>,
     /// The poll of clients' sockets.
     registry: Registry,
-    /// Clients to read without an event: they may have bytes that the edge-triggered poll does not
-    /// report again.
+    /// Clients to read without an event: the edge-triggered poll may not report their bytes again.
     pub(super) read_pending: VecDeque<ClientKey>,
     /// Links to read without an event, for the same reason.
     pub(super) read_pending_links: VecDeque<LinkKey>,
@@ -213,8 +212,7 @@ impl State {
         }
     }
 
-    /// Executes the effects of the core and writes to clients until neither is left to do. Does not
-    /// wait: a blocked socket keeps its output for an event.
+    /// Executes the effects of the core and writes to clients until none is left, without waiting.
     pub(super) fn turn(&mut self, now: Instant) {
         loop {
             while let Some(effect) = self.core.next_effect() {
