@@ -137,7 +137,6 @@ impl State {
         self.scratch = buffer;
     }
 
-    /// Processes bytes of a client.
     fn process(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
         let Some(socket) = self.socket(key) else { return };
         let (mut decoder, limits) = (std::mem::take(&mut socket.decoder), socket.limits);
