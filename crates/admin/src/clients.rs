@@ -9,8 +9,9 @@ use crate::explain::ClientOnNode;
 use crate::{Missing, Page};
 
 /// A client with a socket. `node` serves it, and the balancer `edge` holds its socket (`None`: the
-/// node itself). `session` is a hexadecimal id. `since_ms` is the Unix time of the socket in ms,
-/// `generation` the same in µs: the later of two sessions stays. A `reliable` client confirms.
+/// node itself, or an edge without a name). `session` is a hexadecimal id. `since_ms` is the Unix
+/// time of the socket in ms, `generation` in µs: the later of two sessions stays. A `reliable`
+/// client confirms messages and retransmits its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientRow {
     pub client_id: String,
@@ -22,7 +23,7 @@ pub struct ClientRow {
     pub reliable: bool,
 }
 
-/// `GET /admin/clients`: rows by id, each id once. `next` is the next page's cursor; `None`: none.
+/// `GET /admin/clients`: rows by id, each once. `next` is `after` of the next page; `None`: last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clients {
     pub clients: Vec<ClientRow>,
@@ -31,8 +32,8 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Merges the lists of several nodes, each of its own clients, into one page. Of two rows of a
-    /// client that with the higher `generation` stays.
+    /// Merges the nodes' answers to `page`, each of its own clients, into one page. Of two rows of
+    /// a client that with the higher `generation` stays.
     #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
@@ -43,14 +44,14 @@ impl Clients {
     }
 }
 
-/// `GET /admin/clients/CLIENT`.
+/// `GET /admin/clients/CLIENT`. Answered 404 if no node that answers has a session of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Client {
     pub client_id: String,
     pub state: ClientState,
-    /// Node with the highest score; `None` if the view is empty.
+    /// Eligible node with the highest score, also while it is suspect; `None`: the view is empty.
     pub owner: Option<String>,
-    /// State of the client at the node that serves it.
+    /// State of the client at the node that serves it, or at which it lingers.
     pub at: ClientOnNode,
     pub missing: Vec<Missing>,
 }
@@ -61,7 +62,7 @@ pub struct Client {
 pub enum ClientState {
     /// Has a socket.
     Connected,
-    /// Has no socket; its session lingers.
+    /// Has no socket; its session lingers, so that the client can resume it.
     Lingering,
 }
 
@@ -69,14 +70,16 @@ pub enum ClientState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicked {
     pub client_id: String,
-    /// `true` if the client had a session, with a socket or lingering.
+    /// `true` if the client had a session, with a socket or lingering. A balancer, or a node with
+    /// `here=true`, counts only its own sessions.
     pub was_here: bool,
-    /// Nodes that did not receive the kick.
+    /// Nodes that did not confirm the kick. Empty if no other node was asked, as by a balancer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Missing>,
 }
 
-/// `GET /admin/kicks`: the kicks that one node remembers. A kick rejects the client's older tokens.
+/// `GET /admin/kicks`: the latest kick of each client that one node remembers, oldest first, at
+/// most 10,000. A kick rejects the client's tokens that were issued up to then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kicks {
     pub kicks: Vec<Kick>,

@@ -1,5 +1,6 @@
 //! Explanations of clients and rooms: their owners by hash, and their state at the nodes. Nodes
-//! fill them in; `mesh-ctl` prints them. `missing` names the nodes that did not contribute.
+//! fill them in; `mesh-ctl` prints them. `missing` names the nodes that did not contribute. A node
+//! is suspect if it fails checks of the asked one. The eligible node with the highest score owns.
 
 use serde::{Deserialize, Serialize};
 use signaling_rendezvous::{KeyHash, Ranking};
@@ -9,10 +10,10 @@ use crate::rooms::RoomOnNode;
 use crate::servers::ViewName;
 
 /// `GET /admin/explain/CLIENT`: the node `asked`, and `why`, a text from
-/// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes (`None`: the
-/// view is empty). `stand_in` owns the client while the owner is suspect (`None`: the owner is not
-/// suspect, or all eligible nodes are). `ranking` has all nodes of the view, the highest score
-/// first. `nodes` has the state of the client at each node that has any, by name.
+/// [`sentence`](Self::sentence). `owner` is `None` if the view is empty. `stand_in` owns the client
+/// while the owner is suspect (`None`: the owner is not, or all eligible nodes are). `ranking` has
+/// all nodes of the view, the highest score first. `nodes` has the state of the client at each node
+/// that has any, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     pub client_id: String,
@@ -28,8 +29,7 @@ pub struct Explanation {
 }
 
 /// A node with its score for a client or room, 16 hexadecimal digits. `eligible`: it may own
-/// clients and rooms now. It does not drain, or all nodes drain. `suspect`: it failed checks of the
-/// asked node.
+/// clients and rooms now, because it does not drain, or all nodes drain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
     pub node: String,
@@ -52,9 +52,9 @@ pub struct ClientOnNode {
     pub rooms: Vec<SeatOnNode>,
 }
 
-/// A session with a socket, at a node. To the client: `unconfirmed` messages, and `backlog` if more
-/// are queued until its edge confirms some. From the client: messages `without_outcome`, to
-/// `recipients` clients; room `commands` without an answer; `broadcasts` without all outcomes.
+/// A session with a socket, at a node. To the client: messages `unconfirmed` by its edge, and
+/// `backlog` if more are queued until it confirms some. From the client: messages `without_outcome`
+/// to `recipients` clients; room `commands` without an answer; `broadcasts` without all outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionOnNode {
     /// Id of the session, in hexadecimal digits.
@@ -68,7 +68,7 @@ pub struct SessionOnNode {
     pub reliable: bool,
     /// `true` if it continues an older socket's session.
     pub resumed: bool,
-    /// Balancer that holds the socket. `None`: the node itself does.
+    /// Balancer that holds the socket. `None`: the node itself, or an edge without a name.
     pub edge: Option<String>,
     /// Number of the session on the trunk of `edge`.
     pub slot: u64,
@@ -96,8 +96,8 @@ pub struct Queue {
     pub bytes: usize,
 }
 
-/// Messages held for a client, their bytes including the overhead of holding them, and a time in ms
-/// from now within which none expires.
+/// Messages held for a client, their bytes with 160 bytes of overhead each, and a time in ms from
+/// now within which none expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     pub messages: usize,
@@ -105,8 +105,8 @@ pub struct Held {
     pub first_expires_ms: u64,
 }
 
-/// A client's seat in a room. `ahead` is the number of clients before it in the waiting queue, as
-/// last reported (`None`: it does not wait).
+/// A client's seat in a room. `ahead` is the number of clients before it in the waiting queue in
+/// the last answer of the room's store or owner (`None`: it does not wait).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeatOnNode {
     pub room: String,
@@ -122,14 +122,14 @@ pub enum SeatStatus {
     Member,
     /// In the waiting queue.
     Waiting,
-    /// The room's store or owner has not confirmed it, or no longer has it.
+    /// The room's store or owner has not confirmed the seat, or no longer has it.
     Unknown,
 }
 
 /// `GET /admin/rooms/ROOM/explain`: the node `asked`, and `why`, a text from
-/// [`sentence`](Self::sentence). `owner` has the highest score of the eligible nodes of its view
-/// (`None`: the view is empty, or the rooms are in a store). `ranking` has all nodes of the view,
-/// the highest score first. `nodes`: all that answered, by name.
+/// [`sentence`](Self::sentence). `owner` is `None` if the view is empty or the rooms are in a
+/// store. A room has no stand-in. `ranking` has all nodes of the view, the highest score first.
+/// `nodes`: all that answered, by name, also those without a seat.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomExplanation {
     pub room: String,
@@ -145,8 +145,9 @@ pub struct RoomExplanation {
     pub missing: Vec<Missing>,
 }
 
-/// State of a room at one node: its view, the seats of its own clients, and the room itself if the
-/// node owns it now. `unconfirmed`: nodes of its view that have not confirmed that view to it.
+/// State of a room at one node: its view, and its clients that are members or waiting. `owned`: the
+/// room itself (`None`: the node does not own it, does not serve it yet, or it has no seat).
+/// `unconfirmed`: nodes of its view that have not confirmed that view to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomAtNode {
     pub node: String,
@@ -158,8 +159,8 @@ pub struct RoomAtNode {
 }
 
 /// A room at its owner. `backup` has the second copy (`None`: there is none now). `incarnation`
-/// rises when the room is rebuilt, `version` with each change. `members` and `waiting` are numbers
-/// of clients, `nodes` has them for each node with any.
+/// rises when the room is rebuilt, `version` with each change that members are sent. `members` and
+/// `waiting` are numbers of clients, `nodes` has them for each node with any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnedRoom {
     pub backup: Option<String>,
@@ -179,8 +180,8 @@ pub fn scores<'a>(hash_seed: u64, nodes: impl Iterator<Item = &'a str>, name: &s
 }
 
 impl Explanation {
-    /// Returns the newest session of the client with a socket, and its node. `None`: no node that
-    /// answered has one.
+    /// Returns the newest session of the client with a socket, by `generation`, and its node.
+    /// `None`: no node that answered has one.
     #[must_use]
     pub fn serving(&self) -> Option<(&ClientOnNode, &SessionOnNode)> {
         let sessions = self.nodes.iter().filter_map(|at| Some((at, at.session.as_ref()?)));
@@ -243,7 +244,7 @@ impl RoomExplanation {
         let Some(owner) = &self.owner else {
             return "The view has no node: no node owns the room.".to_owned();
         };
-        let by = format!("{owner} owns it: the highest score of the nodes that do not drain");
+        let by = format!("{owner} owns it: the highest score of the nodes that may own rooms");
         let Some(at) = self.nodes.iter().find(|at| at.node == *owner) else {
             return format!("{by}. It does not answer.");
         };

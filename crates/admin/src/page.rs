@@ -1,5 +1,4 @@
-//! Lists sorted by name, one page at a time, for the operator routes of a node. No I/O.
-//!
+//! Lists sorted by the bytes of names, one page at a time, for the operator routes of a node.
 //! Each node returns its first names after the cursor, sorted. The page is the first names of the
 //! merged lists. It is complete for names that do not move: a name among the first N of all nodes
 //! is among the first N of its node.
@@ -41,7 +40,8 @@ impl PageQuery {
     /// Validates the query. A page has at most `max` names.
     ///
     /// # Errors
-    /// If `limit` is not 1 to `max`, or `after` or `prefix` is no client id. Names the parameter.
+    /// If `limit` is not 1 to `max`, or `after` or `prefix` is no valid name: 1 to 128 bytes of
+    /// `A-Z a-z 0-9 . _ ~ : @ -`. The text names the parameter.
     pub fn check(self, max: usize) -> Result<Page, String> {
         let Self { after, limit, prefix, .. } = self;
         let limit = limit.unwrap_or(DEFAULT_LIMIT.min(max));
@@ -60,7 +60,7 @@ impl PageQuery {
 }
 
 impl Page {
-    /// Selects the first `limit` names after `after`; `None`: from the first name.
+    /// Selects the first `limit` names after `after`; `None`: from the first name. Checks nothing.
     #[must_use]
     pub fn new(after: Option<&str>, limit: usize) -> Self {
         Self { after: after.map(str::to_owned), limit, prefix: String::new() }

@@ -1,5 +1,5 @@
-//! Answers about rooms with at least one client. Nodes fill them in; `mesh-ctl` prints them.
-//! `missing` names the nodes that did not contribute to an answer.
+//! Answers about rooms and their clients. Nodes fill them in; `mesh-ctl` prints them. `missing`
+//! names the nodes that did not contribute to an answer.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Missing, Page};
 
-/// Maximum rooms on a page. A node sends the store one request for each.
+/// Maximum rooms on a page. A node sends the room's store or owner one request for each.
 pub const MAX_PAGE: usize = 200;
 
 /// Numbers of one node's clients in a room.
@@ -18,7 +18,8 @@ pub struct RoomOnNode {
     pub waiting: u64,
 }
 
-/// A room with the numbers of its members and waiting clients.
+/// A room with at least one seat, and the numbers of its members and waiting clients. `nodes` has
+/// the numbers of each node with a seat, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomRow {
     pub room: String,
@@ -26,12 +27,13 @@ pub struct RoomRow {
     pub waiting: u64,
     /// Maximum members; `None`: no limit, or `from_store` is `false`.
     pub capacity: Option<u32>,
-    /// `true` if the numbers are the store's, `false` if they are sums of `nodes`.
+    /// `true` if the numbers are those of the room's store or owner. `false` if they are sums of
+    /// `nodes`: with `here=true`, or without its answer within 2 s for the whole page.
     pub from_store: bool,
     pub nodes: Vec<RoomOnNode>,
 }
 
-/// `GET /admin/rooms`: rows by name. `next` is the next page's cursor; `None`: none.
+/// `GET /admin/rooms`: rows by name. `next` is `after` of the next page; `None`: this is the last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rooms {
     pub rooms: Vec<RoomRow>,
@@ -40,7 +42,7 @@ pub struct Rooms {
 }
 
 impl RoomRow {
-    /// Creates the row of one node, without data from the store.
+    /// Creates the row of one node, without data from the room's store or owner.
     #[must_use]
     pub fn on_node(room: &str, node: RoomOnNode) -> Self {
         let RoomOnNode { members, waiting, .. } = node;
@@ -49,7 +51,7 @@ impl RoomRow {
 }
 
 impl Rooms {
-    /// Merges the lists of several nodes into one page. Rows of one room are added up.
+    /// Merges the nodes' answers to `page` into one page. Rows of one room are added up.
     #[must_use]
     pub fn merge(page: &Page, nodes: Vec<Self>, missing: Vec<Missing>) -> Self {
         let more = nodes.iter().any(|node| node.next.is_some());
@@ -71,9 +73,10 @@ impl Rooms {
     }
 }
 
-/// `GET /admin/rooms/ROOM`, and the answer to a change of its capacity. `version` rises with each
-/// change. `capacity`: maximum members, `None` for no limit. `count`: all members. `waiting`:
-/// clients in the waiting queue. `members`: a page, the oldest first. `more`: others follow.
+/// `GET /admin/rooms/ROOM`, and without `members` the answer to a change of its capacity. `version`
+/// rises with each change that members are sent. `capacity`: maximum members, `None` for no limit.
+/// `count`: all members, also 0. `waiting`: clients in the waiting queue. `members`: a page of at
+/// most 500, the oldest first. `more`: others follow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Room {
     pub room: String,

@@ -1,5 +1,5 @@
-//! Answers about the state of servers. Each server reports itself; one merges the reports.
-//! `missing` names the nodes that did not contribute.
+//! Answers about the state of servers. Each server reports itself; the asked one merges the
+//! reports. `missing` names the nodes that did not contribute.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ impl ViewName {
     }
 }
 
-/// `GET /admin/server`: state of the asked server alone. Fields of the other role are 0 or empty.
+/// `GET /admin/server`: state of the asked server alone, of release `version`. Fields that name the
+/// other role are 0 or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
     pub id: String,
@@ -48,16 +49,17 @@ pub struct Server {
     pub clients: usize,
     /// Lingering sessions at the node.
     pub lingering: usize,
-    /// Bytes that the node holds for absent recipients.
+    /// Bytes that the node holds for absent recipients, with 160 more for each message.
     pub held_bytes: usize,
-    /// Rooms with seats of the node's clients.
+    /// Rooms with seats of the node's clients, as members or waiting.
     pub rooms: usize,
+    /// Edges with a trunk to the node, by name, and its own listener.
     pub edges: Vec<EdgeOnNode>,
-    /// Unix time of the process start.
+    /// Unix time of the process start, in ms, by the server's clock.
     pub started_ms: u64,
-    /// Time since the last successful read of the discovery source.
+    /// Time since the last successful read of the discovery source, in ms.
     pub view_age_ms: u64,
-    /// `true` if `view_age_ms` is so high that the source must have failed.
+    /// `true` if `view_age_ms` is so high that the source must have failed. A static list never is.
     pub view_is_stale: bool,
     /// Names of the nodes that it suspects, sorted.
     pub suspects: Vec<String>,
@@ -67,18 +69,22 @@ pub struct Server {
     pub waiting: usize,
     /// Messages since the process started.
     pub totals: Totals,
-    /// Delivered messages since the process started, by the time from an edge's read until it has
-    /// the outcome: upper bounds in µs, each with its count.
+    /// Delivered messages and successful room commands of this server's own sockets since the
+    /// start, by the time from the read until the outcome: upper bounds in µs of the buckets in
+    /// use, each with its count. Empty at a node without a public listener.
     pub latency_us: Vec<(u64, u64)>,
     /// Handoffs of a balancer since the process started.
     pub flows: Vec<Flow>,
-    /// User and system time of the process.
+    /// User and system time of the process in µs; 0: unknown.
     pub cpu_us: u64,
+    /// Resident memory of the process; 0: unknown.
     pub resident_bytes: u64,
 }
 
-/// Message counts since a process started. A node counts its clients' requests and their outcomes.
-/// A balancer counts messages read from clients (`messages`) and written to them (`delivered`).
+/// Message counts since a process started. A node counts its clients' requests, with refused and
+/// retransmitted ones, and the outcomes of their messages; a broadcast has one for each member.
+/// A balancer counts messages read from clients (`messages`) and those of peers queued for them
+/// (`delivered`); `unavailable` is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     pub messages: u64,
@@ -86,7 +92,7 @@ pub struct Totals {
     pub unavailable: u64,
 }
 
-/// Clients that move from the node `from` to the node `to`.
+/// Number of handoffs of clients from the node `from` to the node `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
     pub from: String,
@@ -94,9 +100,9 @@ pub struct Flow {
     pub clients: u64,
 }
 
-/// A balancer with a trunk to the reporting node, or the node's own listener or an unnamed edge
-/// (`edge` is `None`). `address` is its internal listener; `None`: the edge sent no port. The node
-/// serves `clients` of it, and received `messages` over trunks that are open now.
+/// A balancer with trunks to the reporting node. `edge` is `None` for the node's own listener and
+/// edges without a name together. `address` is its internal listener; `None`: the edge sent no
+/// port. The node serves `clients` of it, and received `messages` over trunks that are open now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeOnNode {
     pub edge: Option<String>,
@@ -106,7 +112,7 @@ pub struct EdgeOnNode {
 }
 
 /// A node of the view. `address` is its internal listener. `draining`: discovery or itself reports
-/// a drain. `suspect`: it failed checks of the asked server. `server`: its report, if it answered.
+/// a drain. `suspect`: it fails checks of the asked server. `server`: `None` if it is in `missing`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub node: String,
@@ -117,8 +123,9 @@ pub struct Node {
 }
 
 /// A balancer with a trunk to some node, or the asked server itself. Nodes report its `address`
-/// (`None`: none does), the sums of `clients` and `messages`, and the number of `trunks`. `server`
-/// is its own report; `None`: it did not answer.
+/// (`None`: none does), and the sums of `clients` and `messages`. `trunks` is the number of nodes
+/// that report it; at 0 `clients` is its own number. `server` is its own report; `None`: it has no
+/// known address, did not answer in time, or another server answered.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balancer {
     pub balancer: String,
@@ -140,13 +147,14 @@ pub struct Nodes {
     pub missing: Vec<Missing>,
 }
 
-/// `POST /admin/drain` and `POST /admin/undrain`, also for another node: `true` if it drains now.
+/// `POST /admin/drain` and `POST /admin/undrain`, also for another node: `true` after a drain. A
+/// drain only begins with the answer. A stopping server answers an undrain with 409.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draining {
     pub draining: bool,
 }
 
-/// Returns the balancers that the nodes report, sorted by name, without `server`.
+/// Returns the balancers that the nodes report, sorted by name, with `server: None`.
 #[must_use]
 pub fn balancers<'a>(nodes: impl Iterator<Item = &'a Server>) -> Vec<Balancer> {
     let mut by_name: BTreeMap<&str, Balancer> = BTreeMap::new();

@@ -66,9 +66,10 @@ fn upgrade_required(message: &str) -> Refused {
 /// Checks the head of a request against the rules for an upgrade.
 ///
 /// # Errors
-/// 405 for a method other than GET. 426 for an HTTP version other than 1.1, no WebSocket upgrade,
-/// or a WebSocket version other than 13. 400 for a missing, empty or repeated `Host`, a body, an
-/// invalid key, a non-ASCII subprotocol, or an empty or repeated token offer.
+/// Returns the answer. 405 for a method other than GET. 426 for an HTTP version other than 1.1, no
+/// WebSocket upgrade, or a WebSocket version other than 13. 400 for a missing, empty or repeated
+/// `Host`, a body, an invalid or repeated key, a non-ASCII subprotocol, or an empty or repeated
+/// token offer.
 pub fn check(method: &Method, version: Version, headers: &HeaderMap) -> Result<Accept, Refused> {
     if method != Method::GET {
         let refused = Refused::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "open a WebSocket with GET");

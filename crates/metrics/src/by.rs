@@ -8,7 +8,7 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-/// The labels of one series, as (name, value).
+/// The labels of one series, as (name, value) in their order.
 pub type Labels = Vec<(&'static str, &'static str)>;
 
 /// A metric label, as the type of its values. [`label!`](crate::label!) implements it. A pair of
@@ -16,7 +16,8 @@ pub type Labels = Vec<(&'static str, &'static str)>;
 pub trait Label: Copy + 'static {
     /// Returns all values, in the order of their series on the `/metrics` page.
     fn values() -> Vec<Labels>;
-    /// Returns the position of this value in [`values`](Self::values).
+    /// Returns the position of this value in [`values`](Self::values). It must be below their
+    /// number.
     fn index(&self) -> usize;
 }
 
@@ -30,7 +31,7 @@ impl<A: Label, B: Label> Label for (A, B) {
     }
 }
 
-/// Declares a [`Label`]: an enum with a text per variant, or a struct around a numeric code. A code
+/// Declares a [`Label`]: an enum with a text per variant, or a struct around a `u16` code. A code
 /// outside the given list counts as `other`.
 #[macro_export]
 macro_rules! label {
@@ -65,7 +66,8 @@ macro_rules! label {
     };
 }
 
-/// One metric for each value of a label, or of a pair of labels. Clones share the metrics.
+/// One metric for each value of a label, or of a pair of labels; all exist from the start. Clones
+/// share the metrics.
 #[derive(Debug, Clone)]
 pub struct By<L, M = Counter> {
     series: Arc<[(Labels, M)]>,
@@ -73,13 +75,13 @@ pub struct By<L, M = Counter> {
 }
 
 impl<L: Label, M> By<L, M> {
-    /// Returns the metric of a value.
+    /// Returns the metric of a value. Panics if [`Label::index`] is out of range.
     #[must_use]
     pub fn of(&self, value: L) -> &M {
         &self.series[value.index()].1
     }
 
-    /// Returns the metrics of all values, in their order.
+    /// Returns the metrics of all values, in the order of [`Label::values`].
     pub fn all(&self) -> impl Iterator<Item = &M> {
         self.series.iter().map(|(_, metric)| metric)
     }

@@ -7,7 +7,8 @@ use prometheus_client::registry::{Metric, Registry};
 
 static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
 
-/// Declares a struct of metrics, each with type, name and help, and its instance `METRICS`.
+/// Declares a public struct of metrics, each with type, name and help, and its `pub(crate)`
+/// instance `METRICS`. The instance joins the page of this process at its first use.
 #[macro_export]
 macro_rules! metrics {
     ($(#[$doc:meta])* pub struct $name:ident { $($field:ident: $type:ty = $metric:literal, $help:literal;)* }) => {
@@ -16,7 +17,8 @@ macro_rules! metrics {
         pub struct $name { $(pub(crate) $field: $type,)* }
 
         impl $name {
-            /// Adds the metrics to a registry, each at 0.
+            /// Adds new metrics to a registry, each at 0. Call it once per registry: a second call
+            /// repeats all series.
             #[must_use]
             pub fn register(registry: &mut $crate::Registry) -> Self {
                 Self { $($field: $crate::register(registry, $metric, $help),)* }
@@ -28,8 +30,9 @@ macro_rules! metrics {
     };
 }
 
-/// Adds a metric to a registry, and returns it at 0. The library appends the `_total` of counters,
-/// which `name` includes, and the final period of `help`.
+/// Adds a metric to a registry, and returns it at 0. `name` includes the `_total` of counters, and
+/// `help` has no final period: the library appends both. A name that is registered twice appears
+/// twice on the page.
 pub fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name.trim_end_matches("_total"), help, metric.clone());
@@ -37,12 +40,13 @@ pub fn register<M: Metric + Default + Clone>(registry: &mut Registry, name: &str
 }
 
 /// Calls `register` with the registry of this process, and returns its result. `register` must not
-/// call this or [`encode`], because the registry is locked.
+/// call this or [`encode`]: the registry is locked, so the call would never return or would panic.
 pub fn in_process<T>(register: impl FnOnce(&mut Registry) -> T) -> T {
     register(own().get_or_insert_default())
 }
 
-/// Returns the page of this process in Prometheus' text format; empty without any metric.
+/// Returns the page of this process in Prometheus' text format; empty before the first
+/// [`in_process`].
 #[must_use]
 pub fn encode() -> String {
     own().as_ref().map(page).unwrap_or_default()

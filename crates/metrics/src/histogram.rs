@@ -11,8 +11,9 @@ use prometheus_client::metrics::MetricType;
 const BOUNDS: [f64; 17] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// A histogram of durations in seconds. Clones share its counts. The library's histogram takes one
-/// observation at a time, but a shell replaces all counts of a core at once.
+/// A histogram of durations in seconds, with 17 bounds from 0.1 ms to 30 s. Clones share its
+/// counts. The library's histogram takes one observation at a time, but a shell replaces all counts
+/// of a core at once.
 #[derive(Debug, Clone, Default)]
 pub struct HistogramBuckets(Arc<Mutex<Counts>>);
 
@@ -29,7 +30,8 @@ impl HistogramBuckets {
         self.lock().add(took.as_secs_f64(), 1);
     }
 
-    /// Replaces all counts. A pair is a duration in microseconds and the number of such durations.
+    /// Replaces all counts, also those of [`observe`](Self::observe). A pair is a duration in
+    /// microseconds and the number of such durations.
     pub fn publish(&self, durations: impl Iterator<Item = (u64, u64)>) {
         let mut counts = Counts::default();
         durations.for_each(|(micros, count)| counts.add(micros as f64 / 1e6, count));

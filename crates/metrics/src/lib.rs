@@ -18,14 +18,14 @@ pub use prometheus_client::registry::Registry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A counter of seconds.
+/// A counter with a fractional value, for seconds.
 pub type FloatCounter = Counter<f64, AtomicU64>;
-/// A gauge of seconds.
+/// A gauge with a fractional value, for seconds.
 pub type FloatGauge = Gauge<f64, AtomicU64>;
 
-/// A metric whose value is counted elsewhere.
+/// A counter or gauge whose value is counted elsewhere.
 pub trait Publish {
-    /// Replaces the value. A gauge is capped at `i64::MAX`.
+    /// Replaces the value. A gauge is capped at `i64::MAX`. A counter must not fall.
     fn publish(&self, value: u64);
 }
 
@@ -35,7 +35,7 @@ impl Publish for Counter {
     }
 }
 
-/// Replaces the value of a counter of seconds that is counted elsewhere.
+/// Replaces the value of a counter of seconds that is counted elsewhere. `time` must not fall.
 pub fn publish_seconds(counter: &FloatCounter, time: Duration) {
     counter.inner().store(time.as_secs_f64().to_bits(), Ordering::Relaxed);
 }

@@ -1,3 +1,5 @@
+//! Tests of the upgrade check and of the offers that it reads.
+
 use http::HeaderValue;
 
 use super::*;

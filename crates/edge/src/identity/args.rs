@@ -17,7 +17,7 @@ const KEY_FILE: &str = "--token-key-file";
 /// Supported signature algorithms. With HS256 each server that verifies tokens can also sign them.
 const ALGORITHMS: [&str; 4] = ["HS256", "EdDSA", "ES256", "RS256"];
 
-/// Settings of client admission.
+/// Flags of client admission.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Tokens and secrets")]
 pub struct IdentityArgs {
@@ -52,7 +52,7 @@ pub struct IdentityArgs {
     pub token_leeway_s: u64,
 
     /// Admit clients without tokens beyond loopback: each can take any free client_id and signal
-    /// every client
+    /// every client; ignored with tokens
     #[arg(long, env = "SIGNALING_ALLOW_ANONYMOUS", value_parser = FalseyValueParser::new())]
     pub allow_anonymous: bool,
 
@@ -67,17 +67,18 @@ pub struct IdentityArgs {
 pub struct IdentityConfig {
     /// Verifier of tokens; `None`: clients need none.
     pub tokens: Option<Rc<Tokens>>,
-    /// Origins of pages that browsers may connect from.
+    /// Origins of pages that browsers may connect from. The default allows all.
     pub origins: Origins,
     key_file: Option<ReloadableFile>,
 }
 
 impl IdentityArgs {
-    /// Reads the keys. `listen` is the address for clients from `flag`; `None`: there is none.
+    /// Checks the flags and reads the key file. `listen` is the address for clients, which `flag`
+    /// sets; `None`: there is none. Tokens are required if all four flags of tokens are set.
     ///
     /// # Errors
-    /// Names the flag with an invalid origin or key file, or `flag` if other hosts can connect
-    /// without tokens and `--allow-anonymous` is not set.
+    /// Names the flag of an invalid origin, or of a key file that is unreadable or has no usable
+    /// key. Names `flag` if other hosts can connect without tokens or `--allow-anonymous`.
     pub fn check(self, flag: &'static str, listen: Option<SocketAddr>) -> Result<IdentityConfig, ConfigError> {
         let origins = Origins::new(&self.allowed_origins)
             .map_err(|error| ConfigError { flag: "--allowed-origins", why: error.to_string() })?;
@@ -104,7 +105,7 @@ impl IdentityArgs {
 }
 
 impl IdentityConfig {
-    /// Logs a warning with the address for clients if they need no tokens.
+    /// Logs a warning with the address for clients, `listen`, if clients need no tokens.
     pub fn warn_if_open(&self, listen: SocketAddr) {
         if self.tokens.is_none() {
             warn!(
@@ -115,7 +116,8 @@ impl IdentityConfig {
         }
     }
 
-    /// Reloads the keys when their file changes. Never returns.
+    /// Reloads the keys within 1 s of a change of their file. The old keys stay if the new file is
+    /// unusable, which is logged. Never returns, also without tokens.
     pub async fn follow(self) {
         match (self.key_file, self.tokens) {
             (Some(file), Some(tokens)) => file.follow(|content| tokens.change_keys(content), |()| {}).await,

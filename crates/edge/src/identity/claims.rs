@@ -19,7 +19,7 @@ pub(super) struct Claims {
     rate_class: Option<Value>,
 }
 
-/// A room that a client may join: a pattern alone, or with a capacity.
+/// Rooms that a client may join: a pattern alone, or with a capacity.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RoomClaim {
@@ -34,7 +34,8 @@ const SIGNAL: TokenRefusal = TokenRefusal::Claim("`signal` must be \"any\" or \"
 const RATE_CLASS: TokenRefusal = TokenRefusal::Claim("`rate_class` must be a name of A-Z a-z 0-9 . _ ~ : @ -");
 
 impl Claims {
-    /// Converts the claims into the grant for nodes. An absent claim becomes `None`.
+    /// Converts `rooms` and `signal` into the grant for nodes. A claim that is absent or `null`
+    /// becomes `None`.
     ///
     /// # Errors
     /// [`TokenRefusal::Claim`] if `rooms` or `signal` has an invalid value.
@@ -48,7 +49,7 @@ impl Claims {
         Ok(Grant { rooms: self.rooms.as_ref().map(room_patterns).transpose()?, signal })
     }
 
-    /// Returns `rate_class`; `None` if it is absent. Fails like [`grant`](Self::grant).
+    /// Returns `rate_class`; `None` if it is absent. An invalid name is a [`TokenRefusal::Claim`].
     pub(super) fn rate_class(&self) -> Result<Option<RateClass>, TokenRefusal> {
         let name = |claim: &Value| claim.as_str().and_then(|name| RateClass::new(name).ok()).ok_or(RATE_CLASS);
         self.rate_class.as_ref().map(name).transpose()

@@ -30,19 +30,19 @@ pub enum KeyError {
     /// The file begins with `{` and is no JWK set: error at this line and column, from 1.
     #[error("is JSON but not a JWK set: error in line {0}, column {1}")]
     Json(usize, usize),
-    /// The set has no key for the algorithm.
+    /// No key of the set is for signatures with the algorithm and long enough.
     #[error("has no key for {0:?}")]
     NoneFits(Algorithm),
     /// The set has more than 16 keys for the algorithm.
     #[error("has more than {MAX_KEYS} keys for the algorithm")]
     TooMany,
-    /// The file is no PEM.
+    /// The file is neither a public key in PEM (`BEGIN PUBLIC KEY`) nor JSON.
     #[error("must hold a public key as PEM (BEGIN PUBLIC KEY) or a JWK set")]
     NoPem,
-    /// The key is not for this algorithm.
+    /// The key is not for this algorithm, is damaged, or is an RSA key below 2,048 bits.
     #[error("has a public key of another kind than {0:?}")]
     OtherKind(Algorithm),
-    /// The secret has this number of bytes, fewer than 32.
+    /// The secret has this number of bytes, fewer than 32, without white space around it.
     #[error("must hold a secret of at least {MIN_SECRET} bytes, has {0}")]
     ShortSecret(usize),
 }

@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use url::Url;
 
-/// Error of a malformed origin.
+/// Error for an origin that no browser sends, with that origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no web origin: give https://HOST or https://HOST:PORT in lower case, without a default port")]
 pub struct BadOrigin(String);
@@ -16,7 +16,8 @@ fn checked(text: &str) -> Result<String, BadOrigin> {
     if Url::parse(text).is_ok_and(is_origin) { Ok(text.to_owned()) } else { Err(BadOrigin(text.to_owned())) }
 }
 
-/// Origins that may connect; an empty list allows all. Requests without one, of no browser, pass.
+/// Origins that may connect; an empty list, the default, allows all. A request without an origin
+/// passes, since it comes from no browser.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Origins(Vec<String>);
 
@@ -24,13 +25,14 @@ impl Origins {
     /// Allows only these origins, or all if the list is empty.
     ///
     /// # Errors
-    /// If a browser would never send one of them, so that it could not match.
+    /// If an origin is not `http://HOST[:PORT]` or `https://HOST[:PORT]` as a browser sends it: in
+    /// lower case, without a default port or path. No request could match it.
     pub fn new(allowed: &[String]) -> Result<Self, BadOrigin> {
         Ok(Self(allowed.iter().map(|origin| checked(origin)).collect::<Result<_, _>>()?))
     }
 
     /// Returns `true` if all origins are allowed, or the request has no `Origin`, or exactly one
-    /// that equals an allowed one.
+    /// that equals an allowed one byte by byte.
     #[must_use]
     pub fn admit(&self, headers: &HeaderMap) -> bool {
         let mut named = headers.get_all(header::ORIGIN).iter();

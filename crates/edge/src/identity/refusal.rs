@@ -10,13 +10,14 @@ pub enum TokenRefusal {
     /// There is no token.
     #[error("a token is required: send the subprotocol bearer.<token>, or Authorization: Bearer <token>")]
     Missing,
-    /// It is no JWT, is longer than 4 KiB, lacks a required claim, or has a `crit` header.
+    /// It is no JWT, is longer than 4 KiB, has a `crit` header, or lacks `sub`, `exp`, `aud` or
+    /// `iss`. Or `sub`, `exp` or `iat` has a wrong type.
     #[error("the token is not a JWT with `sub`, `exp`, `aud` and `iss`")]
     Malformed,
     /// Its header has another algorithm than the mesh.
     #[error("the token is not signed with the algorithm of this mesh")]
     Algorithm,
-    /// It has an unknown key id.
+    /// It has a key id, and all keys of the mesh have others.
     #[error("the token names a key that this mesh does not have")]
     Key,
     /// No key matches its signature.
@@ -34,13 +35,14 @@ pub enum TokenRefusal {
     /// It has another issuer.
     #[error("the token has another issuer (`iss`)")]
     Issuer,
-    /// It was not issued after the latest kick of its client.
+    /// It was not issued after the latest kick of its client or subject. A token without `iat`
+    /// counts as the oldest.
     #[error("the client was kicked after the token was issued; connect with a new one")]
     Kicked,
-    /// It belongs to another client.
+    /// Its `sub` is not the expected one, which is the client id for the native protocol.
     #[error("the token is for another client: its `sub` is not the client_id")]
     Subject,
-    /// A claim has an invalid value.
+    /// `rooms`, `signal` or `rate_class` has an invalid value; holds the claim with its rule.
     #[error("the claim {0}")]
     Claim(&'static str),
 }

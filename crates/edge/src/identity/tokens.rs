@@ -27,11 +27,11 @@ pub struct TokenRules {
     pub audience: String,
     /// The required `iss`.
     pub issuer: String,
-    /// Clock tolerance after `exp` and before `nbf`, in whole seconds.
+    /// Clock tolerance after `exp` and before `nbf`. Fractions of a second are dropped.
     pub leeway: Duration,
 }
 
-/// Verifies tokens with the current keys.
+/// Verifier of tokens with the current keys.
 pub struct Tokens {
     algorithm: Algorithm,
     validation: Validation,
@@ -69,7 +69,7 @@ impl Tokens {
     /// Creates a verifier with these rules and the keys of a file.
     ///
     /// # Errors
-    /// If the file has no key for the algorithm, or is invalid.
+    /// If the file has no key for the algorithm, more than 16, or is invalid.
     pub fn new(rules: &TokenRules, key_file: &[u8]) -> Result<Self, KeyError> {
         provider::install();
         let TokenRules { algorithm, ref audience, ref issuer, leeway } = *rules;
@@ -85,13 +85,15 @@ impl Tokens {
     /// Replaces the keys by those of a new file. Verified tokens stay valid until they expire.
     ///
     /// # Errors
-    /// If the file has no key for the algorithm, or is invalid. The old keys stay.
+    /// If the file has no key for the algorithm, more than 16, or is invalid. The old keys stay.
     pub fn change_keys(&self, key_file: &[u8]) -> Result<(), KeyError> {
         *self.keys.borrow_mut() = Keys::parse(self.algorithm, key_file)?;
         Ok(())
     }
 
-    /// Verifies a token, whose `sub` must be `subject`; `None`: any. Returns its rights and times.
+    /// Verifies a token, whose `sub` must be `subject`; `None`: any. Returns its rights and times,
+    /// with the end at `exp` plus the clock tolerance. Its subject is `None` if `sub` is no valid
+    /// client id.
     ///
     /// # Errors
     /// Returns the defect; without a token [`TokenRefusal::Missing`]. The signature is checked

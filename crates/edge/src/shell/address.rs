@@ -19,19 +19,23 @@ const PROXY_FRONT: usize = SIGNATURE.len() + 4;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const ONLY_ADDRESSES: ParseConfig = ParseConfig { include_tlvs: false, allow_v1: false, allow_v2: true };
 
-/// Source of clients' addresses, with the networks of trusted proxies.
+/// Source of clients' addresses, with the networks of trusted proxies. Other peers have the address
+/// of their socket.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ClientAddresses {
     /// The remote end of the socket.
     #[default]
     Socket,
     /// The `X-Forwarded-For` of a trusted proxy: the last address in it that is no trusted proxy.
+    /// Addresses before an invalid one are ignored. If all others are trusted, the first of them
+    /// counts; without any the proxy's own.
     XForwardedFor(Arc<[IpNet]>),
-    /// The PROXY protocol, version 2, at the start of each connection of a trusted proxy.
+    /// The PROXY protocol, version 2, at the start of each connection of a trusted proxy. Without a
+    /// valid header the connection is closed.
     ProxyV2(Arc<[IpNet]>),
 }
 
-/// A connection of a trusted proxy that does not begin with a PROXY header of version 2.
+/// A connection of a trusted proxy without a PROXY header of version 2 of at most 536 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection of a trusted proxy does not begin with a PROXY header of version 2")]
 pub(super) struct NoProxyHeader;
@@ -88,7 +92,8 @@ impl ClientAddresses {
 impl FromStr for ClientAddresses {
     type Err = String;
 
-    /// Parses `socket`, `x-forwarded-for:RANGES` or `proxy-v2:RANGES`. An error names the remedy.
+    /// Parses `socket`, `x-forwarded-for:RANGES` or `proxy-v2:RANGES`. `RANGES` is at least one
+    /// network, separated by commas. An error names the remedy.
     fn from_str(text: &str) -> Result<Self, String> {
         let (source, ranges) = text.split_once(':').unwrap_or((text, ""));
         let source = match source {

@@ -1,4 +1,5 @@
-//! Limits of client sockets and of their arrival rate. `connect` asks for each request.
+//! Limits of client sockets and of their arrival rate. `connect` asks for each request for a
+//! socket, and `state` for each connection.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -19,20 +20,21 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 /// and an address at its client limit still needs an answer.
 const MIN_OTHER_CONNECTIONS: usize = 8;
 
-/// Admission limits of an edge.
+/// Admission limits of an edge. A request above a limit is refused by status 429.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionLimits {
-    /// Maximum client sockets.
+    /// Maximum client sockets. A socket counts until its connection is closed.
     pub sockets: usize,
     /// Maximum client sockets of one address or IPv6 /64. `None` sets no limit.
     pub per_address: Option<usize>,
-    /// Maximum new clients/s after verification. The burst is one second's worth.
+    /// Maximum new clients/s after verification; 0 counts as 1. The burst is one second's worth.
     pub rate: u32,
-    /// Maximum requests/s of one address or IPv6 /64, verified or not. `None` sets no limit.
+    /// Maximum requests/s for a socket from one address or IPv6 /64, verified or not. The burst is
+    /// one second's worth. `None` sets no limit.
     pub rate_per_address: Option<u32>,
 }
 
-/// Refusal of a client for now: the label of the metric, and the text that the client receives.
+/// Refusal of a client by a limit: the label of the metric, and the text that the client receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany(pub(super) RefusalReason, pub(super) &'static str);
 
@@ -103,7 +105,8 @@ impl Admission {
         if bucket.take(now, each_second(rate), 1) { Ok(()) } else { Err(TooMany::RATE_OF_ADDRESS) }
     }
 
-    /// Returns the maximum connections of this address that are not clients. `None` sets no limit.
+    /// Returns the maximum connections of this address that are not clients: the rest of its client
+    /// limit, at least 8. `None`: addresses have no client limit.
     pub(super) fn max_other_connections(&self, address: IpAddr) -> Option<usize> {
         let clients = self.sockets_by_address.get(&network(address)).copied().unwrap_or_default();
         self.limits.per_address.map(|limit| limit.saturating_sub(clients).max(MIN_OTHER_CONNECTIONS))

@@ -48,7 +48,7 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_TLS_KEY", value_name = "PATH", requires = "tls_cert", help_heading = LISTENERS)]
     pub tls_key: Option<PathBuf>,
 
-    /// Maximum client sockets
+    /// Maximum client sockets, or what open files allow; one more is refused
     #[arg(long, env = "SIGNALING_MAX_SOCKETS", value_name = "N", default_value_t = 1_000_000,
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_sockets: usize,
@@ -58,12 +58,13 @@ pub struct EdgeArgs {
     #[arg(long, env = "SIGNALING_MAX_PER_ADDRESS", value_name = "N", default_value_t = 0)]
     pub max_per_address: usize,
 
-    /// Maximum new clients per second, without those whose tokens are refused
+    /// Maximum new clients per second after token checks; one more is refused
     #[arg(long, env = "SIGNALING_ACCEPT_RATE", value_name = "N", default_value_t = 2_000,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub accept_rate: u32,
 
-    /// Maximum connection attempts per second of one address or IPv6 /64 network (0 for no limit)
+    /// Maximum requests for a client socket per second of one address or IPv6 /64 network, before
+    /// token checks (0 for no limit); one more is refused
     #[arg(long, env = "SIGNALING_ACCEPT_RATE_PER_ADDRESS", value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub accept_rate_per_address: u32,
@@ -74,32 +75,33 @@ pub struct EdgeArgs {
           value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     pub max_handshakes: usize,
 
-    /// Time in ms for TLS, and again for a request's head. Hidden: tests shorten or lengthen it.
+    /// Time in ms for a PROXY header, for TLS and for a request's head, each (100 to 60,000).
+    /// Hidden: tests shorten or lengthen it.
     #[arg(long, env = "SIGNALING_HANDSHAKE_MS", value_name = "MS", default_value_t = 5_000, hide = true,
           value_parser = clap::value_parser!(u64).range(100..=60_000))]
     pub handshake_ms: u64,
 
-    /// Messages per second of one client in the long run, or MESSAGES/BYTES per second (0 for no
-    /// limit). Allows 5 s of messages and 4 s of bytes at once
+    /// Messages, or MESSAGES/BYTES, per second of one client (0 for no limit; BYTES 1048576 if left
+    /// out). Allows 5 s of messages and 4 s of bytes at once
     #[arg(long, env = "SIGNALING_MESSAGE_RATE", value_name = "RATES", default_value = "200/1048576")]
     pub message_rate: Rates,
 
-    /// Rates of clients whose token has a `rate_class`: NAME=MESSAGES[/BYTES] per second, separated
-    /// by commas
+    /// Rates of clients whose token has a `rate_class`: NAME=MESSAGES[/BYTES] per second (0 for no
+    /// limit, BYTES of --message-rate if left out), separated by commas
     #[arg(long, env = "SIGNALING_RATE_CLASSES", value_name = "CLASSES", value_delimiter = ',')]
     pub rate_classes: Vec<ClassRates>,
 
-    /// Maximum bytes kept for all clients, at least 1 MiB: messages without an outcome, and unread
-    /// output. Unfinished messages may take as much again
+    /// Maximum bytes of messages and unread output of all clients, at least 1 MiB; above it slow
+    /// readers are closed. Unfinished messages may take as much again
     #[arg(long, env = "SIGNALING_MAX_CLIENT_BUFFER_BYTES", value_name = "BYTES", default_value_t = 256 * 1024 * 1024,
           value_parser = RangedU64ValueParser::<usize>::new().range(1024 * 1024..))]
     pub max_client_buffer_bytes: usize,
 
-    /// Dialects of existing clients, separated by commas, such as peerjs (docs/DIALECTS.md)
+    /// Dialects to serve, separated by commas, such as peerjs (docs/DIALECTS.md) [default: none]
     #[arg(long, env = "SIGNALING_DIALECTS", value_name = "NAMES", value_delimiter = ',')]
     pub dialects: Vec<Dialect>,
 
-    /// Keys that PeerJS clients may use, separated by commas, or any
+    /// Keys that PeerJS clients may use, separated by commas, or any for all
     #[arg(long, env = "SIGNALING_PEERJS_KEYS", value_name = "KEYS", default_value = "peerjs")]
     pub peerjs_keys: Keys,
 
@@ -113,11 +115,13 @@ pub struct EdgeArgs {
 }
 
 impl EdgeArgs {
-    /// Checks the settings that clap cannot check, and reads the files. `listen` is the address for
-    /// clients from `flag`; `None`: there is none.
+    /// Checks the settings that clap cannot check, and reads the files of keys and certificates.
+    /// `listen` is the address for clients, which `flag` sets; `None`: there is none. The result
+    /// has no limit of connections and no read delay. The caller sets them.
     ///
     /// # Errors
-    /// Names the flag whose value cannot be used.
+    /// Names the flag with an unusable file or origin. Names `flag` if other hosts can connect
+    /// without tokens or `--allow-anonymous`.
     pub fn check(
         self,
         common: &Common,

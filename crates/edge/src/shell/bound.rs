@@ -1,4 +1,4 @@
-//! Upper bound of an edge's memory, computed from its settings. Servers log it at their start.
+//! Upper bound of an edge's memory, computed from its settings. `run` of both servers logs it.
 
 use signaling_metrics::Publish;
 use tracing::info;
@@ -18,16 +18,18 @@ const HANDSHAKE: usize = 12 * 1024;
 /// Factor for client data: it is copied while it is sent to a node, and buffers grow by doubling.
 const COPIES: usize = 2;
 
-/// Maximum memory of a server's clients, in bytes of the process, without kernel socket buffers.
+/// Maximum memory of a server's clients and of the process without clients, in bytes. Kernel socket
+/// buffers are not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryBound {
-    /// Number of client sockets: the limit, or fewer if there are fewer descriptors.
+    /// Number of client sockets: the limit, lowered for the descriptors by [`EdgeConfig::within`].
     pub sockets: usize,
     /// Bytes for all client sockets.
     pub for_sockets: usize,
     /// Bytes for connections that are not clients.
     pub for_handshakes: usize,
-    /// Bytes for data that is kept for clients, including the state of remembered senders.
+    /// Bytes for data that is kept for clients, including partial messages and remembered senders:
+    /// three times [`max_memory_bytes`](signaling_core::edge::Settings::max_memory_bytes).
     pub for_buffers: usize,
 }
 

@@ -17,7 +17,7 @@ const MAX_IGNORED_BYTES: usize = 1024 * 1024;
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Writes the last frames within 2 s, half-closes, and reads until the client closes too, at most
-/// 500 ms or 1 MiB. Drops the socket.
+/// 500 ms or 1 MiB. Drops the socket, at once if the write fails.
 pub(super) async fn close(mut stream: TaskSocket, last_frames: Vec<u8>) {
     if timeout(WRITE_TIMEOUT, write_all(&mut stream, &last_frames)).await.is_ok_and(|written| written.is_ok()) {
         // The socket is dropped for any result.

@@ -81,7 +81,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Fails if the request is of a page whose origin is not allowed.
+/// Fails with 403 if the request is of a page whose origin is not allowed.
 pub(super) fn check_origin(handshake: &Handshake, headers: &HeaderMap) -> Result<(), Refusal> {
     if handshake.edge.config.identity.origins.admit(headers) {
         return Ok(());
@@ -109,8 +109,12 @@ async fn connect(
     admit(handshake, peer, newcomer, None, (Some(subject.as_str()), token.as_deref())).await
 }
 
-/// Admits a client: checks the limits and its token, which must have this subject, and waits for a
-/// node. `dialect`: its dialect, or `None` for the native protocol.
+/// Admits a client: checks the limits and its token, then waits at most 8 s for a node. `dialect`:
+/// `None` for the native protocol. `subject`: the required `sub` of the token, or `None` for any.
+///
+/// # Errors
+/// 503 while draining or without a node's answer in time, 429 above a limit, 401 or 403 for the
+/// token, or the node's refusal.
 pub(super) async fn admit(
     handshake: &Handshake,
     peer: SocketAddr,
@@ -152,7 +156,7 @@ pub(super) async fn admit(
     }
 }
 
-/// Returns fresh random bytes. Fails if the system has none.
+/// Returns fresh random bytes. Fails with 503 if the system has none.
 pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes)
@@ -160,7 +164,7 @@ pub(super) fn random_bytes<const N: usize>() -> Result<[u8; N], Refusal> {
     Ok(bytes)
 }
 
-/// Creates a client with a new session, without query and tokens.
+/// Creates a client with a new session, without query and tokens. Fails without random bytes.
 pub(super) fn newcomer(
     client_id: ClientId,
     reliable: bool,
@@ -189,7 +193,7 @@ pub(super) fn refused(status: StatusCode, code: &str, message: &str, retry_after
     Refusal { status: status.as_u16(), code: code.to_owned(), message: message.to_owned(), retry_after_ms }
 }
 
-/// Creates a refusal with status 503 and a retry after 1 s.
+/// Creates a refusal with status 503, this error code and text, and a retry after 1 s.
 #[must_use]
 pub fn unavailable(code: &str, message: &str) -> Refusal {
     refused(StatusCode::SERVICE_UNAVAILABLE, code, message, Some(RETRY_AFTER_MS))
@@ -229,7 +233,7 @@ fn refuse(handshake: &Handshake, mut request: Request<Incoming>, accept: &Accept
     }
 }
 
-/// Returns the HTTP answer of a refusal.
+/// Returns the HTTP answer of a refusal. `Retry-After` is in whole seconds, rounded up.
 pub(super) fn status_of(refused: &Refusal) -> Response<Body> {
     let retry_after = refused.retry_after_ms.map(|wait| Duration::from_millis(u64::from(wait)));
     let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);

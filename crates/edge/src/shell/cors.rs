@@ -1,5 +1,5 @@
-//! CORS headers (Fetch Standard) on the listener's HTTP answers. Pages of origins that may connect
-//! can read them, above all the reasons of refusals. `connect` adds them.
+//! CORS headers (Fetch Standard) on answers to connect requests, except upgrades. Pages of origins
+//! that may connect can read them, above all the reasons of refusals. `connect` adds them.
 
 use axum::body::Body;
 use axum::response::IntoResponse as _;
@@ -22,8 +22,8 @@ pub(super) fn is_preflight<B>(request: &Request<B>) -> bool {
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns the preflight answer with the allowed method and header. [`allow`] adds the origin. It
-/// ends the connection, like every answer except an upgrade.
+/// Returns the preflight answer, 204, with the allowed method and header. [`allow`] adds the
+/// origin. It ends the connection, as refusals do.
 pub(super) fn preflight() -> Response<Body> {
     let headers = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET"),
@@ -39,7 +39,7 @@ pub(super) fn origin_allowed<B>(origins: &Origins, request: &Request<B>) -> Opti
     request.headers().get(ORIGIN).filter(|_| origins.admit(request.headers())).cloned()
 }
 
-/// Lets pages of this origin read an answer; `None`: no page.
+/// Lets pages of this origin read an answer; `None`: no page. The answer varies by `Origin`.
 pub(super) fn allow(response: &mut Response<Body>, origin: Option<HeaderValue>) {
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("origin"));

@@ -12,7 +12,8 @@ metrics! {
         sockets: By<DialectLabel, Gauge> = "signaling_dialect_sockets",
             "Client WebSockets open at this edge, by dialect (`--dialects`)";
         frames: By<(DialectLabel, Direction)> = "signaling_dialect_frames_total",
-            "Text and binary frames read from and queued for clients of dialects, by dialect and direction";
+            "Text and binary frames read from clients of dialects, and text frames queued for them, by dialect and \
+             direction";
         ignored: By<(DialectLabel, Ignored)> = "signaling_dialect_ignored_total",
             "Frames from dialects' clients, messages to them, or parts of one, without effect, by dialect and reason: no JSON \
              object (json), message unknown (type), field missing or invalid (field), binary frame not allowed (binary), sender \

@@ -1,5 +1,6 @@
 //! Requests below the mounts of dialects: plain answers, refusals, and upgrades with a translator.
-//! The shell calls it per request. `connect` opens the sessions.
+//! A mount is the first part of the paths of one dialect. The shell calls it per request. `connect`
+//! opens the sessions.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -25,15 +26,15 @@ use crate::handshake::{self, Accept};
 /// Dialects that an edge serves.
 #[derive(Debug, Clone, Default)]
 pub struct DialectConfig {
-    /// Dialects with a mount on the listener.
+    /// Dialects with a mount on the listener; empty by default.
     pub mounted: Vec<Dialect>,
     /// Settings of their translators.
     pub settings: Settings,
 }
 
 impl DialectConfig {
-    /// Returns the dialect whose mount contains a path, and the path below the mount. `None`: there
-    /// is none.
+    /// Returns the dialect whose mount contains a path, and the path below the mount. `None`: no
+    /// mounted dialect has the path.
     pub(super) fn of_path<'a>(&self, path: &'a str) -> Option<(Dialect, &'a str)> {
         Dialect::of_path(path).filter(|(dialect, _)| self.mounted.contains(dialect))
     }

@@ -1,4 +1,5 @@
-//! Drain of an edge, for both servers: clients leave one by one, so that others are not overloaded.
+//! Drain of an edge, for `run` of both servers: clients leave one by one, so that the servers of
+//! their next connections are not overloaded.
 
 use std::time::Duration;
 
@@ -9,15 +10,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::Edge;
 use signaling_core::edge::{ClientKey, EdgeCore};
 
-/// Time for close frames and outcomes after the last `goodbye`.
+/// Time for close frames and outcomes after the last client's close.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of checks whether dialect clients are left.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sends a `goodbye` with `reason` to every client, spread evenly over `window` less 1 s. Clients
-/// of dialects are left alone for `dialect_wait` first. Returns 1 s after the last `goodbye`, and
-/// without clients at once.
+/// Closes the sockets of all present clients by 1001, spread evenly over `window` less 1 s. Native
+/// clients first get a `goodbye` with `reason`. Clients of dialects stay for `dialect_wait`, then
+/// are closed over another `window`. Returns 1 s after the last close, and without clients at once.
+/// Later clients stay, so the caller first has the edge refuse them ([`Edge::drain`]).
 pub async fn drain_clients(edge: &Edge, reason: &str, window: Duration, dialect_wait: Duration) {
     let clients = |have_dialect: bool| -> Vec<ClientKey> {
         edge.with_core(|core| core.clients().into_iter().filter(|key| core.has_dialect(*key) == have_dialect).collect())
@@ -47,7 +49,8 @@ async fn send_goodbyes(edge: &Edge, clients: Vec<ClientKey>, reason: &str, windo
 }
 
 /// Sends a `goodbye` with a random reconnect delay of at most 1 s to one client, and closes its
-/// socket by `code`.
+/// socket by `code`. A client of a dialect gets only the close frame. A client that waits for a
+/// node is refused.
 pub fn send_goodbye(core: &mut EdgeCore, client: ClientKey, code: CloseCode, reason: &str) {
     let wait = rand::rng().random_range(Duration::ZERO..=limits::MAX_GOODBYE_DELAY);
     core.send_away(client, code, reason, wait.as_millis() as u64);

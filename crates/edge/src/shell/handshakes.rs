@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use tokio::task::AbortHandle;
 
-/// Key of a connection. A later connection has a higher key.
+/// Key of a connection, never reused. A later connection has a higher key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct HandshakeKey(u64);
 
@@ -69,7 +69,8 @@ impl Handshakes {
         self.remove(oldest)
     }
 
-    /// Removes a connection that has become a client or ended. Returns its task, if it has one.
+    /// Removes a connection that has become a client or ended. Returns its task, which runs on.
+    /// `None`: it has none yet, or was removed before.
     pub(super) fn remove(&mut self, key: HandshakeKey) -> Option<AbortHandle> {
         let Connection { task, network } = self.connection_by_key.remove(&key)?;
         if let Some(network) = network

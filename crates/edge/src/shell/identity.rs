@@ -12,8 +12,10 @@ use crate::identity::TokenRefusal;
 use signaling_core::edge::{ClientKey, Kick, KickList, PresentedToken, VerifiedToken};
 
 impl Edge {
-    /// Closes the client's socket with 4411, ends its session and rejects its older tokens. The
-    /// nodes report the kick to all other edges. Returns `true` if a session of this edge ends.
+    /// Ends the client's session, closes its socket with 4411 and rejects its tokens that were
+    /// issued up to now. Also ends sessions of dialects whose token has the id as `sub`. The nodes
+    /// report the kick to all other edges, where only sockets with rejected tokens close. Returns
+    /// `true` if a session of this edge ends.
     #[must_use]
     pub fn kick(&self, client: &ClientId) -> bool {
         self.with(|state, _| {
@@ -25,9 +27,10 @@ impl Edge {
 }
 
 impl State {
-    /// Closes the client's socket with 4411 and rejects its older tokens. If the kick is not
-    /// `at_once`, a socket with a newer token, or without one, stays. Such a kick is ignored if its
-    /// time is over 60 s ahead. Returns `true` if a session ends.
+    /// Closes the client's socket with 4411 and rejects its tokens up to the kick. If the kick is
+    /// not `at_once`, a socket with a newer token, or without one, stays. Such a kick is ignored if
+    /// its time is over 60 s ahead. A known kick `at_once` spares sockets with newer tokens too.
+    /// Returns `true` if a session ends.
     pub(super) fn kick(&mut self, kick: &Kick) -> bool {
         let client = &kick.client_id;
         let latest = KickList::latest_believable(unix_time().as_secs());
@@ -46,7 +49,7 @@ impl State {
 
     /// Verifies the client's token. Its `sub` must be `subject`, if given. `Ok(None)`: the mesh
     /// requires no tokens. The result has a `subject` only if it differs from the client id. Fails
-    /// if the token is missing, refused or not newer than a kick of the client.
+    /// if the token is missing, refused or not newer than a kick of the client or its subject.
     pub(super) fn verify_token(
         &self,
         client: &ClientId,
@@ -66,8 +69,8 @@ impl State {
         verified.map(Some)
     }
 
-    /// Verifies a new token of a client and passes the result to the core. Does nothing if the
-    /// socket has closed.
+    /// Verifies a new token of a client, whose `sub` must be the client id, and passes the result
+    /// to the core. Does nothing if the client is gone.
     pub(super) fn renew_token(&mut self, key: ClientKey, token: &PresentedToken) {
         let Some((client, _)) = self.core.identity(key) else { return };
         match self.verify_token(client, Some(client.as_str()), Some(&token.0)) {

@@ -1,5 +1,6 @@
 //! Links of an edge: the trunks in its event loop, or the in-memory path to its own node. Moves
-//! frames between them and the core, and reports changes to the backend.
+//! frames between trunks and the core, and reports changes to the backend. `state` and `sockets`
+//! call it.
 
 use std::io;
 use std::rc::Rc;
@@ -22,14 +23,16 @@ const FINAL_READS: usize = 16;
 /// An event of a link.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// The node announced that it drains, or that it accepts clients again.
+    /// The node announced that it drains, or that it accepts clients again. Of several
+    /// announcements in one batch only the last one is an event.
     Announced(NodeReport),
-    /// The link takes no more sessions. Its sessions are detached after this event.
+    /// The link takes no more sessions. Its sessions are detached after this event, and assigned
+    /// anew.
     Down {
-        /// `true` if the trunk failed or the node closed it; `false` if this edge closes it.
+        /// `true` after a failure, silence or close of the node; `false` if this edge closes it.
         is_lost: bool,
     },
-    /// The trunk of the link is closed.
+    /// The trunk of the link is closed, after [`LinkEvent::Down`]. No further event follows.
     Closed(TrunkCloseReason),
 }
 
@@ -109,7 +112,8 @@ impl Links {
         self.trunks.iter_mut().fold(false, |any, (link, it)| it.update_due(now, core, link) | any)
     }
 
-    /// Returns when the first delayed frames must be written; `None` if there are none.
+    /// Returns when the first delayed frames must be written. `None`: there are none, or their
+    /// trunks have unsent bytes.
     pub(super) fn next_flush(&self) -> Option<Instant> {
         let ready = self.trunks.values().filter(|it| it.trunk.is_free());
         ready.filter_map(|it| it.flush_at).min()
@@ -148,7 +152,7 @@ impl LinkContext<'_> {
     }
 
     /// Flushes and reads a trunk after an event of its socket. `has_ended`: the event reports the
-    /// end. Returns `true` if there may be more input without another event.
+    /// end. Returns `true` if there may be more input without another event. Removes ended trunks.
     pub(super) fn on_event(&mut self, link: LinkKey, has_ended: bool) -> bool {
         let Some(it) = self.links.trunks.get_mut(link) else { return false };
         it.trunk.stream().on_event(has_ended);
@@ -182,7 +186,8 @@ impl LinkContext<'_> {
         }
     }
 
-    /// Detaches the sessions of a link, and closes its trunk after the current batch.
+    /// Detaches the sessions of a link, and closes its trunk after the current batch, later if the
+    /// socket is blocked.
     pub(super) fn close(&mut self, link: LinkKey) {
         self.down(link, false);
         if let Some(it) = self.links.trunks.get_mut(link)
@@ -199,7 +204,7 @@ impl LinkContext<'_> {
         self.links.keys().into_iter().for_each(|link| self.close(link));
     }
 
-    /// Reads once. Returns `true` if the trunk may have more input.
+    /// Reads once. Returns `true` if the trunk may have more input, or why it has ended.
     fn read(&mut self, link: LinkKey) -> Result<bool, TrunkCloseReason> {
         let Some(it) = self.links.trunks.get_mut(link) else { return Ok(false) };
         let mut announcements = Vec::new();

@@ -1,4 +1,5 @@
-//! Metrics of an edge. `state` publishes the counts of the core before each `/metrics` page.
+//! Metrics of an edge. `state` publishes the counts of the core before each `/metrics` page; other
+//! modules of the shell count events as they occur.
 
 use std::time::SystemTime;
 
@@ -13,36 +14,39 @@ metrics! {
     /// Metrics of an edge.
     pub struct EdgeMetrics {
         sockets: Gauge = "signaling_client_sockets", "Client WebSockets open at this edge";
-        sockets_limit: Gauge = "signaling_client_sockets_limit", "Maximum client WebSockets (`--max-sockets`)";
+        sockets_limit: Gauge = "signaling_client_sockets_limit",
+            "Maximum client WebSockets: `--max-sockets`, or what open files allow";
         opened: Counter = "signaling_client_sockets_opened_total", "Client WebSockets opened";
         closed: Counter = "signaling_client_sockets_closed_total", "Client WebSockets closed, by either side";
         closes: By<CloseLabel> = "signaling_client_closes_total",
-            "Close frames sent to clients, including replies to theirs, by close code (`PROTOCOL.md`)";
+            "Close frames on client sockets, also in reply, but not to refused connects, by close code (`PROTOCOL.md`)";
         unattached: Gauge = "signaling_unattached_sessions",
-            "Sessions of this edge without a node: in handoff, or no node is usable; their messages wait";
+            "Sessions of this edge without a node: in handoff, trunk lost, or no node is usable; their messages wait";
         paused: Gauge = "signaling_read_paused_clients",
-            "Clients that the edge does not read because too many of their messages wait for an acknowledgement";
+            "Clients that the edge does not read now: too many of their messages have no outcome, or a dialect's \
+             client is over its rate or has a full translator";
         connect: HistogramBuckets = "signaling_connect_seconds",
-            "Time from a client's request to the upgrade, including its node's answer";
+            "Time from an admitted client's request to the upgrade, including its node's answer";
         delivery: HistogramBuckets = "signaling_message_delivery_seconds",
-            "Time from a client's message to its acknowledgement, at the sender's edge; it includes the wait for an \
-             absent recipient and up to 0.2 s until a reliable recipient acknowledges";
-        uplink: Counter = "signaling_uplink_frames_total", "Messages taken from clients for a node";
-        downlink: Counter = "signaling_downlink_frames_total", "Messages of peers written to clients";
+            "Time from a client's delivered message or done room command to its outcome at the sender's edge, with the \
+             wait for an absent recipient and up to 0.2 s until a reliable recipient acknowledges";
+        uplink: Counter = "signaling_uplink_frames_total", "Messages and room commands taken from clients for a node";
+        downlink: Counter = "signaling_downlink_frames_total", "Messages of peers queued for clients";
         bytes: By<Direction> = "signaling_client_bytes_total", "Bytes read from and written to client sockets";
         duplicates: Counter = "signaling_duplicates_dropped_total", "Repeated messages that the edge did not write again";
         gaps: Counter = "signaling_sequence_gaps_total",
-            "Messages returned to their sender's node: an earlier one is missing, or the recipient has no room";
-        resends: Counter = "signaling_edge_retransmissions_total", "Uplink frames sent again, to another node";
-        handoffs: Counter = "signaling_handoffs_total", "Sessions handed off to another node behind their open socket";
+            "Messages returned unwritten to their sender's node: an earlier one is missing, no room, or TTL over";
+        resends: Counter = "signaling_edge_retransmissions_total", "Kept uplink frames sent to a session's next node";
+        handoffs: Counter = "signaling_handoffs_total", "Handoffs to another node started, behind an open socket";
         read_pauses: Counter = "signaling_client_read_pauses_total",
-            "Times that the edge stopped reading a client because too many of its messages waited for an acknowledgement";
+            "Times that the edge stopped reading a client: too many of its messages had no outcome, or a dialect's \
+             client was over its rate or had a full translator";
         refused: By<RefusalReason> = "signaling_refused_connects_total",
-            "Connections and requests of clients refused, by HTTP status or exceeded limit";
+            "Connections and requests of clients refused or closed, by HTTP status or cause";
         violations: By<ViolationLabel> = "signaling_client_violations_total",
-            "Sockets closed because the client broke the protocol, by close code";
+            "Sockets closed for a broken protocol or a message unfinished after 10 s (1008), by close code";
         rate_limited: By<RateLabel> = "signaling_rate_limited_total",
-            "Messages refused over the rate of messages or bytes, and sockets closed for repeated excess";
+            "Messages refused over a rate, and sockets closed for ignored refusals or too many pings, by limit";
         evicted: By<EvictionLabel> = "signaling_evicted_clients_total",
             "Sockets closed because memory was short (`--max-client-buffer-bytes`), by cause: messages that the client did \
              not read (unread) or did not finish (unfinished)";
@@ -50,7 +54,7 @@ metrics! {
             "Tokens and origins refused, at connect or on open sockets, by reason";
         tokens_renewed: Counter = "signaling_tokens_renewed_total", "Tokens replaced on open sockets";
         tokens_expired: Counter = "signaling_tokens_expired_total", "Sockets closed because their token expired";
-        kicked: Counter = "signaling_clients_kicked_total", "Clients that an operator kicked from this edge";
+        kicked: Counter = "signaling_clients_kicked_total", "Kicks by operators that ended a session of this edge";
         kicks: Gauge = "signaling_kicks_remembered",
             "Kicked clients, of all servers, whose older tokens this edge refuses";
         kicks_limit: Gauge = "signaling_kicks_remembered_limit", "Maximum kicked clients that this edge remembers";
@@ -59,8 +63,8 @@ metrics! {
         handshakes: Gauge = "signaling_handshakes",
             "Public connections that are not client sockets: before their upgrade, refused, or loading pages";
         handshakes_limit: Gauge = "signaling_handshakes_limit",
-            "Maximum public connections that are not client sockets (`--max-handshakes`)";
-        buffered: Gauge = "signaling_client_buffered_bytes", "Bytes buffered for all clients";
+            "Maximum public connections that are not client sockets: `--max-handshakes`, or what open files allow";
+        buffered: Gauge = "signaling_client_buffered_bytes", "Bytes kept for clients: messages, output, known senders";
         buffered_limit: Gauge = "signaling_client_buffered_bytes_limit",
             "Maximum bytes buffered for all clients (`--max-client-buffer-bytes`); above half of it the edge slows reads";
         memory_bound: Gauge = "signaling_client_memory_bound_bytes",
@@ -69,7 +73,8 @@ metrics! {
         certificate_loads: By<CertificateLoad> = "signaling_tls_certificate_loads_total",
             "Reads of a changed certificate, by result";
         certificate_expiry: Gauge = "signaling_tls_certificate_expiry_timestamp_seconds",
-            "Earliest end of the certificate in use and its chain, in seconds since 1970; 0 without TLS";
+            "Earliest end of the certificate in use and its chain, in seconds since 1970; 0 if unreadable or without \
+             TLS";
     }
 }
 
@@ -96,7 +101,7 @@ label! {
     }
 }
 label! {
-    /// HTTP status of a refusal, or the exceeded limit.
+    /// HTTP status of a refusal, the exceeded limit, or the part that failed or came too late.
     pub(crate) enum RefusalReason = "reason" {
         BadRequest = "400", Unauthorized = "401", Forbidden = "403", NotFound = "404", Method = "405", Conflict = "409",
         Upgrade = "426", TooLarge = "431", Unavailable = "503", Other = "other", Sockets = "sockets", Address = "address",
@@ -105,7 +110,7 @@ label! {
     }
 }
 
-/// Publishes the limits, and the expiry of the certificate.
+/// Publishes the limits of the settings, and the expiry of the certificate if there is TLS.
 pub(super) fn publish_limits(config: &EdgeConfig) {
     METRICS.sockets_limit.publish(config.admission.sockets as u64);
     METRICS.handshakes_limit.publish(config.handshakes.min(config.connections) as u64);

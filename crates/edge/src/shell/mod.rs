@@ -1,7 +1,9 @@
 //! The edge's I/O around its core.
 //!
-//! One thread runs it in local tasks: one per connection before its upgrade, one for all sockets.
-//! A link is a trunk to a node, or the local link: the in-memory path to this process's own node.
+//! One thread runs it in local tasks: one per connection before its upgrade, one per socket that
+//! closes, and one for all open sockets. The balancer's `run` and the node's `shell::direct`
+//! create an [`Edge`]. A link is a trunk to a node, or the local link: the in-memory path to this
+//! process's own node.
 //!
 //! A message from a client: `sockets` polls for readable clients. `reading` reads into a
 //! buffer that all clients share, decodes it and passes each text to the core. The core appends it
@@ -9,8 +11,8 @@
 //! local link.
 //!
 //! A message to a client: the event loop reads a trunk, or the task of the local link calls
-//! [`Edge::with_core`]. After that call, or after the ready sockets of one poll, `state` flushes
-//! each client with output once.
+//! [`Edge::with_core`]. After that call, or after the ready sockets of one poll, `state` writes to
+//! the clients with output.
 
 mod address;
 mod admission;
@@ -77,7 +79,8 @@ pub use self::tls::{Tls, TlsError, TlsFiles};
 /// The part of a server that decides which node serves a client. The edge calls it with its core.
 pub trait Backend {
     /// Attaches the client to a link, keeps it until there is one, or refuses it. Called for each
-    /// new client, after a node released it in a handoff, and after it lost its link.
+    /// new client, and whenever a node released or rejected it or its link went down. Also called
+    /// for a client without a socket whose messages have no outcome yet.
     fn assign_node(&mut self, now: Instant, core: &mut EdgeCore, client: ClientKey);
 
     /// Handles an event of a link.
@@ -104,14 +107,14 @@ const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(5);
 pub struct EdgeConfig {
     /// Limits of client sockets and of their arrival rate.
     pub admission: AdmissionLimits,
-    /// Maximum size of a client's message, in bytes, at most 1 MiB. A larger message closes the
-    /// socket with code 1009. Dialects may have lower limits.
+    /// Maximum size of a client's message, in bytes; more than 1 MiB counts as 1 MiB. A larger
+    /// message closes the socket with code 1009. The limits of dialects are at least 1 KiB lower.
     pub max_message_bytes: usize,
     /// Maximum connections that are not clients: before their upgrade, refused, or loading pages.
     /// One more closes the oldest.
     pub handshakes: usize,
     /// Maximum public connections, clients' and others; lowered by [`EdgeConfig::within`]. One more
-    /// closes the oldest that is not a client.
+    /// closes the oldest that is not a client. The new one is accepted even if all are clients.
     pub connections: usize,
     /// Limits of a request before its answer. The head timeout also limits the PROXY header and the
     /// TLS handshake, each on its own.
@@ -127,7 +130,7 @@ pub struct EdgeConfig {
     pub identity: IdentityConfig,
     /// Dialects of existing clients beside the native protocol.
     pub dialects: DialectConfig,
-    /// Delay of reads while the server is busy.
+    /// Delay of reads while the server is busy. Unused while the edge has no trunk.
     pub coalescer: Coalescer,
 }
 
@@ -145,7 +148,9 @@ impl EdgeConfig {
     }
 }
 
-/// An edge. Clones share one state, on one thread. A call within another one panics.
+/// An edge. Clones share one state, on one thread. A call within another one, also by the backend,
+/// panics. So does a call outside a `LocalSet` that closes a client's socket, because that spawns a
+/// task.
 #[derive(Clone)]
 pub struct Edge {
     state: Rc<RefCell<State>>,
@@ -154,15 +159,18 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Creates an edge without links or clients. It must be called within a runtime.
+    /// Creates an edge without links or clients. It serves no client before [`Edge::serve`].
     ///
     /// # Errors
-    /// If the system refuses a poll.
+    /// If the system refuses a poll or a descriptor.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime with I/O.
     pub fn new(config: &EdgeConfig, backend: Box<dyn Backend>) -> io::Result<Self> {
         Self::around(EdgeCore::new(config.core.clone()), config, backend)
     }
 
-    /// Creates an edge around an existing core, which may have links.
+    /// Creates an edge around an existing core, which may have links. Panics like [`Edge::new`].
     ///
     /// # Errors
     /// As for [`Edge::new`].
@@ -173,7 +181,8 @@ impl Edge {
         Ok(Self { state: Rc::new(RefCell::new(state)), sockets: Rc::new(sockets), config })
     }
 
-    /// Calls the core, then executes its effects and writes to clients.
+    /// Calls the core, then executes its effects and writes to clients without waiting. The event
+    /// loop writes to trunks later.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut EdgeCore) -> R) -> R {
         self.with(|state, _| call(&mut state.core))
     }
@@ -186,14 +195,14 @@ impl Edge {
         self.with(|state, _| state.add_trunk(trunk))
     }
 
-    /// Closes a trunk once its current batch is written. Its sessions are assigned anew at once. No
-    /// effect on a closed trunk.
+    /// Closes a trunk once its current batch is written; does not wait for that. Its sessions are
+    /// assigned anew at once. No effect on a closed trunk.
     pub fn close_link(&self, link: LinkKey) {
         self.with(|state, now| state.links(now).close(link));
     }
 
     /// Closes all trunks, each once its current batch is written, so that nodes do not count a
-    /// failure. The local link stays. Returns once all are closed, after at most 200 ms.
+    /// failure. The local link stays. Returns once all are closed, or after 200 ms.
     pub async fn close_trunks(&self) {
         self.with(|state, now| state.links(now).close_all());
         until(CLOSE_TIMEOUT, CLOSE_CHECK_INTERVAL, || self.with_state(|state| state.links.trunk_count()) == 0).await;
@@ -208,7 +217,8 @@ impl Edge {
         })
     }
 
-    /// Sets the link to this process's own node. `signal` wakes the task that carries its batches.
+    /// Sets the link to this process's own node. `signal` wakes the task that takes its batches by
+    /// [`Edge::take_batch`].
     pub fn set_local_link(&self, link: LinkKey, signal: Rc<FlushSignal>) {
         self.with_state(|state| state.links.set_local(link, signal));
     }
@@ -220,8 +230,8 @@ impl Edge {
         self.with_state(|state| state.core.has_link(link).then(|| state.core.take_batch(link)))
     }
 
-    /// Refuses new clients from now on, with status 503 or the close code for it. Present clients
-    /// stay.
+    /// Refuses new clients from now on: by close code 1013 if they offer `signaling.v1`, else by
+    /// status 503. Present clients stay.
     pub fn drain(&self) {
         self.with_state(|state| state.draining = true);
     }
@@ -238,7 +248,8 @@ impl Edge {
     }
 
     /// Accepts and serves clients, and answers other requests from `pages`. Returns only if the
-    /// event loop fails. A request to `pages` has its client's address as [`ConnectInfo`].
+    /// event loop fails, which is logged. A request to `pages` has its client's address as
+    /// [`ConnectInfo`].
     ///
     /// # Panics
     /// Outside a `LocalSet`, once a connection is accepted.
@@ -268,8 +279,8 @@ impl Edge {
         }
     }
 
-    /// Replaces the certificate when its files change. An unusable one leaves the old one in use.
-    /// Never returns, also without TLS.
+    /// Replaces the certificate within about 1 s of a change of its files. An unusable one leaves
+    /// the old one in use. Never returns, also without TLS.
     pub async fn renew_certificate(self) {
         match &self.config.tls {
             Some(tls) => tls.clone().renew().await,
@@ -278,7 +289,7 @@ impl Edge {
     }
 
     /// Runs the periodic work of the core and the links, and publishes metrics before each
-    /// `/metrics` page. Never returns.
+    /// `/metrics` page of this thread. Never returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.state);
         publish_on_scrape(move || {

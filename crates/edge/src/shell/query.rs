@@ -1,4 +1,4 @@
-//! The query for `connect`: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
+//! The query that `connect` parses: `client_id=ID[&token=JWT][&resume=TOKEN][&reliable=1]`.
 
 use http::StatusCode;
 use signaling_core::edge::Refusal;
@@ -22,7 +22,9 @@ pub(super) struct Query {
 }
 
 impl Query {
-    /// Parses the text after `?`. Fails if it is too long or a parameter is invalid or repeated.
+    /// Parses the text after `?`. Fails with 400 if it has over 8,704 bytes or no `client_id`, or
+    /// if a parameter is invalid or repeated. Fails with 403 for a `client_id` that begins with
+    /// `~`.
     pub(super) fn parse(query: &str) -> Result<Self, Refusal> {
         if query.len() > limits::MAX_QUERY_BYTES {
             return Err(bad_query(&format!("the query has more than {} bytes", limits::MAX_QUERY_BYTES)));

@@ -1,4 +1,5 @@
-//! Reads clients' sockets for the event loop, decodes frames and passes them to the core.
+//! Reads clients' sockets for the event loop (`sockets`), decodes frames and passes them to the
+//! core.
 
 use std::io;
 use std::time::Instant;
@@ -19,7 +20,8 @@ pub(super) struct Socket {
     pub(super) stream: PolledSocket,
     /// `true` if the kernel accepts no more bytes now.
     pub(super) blocked: bool,
-    /// Start of the current partial message; `None` without one, or while the client is paused.
+    /// Start of the current partial message, or the read in which an earlier message ended. `None`
+    /// without a partial message, or while the client is paused.
     pub(super) unfinished_since: Option<Instant>,
     /// Bytes of the partial message.
     pub(super) unfinished_bytes: usize,
@@ -135,7 +137,6 @@ impl State {
         self.scratch = buffer;
     }
 
-    /// Processes bytes of a client.
     fn process(&mut self, now: Instant, key: ClientKey, bytes: &mut [u8]) {
         let Some(socket) = self.socket(key) else { return };
         let (mut decoder, limits) = (std::mem::take(&mut socket.decoder), socket.limits);

@@ -129,7 +129,6 @@ impl Sockets {
         Ok(are_all)
     }
 
-    /// Polls for the next group of ready sockets.
     fn poll(&self, events: &mut Events) -> io::Result<()> {
         let mut poll = self.poll.borrow_mut();
         loop {

@@ -73,9 +73,9 @@ pub(super) struct State {
     pub(super) clients: SecondaryMap<ClientKey, Client>,
     /// The poll of clients' sockets.
     registry: Registry,
-    /// Clients with unread bytes that the edge-triggered poll does not report again.
+    /// Clients to read without an event: the edge-triggered poll may not report their bytes again.
     pub(super) read_pending: VecDeque<ClientKey>,
-    /// Links with such bytes.
+    /// Links to read without an event, for the same reason.
     pub(super) read_pending_links: VecDeque<LinkKey>,
     /// Wakes the event loop without an event.
     pub(super) again: Rc<Notify>,
@@ -123,13 +123,15 @@ impl State {
         })
     }
 
-    /// Adds an accepted connection. Above the limit returns the task of the oldest one, to abort.
+    /// Adds an accepted connection. Above the limit removes the oldest one that is not a client,
+    /// and returns its task, to abort.
     pub(super) fn begin_handshake(&mut self) -> (HandshakeKey, Option<AbortHandle>) {
         let clients = self.admission.borrow().sockets();
         self.handshakes.begin(self.config.connections.saturating_sub(clients))
     }
 
-    /// Assigns a connection to an address. Above its limit returns its oldest task, to abort.
+    /// Assigns a connection to an address. Above the limit of the address's connections that are
+    /// not clients, removes the oldest and returns its task, to abort.
     pub(super) fn set_handshake_address(&mut self, key: HandshakeKey, address: IpAddr) -> Option<AbortHandle> {
         let limit = self.admission.borrow().max_other_connections(address)?;
         self.handshakes.set_network(key, network(address), limit)
@@ -161,6 +163,7 @@ impl State {
     }
 
     /// Starts a client's socket after its upgrade. `early` are bytes that were already read.
+    /// Removes the client if the system refuses to poll the socket.
     pub(super) fn socket_opened(&mut self, now: Instant, key: ClientKey, stream: TaskSocket, early: &[u8]) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let stream = match stream.register(&self.registry, token_of(key)) {
@@ -209,7 +212,7 @@ impl State {
         }
     }
 
-    /// Executes the effects of the core and writes to clients until there are none.
+    /// Executes the effects of the core and writes to clients until none is left, without waiting.
     pub(super) fn turn(&mut self, now: Instant) {
         loop {
             while let Some(effect) = self.core.next_effect() {
@@ -238,14 +241,15 @@ impl State {
         LinkContext { now, core: &mut self.core, links: &mut self.links, backend: &mut *self.backend }
     }
 
-    /// Wakes the event loop if links have frames to write, now or after the flush delay.
+    /// Wakes the event loop if trunks have frames to write, now or after the flush delay. Wakes the
+    /// task of the local link if that has frames.
     pub(super) fn request_writes(&mut self, now: Instant) {
         if self.links.update_due(now, &self.core) || (!self.flush_is_scheduled && self.links.next_flush().is_some()) {
             self.again.notify_one();
         }
     }
 
-    /// Writes links until none is due. Sessions of a failed trunk go to other links.
+    /// Writes trunks until none is due. Sessions of a failed trunk go to other links.
     pub(super) fn write_links(&mut self, now: Instant) {
         while self.links(now).write_due() {
             self.turn(now);
@@ -350,8 +354,8 @@ impl State {
         }
     }
 
-    /// Closes sockets with partial messages older than 10 s, writes to blocked ones again, and
-    /// sweeps the core.
+    /// Closes sockets whose partial message began 10 s ago, by code 1008. Writes to blocked ones
+    /// again, and sweeps the core.
     pub(super) fn sweep(&mut self, now: Instant) {
         let has_taken_too_long = |since| now.saturating_duration_since(since) >= MAX_MESSAGE_TIME;
         for client in self.clients_with(|socket| socket.unfinished_since.is_some_and(has_taken_too_long)) {

@@ -41,12 +41,12 @@ pub enum TlsError {
     /// A file cannot be read, or has no certificate or no private key in PEM.
     #[error("cannot read {path}: {error}", path = .0.display(), error = .1)]
     Unreadable(PathBuf, pem::Error),
-    /// Certificate or key is unusable, or they do not match.
+    /// Certificate or key is unusable, they do not match, or the system has no random numbers.
     #[error("certificate and key are unusable: {0}")]
     Unusable(#[from] rustls::Error),
 }
 
-/// TLS of a listener. Clones share it.
+/// TLS of a listener, with one certificate for all names. Clones share it.
 #[derive(Clone)]
 pub struct Tls {
     files: TlsFiles,
@@ -65,7 +65,7 @@ impl ResolvesServerCert for Shown {
 }
 
 impl Tls {
-    /// Loads the files.
+    /// Loads the files. Waits for the disk.
     ///
     /// # Errors
     /// If they cannot be read or used, or do not match.
@@ -91,12 +91,14 @@ impl Tls {
         metrics::certificate_expires(self.expires());
     }
 
-    /// Performs the server side of a TLS handshake. Fails if the client breaks it off.
+    /// Performs the server side of a TLS handshake, without a time limit. Fails if the client
+    /// breaks it off or shares no protocol version, cipher or ALPN protocol.
     pub(super) async fn accept(&self, stream: TcpStream) -> std::io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }
 
-    /// Replaces the certificate when its files change and are usable. Never returns.
+    /// Replaces the certificate within about 1 s of a change of its files, if they are usable.
+    /// Never returns.
     pub(super) async fn renew(self) {
         let mut watched = FileWatcher::new([self.files.certificate.clone(), self.files.key.clone()]).await;
         // They may have changed since the first read.
