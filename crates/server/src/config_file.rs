@@ -36,8 +36,9 @@ pub struct ConfigFileArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Print the settings in effect, including defaults, as a configuration file, and exit. User,
-    /// password and query of URLs are masked
+    /// Print the settings in effect, including defaults, as a configuration file, and exit. Only
+    /// --check reads the files that they name. User, password and query of the room store are
+    /// masked
     #[arg(long)]
     pub print_config: bool,
 }
@@ -50,11 +51,11 @@ pub fn command<A: CommandFactory>() -> Command {
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Returns this process's settings of type `A`, which must contain [`ConfigFileArgs`], as `check`
-/// validated them.
+/// Returns this process's settings: those of type `A`, which must contain [`ConfigFileArgs`],
+/// converted by `check`.
 ///
 /// # Errors
-/// Returns the exit code of a process that must end, after printing the reason: 2 for invalid
+/// Returns the exit code of a process that must end, after printing what it has to: 2 for invalid
 /// settings; 0 after `--check`, `--print-config`, `--help` or `--version`.
 pub fn load<A, C>(check: impl FnOnce(A) -> Result<C, ConfigError>) -> Result<C, ExitCode>
 where
