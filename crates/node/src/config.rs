@@ -1,4 +1,4 @@
-//! Settings of a node, and their checked form [`Config`].
+//! Settings of a node, and their checked form [`Config`], for the binary and `run`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_PUBLIC_LISTEN", value_name = "ADDR", help_heading = "Listeners")]
     pub public_listen: Option<SocketAddr>,
 
-    /// Time in ms over which direct clients move to their owners in a new view (0 to 3,600,000).
-    /// 0 disables it, as behind a proxy that selects nodes by another hash
+    /// Time in ms over which direct clients are closed that other nodes own in a new view, so that
+    /// they reconnect there (0 to 3,600,000). 0 disables it, as behind a proxy with another hash
     #[arg(long, env = "SIGNALING_REASSIGN_WINDOW_MS", value_name = "MS", default_value_t = 0, help_heading = "Discovery",
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub reassign_window_ms: u64,
@@ -134,15 +134,16 @@ pub struct Config {
     pub common: Common,
     /// Address for direct clients; `None`: there are none.
     pub public: Option<SocketAddr>,
-    /// Maximum time that a message is held for an absent recipient.
+    /// Maximum time that a message is held for an absent recipient; 0: messages are not held.
     pub hold: Duration,
     /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,
-    /// Time that a disconnected client can resume its session; 0: it cannot.
+    /// Time for which a disconnected client can resume its session; 0: it cannot.
     pub resume: Duration,
     /// Settings of rooms and their store.
     pub rooms: RoomConfig,
-    /// Time over which direct clients move to their owners in a new view; `None`: they stay.
+    /// Time over which direct clients that other nodes own in a new view are closed, so that they
+    /// reconnect there; `None`: they stay.
     pub reassign_window: Option<Duration>,
     /// Clients that a client may signal if its token has no `signal` claim.
     pub signal_scope: SignalScope,
@@ -161,7 +162,8 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Returns the maximum bytes for absent clients: held messages and lingering sessions.
+    /// Returns the maximum bytes for absent clients, by estimate: held messages and lingering
+    /// sessions, 512 bytes each.
     #[must_use]
     pub fn absent_bytes(&self) -> usize {
         self.hold_bytes.saturating_add(Rules::default().max_lingering.saturating_mul(LINGERING_BYTES))
