@@ -1,4 +1,5 @@
-//! Metrics of a balancer, in addition to those of its edge. `trunk_manager` sets them.
+//! Metrics of a balancer, in addition to those of its edge. `trunk_manager` counts failures, and
+//! sets the gauges at each scrape.
 
 use signaling_metrics::{By, Gauge, Publish, label, metrics};
 use signaling_server::metrics::publish_suspects;

@@ -174,7 +174,7 @@ pub(crate) fn kicked(kicked: &Kicked) -> String {
     format!("{} {}\n", kicked.client_id, if kicked.was_here { "was kicked" } else { "was not connected" })
 }
 
-/// `node`: name of the drained node; `None` for the asked server.
+/// `node`: name of the drained or undrained node; `None` for the asked server.
 pub(crate) fn draining(node: Option<&str>, draining: Draining) -> String {
     let node = node.unwrap_or("the server");
     format!("{node} is {} service\n", if draining.draining { "out of" } else { "in" })

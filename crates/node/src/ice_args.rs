@@ -9,7 +9,7 @@ use signaling_server::{ConfigError, ReloadableFile};
 
 use signaling_core::ice::{IceServers, Turn, is_turn, parse_list};
 
-/// Flags of the ICE servers that clients get in `welcome`.
+/// Flags of the ICE servers that a client gets when it requests them.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "ICE and TURN")]
 pub struct IceArgs {
