@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn delayed_request_waits_for_an_immediate_one() {
+    async fn immediate_request_overtakes_a_delayed_one() {
         let (signal, start) = (FlushSignal::default(), Instant::now());
         signal.flush_soon();
         signal.flush_now();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn draining_server_never_becomes_ready_again_but_lives() {
+    async fn stopping_server_never_becomes_ready_again_but_lives() {
         let health = Health::of_node();
         let router = router(health.clone());
         health.set_stopping();

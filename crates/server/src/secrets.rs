@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn file_holds_one_or_two() {
+    fn secret_file_holds_one_or_two_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         for (text, part) in [("\n \n", "must have a secret"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")]
