@@ -35,7 +35,7 @@ pub fn ticks(period: Duration) -> Interval {
 }
 
 /// Checks `is_so` at once and then at this interval until it returns `true`; returns `true` then,
-/// or `false` after `limit`.
+/// or `false` after `limit`. Panics outside a Tokio runtime.
 pub async fn until(limit: Duration, interval: Duration, is_so: impl Fn() -> bool) -> bool {
     let waiting = async {
         while !is_so() {

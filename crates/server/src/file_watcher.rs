@@ -25,6 +25,7 @@ pub struct FileWatcher {
 
 impl FileWatcher {
     /// Creates a watcher with the current content as reference. Waits until all files are read.
+    /// Panics outside a Tokio runtime.
     pub async fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let paths: Arc<[PathBuf]> = paths.into_iter().collect();
         Self { seen: hash_contents(&paths).await, paths }
