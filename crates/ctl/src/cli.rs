@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Room {
         /// Name of the room
         name: String,
-        /// List all members instead of the first 500
+        /// List all members instead of the first page of at most 500 members or 48 KiB
         #[arg(long)]
         all: bool,
     },

@@ -55,8 +55,8 @@ pub fn command<A: CommandFactory>() -> Command {
 /// converted by `check`.
 ///
 /// # Errors
-/// Returns the exit code of a process that must end, after printing what it has to: 2 for invalid
-/// settings; 0 after `--check`, `--print-config`, `--help` or `--version`.
+/// Returns the exit code of a process that must end, and prints the reason or the requested output:
+/// 2 for invalid settings; 0 after `--check`, `--print-config`, `--help` or `--version`.
 pub fn load<A, C>(check: impl FnOnce(A) -> Result<C, ConfigError>) -> Result<C, ExitCode>
 where
     A: CommandFactory + FromArgMatches,

@@ -68,7 +68,7 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
 async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
-        // A refresh without seats only removes expired seats.
+        // A refresh without seats only ends expired seats and admits waiting clients.
         let Ok(result) = api.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
         let OpResult { count, waiting, capacity, .. } = result;
         (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);
