@@ -40,7 +40,8 @@ pub struct Args {
           help_heading = "Tokens and secrets")]
     pub signal_scope: Scope,
 
-    /// Maximum time in ms that a message is held for an absent recipient (0 to 655,350)
+    /// Maximum TTL of messages in ms, and so the time that one is held for an absent recipient (0
+    /// to 655,350; 0 holds none)
     #[arg(long, env = "SIGNALING_HOLD_MS", value_name = "MS", default_value_t = 20_000, help_heading = SESSIONS,
           value_parser = clap::value_parser!(u64).range(..=655_350))]
     pub hold_ms: u64,
@@ -134,7 +135,8 @@ pub struct Config {
     pub common: Common,
     /// Address for direct clients; `None`: there are none.
     pub public: Option<SocketAddr>,
-    /// Maximum time that a message is held for an absent recipient; 0: messages are not held.
+    /// Maximum TTL of messages, and so the time that one is held for an absent recipient; 0: none
+    /// is held.
     pub hold: Duration,
     /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,
