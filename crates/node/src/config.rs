@@ -51,7 +51,7 @@ pub struct Args {
     pub hold_bytes: usize,
 
     /// Time in ms that a disconnected client can resume its session, and that rooms keep its seats
-    /// (0 to 300,000)
+    /// (0 to 300,000); equal on all nodes
     #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000, help_heading = SESSIONS,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,

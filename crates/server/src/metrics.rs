@@ -11,7 +11,8 @@ metrics! {
         event_loop_delay: HistogramBuckets = "signaling_event_loop_delay_seconds",
             "Lateness of a timer that fires every 250 ms; a busy event loop and its read delay (`--coalesce-us`) add to it";
         process_pauses: Counter = "signaling_process_pauses_total",
-            "Stalls of the event loop of 2 s or more: the process was stopped, had no CPU, or one task ran that long";
+            "Stalls of the event loop of 2 s or more: the process was stopped, had no CPU, or one task ran that long; suspension \
+             of the machine does not count";
         suspects: Gauge = "signaling_suspect_nodes", "Nodes that this server avoids because they did not answer";
         internal_refusals: By<InternalRefusal> = "signaling_refused_internal_total",
             "Requests refused at the internal listener, by the missing or wrong proof";
