@@ -11,8 +11,8 @@ metrics! {
         event_loop_delay: HistogramBuckets = "signaling_event_loop_delay_seconds",
             "Lateness of a timer that fires every 250 ms; a busy event loop and its read delay (`--coalesce-us`) add to it";
         process_pauses: Counter = "signaling_process_pauses_total",
-            "Stalls of the event loop of 2 s or more: the process was stopped, had no CPU, or one task ran that long; suspension \
-             of the machine does not count";
+            "Stalls of the event loop of 2 s or more: the process was stopped, had no CPU, or one task ran that long; \
+             suspension of the machine does not count";
         suspects: Gauge = "signaling_suspect_nodes", "Nodes that this server avoids because they did not answer";
         internal_refusals: By<InternalRefusal> = "signaling_refused_internal_total",
             "Requests refused at the internal listener, by the missing or wrong proof";
@@ -22,11 +22,12 @@ metrics! {
         mesh_secret_loads: By<SecretLoad> = "signaling_mesh_secret_loads_total",
             "Reads of a changed `--mesh-secret-file`: in use now (used), or unreadable or invalid (unusable)";
         file_reloads: By<FileReload> = "signaling_file_reloads_total",
-            "Reads of changed files with token keys, ICE servers or a TURN secret, by result; the log names flag and file";
+            "Reads of changed files with token keys, ICE servers or a TURN secret, by result; the log names flag and \
+             file";
         trunk_closes: By<TrunkCloseLabel> = "signaling_trunks_ended_total",
-            "Trunks ended: by a close frame of the other end (closed), without input or with an unfinished write for 2 s \
-             (silent), by a connection error or without a close frame (failed), by an invalid batch (protocol_error) or \
-             closed by this server (local)";
+            "Trunks ended: by a close frame of the other end (closed), without input or with an unfinished write for \
+             2 s (silent), by a connection error or without a close frame (failed), by an invalid batch \
+             (protocol_error) or closed by this server (local)";
         trunk_bytes: By<Direction> = "signaling_trunk_bytes_total", "Bytes of batches carried over trunks";
         trunk_write: HistogramBuckets = "signaling_trunk_write_seconds",
             "Time until the kernel takes a batch for a trunk; it grows with a slow peer or network";

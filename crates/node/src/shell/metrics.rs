@@ -37,8 +37,8 @@ metrics! {
             "Batches sent to other nodes, including batches sent again after a broken connection";
         lane_ends: By<LaneEnd> = "signaling_lane_ends_total",
             "Connections to other nodes that ended: not accepted (refused), answered with an unusable response \
-             (rejected), closed by the peer (closed), failed or answered with status 5xx (broken), or ended by this node \
-             for lack of progress, after a process pause or for a new mesh secret (cut)";
+             (rejected), closed by the peer (closed), failed or answered with status 5xx (broken), or ended by this \
+             node for lack of progress, after a process pause or for a new mesh secret (cut)";
         lane_bytes: Gauge = "signaling_lane_waiting_bytes",
             "Bytes for other nodes, queued or not acknowledged yet; queued outcomes do not count";
         relayed: Counter = "signaling_relayed_envelopes_total", "Envelopes of other nodes sent on to a third node";
@@ -46,8 +46,8 @@ metrics! {
         retransmissions: Counter = "signaling_node_retransmissions_total",
             "Messages of this node's clients sent again, to other nodes or to recipients at this node";
         drops: Counter = "signaling_forward_drops_total",
-            "Items dropped: no room in a lane or for held messages, node unknown, content invalid or message expired; the \
-             sender's node retransmits messages until their deadline";
+            "Items dropped: no room in a lane or for held messages, node unknown, content invalid or message expired; \
+             the sender's node retransmits messages until their deadline";
         seats: By<SeatLabel, Gauge> = "signaling_room_seats",
             "Seats of this node's clients in rooms, as members or in waiting queues";
         room_commands: Counter = "signaling_room_commands_total",
