@@ -117,7 +117,7 @@ impl Health {
     }
 }
 
-/// Returns the health routes, and `/metrics` in the text format of Prometheus.
+/// Returns the health routes, and `/metrics` in the text format of Prometheus. They need no token.
 ///
 /// `/livez` answers 200 while the event loop runs. `/readyz` answers 503 if the server cannot take
 /// work, else 200. `/readyz/clients` also answers 503 if new clients should use another server;

@@ -13,7 +13,8 @@ metrics! {
         process_pauses: Counter = "signaling_process_pauses_total",
             "Stalls of the event loop of 2 s or more: the process was stopped, had no CPU, or one task ran that long; \
              suspension of the machine does not count";
-        suspects: Gauge = "signaling_suspect_nodes", "Nodes that this server avoids because they did not answer";
+        suspects: Gauge = "signaling_suspect_nodes",
+            "Nodes that this server avoids because they did not answer or a connection to them failed";
         internal_refusals: By<InternalRefusal> = "signaling_refused_internal_total",
             "Requests refused at the internal listener, by the missing or wrong proof";
         accept_errors: Counter = "signaling_accept_errors_total",
