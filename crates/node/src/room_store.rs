@@ -17,7 +17,7 @@ pub enum RoomLocation {
     Redis(Box<str>),
 }
 
-/// Maximum clients in a room's waiting queue: ten times the default of `--room-capacity`. Equal on
+/// Maximum clients in a room's waiting queue; a further join is refused as `overloaded`. Equal on
 /// all nodes. It bounds the memory of rooms.
 pub const MAX_WAITING_CLIENTS: u32 = 10_000;
 
@@ -26,7 +26,7 @@ pub const MAX_WAITING_CLIENTS: u32 = 10_000;
 pub struct RoomConfig {
     /// Location of the rooms.
     pub store: RoomLocation,
-    /// First part of every key in a Redis.
+    /// First part of every key in a Redis; without effect at the nodes.
     pub prefix: KeyPrefix,
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,

@@ -22,7 +22,7 @@ use super::{Node, inbound_lanes, trunks};
 
 /// Maximum wait of a trunk for the first view of a node that has just started; working discovery is
 /// faster. An edge may have read discovery earlier, and a refused trunk makes the node suspect for
-/// 5 s. Less than an edge waits for a trunk.
+/// at least 5 s. Less than an edge waits for a trunk.
 const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 
