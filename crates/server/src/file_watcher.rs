@@ -32,7 +32,7 @@ impl FileWatcher {
     }
 
     /// Waits until a file differs from its content at the last check, up to 1 s after the change.
-    /// A file that is unreadable or above 256 KiB differs from any other. Cancel-safe.
+    /// A file above 256 KiB counts as unreadable, which differs from any content. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             ticks(CHECK_INTERVAL).tick().await;
