@@ -29,8 +29,10 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_PUBLIC_LISTEN", value_name = "ADDR", help_heading = "Listeners")]
     pub public_listen: Option<SocketAddr>,
 
-    /// Time in ms over which direct clients are closed that other nodes own in a new view, so that
-    /// they reconnect there (0 to 3,600,000). 0 disables it, as behind a proxy with another hash
+    /// Time in ms over which direct clients that other nodes own in a new view are closed (0 to
+    /// 3,600,000). 0 disables it, as behind a proxy with another hash
+    ///
+    /// A closed client reconnects, and reaches its owner if the proxy selects that node.
     #[arg(long, env = "SIGNALING_REASSIGN_WINDOW_MS", value_name = "MS", default_value_t = 0, help_heading = "Discovery",
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub reassign_window_ms: u64,
@@ -50,8 +52,8 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_HOLD_BYTES", value_name = "BYTES", default_value_t = 64 * 1024 * 1024, help_heading = SESSIONS)]
     pub hold_bytes: usize,
 
-    /// Time in ms that a disconnected client can resume its session, and that rooms keep its seats
-    /// (0 to 300,000); equal on all nodes
+    /// Time in ms to resume the session of a disconnected client, in which rooms keep its seats (0
+    /// to 300,000); equal on all nodes
     #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000, help_heading = SESSIONS,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,

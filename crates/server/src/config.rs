@@ -44,13 +44,15 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_DISCOVERY", value_name = "SOURCE", help_heading = "Discovery")]
     pub discovery: Source,
 
-    /// File with the secret of all servers, at least 16 bytes; the secret of a second line is
-    /// accepted too. Reloaded when it changes
+    /// File with the secret of all servers, at least 16 bytes; a second line is accepted too.
+    /// Reloaded when it changes
     #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub mesh_secret_file: PathBuf,
 
-    /// File with a secret number below 2^64, decimal or 0x hexadecimal, equal on all servers, that
-    /// hides which node owns a client
+    /// File with a secret number below 2^64, equal on all servers, that hides which node owns a
+    /// client
+    ///
+    /// The number is decimal, or hexadecimal after `0x`.
     #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
@@ -69,8 +71,10 @@ pub struct CommonArgs {
           help_heading = LIMITS, value_parser = millis(5_000..=300_000))]
     pub heartbeat: Duration,
 
-    /// Maximum time in ms of a shutdown (0 to 3,600,000). A draining balancer closes its clients
-    /// over this time, a node its direct clients over half of it
+    /// Maximum time in ms of a shutdown (0 to 3,600,000). Balancers close clients over all of it,
+    /// nodes over half
+    ///
+    /// An operator's drain closes clients over the same times.
     #[arg(long = "drain-ms", env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value = "30000",
           help_heading = OPERATIONS, value_parser = millis(..=3_600_000))]
     pub drain: Duration,

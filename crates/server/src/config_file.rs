@@ -36,9 +36,10 @@ pub struct ConfigFileArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Print the settings in effect, including defaults, as a configuration file, and exit. Only
-    /// --check reads the files that they name. User, password and query of the room store are
-    /// masked
+    /// Print the settings in effect, including defaults, as a configuration file, and exit. User,
+    /// password and query of the room store are masked
+    ///
+    /// Only `--check` reads the files that the settings name.
     #[arg(long)]
     pub print_config: bool,
 }
