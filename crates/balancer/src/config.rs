@@ -80,8 +80,7 @@ pub struct Config {
     pub demo: bool,
     /// Control socket of `mesh-dev` for the page's buttons; `None`: the page has no buttons.
     pub demo_control: Option<PathBuf>,
-    /// Balancers behind one front proxy, and thresholds of unreadiness; `None`: readiness ignores
-    /// the load.
+    /// Balancers behind one front proxy, and thresholds of unreadiness; `None`: load is ignored.
     pub load_readiness: Option<(Source, LoadReadinessArgs)>,
     /// Settings of the edge.
     pub edge: EdgeConfig,

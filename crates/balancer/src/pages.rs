@@ -80,8 +80,7 @@ const DIALECTS: &[File] = built_in_files!["../web/":
     "/simple-peer.js" SCRIPT "simple-peer.js",
 ];
 
-/// Returns routes to the SDK's modules, and to the demo pages if `demo` is set. Other paths get
-/// 404.
+/// Returns routes to the SDK's modules, with `demo` also to the demo pages. Other paths get 404.
 pub(crate) fn router(demo: bool) -> Router {
     let mut router = files::serve(Router::new(), SDK.as_slice(), Audience::Anyone);
     if demo {

@@ -15,8 +15,7 @@ use crate::table::Table;
 
 const NONE: &str = "-";
 
-/// Lists nodes, then balancers. VIEW is the start of the view's hash. AWAY counts lingering
-/// sessions.
+/// Lists nodes, then balancers. VIEW is a part of the view's hash, AWAY the lingering sessions.
 pub(crate) fn nodes(nodes: &Nodes) -> String {
     let mut table = Table::new("NODE  STATE  CLIENTS  AWAY  ROOMS  HELD B  VIEW  VERSION  ADDRESS");
     for node in &nodes.nodes {

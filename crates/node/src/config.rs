@@ -31,8 +31,6 @@ pub struct Args {
 
     /// Time in ms over which direct clients that other nodes own in a new view are closed (0 to
     /// 3,600,000). 0 disables it, as behind a proxy with another hash
-    ///
-    /// A closed client reconnects, and reaches its owner if the proxy selects that node.
     #[arg(long, env = "SIGNALING_REASSIGN_WINDOW_MS", value_name = "MS", default_value_t = 0, help_heading = "Discovery",
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub reassign_window_ms: u64,

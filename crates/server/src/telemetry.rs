@@ -67,8 +67,7 @@ pub(crate) fn page() -> String {
 }
 
 /// Measures the delay of the event loop every 250 ms, and counts stalls of 2 s or more, which peers
-/// must have noticed. Suspension of the machine does not count on Linux. Runs until dropped. Panics
-/// outside a Tokio runtime.
+/// must have noticed. Suspension of the machine does not count on Linux. Runs until dropped.
 pub async fn watch_event_loop() {
     let mut ticks = ticks(DELAY_INTERVAL);
     loop {

@@ -47,8 +47,7 @@ impl HttpLimits {
 /// Reason why a connection ended without a readable request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadHead {
-    /// No first head within `head_timeout`. Closed without an answer. A later head that is late
-    /// does not count.
+    /// No first head within `head_timeout`. Closed without an answer. Later heads do not count.
     Late,
     /// The head was above the limits. Answered 431, without a body.
     TooLarge,
