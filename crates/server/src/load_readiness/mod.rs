@@ -42,7 +42,7 @@ pub struct LoadReadinessArgs {
     /// Percentage above the mean client count past which a server of the fullest third reports
     /// unready (0 to 1,000; 0 disables it). For front proxies with round robin
     ///
-    /// A server is unready for at most 10 min at a time, and never by mere chance.
+    /// A server is unready for at most 10 min at a time, and hardly ever by chance.
     #[arg(long, env = "SIGNALING_UNREADY_ABOVE_PERCENT", value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=1_000))]
     pub unready_above_percent: u32,
