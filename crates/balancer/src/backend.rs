@@ -51,8 +51,8 @@ pub(crate) struct NodeLink {
 }
 
 impl BalancerBackend {
-    /// Creates a backend without trunks. `hash_seed` must be the same on all servers. Sets `health`
-    /// to ready while a node takes clients.
+    /// Creates a backend without trunks. `hash_seed` must be the same on all servers. From the
+    /// first view on, `health` is ready while a node takes clients.
     #[must_use]
     pub fn new(hash_seed: u64, health: Health) -> Self {
         let state = State {
@@ -84,7 +84,8 @@ impl BalancerBackend {
         Ok((link, is_closed))
     }
 
-    /// Makes `link` the link in use of its node, if it is up and known. Rebalances in any case.
+    /// Makes `link` the link in use of its node; a link that is down or closed stays unused.
+    /// Rebalances in any case.
     pub(crate) fn use_link(&self, edge: &Edge, link: LinkKey) {
         let now = Instant::now();
         edge.with_core(|core| {
@@ -97,8 +98,8 @@ impl BalancerBackend {
         });
     }
 
-    /// Assigns unplaced clients, refuses new ones with 503 if no node is usable, plans handoffs of
-    /// misplaced ones, and sets the readiness.
+    /// Assigns unplaced clients, plans handoffs of misplaced ones, and sets the readiness. If no
+    /// node is usable, refuses new clients with 503; attached ones stay unplaced.
     pub(crate) fn rebalance(&self, now: Instant, core: &mut EdgeCore) {
         let (begins, unplaced, usable) = self.with(|State { placement, handoffs, .. }| {
             (handoffs.plan(now, placement, core), placement.take_unplaced(), placement.usable_count())
@@ -111,7 +112,8 @@ impl BalancerBackend {
         self.health.set_ready(usable > 0, "no signaling node can be reached");
     }
 
-    /// Hands clients off to their new owners, at most 100 per 5 ms. Never returns.
+    /// Hands clients off to their new owners whenever [`BalancerBackend`] has planned that, at most
+    /// 100 per 5 ms. Never returns. Panics outside a Tokio runtime.
     pub async fn run_handoffs(self, edge: Edge) {
         loop {
             self.planned.notified().await;

@@ -1,5 +1,5 @@
-//! Buttons of the demo page. Forwards their requests to the control socket of the `mesh-dev`
-//! process that runs this mesh.
+//! Buttons of the demo page, for `run`. Forwards their requests to the control socket of the
+//! `mesh-dev` process that runs this mesh.
 //!
 //! The buttons can kill servers, so pages of other origins and other machines may not use them.
 //! `mesh-dev` gets only requests that meet five conditions:
@@ -62,8 +62,8 @@ struct Buttons {
     pressed: Semaphore,
 }
 
-/// Returns the route of the buttons. `control`: path of the control socket of `mesh-dev`. `None`: a
-/// `status` request is answered that there are no buttons, other requests get 403.
+/// Returns the route `POST /demo/mesh` of the buttons. `control`: path of the control socket of
+/// `mesh-dev`. `None`: a `status` request is answered that there are no buttons, others get 403.
 pub(crate) fn router(control: Option<PathBuf>) -> Router {
     Router::new()
         .route(PATH, post(press))

@@ -1,4 +1,4 @@
-//! Settings of a balancer, and their checked form [`Config`].
+//! Settings of a balancer, and their checked form [`Config`], for the binary and `run`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct Args {
     pub coalesce_us: u64,
 
     /// Maximum time in ms of a shutdown with clients of dialects, which stay open until its last
-    /// --drain-ms (0 to 86,400,000); --drain-ms by default
+    /// --drain-ms (0 to 86,400,000); at least --drain-ms, the default
     #[arg(long, env = "SIGNALING_DIALECT_DRAIN_MS", value_name = "MS", help_heading = "Operations",
           value_parser = clap::value_parser!(u64).range(..=86_400_000))]
     pub dialect_drain_ms: Option<u64>,
@@ -74,11 +74,11 @@ pub struct Config {
     pub common: Common,
     /// Address for clients.
     pub listen: SocketAddr,
-    /// Maximum time of a shutdown with clients of dialects.
+    /// Maximum time of a shutdown with clients of dialects; less than `drain` counts as `drain`.
     pub dialect_drain: Duration,
     /// `true` if the demo page is served.
     pub demo: bool,
-    /// Control socket of `mesh-dev` for the page's buttons; `None`: it has none.
+    /// Control socket of `mesh-dev` for the page's buttons; `None`: the page has no buttons.
     pub demo_control: Option<PathBuf>,
     /// Balancers behind one front proxy, and thresholds of unreadiness; `None`: load is ignored.
     pub load_readiness: Option<(Source, LoadReadinessArgs)>,

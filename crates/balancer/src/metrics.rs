@@ -1,4 +1,5 @@
-//! Metrics of a balancer, in addition to those of its edge. `trunk_manager` sets them.
+//! Metrics of a balancer, in addition to those of its edge. `trunk_manager` counts failures, and
+//! sets the gauges at each scrape.
 
 use signaling_metrics::{By, Gauge, Publish, label, metrics};
 use signaling_server::metrics::publish_suspects;
@@ -8,10 +9,10 @@ use crate::backend::State;
 metrics! {
     /// Metrics of a balancer.
     pub struct BalancerMetrics {
-        usable: Gauge = "signaling_usable_nodes", "Nodes that take clients; with 0 the balancer refuses clients";
+        usable: Gauge = "signaling_usable_nodes", "Nodes that take clients; with 0 the balancer refuses new clients";
         misplaced: Gauge = "signaling_misplaced_sessions", "Sessions that another node owns and that wait for their handoff";
         open_failures: By<OpenFailure> = "signaling_trunk_open_failures_total",
-            "Trunks not opened: no connection or a refusal (refused), or no answer (timeout)";
+            "Trunks not opened: no connection or a refusal (refused), or no answer within 2 s (timeout)";
     }
 }
 

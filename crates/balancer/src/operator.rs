@@ -1,4 +1,5 @@
-//! Operator routes under `/admin`: state of all servers, and kicks.
+//! Operator routes under `/admin`: state of all servers, and kicks of this balancer's clients.
+//! `run` mounts them.
 
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ pub(crate) struct OperatorApi {
     pub(crate) views: watch::Receiver<Arc<View>>,
 }
 
-/// Returns the balancer's routes for operators, except the drain routes.
+/// Returns the balancer's routes for operators, relative to `/admin`, except the drain routes.
 pub(crate) fn routes() -> Router<OperatorApi> {
     Router::new()
         .route("/openapi.json", get(document))
@@ -74,7 +75,7 @@ pub(crate) fn routes() -> Router<OperatorApi> {
         .route("/clients/{client}/kick", post(kick))
 }
 
-/// Returns the routes that other servers call.
+/// Returns the route that other servers call: the state of this balancer.
 pub(crate) fn server_routes() -> Router<OperatorApi> {
     Router::new().route("/server", get(server))
 }

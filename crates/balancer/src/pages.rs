@@ -7,7 +7,8 @@ use signaling_server::built_in_files;
 use signaling_server::http::files::{self, Audience, File, SCRIPT};
 use signaling_server::http::not_found;
 
-/// Content security policy: files of this origin only, WebSockets to any host, no inline scripts.
+/// Content security policy of the demo page: files of this origin only, WebSockets to any host, no
+/// inline scripts.
 const POLICY: &str =
     "default-src 'self'; connect-src 'self' ws: wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -79,7 +80,7 @@ const DIALECTS: &[File] = built_in_files!["../web/":
     "/simple-peer.js" SCRIPT "simple-peer.js",
 ];
 
-/// Returns routes to the SDK's modules, and to the demo pages if `demo` is set.
+/// Returns routes to the SDK's modules, with `demo` also to the demo pages. Other paths get 404.
 pub(crate) fn router(demo: bool) -> Router {
     let mut router = files::serve(Router::new(), SDK.as_slice(), Audience::Anyone);
     if demo {

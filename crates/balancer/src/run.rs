@@ -1,4 +1,4 @@
-//! Runs a balancer from its flags to its end.
+//! Runs a balancer from its checked flags to its end, for the binary and tests.
 
 use std::rc::Rc;
 

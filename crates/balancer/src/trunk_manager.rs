@@ -90,7 +90,7 @@ impl Openers {
 
 impl TrunkManager {
     /// Opens and closes trunks for each view, moves clients to their nodes, and publishes metrics.
-    /// Returns when the sender of views is dropped.
+    /// Returns when the sender of views is dropped. Panics outside a `LocalSet`.
     pub async fn follow(self, mut views: watch::Receiver<Arc<View>>) {
         let this = Rc::new(self);
         let manager = Rc::downgrade(&this);

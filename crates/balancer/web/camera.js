@@ -13,7 +13,7 @@ export class Camera {
     this.#pattern = testPattern(name);
   }
 
-  /** A new stream with the present tracks. A later toggle does not change it. */
+  /** A new stream with the present tracks. A track that is turned off later ends in it. */
   get stream() {
     const picture = this.#picture ?? this.#pattern.stream;
     return new MediaStream([...picture.getVideoTracks(), ...(this.#sound?.getAudioTracks() ?? [])]);

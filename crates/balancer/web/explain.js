@@ -27,10 +27,13 @@ const FAULTS = {
   protocol_error: 'The server broke the protocol',
 };
 
-/** Describes an error of the SDK or of the browser. */
+/** Describes an error of the SDK by its code, or another one by its own message. */
 export const explainError = (error) => ERRORS[error.code] ?? error.message;
 
-/** Describes why there is no connection to the mesh; empty while it is open or opening. */
+/**
+ * Describes why there is no connection to the mesh; empty while it is open or opening. The first
+ * argument is the detail of a client's `state` event, `wasConnected` whether there was one before.
+ */
 export function explainState({ state, code, fault, in_ms: wait }, wasConnected) {
   if (state === 'closed') return CLOSES[code] ?? `The server closed the connection (${code}).`;
   if (state !== 'waiting') return '';

@@ -30,8 +30,9 @@ export function tabClientId(query) {
   return { clientId: sessionStorage.getItem(ID_KEY) ?? newClientId(), chosen: false };
 }
 
-/** Returns the name of the user; empty for none. */
+/** Returns the name that the user of this tab entered; empty for none. */
 export const storedName = () => sessionStorage.getItem(NAME_KEY) ?? '';
+/** Keeps the name for this tab, across reloads. */
 export const storeName = (name) => sessionStorage.setItem(NAME_KEY, name);
 
 /**
@@ -50,5 +51,5 @@ function decoded(text) {
   }
 }
 
-/** Returns a link to a room. */
+/** Returns the URL that opens the demo page and enters a room. */
 export const roomLink = (room) => `${location.origin}/#${encodeURIComponent(room)}`;

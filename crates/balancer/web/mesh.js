@@ -9,12 +9,16 @@ const PATH = '/demo/mesh';
 
 /** Events: `change` (`nodes` may have changed) and `problem` (`detail` is a text). */
 export class MeshControl extends EventTarget {
-  /** `{id, state}` of each node. Null before an answer, or if the server has no controls. */
+  /** `{id, state}` of each node, by `mesh-dev`. Null before an answer, or without controls. */
   nodes = null;
   /** Whether the server has answered. */
   #hasAnswer = false;
 
-  /** @param {() => boolean} isReachable whether the server can answer now */
+  /**
+   * Requests the status once a second, until the server answers that it has no controls.
+   *
+   * @param {() => boolean} isReachable whether the server can answer now
+   */
   constructor(isReachable) {
     super();
     const poll = async () => {
@@ -24,7 +28,7 @@ export class MeshControl extends EventTarget {
     poll();
   }
 
-  /** Starts one more node. Like `drain` and `kill`, reports a refusal as `problem`. */
+  /** Starts one more node. Needs `nodes`. A failure, also of other commands, is a `problem`. */
   add() {
     const isStopping = ({ state }) => state === 'draining' || state === 'being killed';
     const isRunning = (node) => !node.state.startsWith('down') && !isStopping(node);

@@ -6,7 +6,7 @@ const FRAMES = 12;
 const BARS = ['#c8ccd4', '#d7c43a', '#3ab7c9', '#3fae5a', '#b455b0', '#c74b43', '#3d59c4'];
 
 /**
- * Starts a moving test pattern with a name on it.
+ * Starts a moving test pattern with a name and the time on it. It draws until `stop`.
  *
  * @param {string} name
  * @returns {{stream: MediaStream, stop: () => void}}

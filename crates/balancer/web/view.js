@@ -13,13 +13,14 @@ export function setText(id, text) {
   if (element(id).textContent !== text) element(id).textContent = text;
 }
 
+/** Shows a client's id and its node; a null node is unknown or not revealed. */
 export function showSelf({ clientId, node, state }) {
   setText('me', clientId);
   const unknown = state === 'connected' ? 'not revealed' : '–';
   setText('my-node', node ?? unknown);
 }
 
-/** Shows the state of the connection and a text about its trouble; empty: there is none. */
+/** Shows the state of a client, a key of `TONES`, and a text about its trouble; empty: none. */
 export function showSignaling(state, explanation) {
   setText('signaling-state', state);
   element('signaling-state').dataset.tone = TONES[state] ?? '';
@@ -33,7 +34,7 @@ export function showPart(part) {
   element('chat').hidden = part !== 'stage';
 }
 
-/** Shows a room with `count` members, of which this client is one. */
+/** Shows a room with `count` members, of which this client is one. A null capacity: no limit. */
 export function showRoom({ name, state, capacity }, count) {
   setText('stage-title', `Room ${name}`);
   const here = count === 1 ? 'You are alone here' : `${count} are here`;
@@ -43,7 +44,7 @@ export function showRoom({ name, state, capacity }, count) {
   document.title = `${name} (${count}) · Signaling mesh`;
 }
 
-/** Adds a chat message. @param {'me' | 'peer'} from */
+/** Adds a chat message; drops the oldest of more than 500. @param {'me' | 'peer'} from */
 export function addMessage(from, name, text) {
   const entry = document.createElement('li');
   entry.dataset.from = from;
@@ -56,7 +57,7 @@ export function clearMessages() {
   element('log').replaceChildren();
 }
 
-/** Adds a move of a client between nodes. */
+/** Adds a move of a client between nodes; drops the oldest of more than 50. */
 export function addMove(name, from, to) {
   const entry = document.createElement('li');
   entry.append(make('time', '', new Date().toTimeString().slice(0, 8)), ` ${name}: ${from} → ${to}`);
@@ -65,7 +66,11 @@ export function addMove(name, from, to) {
   element('moves-title').hidden = false;
 }
 
-/** Calls `actions` when the user presses buttons and sends forms. */
+/**
+ * Calls `actions` when the user presses buttons and sends forms: `enter` with room and name,
+ * `sendChat` with a text, `drain` and `kill` with a node's id; `reconnect`, `leave`, `camera`,
+ * `sound`, `copy` and `addNode` with the click.
+ */
 export function listen(actions) {
   element('reconnect-button').addEventListener('click', actions.reconnect);
   element('give-up-button').addEventListener('click', actions.leave);
@@ -88,11 +93,12 @@ export function listen(actions) {
   });
 }
 
-/** Shows a button as pressed or not. */
+/** Shows the button with this id as pressed or not. */
 export function press(id, isPressed) {
   element(id).setAttribute('aria-pressed', String(isPressed));
 }
 
+/** Calls `action` when the user sends a form, which does not leave the page. */
 export function onSubmit(formId, action) {
   element(formId).addEventListener('submit', (event) => {
     event.preventDefault();

@@ -20,15 +20,17 @@ const DEFAULT_SERVER: &str = "http://127.0.0.1:7900";
 /// Reason why a command failed. Texts are for the operator and name the option at fault.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// An argument, or a file that it names, is invalid.
+    /// An argument, or a file that it names, is invalid. Nothing was sent.
     #[error("{0}")]
     Invalid(String),
+    /// No connection, a broken one, or no whole answer within 10 s; or no HTTP client can be built.
     #[error("cannot reach {server}: {why}")]
     Unreachable { server: String, why: String },
-    /// The server refuses the request, with this HTTP status.
+    /// The server refuses the request or fails, with this HTTP status of 400 or more.
     #[error("{message}")]
     Refused { status: u16, message: String },
-    /// The token is refused, the answer is not usable, or it cannot be printed.
+    /// The token is refused, the server lacks the command, the answer is not usable, or it cannot
+    /// be printed.
     #[error("{0}")]
     Unusable(String),
 }
@@ -39,7 +41,8 @@ impl Failure {
         matches!(self, Self::Unreachable { .. } | Self::Refused { status: 500.., .. })
     }
 
-    /// Returns the exit code: 2 for invalid arguments, 1 if the server denies the request, else 3.
+    /// Returns the exit code: 2 for invalid arguments, also by the server's 400; 1 for another
+    /// refusal below 500; else 3.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Invalid(_) | Self::Refused { status: 400, .. } => 2,
@@ -93,8 +96,9 @@ impl Api {
         self.send(Method::GET, path, &[], None).await
     }
 
-    /// Sends a request to `/admin/PATH`. Fails if no answer arrives within 10 s, its status is not
-    /// 2xx, it exceeds 16 MiB, or it has other fields, as from a server of another release.
+    /// Sends a request to `/admin/PATH` with `body` as JSON; `None`: without a body. Fails if no
+    /// answer arrives within 10 s, its status is not 2xx, it exceeds 16 MiB, or it has other
+    /// fields, as from a server of another release.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,

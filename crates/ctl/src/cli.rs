@@ -1,4 +1,4 @@
-//! Command line arguments, as `run` gets them. The texts are also the help.
+//! Command line arguments, as `run` gets them. The texts of fields and commands are also the help.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,8 @@ const EXIT_CODES: &str = "Exit codes:
   0  done
   1  no such client, room or node, the change is impossible, or it did not happen in time
   2  invalid arguments
-  3  the server is unreachable or refuses the token, or some nodes are missing from the answer";
+  3  the server is unreachable, fails, refuses the token or sends an unusable answer, or some nodes are
+     missing from the answer";
 
 /// Reports and changes the state of a signaling mesh through any of its servers.
 #[derive(Debug, Parser)]
@@ -65,7 +66,7 @@ pub(crate) enum Command {
     Room {
         /// Name of the room
         name: String,
-        /// List all members instead of the first 500
+        /// List all members instead of the first page of at most 500 members or 48 KiB
         #[arg(long)]
         all: bool,
     },
@@ -91,7 +92,7 @@ pub(crate) enum Command {
         /// Wait until the server has no clients
         #[arg(long)]
         wait: bool,
-        /// Maximum wait in seconds
+        /// Maximum wait in seconds; the last check can be 2 s later
         #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "wait")]
         timeout: u64,
     },

@@ -12,9 +12,10 @@ use crate::api::{Api, Failure};
 const FIRST_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Waits at most `seconds` until a server has no clients. `node` is a node's name, or `None` for
-/// the asked server. Returns [`Ending::No`] if clients remain. Fails if a request fails
-/// permanently, or the last one temporarily.
+/// Waits until a server has no clients: [`Ending::Done`], also if the view no longer has the node.
+/// Returns [`Ending::No`] at the first check after `seconds` if clients remain. `node` is a node's
+/// name, or `None` for the asked server. Fails if a request fails permanently, or the last one
+/// temporarily.
 pub(crate) async fn until_empty(api: &Api, node: Option<&str>, seconds: u64) -> Result<Ending, Failure> {
     let start = Instant::now();
     let (mut reported, mut pause) = (None, FIRST_CHECK_INTERVAL);

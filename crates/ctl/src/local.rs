@@ -32,7 +32,7 @@ pub(crate) struct LocalMesh {
 }
 
 impl LocalMesh {
-    /// Reads `mesh.json` in `dir`, or in `.mesh`. Returns `None` if it is missing or invalid.
+    /// Reads `mesh.json` in `dir`; `None`: in `.mesh`. Returns `None` if it is missing or invalid.
     pub(crate) fn find(dir: Option<&Path>) -> Option<Self> {
         let dir = dir.unwrap_or(Path::new(DEFAULT_DIR));
         let text = std::fs::read(dir.join("mesh.json")).ok()?;

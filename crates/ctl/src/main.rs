@@ -31,9 +31,10 @@ use crate::cli::Cli;
 pub(crate) enum Ending {
     /// Done as requested.
     Done = 0,
-    /// The answer is negative: no client was kicked, the room is empty, or the drain took too long.
+    /// The answer is negative: no client was kicked, the room has no seats, or the drain took too
+    /// long.
     No = 1,
-    /// Some nodes are missing from the answer.
+    /// Printed, but some nodes are missing from the answer. It takes precedence over `No`.
     Partial = 3,
 }
 

@@ -15,6 +15,7 @@ use crate::table::Table;
 
 const NONE: &str = "-";
 
+/// Lists nodes, then balancers. VIEW is a part of the view's hash, AWAY the lingering sessions.
 pub(crate) fn nodes(nodes: &Nodes) -> String {
     let mut table = Table::new("NODE  STATE  CLIENTS  AWAY  ROOMS  HELD B  VIEW  VERSION  ADDRESS");
     for node in &nodes.nodes {
@@ -47,6 +48,7 @@ fn state_of(node: &Node) -> &str {
     }
 }
 
+/// Lists a page of clients. FOR is the time since the session began.
 pub(crate) fn clients(clients: &Clients) -> String {
     let mut table = Table::new("CLIENT  NODE  BALANCER  FOR  RELIABLE  SESSION");
     for row in &clients.clients {
@@ -56,6 +58,7 @@ pub(crate) fn clients(clients: &Clients) -> String {
     table.to_string() + &more(clients.next.as_deref())
 }
 
+/// Shows the node of a client, and the client's state and seats there.
 pub(crate) fn client(client: &Client) -> String {
     let state = match client.state {
         ClientState::Connected => "connected",
@@ -67,6 +70,7 @@ pub(crate) fn client(client: &Client) -> String {
     text
 }
 
+/// Explains the owner of a client: the ranking of all nodes, and the client's state at each node.
 pub(crate) fn explanation(it: &Explanation) -> String {
     let text = format!("{}: {}\nSource: {}, view {:.8}.\n", it.client_id, it.why, it.asked, it.view.hash);
     text + &ranking(&it.ranking) + &on_nodes(&it.nodes)
@@ -140,6 +144,8 @@ fn on_nodes(nodes: &[ClientOnNode]) -> String {
     table.section() + &seats.section()
 }
 
+/// Lists a page of rooms. NODES has members and waiting clients of each node. CAPACITY is `?` if
+/// the store or owner did not answer; MEMBERS and WAITING are then sums over the nodes.
 pub(crate) fn rooms(rooms: &Rooms) -> String {
     let mut table = Table::new("ROOM  MEMBERS  CAPACITY  WAITING  NODES");
     for row in &rooms.rooms {
@@ -151,6 +157,7 @@ pub(crate) fn rooms(rooms: &Rooms) -> String {
     table.to_string() + &more(rooms.next.as_deref())
 }
 
+/// Shows a room and its members as far as the answer lists them.
 pub(crate) fn room(room: &Room) -> String {
     let Room { count, waiting, version, .. } = room;
     let text = format!("{}: {count} members, {}, {waiting} waiting, version {version}\n", room.room, holds(room));
@@ -174,7 +181,7 @@ pub(crate) fn kicked(kicked: &Kicked) -> String {
     format!("{} {}\n", kicked.client_id, if kicked.was_here { "was kicked" } else { "was not connected" })
 }
 
-/// `node`: name of the drained node; `None` for the asked server.
+/// `node`: name of the drained or undrained node; `None` for the asked server.
 pub(crate) fn draining(node: Option<&str>, draining: Draining) -> String {
     let node = node.unwrap_or("the server");
     format!("{node} is {} service\n", if draining.draining { "out of" } else { "in" })

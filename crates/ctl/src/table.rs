@@ -12,7 +12,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Creates an empty table. Two spaces separate `headings`.
+    /// Creates a table without rows. Two spaces separate the headings in `headings`.
     pub(crate) fn new(headings: &str) -> Self {
         Self { lines: vec![headings.split(GAP).map(str::to_owned).collect()] }
     }

@@ -1,4 +1,4 @@
-//! Settings of a node, and their checked form [`Config`].
+//! Settings of a node, and their checked form [`Config`], for the binary and `run`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,8 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_PUBLIC_LISTEN", value_name = "ADDR", help_heading = "Listeners")]
     pub public_listen: Option<SocketAddr>,
 
-    /// Time in ms over which direct clients move to their owners in a new view (0 to 3,600,000).
-    /// 0 disables it, as behind a proxy that selects nodes by another hash
+    /// Time in ms over which direct clients that other nodes own in a new view are closed (0 to
+    /// 3,600,000). 0 disables it, as behind a proxy with another hash
     #[arg(long, env = "SIGNALING_REASSIGN_WINDOW_MS", value_name = "MS", default_value_t = 0, help_heading = "Discovery",
           value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     pub reassign_window_ms: u64,
@@ -40,7 +40,8 @@ pub struct Args {
           help_heading = "Tokens and secrets")]
     pub signal_scope: Scope,
 
-    /// Maximum time in ms that a message is held for an absent recipient (0 to 655,350)
+    /// Maximum TTL of messages in ms, and so the time that one is held for an absent recipient (0
+    /// to 655,350; 0 holds none)
     #[arg(long, env = "SIGNALING_HOLD_MS", value_name = "MS", default_value_t = 20_000, help_heading = SESSIONS,
           value_parser = clap::value_parser!(u64).range(..=655_350))]
     pub hold_ms: u64,
@@ -49,8 +50,8 @@ pub struct Args {
     #[arg(long, env = "SIGNALING_HOLD_BYTES", value_name = "BYTES", default_value_t = 64 * 1024 * 1024, help_heading = SESSIONS)]
     pub hold_bytes: usize,
 
-    /// Time in ms that a disconnected client can resume its session, and that rooms keep its seats
-    /// (0 to 300,000)
+    /// Time in ms to resume the session of a disconnected client, in which rooms keep its seats (0
+    /// to 300,000); equal on all nodes
     #[arg(long, env = "SIGNALING_RESUME_MS", value_name = "MS", default_value_t = 30_000, help_heading = SESSIONS,
           value_parser = clap::value_parser!(u64).range(..=300_000))]
     pub resume_ms: u64,
@@ -134,15 +135,17 @@ pub struct Config {
     pub common: Common,
     /// Address for direct clients; `None`: there are none.
     pub public: Option<SocketAddr>,
-    /// Maximum time that a message is held for an absent recipient.
+    /// Maximum TTL of messages, and so the time that one is held for an absent recipient; 0: none
+    /// is held.
     pub hold: Duration,
     /// Maximum bytes held for absent recipients.
     pub hold_bytes: usize,
-    /// Time that a disconnected client can resume its session; 0: it cannot.
+    /// Time for which a disconnected client can resume its session; 0: it cannot.
     pub resume: Duration,
     /// Settings of rooms and their store.
     pub rooms: RoomConfig,
-    /// Time over which direct clients move to their owners in a new view; `None`: they stay.
+    /// Time over which direct clients that other nodes own in a new view are closed, so that they
+    /// reconnect there; `None`: they stay.
     pub reassign_window: Option<Duration>,
     /// Clients that a client may signal if its token has no `signal` claim.
     pub signal_scope: SignalScope,
@@ -161,7 +164,8 @@ const BROADCAST_BURST_S: u32 = 2;
 const LINGERING_BYTES: usize = 512;
 
 impl Config {
-    /// Returns the maximum bytes for absent clients: held messages and lingering sessions.
+    /// Returns the maximum bytes for absent clients, by estimate: held messages and lingering
+    /// sessions, 512 bytes each.
     #[must_use]
     pub fn absent_bytes(&self) -> usize {
         self.hold_bytes.saturating_add(Rules::default().max_lingering.saturating_mul(LINGERING_BYTES))

@@ -9,7 +9,7 @@ use signaling_server::{ConfigError, ReloadableFile};
 
 use signaling_core::ice::{IceServers, Turn, is_turn, parse_list};
 
-/// ICE servers that clients get.
+/// Flags of the ICE servers that a client gets when it requests them.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "ICE and TURN")]
 pub struct IceArgs {
@@ -61,7 +61,7 @@ fn secret(content: &[u8]) -> Result<Arc<[u8]>, BadSecret> {
 }
 
 impl IceArgs {
-    /// Reads the files.
+    /// Reads the files and checks the URLs.
     ///
     /// # Errors
     /// Names the flag whose file or URL cannot be used.
@@ -88,7 +88,8 @@ impl IceConfig {
         self.servers.clone()
     }
 
-    /// Calls `put` with all servers whenever a file has changed. Never returns.
+    /// Calls `put` with all servers after each valid change of a file. An invalid change is logged
+    /// and has no effect. Never returns, also without files.
     pub async fn follow(self, put: impl Fn(IceServers)) {
         let Self { servers, list_file, secret_file } = self;
         let servers = std::cell::RefCell::new(servers);

@@ -17,7 +17,7 @@ pub enum RoomLocation {
     Redis(Box<str>),
 }
 
-/// Maximum clients in a room's waiting queue: ten times the default of `--room-capacity`. Equal on
+/// Maximum clients in a room's waiting queue; a further join is refused as `overloaded`. Equal on
 /// all nodes. It bounds the memory of rooms.
 pub const MAX_WAITING_CLIENTS: u32 = 10_000;
 
@@ -26,11 +26,12 @@ pub const MAX_WAITING_CLIENTS: u32 = 10_000;
 pub struct RoomConfig {
     /// Location of the rooms.
     pub store: RoomLocation,
-    /// First part of every key in a Redis.
+    /// First part of every key in a Redis; without effect at the nodes.
     pub prefix: KeyPrefix,
     /// Maximum members of a room without a capacity of its own; `None`: no limit.
     pub capacity: Option<u32>,
-    /// Maximum members/s that one client's broadcasts reach; `None`: no limit.
+    /// Members/s that one client's broadcasts reach in the long run, and members at once; `None`:
+    /// no limit.
     pub broadcast_rate: Option<Rate>,
     /// Time that a seat is kept after its client's socket was lost. At least the resume time.
     pub seat_grace: Duration,
@@ -40,10 +41,10 @@ pub struct RoomConfig {
 }
 
 impl RoomConfig {
-    /// Opens the store, which connects at its first request. `None`: the nodes own the rooms.
+    /// Creates the store, which connects at its first request. `None`: the nodes own the rooms.
     ///
     /// # Errors
-    /// If the address is invalid.
+    /// If the address is invalid, which a parsed [`RoomLocation`] is not.
     pub fn open(&self) -> Result<Option<RedisStore>, StoreError> {
         match &self.store {
             RoomLocation::Mesh => Ok(None),
@@ -107,8 +108,8 @@ impl RoomLocation {
     /// Adds the password in a file's content to the URL of each Redis server. Sentinels get none.
     ///
     /// # Errors
-    /// If the rooms are at the nodes, the URL has a password, or the file is not one line without
-    /// control characters. Never quotes the password.
+    /// If the rooms are at the nodes, the URL has a password, or the file is empty or not one line
+    /// without control characters. Never quotes the password.
     pub fn with_password(self, content: &[u8]) -> Result<Self, &'static str> {
         let Self::Redis(url) = &self else { return Err("requires a Redis in --room-store, which is `mesh`") };
         let password = content.trim_ascii();

@@ -1,4 +1,4 @@
-//! Runs a node from its flags to its end.
+//! Runs a node from its checked flags to its end, for the binary and tests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -33,11 +33,15 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Minimum time that a draining node keeps running, for servers with an older view.
 const MIN_DRAIN_TIME: Duration = Duration::from_secs(1);
 
-/// Runs a node until `shutdown`, then drains it. Must be called within a `LocalSet`.
+/// Runs a node until `shutdown`. Then it drains for at most `--drain-ms` and closes its trunks
+/// within 200 ms. An operator's drain does not end it.
 ///
 /// # Errors
-/// If it cannot start: an address is taken, the configuration for discovery is unusable, or a
-/// resource is refused.
+/// If it cannot start: an address cannot be bound, the configuration for discovery is unusable, or
+/// the system refuses a resource.
+///
+/// # Panics
+/// Outside a `LocalSet`.
 pub async fn run(mut config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let open_files = process::raise_open_files().context("cannot raise the limit of open files")?;
     config.edge = config.edge.within(open_files);

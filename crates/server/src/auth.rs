@@ -18,7 +18,7 @@ use crate::{Secret, Secrets};
 const MAX_SOURCES: usize = 1_024;
 
 /// Returns `true` if the headers hold `Authorization: Bearer <secret>`. `false` without the header,
-/// or if it occurs twice. Compares in constant time.
+/// or if it occurs twice. The time of the comparison depends on the length alone.
 #[must_use]
 pub fn authorized(headers: &HeaderMap, secret: &Secret) -> bool {
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -45,7 +45,8 @@ pub struct RefusalLog {
 }
 
 impl RefusalLog {
-    /// Counts a request without the mesh secret from this source.
+    /// Counts a request without the mesh secret in `signaling_refused_internal_total`, and logs a
+    /// new source.
     pub fn record(&mut self, source: IpAddr) {
         METRICS.internal_refusals.of(InternalRefusal::Secret).inc();
         if self.sources.len() < MAX_SOURCES && self.sources.insert(source) {

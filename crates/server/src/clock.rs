@@ -13,7 +13,7 @@ pub fn unix_time() -> Duration {
 }
 
 /// Returns the first multiple of `period` after `now`, on the time of day at the first call. All
-/// servers of a machine have equal multiples, so that their delayed output arrives together.
+/// servers of a machine have nearly equal multiples, so that their delayed output arrives together.
 /// `period` must divide one second; 0 panics.
 #[must_use]
 pub fn next_multiple(now: Instant, period: Duration) -> Instant {
@@ -26,6 +26,7 @@ pub fn next_multiple(now: Instant, period: Duration) -> Instant {
 }
 
 /// Returns an interval that ticks at the multiples of [`next_multiple`]. It skips missed ticks.
+/// Panics outside a Tokio runtime, and for a `period` of 0.
 #[must_use]
 pub fn ticks(period: Duration) -> Interval {
     let mut ticks = interval_at(next_multiple(time::Instant::now().into_std(), period).into(), period);
@@ -33,7 +34,8 @@ pub fn ticks(period: Duration) -> Interval {
     ticks
 }
 
-/// Checks `is_so` at this interval until it returns `true`. Returns `false` after `limit`.
+/// Checks `is_so` at once and then at this interval until it returns `true`; returns `true` then,
+/// or `false` after `limit`. Panics outside a Tokio runtime.
 pub async fn until(limit: Duration, interval: Duration, is_so: impl Fn() -> bool) -> bool {
     let waiting = async {
         while !is_so() {

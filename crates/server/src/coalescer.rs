@@ -15,13 +15,14 @@ const WINDOW: Duration = Duration::from_millis(50);
 pub struct BusyThresholds {
     /// Percentage from which reads are delayed.
     pub enter: u32,
-    /// Percentage below which the delays end, at most `enter`: coalesced input costs less.
+    /// Percentage below which delays end. At most `enter`, because coalesced input costs less work.
     pub exit: u32,
-    /// Percentage from which delays have their maximum. Below it they are in proportion.
+    /// Percentage from which delays have their maximum. Below it they are in proportion to the
+    /// share.
     pub full_delay_percent: u32,
 }
 
-/// The read delay of one thread. Clones share it.
+/// The read delay of one thread. Clones share it. It reacts at the end of each window.
 #[derive(Debug, Clone)]
 pub struct Coalescer(Arc<Mutex<BusyMeter>>);
 
@@ -39,7 +40,8 @@ impl Coalescer {
         Self::new(Duration::ZERO, BusyThresholds { enter: 100, exit: 100, full_delay_percent: 100 })
     }
 
-    /// Records that the thread has no work. If busy, blocks it for the delay and returns `true`.
+    /// Records that the thread has no work. If it was busy in the last window, blocks it for the
+    /// delay and returns `true`. Else returns `false` at once.
     #[expect(clippy::disallowed_methods, reason = "the whole thread has no work but the input that it waits for")]
     pub fn on_idle(&self) -> bool {
         let delay = self.with(|meter| meter.on_idle(Instant::now()));
@@ -51,7 +53,8 @@ impl Coalescer {
         self.with(|meter| meter.on_wake(Instant::now()));
     }
 
-    /// Blocks an event loop for the delay if it is busy. Returns `true` if it did.
+    /// Calls [`Coalescer::on_idle`] and [`Coalescer::on_wake`], for an event loop that polls
+    /// without waiting. Returns `true` if it blocked.
     #[must_use]
     pub fn coalesce_now(&self) -> bool {
         let slept = self.on_idle();

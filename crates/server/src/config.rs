@@ -1,4 +1,5 @@
-//! Settings of both servers ([`CommonArgs`]), and their checked form [`Common`].
+//! Settings of both servers ([`CommonArgs`]), and their checked form [`Common`]. The `config`
+//! modules of both servers contain them.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -48,12 +49,15 @@ pub struct CommonArgs {
     #[arg(long, env = "SIGNALING_MESH_SECRET_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub mesh_secret_file: PathBuf,
 
-    /// File with a secret number, equal on all servers, that hides which node owns a client
+    /// File with a secret number below 2^64, equal on all servers, that hides which node owns a
+    /// client
+    ///
+    /// The number is decimal, or hexadecimal after `0x`.
     #[arg(long, env = "SIGNALING_HASH_SEED_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub hash_seed_file: Option<PathBuf>,
 
-    /// File with the bearer token of /admin, at least 16 bytes. Without it /admin refuses every
-    /// request
+    /// File with the bearer token of /admin, at least 16 bytes, read at the start. Without it
+    /// /admin refuses every request
     #[arg(long, env = "SIGNALING_ADMIN_TOKEN_FILE", value_name = "PATH", help_heading = SECRETS)]
     pub admin_token_file: Option<PathBuf>,
 
@@ -67,8 +71,10 @@ pub struct CommonArgs {
           help_heading = LIMITS, value_parser = millis(5_000..=300_000))]
     pub heartbeat: Duration,
 
-    /// Maximum time in ms of a shutdown, and time over which a drained balancer closes its clients
-    /// (0 to 3,600,000)
+    /// Maximum time in ms of a shutdown (0 to 3,600,000). Balancers close clients over all of it,
+    /// nodes over half
+    ///
+    /// An operator's drain closes clients over the same times.
     #[arg(long = "drain-ms", env = "SIGNALING_DRAIN_MS", value_name = "MS", default_value = "30000",
           help_heading = OPERATIONS, value_parser = millis(..=3_600_000))]
     pub drain: Duration,
@@ -101,7 +107,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Checked settings of both servers, with the content of the secrets' files. Derefs to the flags.
+/// Checked settings of both servers, with the content of the secrets' files. Derefs to
+/// [`CommonArgs`].
 #[derive(Debug, Clone)]
 pub struct Common {
     args: CommonArgs,
@@ -149,8 +156,8 @@ impl CommonArgs {
 }
 
 impl Common {
-    /// With `--check` reads the file of a `file:` source that `flag` holds. Else a server starts
-    /// without it, and waits for it. Other sources are not read.
+    /// With `--check` reads the file of a `file:` source that `flag` holds. Without `--check`, and
+    /// for other sources, succeeds at once: a server starts without the file, and waits for it.
     ///
     /// # Errors
     /// If there is no usable file.

@@ -37,7 +37,9 @@ pub struct ConfigFileArgs {
     pub check: bool,
 
     /// Print the settings in effect, including defaults, as a configuration file, and exit. User,
-    /// password and query of URLs are masked
+    /// password and query of the room store are masked
+    ///
+    /// Only `--check` reads the files that the settings name.
     #[arg(long)]
     pub print_config: bool,
 }
@@ -50,12 +52,12 @@ pub fn command<A: CommandFactory>() -> Command {
     command.mut_args(|arg| arg.hide_env(true)).max_term_width(100).after_help(AFTER_HELP)
 }
 
-/// Returns this process's settings of type `A`, which must contain [`ConfigFileArgs`], as `check`
-/// validated them.
+/// Returns this process's settings: those of type `A`, which must contain [`ConfigFileArgs`],
+/// converted by `check`.
 ///
 /// # Errors
-/// Returns the exit code of a process that must end, after printing the reason: 2 for invalid
-/// settings; 0 after `--check`, `--print-config`, `--help` or `--version`.
+/// Returns the exit code of a process that must end, and prints the reason or the requested output:
+/// 2 for invalid settings; 0 after `--check`, `--print-config`, `--help` or `--version`.
 pub fn load<A, C>(check: impl FnOnce(A) -> Result<C, ConfigError>) -> Result<C, ExitCode>
 where
     A: CommandFactory + FromArgMatches,

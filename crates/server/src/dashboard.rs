@@ -1,5 +1,6 @@
 //! The dashboard: a page that requests `/admin/nodes` of its own server once a second.
-//! Both servers add it to the internal listener. The page needs no token, its figures `/admin`.
+//! Both servers add it to the internal listener. The page itself needs no token; its requests send
+//! the admin token, which the user enters.
 
 use axum::Router;
 

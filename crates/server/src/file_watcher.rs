@@ -1,4 +1,4 @@
-//! Detection of changed files. The edge uses it to reload certificates.
+//! Detection of changed files, without their content. The edge uses it to reload certificates.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -24,14 +24,15 @@ pub struct FileWatcher {
 }
 
 impl FileWatcher {
-    /// Creates a watcher with the current content as reference.
+    /// Creates a watcher with the current content as reference. Waits until all files are read.
+    /// Panics outside a Tokio runtime.
     pub async fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         let paths: Arc<[PathBuf]> = paths.into_iter().collect();
         Self { seen: hash_contents(&paths).await, paths }
     }
 
     /// Waits until a file differs from its content at the last check, up to 1 s after the change.
-    /// An unreadable file differs from any readable one. Cancel-safe.
+    /// A file above 256 KiB counts as unreadable, which differs from any content. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             ticks(CHECK_INTERVAL).tick().await;

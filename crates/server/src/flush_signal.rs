@@ -33,7 +33,8 @@ enum Due {
 }
 
 impl FlushSignal {
-    /// Requests a flush with this urgency; none if it is `Idle`.
+    /// Requests a flush: at once if `Immediate`, at the next multiple of [`FLUSH_DELAY`] if
+    /// `Delayed`, none if `Idle`. The earliest request counts.
     pub fn request(&self, urgency: FlushUrgency) {
         match urgency {
             FlushUrgency::Idle => {}
@@ -66,7 +67,7 @@ impl FlushSignal {
         }
     }
 
-    /// Waits until a flush is due, and clears the request. Cancel-safe.
+    /// Waits until a flush is due, and clears all requests. Cancel-safe. Only one task may wait.
     pub async fn wait(&self) {
         loop {
             match self.due.get() {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn delayed_request_waits_for_an_immediate_one() {
+    async fn immediate_request_overtakes_a_delayed_one() {
         let (signal, start) = (FlushSignal::default(), Instant::now());
         signal.flush_soon();
         signal.flush_now();

@@ -60,9 +60,9 @@ impl Health {
         self.change(|state| state.obstacle = obstacle);
     }
 
-    /// Drains the server for an operator, or undrains it with `false`. A drained server is not
-    /// ready, even if it could take work. Returns the answer of [`drain_routes`]: 200, or 409 if a
-    /// stopping server cannot be undrained.
+    /// Starts an operator's drain of this server, or ends it with `false`, and returns at once the
+    /// answer of [`drain_routes`]: 200, or 409 if a stopping server cannot be undrained. A drained
+    /// server is not ready, even if it could take work.
     pub fn set_drained(&self, drained: bool) -> Response {
         if !drained && self.state.borrow().stops {
             let message = "this server stops and cannot be undrained";
@@ -72,14 +72,14 @@ impl Health {
         Json(json!({ "draining": drained })).into_response()
     }
 
-    /// Waits until an operator has started the drain, or with `false` undone it. Returns at once if
-    /// that is the state already.
+    /// Waits until an operator's drain is on, or with `false` off. Returns at once if that is the
+    /// state already. A stop signal does not count.
     pub async fn drained_by_operator(&self, drained: bool) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.state.subscribe().wait_for(|state| state.out_of_service == drained).await;
     }
 
-    /// Marks the server as stopping, permanently.
+    /// Marks the server as stopping, permanently: its obstacle is [`Health::DRAINING`].
     pub fn set_stopping(&self) {
         self.change(|state| state.stops = true);
     }
@@ -95,15 +95,16 @@ impl Health {
         METRICS.draining.set((obstacle == Some(Self::DRAINING)).into());
     }
 
-    /// Returns the reason why the server cannot take work; `None` if it can.
+    /// Returns the reason why the server cannot take work, [`Health::DRAINING`] before all others;
+    /// `None` if it can.
     #[must_use]
     pub fn obstacle(&self) -> Option<&'static str> {
         let State { obstacle, out_of_service, stops, .. } = *self.state.borrow();
         if out_of_service || stops { Some(Self::DRAINING) } else { obstacle }
     }
 
-    /// Sets the reason why new clients should use another server; `None` if they need not. The
-    /// server still accepts clients.
+    /// Sets the reason why new clients should use another server, for the failing route of
+    /// [`router`]; `None` if they need not. The server still accepts clients.
     pub fn send_elsewhere(&self, reason: Option<String>) {
         self.state.send_modify(|state| state.elsewhere = reason);
     }
@@ -116,7 +117,7 @@ impl Health {
     }
 }
 
-/// Returns the health routes, and `/metrics` in the text format of Prometheus.
+/// Returns the health routes, and `/metrics` in the text format of Prometheus. They need no token.
 ///
 /// `/livez` answers 200 while the event loop runs. `/readyz` answers 503 if the server cannot take
 /// work, else 200. `/readyz/clients` also answers 503 if new clients should use another server;
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn draining_server_never_becomes_ready_again_but_lives() {
+    async fn stopping_server_never_becomes_ready_again_but_lives() {
         let health = Health::of_node();
         let router = router(health.clone());
         health.set_stopping();

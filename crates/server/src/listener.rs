@@ -27,10 +27,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds and listens. Port 0 selects any free port. Needs a Tokio runtime with I/O.
+    /// Binds and listens. Port 0 selects any free port. Panics outside a Tokio runtime with I/O.
     ///
     /// # Errors
-    /// If the address is in use, not local, or not permitted. The error names it.
+    /// If the address is in use, not local or not permitted, or no descriptor is free. The error
+    /// names the address.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let listen = || {
             let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -52,8 +53,9 @@ impl Listener {
     }
 
     /// Waits for the next connection, and returns it with the peer's address. Cancel-safe.
-    /// Errors cause a pause that grows from 50 ms to 1 s, because a retry during a shortage of
-    /// descriptors only uses CPU. They are counted, and logged once until the next connection.
+    /// Errors are counted. Errors of one connection have no other effect. Others, such as a
+    /// shortage of descriptors, cause a pause that grows from 50 ms to 1 s, and are logged once
+    /// until the next connection.
     pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             match self.inner.accept().await {

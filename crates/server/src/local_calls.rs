@@ -7,7 +7,7 @@ const MAX_QUEUED_CALLS: usize = 64;
 
 type Call<T> = Box<dyn FnOnce(&T) + Send>;
 
-/// Sender of calls to state `T`. Clones share the receiver.
+/// Sender of calls to state `T`. Clones share the receiver. It is `Send`, also if `T` is not.
 pub struct LocalCaller<T>(mpsc::Sender<Call<T>>);
 
 /// Receiver of calls to state `T`, on the thread of that state.
@@ -33,10 +33,11 @@ impl<T> Clone for LocalCaller<T> {
 
 impl<T: 'static> LocalCaller<T> {
     /// Runs `ask` on the thread of the state and returns its result. Waits while 64 calls are
-    /// queued. `ask` must be short, since it blocks that thread.
+    /// queued, and until [`LocalCalls::answer`] runs. `ask` must be short, since it blocks that
+    /// thread.
     ///
     /// # Errors
-    /// If the server stops first.
+    /// If the receiver is dropped first. `ask` may have run.
     pub async fn ask<R: Send + 'static>(&self, ask: impl FnOnce(&T) -> R + Send + 'static) -> Result<R, Stopped> {
         let (reply, answer) = oneshot::channel();
         // The caller may have been dropped.

@@ -37,7 +37,8 @@ impl ServerStatus {
         Self { id, role, started_ms: millis(unix_time()), stale_after, health, discovery }
     }
 
-    /// Returns the current report. The caller adds clients, messages and suspects.
+    /// Returns the current report. The fields that depend on the role are 0 or empty: the caller
+    /// adds clients, messages, suspects and the like.
     #[must_use]
     pub fn report(&self) -> Server {
         let (view, age) = (self.discovery.view(), self.discovery.age());
@@ -62,8 +63,9 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Requests reports of the nodes of `view`, and then of the balancers with trunks to them, within
-/// 5 s together. `own` is the report of this server. Nodes without an answer are in `missing`;
-/// balancers without one are listed with `server: None`.
+/// 5 s together and at most 700 ms each. `own` is the report of this server. Each member of the
+/// view and each balancer is listed, without an answer as `server: None`. `missing` has the reason
+/// of each node without one, or with another server at its address.
 pub async fn ask_all(client: &ServerClient, view: &View, own: Server) -> Nodes {
     let (path, deadline) = (format!("{BETWEEN_SERVERS}/server"), ServerClient::deadline());
     let client = client.at_most(REPORT_TIMEOUT);

@@ -11,20 +11,24 @@ metrics! {
         event_loop_delay: HistogramBuckets = "signaling_event_loop_delay_seconds",
             "Lateness of a timer that fires every 250 ms; a busy event loop and its read delay (`--coalesce-us`) add to it";
         process_pauses: Counter = "signaling_process_pauses_total",
-            "Pauses of the process of 2 s or more: it was stopped, or had no CPU";
-        suspects: Gauge = "signaling_suspect_nodes", "Nodes that this server avoids because they did not answer";
+            "Stalls of the event loop of 2 s or more: the process was stopped, had no CPU, or one task ran that long; \
+             suspension of the machine does not count";
+        suspects: Gauge = "signaling_suspect_nodes",
+            "Nodes that this server avoids because they did not answer or a connection to them failed";
         internal_refusals: By<InternalRefusal> = "signaling_refused_internal_total",
             "Requests refused at the internal listener, by the missing or wrong proof";
         accept_errors: Counter = "signaling_accept_errors_total",
             "Errors of `accept` at both listeners; the usual cause is a shortage of descriptors";
         mesh_secrets: Gauge = "signaling_mesh_secrets", "Secrets of `--mesh-secret-file` that this server accepts: 1, or 2 during a rotation";
         mesh_secret_loads: By<SecretLoad> = "signaling_mesh_secret_loads_total",
-            "Reads of a changed mesh secret, by result";
+            "Reads of a changed `--mesh-secret-file`: in use now (used), or unreadable or invalid (unusable)";
         file_reloads: By<FileReload> = "signaling_file_reloads_total",
-            "Reads of other changed files that flags name, by result; the log names flag and file";
+            "Reads of changed files with token keys, ICE servers or a TURN secret, by result; the log names flag and \
+             file";
         trunk_closes: By<TrunkCloseLabel> = "signaling_trunks_ended_total",
-            "Trunks ended: closed by the other end (closed), without input or progress for 2 s (silent), by a connection \
-             error (failed), by an invalid batch (protocol_error) or closed by this server (local)";
+            "Trunks ended: by a close frame of the other end (closed), without input or with an unfinished write for \
+             2 s (silent), by a connection error or without a close frame (failed), by an invalid batch \
+             (protocol_error) or closed by this server (local)";
         trunk_bytes: By<Direction> = "signaling_trunk_bytes_total", "Bytes of batches carried over trunks";
         trunk_write: HistogramBuckets = "signaling_trunk_write_seconds",
             "Time until the kernel takes a batch for a trunk; it grows with a slow peer or network";
@@ -32,7 +36,7 @@ metrics! {
 }
 
 label! {
-    /// Why the internal listener refused: bad mesh secret, or bad admin token.
+    /// Proof that a refused request to the internal listener lacks or has wrong.
     pub enum InternalRefusal = "reason" { Secret = "secret", AdminToken = "admin_token" }
 }
 // Result of reading a changed mesh secret: in use now, or unreadable or invalid.
@@ -51,7 +55,7 @@ label! {
     pub enum Direction = "direction" { In = "in", Out = "out" }
 }
 
-/// Publishes the number of nodes that this server avoids.
+/// Publishes the number of suspect nodes as `signaling_suspect_nodes`.
 pub fn publish_suspects(count: usize) {
     METRICS.suspects.publish(count as u64);
 }

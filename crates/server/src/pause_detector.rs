@@ -11,14 +11,14 @@ use signaling_wire::limits;
 pub struct PauseDetector(Duration);
 
 impl PauseDetector {
-    /// Creates a detector for a process that runs now.
+    /// Creates a detector for a process that runs now. `now` is a time of [`since_boot`].
     #[must_use]
     pub fn new(now: Duration) -> Self {
         Self(now)
     }
 
-    /// Records that the process runs. Returns the time since the last call if it is 2 s or more:
-    /// other servers may have suspected this one. Else `None`.
+    /// Records that the process runs. Returns the time since the last call, or since the creation,
+    /// if it is 2 s or more: other servers may have suspected this one. Else `None`.
     pub fn beat(&mut self, now: Duration) -> Option<Duration> {
         let paused = now.saturating_sub(std::mem::replace(&mut self.0, now));
         (paused >= limits::SUSPECT_AFTER).then_some(paused)

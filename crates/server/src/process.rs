@@ -18,8 +18,8 @@ metrics! {
     }
 }
 
-/// Raises the limit of open files to the hard limit, and returns that number of descriptors. Each
-/// client takes one.
+/// Raises the limit of open files of this process to the hard limit, and returns that number of
+/// descriptors. Each client takes one.
 ///
 /// # Errors
 /// If the system refuses. The limit then stays.
@@ -51,7 +51,7 @@ fn duration(time: TimeVal) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or_default())
 }
 
-/// Returns the resident memory of this process in bytes; `None` where the system lacks `/proc`.
+/// Returns the resident memory of this process in bytes; `None` if `/proc` does not report it.
 #[must_use]
 pub fn resident_bytes() -> Option<u64> {
     parse_resident(&fs::read_to_string("/proc/self/status").ok()?)

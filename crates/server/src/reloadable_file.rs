@@ -28,7 +28,7 @@ pub struct ReloadableFile {
 }
 
 impl ReloadableFile {
-    /// Reads the file at `path`, which `flag` names.
+    /// Reads the file at `path`, which `flag` names with its `--`. Blocks the thread.
     ///
     /// # Errors
     /// If it cannot be read, or is longer than 256 KiB.
@@ -38,7 +38,7 @@ impl ReloadableFile {
         Ok(Self { flag, path: path.into(), content: Some(content) })
     }
 
-    /// Parses the content of the last read with `parse`; empty if that failed.
+    /// Parses the content of the last read with `parse`; an empty content if that read failed.
     ///
     /// # Errors
     /// If `parse` fails. The error names the flag and the file.
@@ -49,8 +49,9 @@ impl ReloadableFile {
         })
     }
 
-    /// Passes the parsed content to `put` after each valid change. Runs until dropped.
-    /// Errors of `parse` are logged, and must not quote the content.
+    /// Checks the file every 1 s, and passes the parsed content to `put` after each valid change,
+    /// also one since [`ReloadableFile::open`]. Runs until dropped. Errors are logged and counted;
+    /// those of `parse` must not quote the content.
     pub async fn follow<T, E: Display>(mut self, parse: impl Fn(&[u8]) -> Result<T, E>, put: impl Fn(T)) {
         loop {
             let result = match self.changed(&parse).await {

@@ -15,8 +15,9 @@ use crate::{Common, ConfigError, Shutdown, config_file, telemetry};
 /// Runs a server from its command line to its end: reads its settings, starts logs, the runtime and
 /// signal handlers, and executes `run` in a `LocalSet`.
 /// `check` is that of [`config_file::load`]. `parts` returns the settings of both servers, and the
-/// read delay of the thread. The exit code is 0 if `run` succeeds, 1 if it or the start fails, and
-/// 2 for invalid settings. Errors are printed.
+/// read delay of the thread. The exit code is 0 if `run` succeeds or a flag like `--check` or
+/// `--help` replaces it, 1 if it or the start fails, and 2 for invalid settings. Errors are printed
+/// to standard error.
 pub fn serve_main<A, C, F, E>(
     check: impl FnOnce(A) -> Result<C, ConfigError>,
     parts: fn(&C) -> (&Common, &Coalescer),

@@ -21,8 +21,8 @@ impl Secret {
     /// Creates a secret from a text, without surrounding white space.
     ///
     /// # Errors
-    /// If the text is too short, or has other characters, which cannot be sent in a header. The
-    /// error never quotes the text.
+    /// If the text is shorter than [`MIN_SECRET`], or has characters other than visible ASCII,
+    /// which a header cannot carry. The error never quotes the text.
     pub fn new(text: impl AsRef<[u8]>) -> Result<Self, String> {
         let text = text.as_ref().trim_ascii();
         if text.len() < MIN_SECRET {
@@ -64,8 +64,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Seed of the mesh's rendezvous hash. 0 means that the mesh sets none; else it is secret and
-/// prints as `***`.
+/// Seed of the hash by which all servers choose the owner of a client or room, equal on all
+/// servers. 0 means that the mesh sets none; else it is secret and prints as `***`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct HashSeed(u64);
 
@@ -73,7 +73,7 @@ impl HashSeed {
     /// Parses a decimal number, or a hexadecimal one after `0x`. Ignores surrounding white space.
     ///
     /// # Errors
-    /// If the text is no such number below 2^64. The error does not quote it.
+    /// If the text is no number below 2^64 in either form. The error does not quote it.
     pub fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let text = str::from_utf8(text).unwrap_or_default().trim();
         let number = match text.strip_prefix("0x") {

@@ -20,7 +20,8 @@ const FLAG: &str = "--mesh-secret-file";
 /// Maximum secrets in the file: an old one and a new one.
 const MAX_SECRETS: usize = 2;
 
-/// The secrets that all servers of a mesh share. Clones share them, also after a change.
+/// The secrets that all servers of a mesh share. Clones share them, also after a change. A change
+/// of the file counts only while [`Secrets::follow`] runs on one of the clones.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     file: ReloadableFile,
@@ -57,8 +58,8 @@ impl Secrets {
         self.current.borrow().iter().fold(false, |authorized, secret| authorized | auth::authorized(headers, secret))
     }
 
-    /// Passes the accepted secrets to `changed`, now and after each change of the file. Ignores
-    /// unusable content. Runs until dropped.
+    /// Passes the accepted secrets to `changed`, now and up to 1 s after each change of the file,
+    /// when all clones have them. Unusable content is logged and counted only. Runs until dropped.
     pub async fn follow(mut self, changed: impl Fn(&[Secret])) {
         loop {
             let secrets = self.accepted();
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn file_holds_one_or_two() {
+    fn secret_file_holds_one_or_two_secrets() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         for (text, part) in [("\n \n", "must have a secret"), ("x", "at least 16"), (&[OLD; 3].join("\n"), "at most 2")]

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Secrets;
 
-/// Maximum time for a server's answer to operators.
+/// Maximum time for another server's answer to a request that an operator caused.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_CONCURRENT: usize = 16;
 /// Maximum time for all servers together.
@@ -52,7 +52,7 @@ impl ServerClient {
     /// Creates a client with a time limit and a size limit in bytes for each answer.
     ///
     /// # Errors
-    /// If the HTTP client cannot be built: the system refuses a resolver or TLS back end.
+    /// If the system refuses a resource of the HTTP client.
     pub fn new(secrets: Secrets, answer_timeout: Duration, max_answer_bytes: usize) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -65,17 +65,18 @@ impl ServerClient {
         Ok(Self { http, secrets, answer_timeout, max_answer_bytes })
     }
 
-    /// Returns a client on the same connections, with the shorter of both time limits.
+    /// Returns a client on the same connections, with the shorter of its time limit and this one.
     #[must_use]
     pub fn at_most(&self, answer_timeout: Duration) -> Self {
         Self { answer_timeout: self.answer_timeout.min(answer_timeout), ..self.clone() }
     }
 
-    /// Sends a request to one server and returns its answer with any status.
+    /// Sends a request without a body to one server, with the primary mesh secret, and returns its
+    /// answer with any status. `path` begins with `/` and can have a query.
     ///
     /// # Errors
-    /// Returns the reason without the address: no connection, no answer in time, or an answer above
-    /// the limit.
+    /// Returns the reason, without the address and path: no connection, a broken one, no answer in
+    /// time, or an answer above the limit.
     pub async fn request(&self, server: &Member, method: Method, path: &str) -> Result<Answer, String> {
         let exchange = async {
             let request = self.http.request(method, format!("http://{}{path}", server.address));
@@ -116,7 +117,8 @@ impl ServerClient {
     }
 
     /// Requests JSON from several servers, at most 16 at a time and until `deadline`. A server that
-    /// fails, or has not answered by then, is in [`Answers::missing`].
+    /// fails, answers with a status other than 200 or in another shape, or has not answered by
+    /// then, is in [`Answers::missing`].
     pub async fn request_all<T: DeserializeOwned>(
         &self,
         deadline: Instant,

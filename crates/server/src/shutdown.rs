@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 /// Flag of a server that must drain and stop. It is never cleared. Clones share it. The default one
-/// ignores signals.
+/// installs no signal handlers: only [`Shutdown::begin`] sets it.
 #[derive(Clone, Default)]
 pub struct Shutdown {
     has_begun: watch::Sender<bool>,
@@ -19,7 +19,7 @@ pub struct Shutdown {
 impl Shutdown {
     /// Creates a flag that SIGTERM or SIGINT sets.
     /// A signal after the flag is set exits the process at once, with 128 plus the signal's number.
-    /// Also works for process 1. Needs a Tokio runtime with I/O.
+    /// Also works for process 1. Panics outside a Tokio runtime with I/O.
     ///
     /// # Errors
     /// If the signal handlers cannot be installed.
@@ -51,7 +51,7 @@ impl Shutdown {
         self.has_begun.send_replace(true);
     }
 
-    /// Waits until the flag is set.
+    /// Waits until the flag is set, also by an earlier call. Cancel-safe.
     pub async fn begun(&self) {
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.has_begun.subscribe().wait_for(|has_begun| *has_begun).await;

@@ -28,8 +28,8 @@ const DEEPEST_OF_LIBRARIES: log::LevelFilter = log::LevelFilter::Debug;
 /// request.
 const QUIET: &str = "kube_client=off,hyper=info,hyper_util=info,reqwest=info,tungstenite=info,tokio_tungstenite=info,tower=info,rustls=info";
 
-/// Starts logs to standard error, and the metrics of every server. `filter` is a level, or levels
-/// by module (`EnvFilter`).
+/// Starts logs of this process to standard error, and the metrics of every server at 0. `filter` is
+/// a level, or levels by module (`EnvFilter`); libraries stay quiet unless it names them.
 ///
 /// # Errors
 /// If the filter is malformed, or logs are already started.
@@ -52,8 +52,8 @@ thread_local! {
     static PUBLISHERS: RefCell<Vec<Box<dyn Fn()>>> = RefCell::default();
 }
 
-/// Calls `publish` before each `/metrics` page of this thread, for metrics that are counted
-/// elsewhere.
+/// Calls `publish` before each `/metrics` page that this thread renders, until the thread ends. For
+/// metrics whose values are counted elsewhere.
 pub fn publish_on_scrape(publish: impl Fn() + 'static) {
     PUBLISHERS.with_borrow_mut(|publishers| publishers.push(Box::new(publish)));
 }
@@ -66,8 +66,8 @@ pub(crate) fn page() -> String {
     signaling_metrics::encode()
 }
 
-/// Measures the delay of the event loop every 250 ms, and counts pauses of 2 s or more, which peers
-/// must have noticed. Runs until dropped.
+/// Measures the delay of the event loop every 250 ms, and counts stalls of 2 s or more, which peers
+/// must have noticed. Suspension of the machine does not count on Linux. Runs until dropped.
 pub async fn watch_event_loop() {
     let mut ticks = ticks(DELAY_INTERVAL);
     loop {

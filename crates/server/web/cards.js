@@ -31,14 +31,14 @@ const FIGURES = {
 };
 
 /**
- * Draws the servers of a role.
+ * Draws the servers of a role, one card each in this order. Removes the cards of other servers.
  *
- * @param {HTMLElement} list
- * @param {object[]} servers
+ * @param {HTMLElement} list that contains only cards
+ * @param {object[]} servers of a snapshot
  * @param {object} recent
- * @param {import('./history.js').History} recent.history
+ * @param {import('./history.js').History} recent.history messages/s by `server ID`
  * @param {Map<string, {arrived: number, left: number}>} recent.moves by server id
- * @param {number} recent.length values of a line
+ * @param {number} recent.length values that fill the width of a line
  */
 export function showCards(list, servers, recent) {
   const most = Math.max(1, ...servers.map(({ clients }) => clients));

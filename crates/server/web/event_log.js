@@ -5,16 +5,17 @@ const ONE_CHANGE_MS = 3_000;
 /** Maximum events kept. */
 const MAX_EVENTS = 80;
 
-/** The latest events: `{at_ms, by, kind, ...}`, where `by` lists the servers that reported it. */
+/** The latest 80 events: `{at_ms, by, kind, ...}`; `by` lists the servers that reported it. */
 export class EventLog {
   #events = [];
 
   /**
-   * Adds a change that a server reported.
+   * Adds a change that a server reported. If an event of the last 3 s has the same kind, nodes and
+   * reason, adds the server to that event instead, and the clients of a move.
    *
    * @param {number} at milliseconds since 1970
    * @param {string} by id of the server
-   * @param {object} change
+   * @param {{kind: string}} change `node`, `from`, `to`, `why` and `clients` by its kind
    */
   add(at, by, change) {
     const isSame = (event) => at - event.at_ms <= ONE_CHANGE_MS && isAlike(event, change);

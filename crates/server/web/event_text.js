@@ -4,7 +4,7 @@ import { count } from './format.js';
 
 const clients = (number) => (number === 1 ? '1 client' : `${count(number)} clients`);
 
-/** Returns names as a list: all up to four, else the first three. @param {string[]} names */
+/** Returns names as a list: up to four, else three and a count. @param {string[]} names */
 export function list(names) {
   if (names.length > 4) return `${names.slice(0, 3).join(', ')} and ${names.length - 3} more`;
   return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
@@ -57,7 +57,7 @@ const MARKS = { bad: '✕', busy: '◐', good: '●', move: '→' };
  * Describes an event. Null: the page does not know its kind.
  *
  * @param {{kind: string, by: string[]}} event
- * @returns {{text: string, tone: string, mark: string} | null}
+ * @returns {{text: string, tone: string, mark: string} | null} `tone`: a key of `MARKS`
  */
 export function describe(event) {
   const tone = Object.hasOwn(TONES, event.kind) ? TONES[event.kind] : null;

@@ -39,12 +39,12 @@ export function duration(ms) {
   return hours < 24 ? `${hours} h ${minutes % 60} min` : `${days} d ${hours % 24} h`;
 }
 
-/** Formats CPU cores as a percentage of one core. @param {number | null} cores */
+/** Formats a number of busy CPU cores as a percentage of one. @param {number | null} cores */
 export function cpu(cores) {
   return isUnknown(cores) ? DASH : `${one.format(cores * 100)}%`;
 }
 
-/** Formats bytes. @param {number | null} bytes */
+/** Formats bytes in MiB, from 1 GiB on in GiB; 0 is unknown. @param {number | null} bytes */
 export function bytes(bytes) {
   if (!bytes) return DASH;
   const mebibytes = bytes / 1024 ** 2;

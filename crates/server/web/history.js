@@ -10,7 +10,7 @@ export class History {
   }
 
   /**
-   * Adds a value to each row, and drops all other rows.
+   * Adds a value to the row of each key, and drops rows without a new value.
    *
    * @param {Map<string, number | null>} values by key
    */
@@ -25,7 +25,7 @@ export class History {
     }
   }
 
-  /** Returns the values of a key, oldest first. @returns {(number | null)[]} */
+  /** Returns the values of a key, oldest first; null: unknown. @returns {(number | null)[]} */
   of(key) {
     return this.#rows.get(key) ?? [];
   }

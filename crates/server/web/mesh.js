@@ -13,10 +13,13 @@ export class Mesh {
   #isFirst = true;
 
   /**
-   * Handles an answer and returns a snapshot: `{at_ms, by, mesh, servers, events}`.
+   * Handles an answer and returns a snapshot. `by`: the asked server. `mesh`: sums over the nodes
+   * that answered, where an unknown rate is null. `servers`: those of `ServerSamples.snapshot`,
+   * nodes first. `events`: those of `EventLog`.
    *
    * @param {number} at milliseconds since 1970
-   * @param {object} answer
+   * @param {object} answer of `/admin/nodes`
+   * @returns {{at_ms: number, by: string, mesh: object, servers: object[], events: object[]}}
    */
   update(at, answer) {
     const rows = rowsOf(answer);

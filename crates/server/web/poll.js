@@ -1,4 +1,4 @@
-/** Requests to the server of the page. */
+/** Requests to the server of the page, for `app.js`. */
 
 /** Time without an answer, in milliseconds, after which the page is not live. */
 export const SILENCE_MS = 3_500;
@@ -9,10 +9,11 @@ const TOKEN_KEY = 'signaling-admin-token';
 
 /** Events: `answer` (`detail` is the answer) and `state` (a field or the time has changed). */
 export class Poll extends EventTarget {
+  /** Whether the latest request succeeded, at most `SILENCE_MS` ago. */
   isLive = false;
-  /** Whether the server requires a token. Requests stop until `useToken`. */
+  /** Whether the server refused the latest request by 401. Requests stop until `useToken`. */
   needsToken = false;
-  /** Error message of the latest refusal; empty if the server did not refuse. */
+  /** Error message of the latest answer; empty if it is no error or there is no answer. */
   refusal = '';
   /** Time of the latest answer, or null. */
   #lastAt = null;
@@ -22,7 +23,7 @@ export class Poll extends EventTarget {
   #storage;
 
   /**
-   * @param {string} path
+   * @param {string} path of the URL that is requested
    * @param {object} [world] replacements for tests
    */
   constructor(path, { fetch, now = () => performance.now(), storage = sessionStorage } = {}) {
@@ -33,7 +34,7 @@ export class Poll extends EventTarget {
     this.#storage = storage;
   }
 
-  /** Sends one request. Resolves after its answer or failure. */
+  /** Sends one request, unless a token is needed. Resolves after its answer or failure. */
   async request() {
     if (this.needsToken) return;
     try {
@@ -51,7 +52,7 @@ export class Poll extends EventTarget {
     this.dispatchEvent(new Event('state'));
   }
 
-  /** Sends this token with all further requests. @param {string} token */
+  /** Sends this token with all requests of this tab from now on. @param {string} token */
   useToken(token) {
     this.#storage.setItem(TOKEN_KEY, token);
     this.needsToken = false;
@@ -64,7 +65,7 @@ export class Poll extends EventTarget {
     this.dispatchEvent(new Event('state'));
   }
 
-  /** Time since the latest answer, in milliseconds; null before the first. */
+  /** Time since the latest answer without an error, in milliseconds; null before the first. */
   get silenceMs() {
     return this.#lastAt === null ? null : this.#now() - this.#lastAt;
   }

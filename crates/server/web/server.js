@@ -49,7 +49,7 @@ export class ServerSamples {
   }
 
   /**
-   * Handles its row of an answer and returns the changes.
+   * Handles its row of an answer and returns the changes, as `EventLog.add` takes them.
    *
    * @param {number} at milliseconds
    * @param {object | null} row null: the answer does not contain it
@@ -113,9 +113,10 @@ export class ServerSamples {
   }
 
   /**
-   * Returns the increase of a count per second between the latest two samples, or null.
+   * Returns the increase of a count per second between the latest two samples; null without two
+   * samples of one process, or while the server does not answer.
    *
-   * @param {(server: object) => number} count
+   * @param {(server: object) => number} count of a report
    */
   rate(count) {
     const samples = this.#samples.slice(-2);
@@ -124,8 +125,8 @@ export class ServerSamples {
   }
 
   /**
-   * Returns the messages delivered within the span, by the upper bound of their latency in
-   * microseconds.
+   * Returns the messages delivered within the last 10 s, by the upper bound of their latency in
+   * microseconds; empty while the server does not answer.
    *
    * @returns {Map<number, number>}
    */
@@ -137,7 +138,9 @@ export class ServerSamples {
   }
 
   /**
-   * Returns the server for the page. A silent server keeps its last values.
+   * Returns the server for the page, with null for unknown values. A silent server keeps its last
+   * values, except rates. `state`: `serving`, `draining`, `unready`, `silent`, `gone` (not in the
+   * answer), or `indirect` (only nodes report it).
    *
    * @param {number} at milliseconds
    * @param {{suspectedBy: string[], viewHash: string}} mesh `viewHash`: of the asked server
@@ -210,9 +213,9 @@ function differences(before, after, isRestarted) {
 }
 
 /**
- * Returns the upper bound of 99% of the latencies, or null without any.
+ * Returns the upper bound of 99% of the latencies in microseconds, or null without any.
  *
- * @param {Map<number, number>} latencies
+ * @param {Map<number, number>} latencies messages by upper bound in microseconds
  */
 export function p99(latencies) {
   const counts = [...latencies].sort(([one], [other]) => one - other);

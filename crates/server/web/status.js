@@ -81,7 +81,7 @@ export function problems({ by, servers }) {
 }
 
 /**
- * Counts the clients that recently moved to and from each node.
+ * Counts the clients that moved to and from each node in the last 10 s; other nodes are absent.
  *
  * @param {object} snapshot
  * @returns {Map<string, {arrived: number, left: number}>} by node id
@@ -98,7 +98,7 @@ export function recentMoves({ at_ms, events }) {
 }
 
 /**
- * Returns the values that are drawn as lines.
+ * Returns the values that are drawn as lines: sums by `mesh FIELD`, messages/s by `server ID`.
  *
  * @param {object} snapshot
  * @returns {Map<string, number | null>}

@@ -26,7 +26,7 @@ export function show(snapshot, history) {
   showEvents(snapshot.events);
 }
 
-/** Draws the state of the requests. @param {import('./poll.js').Poll} poll */
+/** Draws whether requests succeed, or why not. @param {import('./poll.js').Poll} poll */
 export function showPoll({ isLive, needsToken, refusal, silenceMs }) {
   const live = element('live');
   const isConnecting = silenceMs === null && !refusal;
@@ -48,7 +48,7 @@ export function showPoll({ isLive, needsToken, refusal, silenceMs }) {
   }
 }
 
-/** Calls `use` with each token that the user enters. @param {(token: string) => void} use */
+/** Calls `use` with each valid token that the user enters. @param {(token: string) => void} use */
 export function onToken(use) {
   element('token').addEventListener('submit', (event) => {
     event.preventDefault();
@@ -60,7 +60,7 @@ export function onToken(use) {
   });
 }
 
-/** Lets screen readers announce further events. */
+/** Lets screen readers announce events from now on. */
 export function announceEvents() {
   element('log-frame').setAttribute('aria-live', 'polite');
 }

@@ -14,9 +14,10 @@ const MAX_HELP_LINES: usize = 150;
 const HEAD: &str = "# Configuration
 
 All settings of `signaling-node` and `signaling-balancer`. Each is a flag, an environment variable
-and a key of the TOML file of `--config`, which is the flag without `--`. Flags win over variables,
-and variables over the file. [OPERATING.md](OPERATING.md#configuration-file) shows a file, and
-[LIMITS.md](LIMITS.md) what happens past each limit.
+and a key of the TOML file of `--config`, which is the flag without `--`. The flags under
+Configuration are no keys. Flags win over variables, and variables over the file.
+[OPERATING.md](OPERATING.md#configuration-file) shows a file, and [LIMITS.md](LIMITS.md) what
+happens past each limit.
 
 This page is written from the code:
 `WRITE_CONFIG=1 cargo test -p signaling-integration-tests --test promises config_reference`.

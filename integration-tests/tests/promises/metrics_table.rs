@@ -26,8 +26,9 @@ Servers serve these metrics on `/metrics` of the internal listener, in Prometheu
 test writes this page from the code and compares it with real servers:
 `WRITE_METRICS=1 cargo test -p signaling-integration-tests --test promises metrics_table`.
 
-Every series exists from the start, at 0, with every label value. Histograms are in seconds, with
-buckets from 0.1 ms to 30 s. The maximum of a gauge has its name and `_limit`.
+Every series exists from the start, with every label value; counters and histograms begin at 0.
+Histograms are in seconds, with buckets from 0.1 ms to 30 s. The maximum of a gauge has its name and
+`_limit`.
 [RUNBOOK.md](RUNBOOK.md) has an entry per alert.
 [grafana.json](../deploy/observability/grafana.json) shows latency, traffic, errors and saturation
 by hop.

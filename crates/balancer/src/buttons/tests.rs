@@ -1,3 +1,5 @@
+//! Requests of buttons, with a control socket in place of `mesh-dev`.
+
 use axum::body::{Body, to_bytes};
 use http::{HeaderValue, Request};
 use tokio::io::{AsyncBufReadExt as _, BufReader};

@@ -55,7 +55,7 @@ impl Backend for LocalBackend {
 }
 
 impl DirectEdge {
-    /// Creates an edge for the node's direct clients. Must be called within a runtime.
+    /// Creates an edge for the node's direct clients. Panics outside a Tokio runtime.
     ///
     /// # Errors
     /// If the system refuses to watch sockets.
@@ -69,7 +69,7 @@ impl DirectEdge {
         Ok(Self { edge, node: node.clone(), link, trunk, signal })
     }
 
-    /// Accepts and serves clients. Never returns.
+    /// Accepts and serves clients. Never returns. Panics outside a `LocalSet`.
     pub async fn serve(self, listener: Listener) {
         let pages = Router::new().fallback(signaling_server::http::not_found);
         tokio::join!(

@@ -52,7 +52,8 @@ impl State {
 }
 
 /// Answers the request that opens an exchange, whose secret was checked: 200 with acknowledgements
-/// as its body, 400 for an invalid opening, 405, or 409 if a later exchange is open.
+/// as its body, 400 for an invalid opening, 405 for a method other than POST, or 409 if the sender
+/// has this node's id or had opened a later exchange.
 pub(super) fn answer(node: &Node, request: Request<Incoming>) -> Response<Body> {
     if request.method() != Method::POST {
         let mut response =

@@ -1,5 +1,6 @@
-//! The internal listener: checks the mesh secret, and passes trunks, lanes and operator requests of
-//! other nodes on. All other requests go to the router for health, metrics and admin.
+//! The internal listener, which `run` starts. Checks the mesh secret of trunks, lanes and operator
+//! requests of other nodes, and passes them on. All other requests go to the router for health,
+//! metrics and admin.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ use super::{Node, inbound_lanes, trunks};
 
 /// Maximum wait of a trunk for the first view of a node that has just started; working discovery is
 /// faster. An edge may have read discovery earlier, and a refused trunk makes the node suspect for
-/// 5 s. Less than an edge waits for a trunk.
+/// at least 5 s. Less than an edge waits for a trunk.
 const FIRST_VIEW_TIMEOUT: Duration = Duration::from_secs(1);
 const FIRST_VIEW_POLL: Duration = Duration::from_millis(20);
 
@@ -38,7 +39,7 @@ pub struct Internal {
     pub refusals: Rc<RefCell<RefusalLog>>,
 }
 
-/// Serves the internal listener. Never returns.
+/// Serves the internal listener. Never returns. Panics outside a `LocalSet`.
 pub async fn serve(internal: Internal, mut listener: Listener) {
     loop {
         let (stream, peer) = listener.accept().await;

@@ -35,7 +35,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const STABLE_AFTER: Duration = Duration::from_secs(1);
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// Returns the HTTP client for [`follow_views`]. It connects within 500 ms.
+/// Returns the HTTP client for [`follow_views`]. It connects within 500 ms, or fails.
 ///
 /// # Errors
 /// If the system refuses a resource.
@@ -51,7 +51,8 @@ pub fn lane_http_client() -> Result<reqwest::Client, reqwest::Error> {
 }
 
 /// Applies each view and keeps a lane to each of its peers open. Returns when the sender of views
-/// is dropped. `http` is from [`lane_http_client`]. `secrets`: the primary one is sent to peers.
+/// is dropped; the lanes stay. Panics outside a `LocalSet`. `http` is from [`lane_http_client`].
+/// `secrets`: the primary one is sent to peers.
 pub async fn follow_views(node: Node, http: reqwest::Client, mut views: watch::Receiver<Arc<View>>, secrets: Secrets) {
     node.0.borrow_mut().lane_client = Some(LaneClient { http, secrets });
     loop {

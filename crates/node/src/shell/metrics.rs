@@ -13,61 +13,72 @@ metrics! {
     /// Metrics of a node.
     pub struct NodeMetrics {
         sessions: Gauge = "signaling_sessions", "Sessions with a socket at this node";
-        attached: Counter = "signaling_sessions_attached_total", "Sessions attached to this node";
+        attached: Counter = "signaling_sessions_attached_total",
+            "Sessions attached to this node: new, resumed or handed off to it";
         resumed: Counter = "signaling_sessions_resumed_total", "Sessions resumed on another socket of their client";
         lingering: Gauge = "signaling_lingering_sessions", "Sessions without a socket that can be resumed";
         lingering_limit: Gauge = "signaling_lingering_sessions_limit", "Maximum lingering sessions of this node";
         lingering_refused: Counter = "signaling_lingering_sessions_refused_total",
             "Sessions that cannot be resumed because the node has its maximum of lingering sessions";
-        requests: Counter = "signaling_requests_total", "Requests of clients";
+        requests: Counter = "signaling_requests_total", "Requests of clients, including repeated and refused ones";
         refused: By<ErrorLabel> = "signaling_requests_refused_total",
             "Requests answered with an error, by its code (`PROTOCOL.md`)";
-        messages: By<Outcome> = "signaling_messages_total", "Messages of this node's clients, by outcome";
+        messages: By<Outcome> = "signaling_messages_total",
+            "Messages of this node's clients, by outcome; a broadcast counts once per recipient";
         held: Gauge = "signaling_held_bytes", "Bytes held for absent recipients";
         held_limit: Gauge = "signaling_held_bytes_limit", "Maximum bytes held for absent recipients (`--hold-bytes`)";
         hold_refused: Counter = "signaling_hold_refused_total",
             "Messages not held because `--hold-bytes`, or 1 MiB for one recipient, is used up; the sender's node \
              retransmits them";
         hold_expired: Counter = "signaling_hold_expired_total", "Messages that this node held until they expired";
-        forwarded: Counter = "signaling_forwarded_total", "Envelopes sent to other nodes, including retransmissions";
+        forwarded: Counter = "signaling_forwarded_total",
+            "Messages of this node's clients queued for other nodes, including retransmissions";
         forward_batches: Counter = "signaling_forward_batches_total",
             "Batches sent to other nodes, including batches sent again after a broken connection";
         lane_ends: By<LaneEnd> = "signaling_lane_ends_total",
-            "Connections to other nodes that ended: refused, rejected by status code, closed by the peer, broken, or cut \
-             by this node for lack of progress or after a process pause";
+            "Connections to other nodes that ended: not accepted (refused), answered with an unusable response \
+             (rejected), closed by the peer (closed), failed or answered with status 5xx (broken), or ended by this \
+             node for lack of progress, after a process pause or for a new mesh secret (cut)";
         lane_bytes: Gauge = "signaling_lane_waiting_bytes",
-            "Bytes for other nodes that are not acknowledged yet";
+            "Bytes for other nodes, queued or not acknowledged yet; queued outcomes do not count";
         relayed: Counter = "signaling_relayed_envelopes_total", "Envelopes of other nodes sent on to a third node";
         detours: Counter = "signaling_detours_total", "Copies sent through another node while an owner was suspect";
-        retransmissions: Counter = "signaling_node_retransmissions_total", "Envelopes sent again by this node";
+        retransmissions: Counter = "signaling_node_retransmissions_total",
+            "Messages of this node's clients sent again, to other nodes or to recipients at this node";
         drops: Counter = "signaling_forward_drops_total",
-            "Items dropped between nodes: queue full, node unknown or name invalid; the sender's node retransmits messages";
+            "Items dropped: no room in a lane or for held messages, node unknown, content invalid or message expired; \
+             the sender's node retransmits messages until their deadline";
         seats: By<SeatLabel, Gauge> = "signaling_room_seats",
             "Seats of this node's clients in rooms, as members or in waiting queues";
-        room_commands: Counter = "signaling_room_commands_total", "Room requests executed";
+        room_commands: Counter = "signaling_room_commands_total",
+            "Joins, leaves and requests for members, answered without an error";
         joins_refused: By<JoinLimit> = "signaling_refused_joins_total",
             "Joins refused, by the limit: rooms of one client (rooms) or length of the waiting queue (waiting_queue)";
-        broadcasts: Counter = "signaling_broadcasts_total", "Messages to all members of a room";
+        broadcasts: Counter = "signaling_broadcasts_total",
+            "Broadcasts sent to the members of their room, each counted once";
         rooms_owned: Gauge = "signaling_rooms_owned", "Rooms that this node owns (`--room-store mesh`)";
         room_copies: Gauge = "signaling_room_copies",
             "Copies of rooms that other nodes own: as their backup, or until their next owner has them";
-        room_takeovers: Counter = "signaling_room_takeovers_total", "Rooms that this node took over from another owner";
+        room_takeovers: Counter = "signaling_room_takeovers_total",
+            "Rooms that this node took over from a copy: of another owner, or its own after it gave the room up";
         rooms_rebuilt: Counter = "signaling_rooms_rebuilt_total",
             "Rooms whose copies were all lost, which this node rebuilt from the seats at the nodes";
         room_copies_sent: Counter = "signaling_room_copies_sent_total",
             "Copies of whole rooms that this node sent to their backups";
         room_timeouts: Counter = "signaling_room_request_timeouts_total",
-            "Room requests of clients that their owner and backup did not answer within 2 s";
+            "Room requests of clients and operators that the room's owner did not answer within 2 s";
         view_unconfirmed: Gauge = "signaling_room_view_unconfirmed",
             "Nodes of the view that have not confirmed it; until all have, this node serves no rooms that are new to it";
         view_wait: FloatCounter = "signaling_room_view_wait_seconds_total",
             "Time from changes of the view until all nodes had confirmed them, while this node served no rooms that were \
              new to it";
         store_up: Gauge = "signaling_room_store_up",
-            "1 if the last operation of the room store succeeded or there was none, else 0; checked every few seconds";
+            "1 if the last operation of the room store succeeded or there was none, else 0; checked every 5 s, always 1 \
+             without a store";
         store: HistogramBuckets = "signaling_room_store_seconds",
             "Time until the room store answers a batch, or the attempt fails";
-        store_failures: Counter = "signaling_room_store_failures_total", "Operations of the room store that failed";
+        store_failures: Counter = "signaling_room_store_failures_total",
+            "Operations without a result of the room store or owner, or skipped because too many waited";
         store_connections_lost: Counter = "signaling_room_store_connections_lost_total",
             "Room store connections given up: broken, silent, or to a server that cannot serve (replica, loading, repeated \
              errors)";
@@ -75,11 +86,11 @@ metrics! {
 }
 
 label! {
-    /// Outcome of a message.
+    /// Outcome of a message: its delivery is confirmed, or not known to have happened.
     pub(crate) enum Outcome = "outcome" { Delivered = "delivered", Unavailable = "unavailable" }
 }
 label! {
-    /// Cause of a lane's end, as in the help of its metric.
+    /// Cause of a lane's end, as in the help of `signaling_lane_ends_total`.
     pub(crate) enum LaneEnd = "reason" {
         Refused = "refused", Rejected = "rejected", Closed = "closed", Broken = "broken", Cut = "cut",
     }
@@ -93,7 +104,7 @@ label! {
     pub(crate) enum JoinLimit = "limit" { Rooms = "rooms", WaitingQueue = "waiting_queue" }
 }
 
-/// Code of an error that a client receives.
+/// Code of an error that a client receives, as a label.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorLabel(ErrorCode);
 
@@ -115,7 +126,8 @@ pub(super) fn publish_limits(settings: &Settings) {
     METRICS.store_up.set(1);
 }
 
-/// Publishes the counts and current figures of the core.
+/// Publishes the counts and current figures of the core; those of rooms that nodes own only with
+/// `--room-store mesh`.
 pub(super) fn publish(core: &NodeCore) {
     let (metrics, counts) = (&*METRICS, core.counts());
     publish_suspects(core.suspects().count());

@@ -55,7 +55,7 @@ pub use self::operator::{OperatorApi, PeerQueries, learn_kicks, operators};
 pub use self::report::Floor;
 pub use self::rooms::{run_room_tasks, watch_store};
 
-/// A node. Clones share one state, on one thread. Calls must not nest.
+/// A node. Clones share one state, on one thread. A call within another one panics.
 #[derive(Clone)]
 pub struct Node(Rc<RefCell<State>>);
 
@@ -122,7 +122,8 @@ impl Node {
         })))
     }
 
-    /// Calls the core, then signals the tasks that write its output. Panics in a nested call.
+    /// Calls the core, then signals the tasks that write its output. First closes trunks and lanes
+    /// if the process was paused for 2 s or more. Panics in a nested call.
     pub fn with_core<R>(&self, call: impl FnOnce(&mut NodeCore) -> R) -> R {
         let mut state = self.0.borrow_mut();
         state.detect_pause(Instant::now());
@@ -136,7 +137,8 @@ impl Node {
         self.0.borrow().core.has_view()
     }
 
-    /// Replaces the mesh secrets: all are accepted, the first is sent. Lanes are cut and open anew.
+    /// Signs resume tokens with the first of these secrets from now on, and accepts tokens of all;
+    /// an empty list changes nothing. Cuts all lanes, which then open anew with the present secret.
     pub fn set_mesh_secrets(&self, accepted: Vec<Arc<[u8]>>) {
         self.with_core(|core| {
             core.set_mesh_secrets(accepted);
@@ -145,7 +147,8 @@ impl Node {
         self.0.borrow_mut().inbound_lanes.clear();
     }
 
-    /// Calls the core's sweep at its interval, and publishes its counts. Never returns.
+    /// Calls the core's sweep at its interval, and publishes its counts at each scrape. Never
+    /// returns.
     pub async fn sweep(self) {
         let state = Rc::downgrade(&self.0);
         publish_on_scrape(move || {
@@ -186,8 +189,8 @@ impl Node {
         (trunk, signal)
     }
 
-    /// Closes all trunks cleanly, so that edges do not count a failure. Returns once all are
-    /// closed, after at most 200 ms.
+    /// Closes the trunks of edges in other processes cleanly, so that edges do not count a failure.
+    /// The core loses their sessions at once. Returns once all are closed, after at most 200 ms.
     pub async fn close_trunks(&self) {
         self.with_core(|core| core.close_trunks(Instant::now()));
         self.0.borrow().trunks.values().for_each(|signal| signal.flush_now());

@@ -59,12 +59,13 @@ impl Floor {
 pub(super) struct EdgeName {
     /// Name of the balancer.
     pub(super) id: NodeId,
-    /// Expected address of its internal listener; `None` if the edge sent no port.
+    /// Expected address of its internal listener; `None` if the edge sent no valid port.
     internal: Option<SocketAddr>,
 }
 
 impl EdgeName {
-    /// Reads the name from a trunk request of address `from`; `None` without a valid one.
+    /// Reads the name from the headers of a trunk request of address `from`; `None` without a valid
+    /// name.
     pub(super) fn read(headers: &HeaderMap, from: IpAddr) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let port = text(INTERNAL_PORT_HEADER).and_then(|port| port.parse().ok());
@@ -74,7 +75,8 @@ impl EdgeName {
 }
 
 impl Node {
-    /// Returns the edges of this node's trunks, sorted by name.
+    /// Returns the edges of this node's trunks, sorted by name; unnamed ones and its own edge count
+    /// as one.
     fn edges(&self) -> Vec<EdgeOnNode> {
         let state = self.0.borrow();
         let mut totals: BTreeMap<Option<&str>, (usize, u64)> = BTreeMap::new();

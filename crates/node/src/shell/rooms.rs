@@ -23,7 +23,8 @@ const MAX_OPERATOR_REQUESTS: usize = 64;
 /// Interval of heartbeats, so that an idle node also detects a store that does not accept writes.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Executes the core's requests of one urgency, batch by batch. Never returns.
+/// Executes the core's requests of one urgency, batch by batch. Logs when the store fails and when
+/// it is back. Never returns.
 pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
     let signal = Rc::clone(&node.0.borrow().store_signals[urgency as usize]);
     let mut down_since = None;
@@ -42,7 +43,7 @@ pub async fn run_room_tasks(node: Node, store: RedisStore, urgency: Urgency) {
     }
 }
 
-/// Sends heartbeats to the store and publishes the state of the connection. Never returns.
+/// Sends a heartbeat to the store every 5 s, and publishes whether it succeeded. Never returns.
 pub async fn watch_store(store: RedisStore) {
     let mut ticks = interval(HEARTBEAT_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -80,7 +81,8 @@ fn report(down_since: &mut Option<Instant>, answers: &[Result<OpResult, StoreErr
 }
 
 impl Node {
-    /// Queues a room request of an operator. `reply` gets the answer once the core has applied it.
+    /// Queues a room request of an operator. `reply` gets the answer once the core has it, or an
+    /// error at once while 64 requests have none.
     pub(super) fn request_room(&self, request: Request, reply: OperatorReply) {
         let number = {
             let mut state = self.0.borrow_mut();

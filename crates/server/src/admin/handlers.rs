@@ -10,7 +10,7 @@ use signaling_core::View;
 
 use crate::http::Refused;
 
-/// Extractor of a query string: its fields, or the reason why it is invalid.
+/// Extractor of a query string: its fields, or the reason why it is invalid. [`query`] unwraps it.
 pub type QueryResult<T> = Result<Query<T>, QueryRejection>;
 
 /// Answers with the OpenAPI document of all operator routes, as JSON.
@@ -32,7 +32,7 @@ pub fn bad_request(message: String) -> Refused {
     Refused::new(StatusCode::BAD_REQUEST, "bad_request", message)
 }
 
-/// Returns the hash and the size of a view, which operators compare.
+/// Returns the hash and the number of nodes of a view, which operators compare.
 #[must_use]
 pub fn view_name(view: &View) -> ViewName {
     ViewName::new(view.hash(), view.len())

@@ -1,3 +1,5 @@
+//! Settings from a file, the command line and the environment of this process.
+
 use clap::Parser;
 use clap::builder::FalseyValueParser;
 use tempfile::NamedTempFile;

@@ -32,7 +32,7 @@ pub struct File {
     pub text: &'static str,
 }
 
-/// Pages that may load a file.
+/// Pages that may use a file, by the headers of its answer.
 #[derive(Debug, Clone, Copy)]
 pub enum Audience {
     /// Pages of any origin.
@@ -41,7 +41,8 @@ pub enum Audience {
     ThisOrigin(&'static str),
 }
 
-/// Lists files of a folder, each with its path and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
+/// Lists files of a folder, which is relative to the source file of the call, each with its path
+/// and its kind (`HTML`, `CSS`, `SCRIPT`, `SVG`):
 /// `built_in_files!["../web/": "/" HTML "index.html"]`.
 #[macro_export]
 macro_rules! built_in_files {

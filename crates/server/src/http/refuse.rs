@@ -12,8 +12,9 @@ use signaling_protocol::NameError;
 use crate::local_calls::Stopped;
 
 /// Returns the answer to a refused request: `{"error":{"code","message"}}`.
-/// `Retry-After` is in whole seconds, rounded up, at least 1; absent for `None`. The answer ends
-/// the connection, so that bytes after a refused request are not taken for another one.
+/// Header `Retry-After` has `retry_after` in whole seconds, rounded up, at least 1; `None`: no
+/// header. The answer ends the connection, so that bytes after a refused request are not taken for
+/// another one.
 #[must_use]
 pub fn refusal(status: StatusCode, code: &str, message: &str, retry_after: Option<Duration>) -> Response {
     let body = json!({ "error": { "code": code, "message": message } }).to_string();
@@ -38,7 +39,7 @@ pub struct Refused {
     pub code: &'static str,
     /// Reason and advice, as text.
     pub message: String,
-    /// Delay before a retry, for `Retry-After`. `None` if a retry does not help.
+    /// Delay before a retry, for `Retry-After`. `None`: no advice.
     pub retry_after: Option<Duration>,
     /// Headers that the status requires, as (name, value).
     pub headers: &'static [(&'static str, &'static str)],

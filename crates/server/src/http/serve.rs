@@ -26,8 +26,8 @@ const SMALLEST_BUFFER: usize = 8 * 1024;
 /// Limits of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Maximum time for a request head, from its first possible byte. It also ends idle keep-alive
-    /// connections.
+    /// Maximum time for a request head, from the connection or the answer before it. So it also
+    /// ends idle keep-alive connections.
     pub head_timeout: Duration,
     /// Maximum bytes buffered for reading, and so of a head; a longer head is answered 431. Values
     /// below 8 KiB count as 8 KiB.
@@ -47,7 +47,7 @@ impl HttpLimits {
 /// Reason why a connection ended without a readable request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BadHead {
-    /// No first head within `head_timeout`. Closed without an answer.
+    /// No first head within `head_timeout`. Closed without an answer. Later heads do not count.
     Late,
     /// The head was above the limits. Answered 431, without a body.
     TooLarge,
@@ -98,7 +98,7 @@ pub async fn from_router(router: &Router, request: Request<Incoming>) -> Respons
 }
 
 /// Serves the connections of an internal listener with a router, each in a task of the current
-/// `LocalSet`. Runs until dropped; open connections stay.
+/// `LocalSet`; panics outside one. Runs until dropped; open connections stay.
 pub async fn serve_router(mut listener: Listener, router: Router) {
     loop {
         let ((stream, peer), router) = (listener.accept().await, router.clone());

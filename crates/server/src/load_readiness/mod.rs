@@ -39,8 +39,10 @@ const MAX_AGE: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Discovery")]
 pub struct LoadReadinessArgs {
-    /// Percentage above the mean client count of all servers at which this server reports unready
-    /// (0 to 1,000; 0 disables it). For front proxies that only do round robin
+    /// Percentage above the mean client count past which a server of the fullest third reports
+    /// unready (0 to 1,000; 0 disables it). For front proxies with round robin
+    ///
+    /// A server is unready for at most 10 min at a time, and hardly ever by chance.
     #[arg(long, env = "SIGNALING_UNREADY_ABOVE_PERCENT", value_name = "PERCENT", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(..=1_000))]
     pub unready_above_percent: u32,
@@ -68,7 +70,8 @@ metrics! {
     }
 }
 
-/// Serves the report of this server, and updates its readiness if readiness by load is on.
+/// Serves the report of this server, and updates its readiness if readiness by load is on. `C` is
+/// the function that counts clients.
 pub struct LoadReadinessTask<C> {
     thresholds: Option<LoadReadinessArgs>,
     views: watch::Receiver<Arc<View>>,

@@ -16,8 +16,8 @@ use super::LoadReadinessArgs;
 const BEYOND_CHANCE: f64 = 4.0;
 /// Share of the mean above which a candidate stays one.
 const NEAR_MEAN: f64 = 0.01;
-/// Maximum time unready, and the minimum time ready after it. Orchestrators treat a server that is
-/// unready for longer as failed.
+/// Maximum time unready. After a stretch of that length a server stays ready for as long.
+/// Orchestrators treat a server that is unready for longer as failed.
 pub const MAX_UNREADY: Duration = Duration::from_secs(600);
 
 /// How a server treats new clients.
@@ -30,7 +30,8 @@ pub enum ReadinessState {
     Unready,
     /// Drains, and still has clients that will move to its peers.
     Draining,
-    /// Accepts none for another reason.
+    /// Accepts none, and moves none: not ready, drained to the last client, or without a public
+    /// listener.
     Closed,
 }
 
@@ -39,7 +40,7 @@ pub enum ReadinessState {
 pub struct LoadReport {
     /// The server's own id (`--id`). Discovery may list it under another one.
     pub id: String,
-    /// Connected clients.
+    /// Connected clients; 0 without a public listener.
     pub clients: u64,
     /// Readiness for new clients.
     pub state: ReadinessState,
@@ -56,7 +57,8 @@ impl LoadReport {
 pub struct Decision {
     /// `true` if this server reports unready.
     pub is_unready: bool,
-    /// Mean client count of the servers that accept clients; 0 if there are none.
+    /// Mean client count of the servers that accept clients, silent ones excluded; 0 if there are
+    /// none.
     pub mean: f64,
     /// Number of servers that accept clients, this one included if it does.
     pub servers: usize,
@@ -78,7 +80,8 @@ impl LoadReadiness {
         Self { thresholds, is_candidate: false, unready_since: None }
     }
 
-    /// Decides from the reports of this server and of its peers. A silent peer is `None`.
+    /// Decides from the reports of this server and of its peers, each once. A silent peer is
+    /// `None`. Call it about once a second, with increasing times.
     pub fn decide(&mut self, now: Instant, own: &LoadReport, peers: &[Option<LoadReport>]) -> Decision {
         let serving = || peers.iter().flatten().chain([own]).filter(|report| report.serves());
         let servers = serving().count();

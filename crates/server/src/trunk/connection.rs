@@ -27,8 +27,8 @@ pub struct Trunk<S> {
 }
 
 impl<S: Read + Write> Trunk<S> {
-    /// Creates a trunk on an upgraded stream. `early`: bytes read after the head of the upgrade.
-    /// `role`: client at the edge, server at the node.
+    /// Creates a trunk on an upgraded, non-blocking stream. `early`: bytes read after the head of
+    /// the upgrade. `role`: client at the edge, server at the node.
     pub fn new(stream: S, early: &[u8], role: Role) -> Self {
         let socket = WebSocket::from_partially_read(stream, early.to_vec(), role, Some(config()));
         let now = Instant::now();
@@ -45,8 +45,8 @@ impl<S: Read + Write> Trunk<S> {
     /// may follow.
     ///
     /// # Errors
-    /// If the trunk has ended: [`TrunkCloseReason::Closed`], `Failed`, or `ProtocolError` if
-    /// `on_frames` rejects a batch.
+    /// If the trunk has ended: [`TrunkCloseReason::Closed`] by a close frame, `Failed` by an error
+    /// or an end without that frame, `ProtocolError` if `on_frames` rejects a batch.
     pub fn read(
         &mut self,
         now: Instant,
@@ -76,7 +76,7 @@ impl<S: Read + Write> Trunk<S> {
         self.unsent.is_none()
     }
 
-    /// Returns `true` after [`Trunk::close`].
+    /// Returns `true` once [`Trunk::close`] was called.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.is_closing
@@ -86,7 +86,7 @@ impl<S: Read + Write> Trunk<S> {
     /// If the kernel does not take all bytes now, [`Trunk::flush`] writes the rest.
     ///
     /// # Errors
-    /// If the connection failed.
+    /// [`TrunkCloseReason::Failed`] if the connection failed.
     pub fn write(&mut self, batch: Vec<u8>) -> Result<(), TrunkCloseReason> {
         self.unsent = Some((Instant::now(), batch.len()));
         let sent = self.socket.send(Message::Binary(batch.into()));
@@ -121,11 +121,13 @@ impl<S: Read + Write> Trunk<S> {
         self.flush()
     }
 
-    /// Checks the keep-alive and pings a silent peer. The caller calls this a few times per second.
+    /// Checks the keep-alive, and pings a peer after each 500 ms of silence unless a write is
+    /// unfinished. The caller calls this a few times per second.
     ///
     /// # Errors
-    /// [`TrunkCloseReason::Silent`] if the peer has sent nothing, or taken nothing of a write, for
-    /// 2 s. [`TrunkCloseReason::Failed`] if the connection failed.
+    /// [`TrunkCloseReason::Silent`] if the peer has sent nothing for 2 s, or the kernel has not
+    /// taken all of a write 2 s after its start. [`TrunkCloseReason::Failed`] if the connection
+    /// failed.
     pub fn check(&mut self, now: Instant) -> Result<(), TrunkCloseReason> {
         let since = |then| now.saturating_duration_since(then);
         let silence = since(self.last_input_at);

@@ -23,9 +23,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Serves a trunk until it ends, and counts and returns the reason. `early` are bytes read after
-/// the head of the upgrade. `on_frames` handles a batch of uplink frames; an error ends the trunk
-/// with this reason. `signal` requests a call of `next_batch`. That returns downlink frames to
-/// write, which may be empty, or `None` to close the trunk.
+/// the head of the upgrade. `on_frames` handles a batch of uplink frames; its error ends the trunk
+/// as [`TrunkCloseReason::ProtocolError`]. `signal` requests a call of `next_batch`, which returns
+/// downlink frames to write, possibly none, or `None` to close the trunk within 100 ms.
 pub async fn serve(
     stream: TcpStream,
     early: &[u8],
@@ -96,7 +96,7 @@ async fn close(trunk: &mut Trunk<TaskStream>) {
     let _ = timeout(CLOSE_TIMEOUT, closing).await;
 }
 
-/// A socket that one task waits for. Reads and writes return `WouldBlock` instead.
+/// A socket that one task waits for. Its reads and writes return `WouldBlock` instead of waiting.
 pub struct TaskStream(pub TcpStream);
 
 impl Read for TaskStream {

@@ -1,5 +1,6 @@
-//! WebSockets of trunks. [`Trunk`] is the state machine of either end. [`open()`] connects one for
-//! an edge's event loop; a node's shell has [`serve`] run an accepted one.
+//! WebSockets of trunks, which carry batches of frames between an edge and a node. [`Trunk`] is the
+//! state machine of either end. [`open()`] connects one for an edge's event loop; a node's shell
+//! has [`serve`] run an accepted one.
 
 mod connection;
 mod inbound;
@@ -24,25 +25,27 @@ const MAX_MESSAGE_BYTES: usize = 2 * limits::MAX_BATCH_BYTES;
 /// Reason why a trunk ended.
 #[derive(Debug, thiserror::Error)]
 pub enum TrunkCloseReason {
-    /// The other end closed it, with or without a close frame.
+    /// The other end sent a close frame.
     #[error("the other end closed it")]
     Closed,
-    /// The other end sent or took nothing for 2 s.
-    #[error("no input or progress for {:?}", limits::SUSPECT_AFTER)]
+    /// The other end sent nothing, or did not take a whole write, for 2 s.
+    #[error("no input, or a write unfinished, for {:?}", limits::SUSPECT_AFTER)]
     Silent,
-    /// The connection failed, or the other end violated the WebSocket protocol.
+    /// The connection failed or ended without a close frame, or the other end violated the
+    /// WebSocket protocol or the size limit.
     #[error(transparent)]
     Failed(#[from] tungstenite::Error),
     /// The other end sent an invalid batch; holds its defect.
     #[error("{0}")]
     ProtocolError(String),
-    /// This end closed it.
+    /// This end closed it, whether or not the other end has read the close frame.
     #[error("closed by this end")]
     ClosedLocally,
 }
 
 impl TrunkCloseReason {
-    /// Counts this end of a trunk in `signaling_trunks_ended_total`. Called once per trunk.
+    /// Counts this end of a trunk in `signaling_trunks_ended_total`. [`serve`] does this itself; an
+    /// edge calls it once per outbound trunk.
     pub fn record(&self) {
         let label = match self {
             Self::Closed => TrunkCloseLabel::Closed,

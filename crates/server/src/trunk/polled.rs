@@ -4,8 +4,8 @@ use std::io::{self, Read, Write};
 
 use mio::net::TcpStream;
 
-/// A socket under an edge-triggered poll. It is read only after an event reports input; a read
-/// before that returns `WouldBlock` without a system call.
+/// A socket under an edge-triggered poll. It is read at first, and again after an event; other
+/// reads return `WouldBlock` without a system call.
 pub struct PolledStream {
     tcp: TcpStream,
     may_have_input: bool,
@@ -14,7 +14,7 @@ pub struct PolledStream {
 }
 
 impl PolledStream {
-    /// Creates a stream that may have input at first. `tcp` must be non-blocking.
+    /// Creates a stream that may have input already. `tcp` must be non-blocking.
     #[must_use]
     pub fn new(tcp: TcpStream) -> Self {
         Self { tcp, may_have_input: true, has_ended: false }
@@ -25,7 +25,8 @@ impl PolledStream {
         &mut self.tcp
     }
 
-    /// Records a readable event. `has_ended` is `true` if the peer has ended its write side.
+    /// Records a readable event. `has_ended` is `true` if the peer has ended its write side; the
+    /// stream remembers that.
     pub fn on_event(&mut self, has_ended: bool) {
         self.may_have_input = true;
         self.has_ended |= has_ended;

@@ -21,7 +21,7 @@ use super::{Here, OperatorApi, explain, page};
 /// Time limit of the lookup before a kick, so that a hanging node does not delay the kick.
 const LOOKUP_TIMEOUT: Duration = Duration::from_millis(750);
 
-/// Serves `GET /admin/clients`.
+/// Serves `GET /admin/clients`: a page of the clients with a socket.
 pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
@@ -52,7 +52,7 @@ fn here(core: &NodeCore, page: &Page) -> Clients {
     Clients { clients: ids.iter().filter_map(row).collect(), next, missing: Vec::new() }
 }
 
-/// Serves `GET /admin/clients/CLIENT`.
+/// Serves `GET /admin/clients/CLIENT`. Refuses a client without a session by 404 `no_such_client`.
 pub(super) async fn find(State(api): State<OperatorApi>, Path(name): Path<String>) -> Result<Json<Client>, Refused> {
     let client = ClientId::new(&name)?;
     let mut explanation = explain::everywhere(&api, &client).await?;
@@ -76,7 +76,7 @@ fn nowhere(missing: &[Missing]) -> Refused {
     Refused::new(StatusCode::NOT_FOUND, "no_such_client", message)
 }
 
-/// Serves `POST /admin/clients/CLIENT/kick`.
+/// Serves `POST /admin/clients/CLIENT/kick`: kicks at all nodes, with `?here=true` at this node.
 pub(super) async fn kick(
     State(api): State<OperatorApi>,
     Path(name): Path<String>,

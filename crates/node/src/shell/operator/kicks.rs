@@ -18,14 +18,15 @@ use crate::shell::Node;
 const MAX_ATTEMPTS: u32 = 10;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Serves `GET /admin/kicks`.
+/// Serves `GET /admin/kicks`: the kicks that this node remembers.
 pub(super) async fn list(State(api): State<OperatorApi>) -> Result<Json<Kicks>, Refused> {
     let kick = |(client, at): (&ClientId, u64)| Kick { client_id: client.as_str().to_owned(), at };
     Ok(Json(api.core(move |core| Kicks { kicks: core.kicks().map(kick).collect() }).await?))
 }
 
-/// Asks the other nodes until all have answered, at most 10 times with 1 s in between, and adds
-/// their kicks. Edges report kicks too, but a node for direct clients alone has no edges.
+/// Asks the other nodes until all have answered and there is one, at most 10 times with 1 s in
+/// between, and adds their kicks. Edges report kicks too, but a node for direct clients alone has
+/// no edges.
 pub async fn learn_kicks(node: Node, peers: PeerQueries) {
     for _ in 0..MAX_ATTEMPTS {
         let (answers, missing) = peers.ask::<Kicks>(Method::GET, "kicks").await;

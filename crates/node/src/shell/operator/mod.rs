@@ -1,4 +1,5 @@
-//! Operator routes under `/admin`. About the mesh, any node answers: it asks the others.
+//! Operator routes. About the mesh, any node answers: it asks the others. `run` mounts them under
+//! `/admin` for operators, and under `BETWEEN_SERVERS` for other servers.
 
 mod clients;
 mod explain;
@@ -37,7 +38,7 @@ pub struct OperatorApi {
     pub health: Health,
 }
 
-/// Returns all operator routes of a node, below `/admin`.
+/// Returns all operator routes of a node, with paths relative to `/admin`.
 pub fn operators(api: OperatorApi) -> Router {
     let drain = drain_routes(api.health.clone());
     Router::new()
@@ -92,7 +93,7 @@ impl Node {
     }
 }
 
-/// Query `?here=true`: no other node is asked.
+/// Query `?here=true`: this node answers for itself alone. Without it, it asks the others too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Here {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 /// Sends operator requests to the peer nodes.
 #[derive(Clone)]
 pub struct PeerQueries {
-    /// Name of this node.
+    /// Name of this node, which is not asked.
     pub own: NodeId,
     /// Client that sends the requests.
     pub client: ServerClient,
@@ -28,8 +28,9 @@ impl PeerQueries {
         self.views.borrow().clone()
     }
 
-    /// Asks all peer nodes for `path` below `/admin`. Returns their answers, and the nodes without
-    /// a usable one: an error status, another format or no answer in time.
+    /// Sends a request for `path` below [`BETWEEN_SERVERS`] to all peer nodes of the view, for at
+    /// most 5 s. Returns their answers in the order of arrival, and the nodes without a usable one:
+    /// a status other than 200, another format or no answer in time.
     pub(super) async fn ask<T>(&self, method: Method, path: &str) -> (Vec<T>, Vec<Missing>)
     where
         T: DeserializeOwned + Send + 'static,

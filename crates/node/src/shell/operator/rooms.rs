@@ -35,7 +35,8 @@ impl OperatorApi {
     }
 }
 
-/// Serves `GET /admin/rooms`.
+/// Serves `GET /admin/rooms`: a page of the rooms with seats, with the counts of the store or owner
+/// if it answers within 2 s.
 pub(super) async fn list(
     State(api): State<OperatorApi>,
     parsed: QueryResult<PageQuery>,
@@ -67,14 +68,14 @@ fn here(core: &NodeCore, page: &Page) -> Rooms {
 async fn set_counts(api: &OperatorApi, rooms: &mut [RoomRow]) {
     for row in rooms {
         let Ok(room) = RoomName::new(&row.room) else { continue };
-        // A refresh without seats only removes expired seats.
+        // A refresh without seats only ends expired seats and admits waiting clients.
         let Ok(result) = api.ask_store(room, Op::Refresh { seats: Vec::new() }).await else { return };
         let OpResult { count, waiting, capacity, .. } = result;
         (row.members, row.waiting, row.capacity, row.from_store) = (count, waiting, capacity, true);
     }
 }
 
-/// Query `?after=CLIENT`: the page begins after this member.
+/// Query `?after=CLIENT`: the page begins after this member, else with the first.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MembersQuery {
@@ -86,7 +87,8 @@ struct Capacity {
     capacity: u32,
 }
 
-/// Serves `GET /admin/rooms/ROOM`.
+/// Serves `GET /admin/rooms/ROOM`. Refuses it by 503 `room_store_unavailable` if the store or owner
+/// fails, like the other requests for one room.
 pub(super) async fn show(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,
@@ -96,7 +98,7 @@ pub(super) async fn show(
     ask(&api, &room, Op::List { after }).await
 }
 
-/// Serves `PUT /admin/rooms/ROOM/capacity`.
+/// Serves `PUT /admin/rooms/ROOM/capacity`, except for reserved names (400).
 pub(super) async fn set_capacity(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,
@@ -110,7 +112,7 @@ pub(super) async fn set_capacity(
     ask(&api, &room, Op::SetCapacity { capacity: Some(capacity) }).await
 }
 
-/// Serves `DELETE /admin/rooms/ROOM/capacity`.
+/// Serves `DELETE /admin/rooms/ROOM/capacity`: the room then has the capacity of the mesh.
 pub(super) async fn reset_capacity(
     State(api): State<OperatorApi>,
     Path(room): Path<String>,

@@ -16,18 +16,20 @@ use signaling_server::server_client::Answer;
 use super::super::Floor;
 use super::OperatorApi;
 
-/// Serves `GET /admin/server`.
+/// Serves `GET /admin/server`: this node alone.
 pub(super) async fn server(State(api): State<OperatorApi>) -> Result<Json<Server>, Refused> {
     Ok(Json(api.floor.ask(Floor::report).await?))
 }
 
-/// Serves `GET /admin/nodes`.
+/// Serves `GET /admin/nodes`: all servers that this node can reach.
 pub(super) async fn nodes(State(api): State<OperatorApi>) -> Result<Json<Nodes>, Refused> {
     let own = api.floor.ask(Floor::report).await?;
     Ok(Json(ask_all(&api.peers.client, &api.peers.view(), own).await))
 }
 
-/// Serves `POST /admin/nodes/NODE/drain`, or with `false` `POST /admin/nodes/NODE/undrain`.
+/// Serves `POST /admin/nodes/NODE/drain`, or with `false` `POST /admin/nodes/NODE/undrain`: passes
+/// the request to that node and its answer back. Refuses a node outside the view by 404
+/// `no_such_node`, and one that does not answer by 502 `node_unreachable`.
 pub(super) async fn set_drained<const DRAINED: bool>(
     State(api): State<OperatorApi>,
     Path(node): Path<String>,
