@@ -65,8 +65,8 @@ pub(crate) struct Return {
 
 impl Client {
     /// Connects, sends `hello`, if any, and waits for `welcome`, for `OPEN` of PeerJS or for `pong`
-    /// of y-webrtc, together at most 15 s. Fails then, if the server refuses or closes, or if `url`
-    /// does not begin with `ws://`.
+    /// of y-webrtc. Fails after 15 s, if the server refuses or closes, or if `url` does not begin
+    /// with `ws://`.
     pub(crate) async fn connect(url: &str, hello: Option<&'static str>) -> Result<Self, ConnectError> {
         let opening = async {
             let mut socket = open(url).await?;

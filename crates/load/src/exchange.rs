@@ -236,7 +236,6 @@ impl<W: Workload> Exchange<W> {
     /// Closes all sockets and returns the record.
     pub(crate) fn finish(&self, fleet: Fleet) -> Record {
         let (acks, returns) = (self.ack_totals(), self.returns());
-        // The closes that follow count in a record that is never read.
         let mut record = Record { messages: self.totals(), acks, returns, ..self.record.take() };
         record.times.connect = fleet.close();
         record

@@ -169,7 +169,7 @@ const DEFAULT_PREFIX: &str = "load";
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Clients and servers")]
 pub(crate) struct FleetOptions {
-    /// Number of clients
+    /// Number of clients; even where pairs exchange messages
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: u32,
     /// Server URL, ws://HOST:PORT; may be repeated, then clients use them in turn [default: the

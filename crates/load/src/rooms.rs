@@ -121,7 +121,6 @@ pub(crate) async fn run(options: &Options) -> Result<Report> {
     };
     let (totals, unanswered, unreceived, mut record) = {
         let mut changes = clients.changes.borrow_mut();
-        // The closes that follow count in a record that is never read.
         (changes.totals, changes.unanswered() as u64, changes.unreceived(), take(&mut changes.record))
     };
     record.generator.planned = options.run.schedule(options.rate).total();

@@ -14,7 +14,7 @@ const NODES: &str = "nodes";
 const OTHERS: &str = "others";
 const ALL: &str = "all";
 
-/// A process whose usage is read. A restart changes its id.
+/// A process whose usage is read. A restarted one has another id, so its usage is not read.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     name: String,

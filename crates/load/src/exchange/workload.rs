@@ -129,8 +129,7 @@ pub(crate) struct RunOptions {
     /// Load before the measured time, in seconds (0 to 3,600); messages lost in it count too
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(..=3_600))]
     pub(crate) warmup: u64,
-    /// Seed for the pairs and the order of clients, and for the messages of calls. The same seed
-    /// repeats them
+    /// Seed for the pairs and the order of clients, and for the messages of calls
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Maximum wait at the end for late messages, answers and reconnects, in milliseconds
