@@ -1,6 +1,6 @@
 //! The balancer beside other proxies: the same clients against each in turn, in front of the same
-//! nodes. A machine's speed drifts by more than the proxies differ. So all run at the same time,
-//! and each measurement visits all contestants before the next begins. Each round begins with
+//! nodes. A machine's speed drifts by more than the proxies differ. So all servers run at the same
+//! time, and each measurement visits all contestants before the next begins. Each round begins with
 //! another contestant, and a ratio is the median of the rounds' ratios. A run with a failure, such
 //! as a lost message or less than 98% delivered in time, does not count. The next one begins with
 //! new servers.
