@@ -48,7 +48,7 @@ pub(crate) struct Side {
     said: Micros,
 }
 
-/// One connection of an edge to a node.
+/// One connection of an edge to a node, which are given by their indexes.
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) edge: usize,

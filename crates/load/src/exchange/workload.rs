@@ -98,6 +98,7 @@ impl Groups {
         &self.order[first..first + self.size]
     }
 
+    /// Returns the other clients of a client's group.
     pub(super) fn others(&self, client: usize) -> impl Iterator<Item = usize> {
         self.of(client).iter().copied().filter(move |other| *other != client)
     }

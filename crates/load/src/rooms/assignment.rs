@@ -48,6 +48,7 @@ impl Assignment {
         self.room_by_client.get(client).is_some_and(|room| self.residents_by_room[*room].contains(&client))
     }
 
+    /// Returns the clients that stay in a room.
     pub(super) fn residents(&self, room: usize) -> Range<usize> {
         self.residents_by_room[room].clone()
     }
