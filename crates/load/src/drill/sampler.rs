@@ -119,7 +119,7 @@ impl CounterSums {
 
 impl Sampler {
     /// Waits until every server of the mesh in `dir` has answered and the nodes have at least this
-    /// number of sessions. Fails after 5 s. Counts are 0 then.
+    /// number of sessions. Counters start at 0 then. Fails after 5 s.
     pub(crate) async fn begin(dir: &Path, clock: Clock, sessions: u64) -> Result<Self> {
         let (sums, requests, pending) = (CounterSums::default(), JoinSet::new(), BTreeSet::new());
         let mut sampler = Self { dir: dir.to_owned(), clock, http: http()?, sums, requests, pending };
